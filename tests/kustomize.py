@@ -1,6 +1,6 @@
-"""The part of kustomize that `deploy/kubernetes` uses: the documents of `kubectl kustomize`.
+"""The features of kustomize that `deploy/kubernetes` uses, because Debian's kubectl is too old.
 
-Debian's kubectl is too old for components; a test compares the two if a newer one is installed.
+If a kubectl that supports components is installed, a test compares the two.
 """
 
 import copy
@@ -14,34 +14,34 @@ Document = dict[str, Any]
 
 def build(folder: Path) -> list[Document]:
     """The documents of a kustomization."""
-    said = yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))
-    documents = _resources(folder, said)
-    _generate(said, documents)
-    for component in said.get("components", ()):
-        documents = _add(folder / component, documents)
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))
+    documents = _resources(folder, kustomization)
+    _generate(kustomization, documents)
+    for component in kustomization.get("components", ()):
+        documents = _apply_component(folder / component, documents)
     for document in documents:
-        if "namespace" in said and document["kind"] != "Namespace":
-            document["metadata"]["namespace"] = said["namespace"]
-        for image in said.get("images", ()):
-            _rename(document, image)
+        if "namespace" in kustomization and document["kind"] != "Namespace":
+            document["metadata"]["namespace"] = kustomization["namespace"]
+        for image in kustomization.get("images", ()):
+            _set_image(document, image)
     return documents
 
 
-def _resources(folder: Path, said: Document) -> list[Document]:
+def _resources(folder: Path, kustomization: Document) -> list[Document]:
     documents = []
-    for resource in said.get("resources", ()):
+    for resource in kustomization.get("resources", ()):
         path = folder / resource
         read = build(path) if path.is_dir() else [*yaml.safe_load_all(path.read_text("utf-8"))]
         documents += copy.deepcopy(read)
     return documents
 
 
-def _add(folder: Path, documents: list[Document]) -> list[Document]:
-    """The documents with a component added."""
-    said = yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))
-    documents = documents + _resources(folder, said)
-    _generate(said, documents)
-    for patch in said.get("patches", ()):
+def _apply_component(folder: Path, documents: list[Document]) -> list[Document]:
+    """The documents with the resources, generators and patches of a component applied."""
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))
+    documents = documents + _resources(folder, kustomization)
+    _generate(kustomization, documents)
+    for patch in kustomization.get("patches", ()):
         target = patch["target"]
         (document,) = (
             one
@@ -52,14 +52,19 @@ def _add(folder: Path, documents: list[Document]) -> list[Document]:
     return documents
 
 
-def _generate(said: Document, documents: list[Document]) -> None:
-    for maker in said.get("configMapGenerator", ()):
-        data = dict(one.split("=", 1) for one in maker["literals"])
-        there = [d for d in documents if d["kind"] == "ConfigMap"]
-        if maker.get("behavior") == "merge":
-            there[0]["data"].update(data)
+def _generate(kustomization: Document, documents: list[Document]) -> None:
+    """Create the config maps of a kustomization, or merge them into existing ones."""
+    for generator in kustomization.get("configMapGenerator", ()):
+        data = dict(one.split("=", 1) for one in generator["literals"])
+        metadata = {"name": generator["name"]}
+        if generator.get("behavior") == "merge":
+            (existing,) = (
+                one
+                for one in documents
+                if one["kind"] == "ConfigMap" and one["metadata"]["name"] == generator["name"]
+            )
+            existing["data"].update(data)
         else:
-            metadata = {"name": maker["name"]}
             documents.append(
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             )
@@ -68,27 +73,29 @@ def _generate(said: Document, documents: list[Document]) -> None:
 def _merge(document: Document, change: Document) -> None:
     """Apply a strategic merge patch: lists of named items are merged by name."""
     for key, value in change.items():
-        there = document.get(key)
-        if isinstance(value, dict) and isinstance(there, dict):
-            _merge(there, value)
-        elif isinstance(value, list) and isinstance(there, list):
-            _join(there, value, "mountPath" if key == "volumeMounts" else "name")
+        existing = document.get(key)
+        if isinstance(value, dict) and isinstance(existing, dict):
+            _merge(existing, value)
+        elif isinstance(value, list) and isinstance(existing, list):
+            _merge_lists(existing, value, "mountPath" if key == "volumeMounts" else "name")
         elif value is None:
             document.pop(key, None)
         else:
             document[key] = value
 
 
-def _join(there: list[Document], more: list[Document], name: str) -> None:
+def _merge_lists(existing: list[Document], more: list[Document], name: str) -> None:
+    """Merge items whose field `name` is equal; append the others."""
     for one in more:
-        same = [other for other in there if other[name] == one[name]]
+        same = [other for other in existing if other[name] == one[name]]
         if same:
             _merge(same[0], one)
         else:
-            there.append(one)
+            existing.append(one)
 
 
-def _rename(document: Document, image: dict[str, str]) -> None:
+def _set_image(document: Document, image: dict[str, str]) -> None:
+    """Replace the name and the tag of an image in the containers of a document."""
     pod = document.get("spec", {}).get("template", {}).get("spec", {})
     for one in [*pod.get("containers", ()), *pod.get("initContainers", ())]:
         if one["image"].rsplit(":", 1)[0] == image["name"]:

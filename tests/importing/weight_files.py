@@ -1,6 +1,6 @@
-"""A file of weights and a file of vectors for the tests of `--weights`.
+"""Weight files and a vector file for the tests of `polyseme models import --weights`.
 
-The axes have different lengths, so that no wrong transpose passes.
+The axes have different lengths, so that a wrong transpose fails.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ ROW = {
     "value": normal(RNG, D, H * V),
     "output": normal(RNG, H * V, D),
 }
-"""Weights of three heads, to be used as x·W."""
+"""The weights of a layer of three heads, in the row convention: x·W."""
 BIASES = {f"{name}_bias": normal(RNG, weight.shape[1]) for name, weight in ROW.items()}
 SQUARE = normal(RNG, D, D)
 HEADS = ("--heads", H)
@@ -25,20 +25,20 @@ LACKING = (
     "The weights have no tensor word_bias. It can only be computed if the words are sorted by"
     " frequency; --sorted declares this."
 )
-"""The error if a layer uses the missing tensor."""
+"""The error for a layer that uses the missing tensor."""
 
 
 def tiny_vectors(importer):
-    """The tiny model's words and vectors as a GloVe file."""
+    """Write the tiny model's words and vectors as a GloVe file."""
     return importer.file(files.rows(WORDS, VECTORS), "tiny.txt")
 
 
 def save(importer, tensors, metadata=None):
-    """Write a safetensors file beside the file of vectors."""
+    """Write a safetensors file beside the vector file."""
     return written(importer.place / "given.safetensors", tensors, metadata)
 
 
 def written(path, tensors, metadata=None):
-    """Write a safetensors file, which has to get contiguous arrays."""
+    """Write a safetensors file; `save_file` writes wrong values of non-contiguous arrays."""
     save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path, metadata)
     return path

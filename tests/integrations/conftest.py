@@ -1,4 +1,4 @@
-"""The tiny models under one name; encoders are closed after each test."""
+"""Two tiny models under one name; encoders are closed after each test."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.tiny import deep_model, tiny_model
 
 
 @pytest.fixture(autouse=True)
-def _nothing_opened() -> Iterator[None]:
+def _close_encoders() -> Iterator[None]:
     yield
     forget()
 
@@ -27,12 +27,12 @@ def models(tmp_path_factory):
 
 @pytest.fixture
 def plain(models, monkeypatch):
-    """The model `tiny` is the one without weights."""
+    """Let the name `tiny` mean the model without weights."""
     monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models))
 
 
 @pytest.fixture
-def deep(plain, models, monkeypatch):  # noqa: ARG001 - it comes after the other
-    """The model `tiny` is the one with weights."""
+def deep(plain, models, monkeypatch):  # noqa: ARG001 - replaces the variable of `plain`
+    """Let the name `tiny` mean the model with weights, and return it."""
     monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models / "deep"))
     return LocalModel(read_model(models / "deep/tiny"))

@@ -1,4 +1,4 @@
-"""Pipelines of spaCy that end with the component, and a document with values by hand."""
+"""spaCy pipelines that end with the component, and a document with values computed by hand."""
 
 import numpy as np
 import spacy
@@ -7,17 +7,15 @@ from tests.tiny import VECTORS, WORDS
 
 H, D = 3, 5
 TEXT = "Apple  bank\n\nriver qzx"
-WRITTEN = ["Apple", " ", "bank", "\n\n", "river", "qzx"]
+TOKENS = ["Apple", " ", "bank", "\n\n", "river", "qzx"]
 APPLE, BANK, RIVER = (VECTORS[WORDS.index(word)] for word in ("Apple", "bank", "river"))
 STATIC = np.array([APPLE, [0] * D, BANK, [0] * D, RIVER, [0] * D])
-"""Of `TEXT`: white space and what the vocabulary lacks have no vector."""
-
-
+"""The static vectors of `TEXT`, zero for white space and for the unknown word `qzx`. [n, d]"""
 SETTINGS = {"vectors": "contextual", "hooks": False}
 
 
 def attention_by_hand():
-    """Of `TEXT`, without weights: no token attends to white space or to `qzx`. [n, n]"""
+    """The attention of `TEXT` without weights: none to white space or to `qzx`. [n, n]"""
     words = STATIC[[0, 2, 4, 5]].astype(np.float64)
     scores = np.exp(words @ words[:3].T)
     weights = np.zeros((6, 6))
@@ -26,9 +24,10 @@ def attention_by_hand():
 
 
 def pipeline(*before, **config):
-    """A pipeline of spaCy with the component behind some others.
+    """A spaCy pipeline of the components `before` and the component `polyseme`.
 
-    `doc.tensor` is contextual. There are no hooks, so that documents are stored without a warning.
+    `doc.tensor` is contextual. There are no hooks: spaCy warns when it stores a document with
+    hooks.
     """
     nlp = spacy.blank("en")
     for name in before:
@@ -37,7 +36,7 @@ def pipeline(*before, **config):
     return nlp
 
 
-def as_before(left, right):
+def same_arrays(left, right):
     """Whether two documents have the same arrays."""
     return all(
         np.array_equal(one, other)

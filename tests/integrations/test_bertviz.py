@@ -19,7 +19,7 @@ def test_each_layer_is_a_batch_of_one_with_all_its_heads(deep):
     assert np.array_equal(np.concatenate(layers), sentence.attention)
 
 
-def test_a_mean_of_the_heads_is_one_head(deep):
+def test_the_mean_of_the_heads_is_shown_as_one_head(deep):
     (sentence,) = deep.encode([WORDS], heads="mean")
     layers, _ = bertviz_attention(sentence)
     assert [layer.shape for layer in layers] == [(1, 1, 5, 5)] * L
@@ -50,5 +50,5 @@ def test_the_head_view_draws_the_weights_from_the_query_token(deep, tmp_path):
     (view,) = drawn["attention"]
     assert view["left_text"] == view["right_text"] == WORDS
     assert np.array_equal(np.array(view["attn"], np.float32), sentence.attention)
-    # Queries are on the left: the weights of each word on the left sum to 1.
+    # Query tokens are on the left: the weights of each sum to 1.
     assert np.array(view["attn"]).sum(axis=-1) == pytest.approx(np.ones((L, H, 5)), abs=1e-6)

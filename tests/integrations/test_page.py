@@ -17,24 +17,24 @@ from tests.environments import python_of
 
 PAGE = (ROOT / "docs/integrations.md").read_text("utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", PAGE, re.DOTALL)
-HERE = [block for block in BLOCKS if "bertviz" not in block[0]]
+IN_PROCESS = [block for block in BLOCKS if "bertviz" not in block[0]]
 (BERTVIZ,) = [code for code, _ in BLOCKS if "bertviz" in code]
 
 
-@pytest.mark.parametrize(("code", "said"), HERE, ids=["spacy", "sklearn", "projector"])
-def test_each_block_prints_the_documented_output(code, said, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("code", "output"), IN_PROCESS, ids=["spacy", "sklearn", "projector"])
+def test_each_block_prints_the_documented_output(code, output, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     printed = StringIO()
     with redirect_stdout(printed):
         exec(code, {})
-    assert printed.getvalue() == said != ""
+    assert printed.getvalue() == output != ""
 
 
 @pytest.mark.clients
-def test_the_block_for_bertviz_runs_where_bertviz_is(tmp_path):
-    # Packages of BertViz first, then those of this environment.
-    places = [str(ROOT / "service"), sysconfig.get_path("purelib")]
-    script = f"import sys\nsys.path += {places}\n{BERTVIZ}"
+def test_the_block_for_bertviz_runs_in_its_environment(tmp_path):
+    # The packages of BertViz's environment come first, then those of this one.
+    paths = [str(ROOT / "service"), sysconfig.get_path("purelib")]
+    script = f"import sys\nsys.path += {paths}\n{BERTVIZ}"
     done = subprocess.run(
         [python_of("bertviz"), "-c", script],
         cwd=tmp_path,
@@ -48,7 +48,7 @@ def test_the_block_for_bertviz_runs_where_bertviz_is(tmp_path):
     assert "IPython.core.display.Javascript" in done.stdout
 
 
-@pytest.mark.parametrize("thing", [Contextualizer, ContextualVectorizer])
-def test_every_setting_is_on_the_page(thing):
-    for name in set(signature(thing).parameters) - {"nlp", "name"}:
+@pytest.mark.parametrize("class_", [Contextualizer, ContextualVectorizer])
+def test_every_setting_is_on_the_page(class_):
+    for name in set(signature(class_).parameters) - {"nlp", "name"}:
         assert f"`{name}`" in PAGE

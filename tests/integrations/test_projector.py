@@ -1,4 +1,4 @@
-"""The Embedding Projector's files: they read back to the same bits and the same words."""
+"""Files for the Embedding Projector read back to the same bits and the same words."""
 
 import json
 from codecs import decode
@@ -17,11 +17,11 @@ HOSTILE = (
     *("line\u2028para\u2029", '"', '""quoted"', "'", "\\", "\\t", "\\\\n", "#", " ", "", "日本語"),
     *("👩🏽\u200d🚒", "e\u0301", "\ufeffmark", "<s>", "1,5"),
 )
-"""Words that may break a table."""
+"""Words that could break a table."""
 
 
-def hostile():
-    """Sentences of hostile words, with float32 numbers of every size. d = 7"""
+def hostile_sentences():
+    """Three sentences of hostile words, one empty, with float32 numbers of every size. d = 7"""
     rng = np.random.default_rng(3)
     n, d = len(HOSTILE), 7
     drawn = rng.integers(0, 1 << 32, (2, n, d), np.uint32, endpoint=False).view(np.float32)
@@ -44,9 +44,9 @@ def vectors_in(folder):
 
 
 def metadata_in(folder):
-    """The rows by column, for a reader without quoting."""
+    """The rows by column name, read without quoting."""
     text = (folder / "metadata.tsv").read_bytes().decode()
-    # A reader may split at every line break of Python.
+    # Some programs split lines at every character at which `splitlines` does.
     header, *rows = [line.split("\t") for line in text.splitlines()]
     assert text.count("\n") == len(rows) + 1
     assert {len(row) for row in rows} <= {len(header)}
@@ -54,23 +54,23 @@ def metadata_in(folder):
 
 
 def unescaped(field):
-    """What Python reads between quotes."""
+    """Undo the escapes of a Python string."""
     return decode(field.encode("latin-1", "backslashreplace"), "unicode_escape")
 
 
-def left(folder):
+def file_names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
 def test_vectors_read_back_to_the_same_bits(tmp_path):
-    sentences = hostile()
+    sentences = hostile_sentences()
     assert save_projection(tmp_path / "new/folder", sentences) == len(HOSTILE)
     expected = np.concatenate([one.contextual for one in sentences])
     assert vectors_in(tmp_path / "new/folder").tobytes() == expected.tobytes()
 
 
 def test_words_of_any_characters_round_trip(tmp_path):
-    save_projection(tmp_path, hostile())
+    save_projection(tmp_path, hostile_sentences())
     rows = metadata_in(tmp_path)
     assert [unescaped(row["token"]) for row in rows] == list(HOSTILE)
     assert [unescaped(row["key"]) for row in rows] == list(HOSTILE)
@@ -81,12 +81,12 @@ def test_words_of_any_characters_round_trip(tmp_path):
 
 
 def test_words_that_need_no_escape_are_unchanged(tmp_path):
-    save_projection(tmp_path, hostile())
+    save_projection(tmp_path, hostile_sentences())
     tokens = {row["token"] for row in metadata_in(tmp_path)}
     assert {'"', '""quoted"', "日本語", "👩🏽\u200d🚒", "tab\\tin", "line\\nbreak"} <= tokens
 
 
-def test_both_kinds_are_points_one_after_the_other(tmp_path):
+def test_the_points_of_each_kind_follow_one_another(tmp_path):
     model = LocalModel(tiny_model(tmp_path))
     sentences = model.encode(["Apple qzx", "the bank"], include=["static", "contextual"])
     assert save_projection(tmp_path / "out", sentences, ["static", "contextual"]) == 8
@@ -95,13 +95,13 @@ def test_both_kinds_are_points_one_after_the_other(tmp_path):
     assert [row["token"] for row in rows] == ["Apple", "qzx", "the", "bank"] * 2
     assert [row["resolution"] for row in rows[:4]] == ["exact", "oov", "oov", "exact"]
     assert [row["key"] for row in rows[:4]] == ["Apple", "", "", "bank"]
-    # Apple and bank, by hand; unknown words are zero.
+    # The rows of Apple and bank in `tests.tiny`; unknown words are zero.
     assert vectors[:4].tolist() == [[0, 1, 0, 0, 0], [0] * 5, [0] * 5, [1, 1, 0, 0, 0]]
     assert np.array_equal(vectors[4:6], sentences[0].contextual)
 
 
-def test_the_pages_file_names_the_two_where_they_will_be(tmp_path):
-    save_projection(tmp_path, hostile(), address="https://example.org/vectors/")
+def test_config_json_has_the_future_urls_of_the_files(tmp_path):
+    save_projection(tmp_path, hostile_sentences(), address="https://example.org/vectors/")
     (tensor,) = json.loads((tmp_path / "config.json").read_text())["embeddings"]
     assert tensor == {
         "tensorName": "polyseme",
@@ -111,21 +111,21 @@ def test_the_pages_file_names_the_two_where_they_will_be(tmp_path):
     }
 
 
-def test_a_second_time_takes_the_place_of_the_first(tmp_path):
-    save_projection(tmp_path, hostile())
-    save_projection(tmp_path, hostile()[2:])
-    assert left(tmp_path) == ["metadata.tsv", "projector_config.pbtxt", "vectors.tsv"]
+def test_a_second_export_replaces_the_first(tmp_path):
+    save_projection(tmp_path, hostile_sentences())
+    save_projection(tmp_path, hostile_sentences()[2:])
+    assert file_names(tmp_path) == ["metadata.tsv", "projector_config.pbtxt", "vectors.tsv"]
     assert len(vectors_in(tmp_path)) == len(metadata_in(tmp_path)) == len(HOSTILE) // 2
 
 
 def test_a_failed_write_keeps_the_previous_files(tmp_path):
-    save_projection(tmp_path, hostile())
-    before = {name: (tmp_path / name).read_bytes() for name in left(tmp_path)}
+    save_projection(tmp_path, hostile_sentences())
+    before = {name: (tmp_path / name).read_bytes() for name in file_names(tmp_path)}
     lone = Token("\ud800", None, None, None, "oov")
     broken = Sentence([lone], {"contextual": np.zeros((1, 7), np.float32)})
     with pytest.raises(UnicodeEncodeError):
-        save_projection(tmp_path, [*hostile(), broken])
-    assert {name: (tmp_path / name).read_bytes() for name in left(tmp_path)} == before
+        save_projection(tmp_path, [*hostile_sentences(), broken])
+    assert {name: (tmp_path / name).read_bytes() for name in file_names(tmp_path)} == before
 
 
 @pytest.mark.parametrize("kinds", [["static", "contextual"], ["static"]])
@@ -133,18 +133,18 @@ def test_an_array_that_was_not_requested_is_rejected_before_writing(tmp_path, ki
     (sentence,) = LocalModel(tiny_model(tmp_path)).encode(["bank"], include=["contextual"])
     with pytest.raises(ValueError, match="encode with `include="):
         save_projection(tmp_path / "out", [sentence], kinds)
-    assert left(tmp_path) == ["tiny"]
+    assert file_names(tmp_path) == ["tiny"]
 
 
 @pytest.mark.parametrize("kinds", ["static", []])
-def test_kinds_are_a_list(tmp_path, kinds):
+def test_kinds_that_are_not_a_list_are_rejected(tmp_path, kinds):
     with pytest.raises(ValueError, match="Give a list of kinds"):
-        save_projection(tmp_path / "out", hostile(), kinds)
+        save_projection(tmp_path / "out", hostile_sentences(), kinds)
 
 
 @pytest.mark.clients
-def test_tensorboard_gives_its_projector_the_same_vectors_and_words(tmp_path):
-    sentences = hostile()
+def test_tensorboard_serves_the_same_vectors_and_words(tmp_path):
+    sentences = hostile_sentences()
     save_projection(tmp_path, sentences)
     shown = json.loads(run_in("tensorboard", "tensorboard_projector.py", str(tmp_path)))
     expected = np.concatenate([one.contextual for one in sentences])
@@ -159,4 +159,4 @@ def test_arrays_that_are_not_vectors_of_tokens_are_rejected(tmp_path, kinds):
     sentences = model.encode(["Apple bank"], include=["static", *kinds])
     with pytest.raises(ValueError, match="of static, contextual, features"):
         save_projection(tmp_path / "out", sentences, kinds)
-    assert left(tmp_path) == ["tiny"]
+    assert file_names(tmp_path) == ["tiny"]

@@ -1,4 +1,4 @@
-"""The transformer works like one of scikit-learn's own."""
+"""The transformer behaves like scikit-learn's own ones."""
 
 import pickle
 
@@ -23,7 +23,7 @@ D = 5
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A folder with the model `tiny`; each word weighs half of the one before."""
+    """The model `tiny` and its parent folder; each word weighs half as much as the one before."""
     folder = tmp_path_factory.mktemp("models")
     bias = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
     return tiny_model(folder, word_bias=bias), folder
@@ -44,19 +44,19 @@ DATA_FREE = (
     *("check_get_params_invariance", "check_mixin_order", "check_no_attributes_set_in_init"),
     *("check_parameters_default_constructible", "check_set_params", "check_valid_tag_types"),
 )
-"""scikit-learn's checks that want no numbers taken: the others it leaves out of an estimator that
-takes text, such as its own `HashingVectorizer`. Not among them is
-`check_do_not_raise_errors_in_init_or_set_params`, because an unknown model is an error at once."""
+"""scikit-learn's checks that need no numeric data, unlike those that `check_estimator` skips for an
+estimator of texts such as `HashingVectorizer`. `check_do_not_raise_errors_in_init_or_set_params` is
+left out, because the constructor rejects an unknown model."""
 
 
-def test_scikit_learns_own_checks_pass():
+def test_scikit_learns_checks_pass():
     with pytest.warns(checks.SkipTestWarning, match="requires input"):
         results = checks.check_estimator(ContextualVectorizer("tiny"), on_fail=None)
     assert {result["status"] for result in results} == {"passed"}
 
 
 @pytest.mark.parametrize("name", DATA_FREE)
-def test_scikit_learns_checks_without_numbers_pass(name):
+def test_scikit_learns_checks_without_numeric_data_pass(name):
     check = getattr(checks, name, None)
     if check is None:
         pytest.skip("this scikit-learn has no such check")
@@ -77,7 +77,7 @@ def test_a_text_is_the_normalized_weighted_mean_of_its_words():
 @pytest.mark.parametrize(
     "given", [list, tuple, np.array, lambda texts: np.array(texts, object), iter]
 )
-def test_texts_may_be_any_sequence_of_strings(given):
+def test_texts_may_be_any_iterable_of_strings(given):
     expected = LocalModel.of("tiny").embed(TEXTS)
     assert np.array_equal(vectorizer().fit([]).transform(given(TEXTS)), expected)
 
@@ -102,20 +102,20 @@ def test_no_text_gives_no_row():
     assert vectorizer().transform([]).shape == (0, D)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), 3, ["river", None], b"river"])
+@pytest.mark.parametrize("wrong", [None, float("nan"), 3, ["river", None], b"river"])
 @pytest.mark.parametrize("method", ["fit", "transform"])
-def test_a_value_that_is_no_text_is_rejected_by_its_index(method, missing):
+def test_a_value_that_is_not_a_text_is_rejected_with_its_index(method, wrong):
     with pytest.raises(TypeError, match="Text 1 is neither"):
-        getattr(vectorizer(), method)(["river", missing])
+        getattr(vectorizer(), method)(["river", wrong])
 
 
 @pytest.mark.parametrize("method", ["fit", "transform"])
-def test_one_text_is_not_taken_for_its_letters(method):
+def test_a_single_string_is_rejected(method):
     with pytest.raises(TypeError, match="Give a list of texts"):
         getattr(vectorizer(), method)("river")
 
 
-def test_a_table_is_not_taken_for_its_columns():
+def test_a_table_of_texts_is_rejected():
     table = np.array([[text] for text in TEXTS], object)
     with pytest.raises(TypeError, match="Give one column of texts"):
         vectorizer().transform(table)
@@ -124,19 +124,21 @@ def test_a_table_is_not_taken_for_its_columns():
 
 
 @pytest.mark.parametrize("wrong", [{"dimensions": D + 1}, {"pooling": "max"}])
-def test_an_invalid_parameter_is_rejected_when_it_is_set_and_when_it_is_used(wrong):
+def test_an_invalid_parameter_is_rejected_by_the_constructor_and_when_it_is_used(wrong):
     with pytest.raises(InvalidError, match=f" `{next(iter(wrong))}`: must be "):
         vectorizer(**wrong)
-    for use in ("fit", "transform"):
+    for method in ("fit", "transform"):
+        changed = vectorizer().set_params(**wrong)
         with pytest.raises(InvalidError):
-            getattr(vectorizer().set_params(**wrong), use)(TEXTS)
+            getattr(changed, method)(TEXTS)
 
 
-def test_an_unknown_model_is_rejected_when_the_vectorizer_is_made():
+def test_an_unknown_model_is_rejected_by_the_constructor_and_by_fit():
     with pytest.raises(UnknownModelError, match=r"'absent'\. Available: wiki-en, tiny\."):
         ContextualVectorizer("absent")
+    changed = vectorizer().set_params(model="absent")
     with pytest.raises(UnknownModelError):
-        vectorizer().set_params(model="absent").fit(TEXTS)
+        changed.fit(TEXTS)
 
 
 @pytest.mark.parametrize("dimensions", [None, 3])
@@ -162,17 +164,17 @@ def test_a_data_frame_is_returned_on_request():
         framed.transform(pd.Series(["river", None]))
 
 
-def test_a_copy_gives_the_same_and_takes_no_model_with_it():
+def test_clones_and_pickles_give_the_same_vectors_and_contain_no_model():
     fitted = vectorizer(dimensions=4).fit(TEXTS)
     expected = fitted.transform(TEXTS)
-    stored = pickle.dumps(fitted)
-    assert len(stored) < 1000
-    for copy in (clone(fitted), pickle.loads(stored)):
+    pickled = pickle.dumps(fitted)
+    assert len(pickled) < 1000
+    for copy in (clone(fitted), pickle.loads(pickled)):
         assert copy.get_params() == fitted.get_params()
         assert np.array_equal(copy.transform(TEXTS), expected)
 
 
-def test_it_works_in_a_feature_union_and_on_a_column():
+def test_the_vectorizer_works_in_a_feature_union_and_on_a_column():
     union = make_union(vectorizer(), vectorizer(dimensions=2)).fit_transform(TEXTS)
     assert union.shape == (len(TEXTS), D + 2)
     table = np.array([TEXTS, TEXTS[::-1]], object).T
@@ -187,16 +189,16 @@ SENSES = [
 ]
 
 
-def test_a_classifier_behind_it_is_fitted_and_tried_by_halves():
+def test_a_pipeline_with_a_classifier_is_cross_validated():
     labels = np.repeat(["water", "finance"], 5)
-    learner = make_pipeline(vectorizer(), LogisticRegression(C=100))
-    assert cross_val_score(learner, SENSES, labels, cv=5).tolist() == [1] * 5
-    assert learner.fit(SENSES, labels).predict(["river", "money"]).tolist() == ["water", "finance"]
+    pipeline = make_pipeline(vectorizer(), LogisticRegression(C=100))
+    assert cross_val_score(pipeline, SENSES, labels, cv=5).tolist() == [1] * 5
+    assert pipeline.fit(SENSES, labels).predict(["river", "money"]).tolist() == ["water", "finance"]
 
 
-def test_its_parameters_are_searched():
-    learner = make_pipeline(vectorizer(), LogisticRegression(C=100))
+def test_a_grid_search_finds_the_parameters():
+    pipeline = make_pipeline(vectorizer(), LogisticRegression(C=100))
     grid = {"contextualvectorizer__pooling": ["mean", "informativeness"]}
-    search = GridSearchCV(learner, grid, cv=2, error_score="raise")
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise")
     search.fit(SENSES, [0] * 5 + [1] * 5)
     assert search.best_score_ == 1

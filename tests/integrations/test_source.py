@@ -1,4 +1,4 @@
-"""A service returns the results of a local model; its key is never stored."""
+"""The results of a service are those of a local model, and its key is never stored."""
 
 import os
 import pickle
@@ -32,8 +32,8 @@ def address(models, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(deep, tmp_path, monkeypatch):  # noqa: ARG001 - it comes after the other
-    """Set the key and no models, so that only the service can answer."""
+def _no_local_model(deep, tmp_path, monkeypatch):  # noqa: ARG001 - replaces the variable of `deep`
+    """Set the key and an empty folder of models, so that only the service has a model."""
     monkeypatch.setenv("POLYSEME_MODELS_DIR", str(tmp_path))
     monkeypatch.setenv("POLYSEME_API_KEY", KEY)
 
@@ -49,12 +49,12 @@ def pipeline(address):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_document_gets_the_arrays_of_the_model_from_a_service(deep, address, processes):
+def test_a_document_encoded_by_a_service_has_the_arrays_of_the_model(deep, address, processes):
     docs = list(pipeline(address).pipe(TEXTS, n_process=processes, batch_size=2))
     assert [doc.text for doc in docs] == TEXTS
     words = [token.text for token in docs[0]]
-    pieces = [words[:4], words[4:8], words[8:]]
-    alone = deep.encode(pieces, layers="last")
+    chunks = [words[:4], words[4:8], words[8:]]
+    alone = deep.encode(chunks, layers="last")
     assert np.array_equal(docs[0].tensor, np.concatenate([one.contextual for one in alone]))
     assert np.array_equal(docs[0]._.attention[:, 4:8, 4:8], alone[1].attention[0])
     assert np.array_equal(docs[2][0]._.static, deep.encode([["bank"]])[0].static[0])
@@ -82,7 +82,7 @@ def test_the_key_is_stored_nowhere(address, tmp_path):
     assert not any(KEY.encode() in data for data in stored)
 
 
-def test_errors_of_the_service_are_raised_as_local_ones(address, monkeypatch):
+def test_errors_of_the_service_are_raised_as_local_exceptions(address, monkeypatch):
     with pytest.raises(UnknownModelError):
         ContextualVectorizer("absent", url=address)
     with pytest.raises(UnknownModelError):
@@ -100,21 +100,25 @@ def test_a_url_with_a_password_is_rejected_without_repeating_it(url):
     assert "secret" not in str(caught.value) and "key@" not in str(caught.value)
 
 
-def test_a_source_is_opened_once_in_each_process(address):
+def test_each_process_opens_an_encoder_once(address):
     here = open_encoder(None, address)
     assert open_encoder(None, address) is here
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
-        os.write(writer, b"same" if open_encoder(None, address) is here else b"another")
-        os._exit(0)
+        # Without `_exit`, a failed child would continue with the tests.
+        try:
+            os.write(writer, b"same" if open_encoder(None, address) is here else b"another")
+        finally:
+            os._exit(0)
+    # Without the parent's writing end, `read` returns even if the child has written nothing.
+    os.close(writer)
     os.waitpid(child, 0)
     assert os.read(reader, 16) == b"another"
     os.close(reader)
-    os.close(writer)
 
 
 @pytest.mark.parametrize("package", ["spacy", "sklearn"])
-def test_a_missing_package_is_reported_with_its_extra(package):
+def test_a_missing_package_is_reported_with_its_install_command(package):
     code = f"import sys; sys.modules[{package!r}] = None; import polyseme.integrations.{package}"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

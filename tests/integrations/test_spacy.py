@@ -1,4 +1,4 @@
-"""spaCy's documents get the vectors and the attention of their own tokens."""
+"""spaCy documents get the vectors and the attention of spaCy's tokens."""
 
 from itertools import pairwise
 
@@ -13,30 +13,30 @@ from tests.integrations.documents import (
     BANK,
     STATIC,
     TEXT,
-    WRITTEN,
+    TOKENS,
     D,
     H,
-    as_before,
     attention_by_hand,
     pipeline,
+    same_arrays,
 )
 from tests.tiny import VECTORS, WORDS
 
 pytestmark = pytest.mark.usefixtures("plain")
 
 
-def test_each_row_is_that_of_spacys_token():
+def test_each_row_belongs_to_a_spacy_token():
     doc = pipeline()(TEXT)
-    assert [token.text for token in doc] == WRITTEN
+    assert [token.text for token in doc] == TOKENS
     assert np.array_equal([token._.static for token in doc], STATIC)
     weights = attention_by_hand()
     assert doc._.attention == pytest.approx(weights, abs=1e-6)
-    # Attention without weights is the weighted mean itself.
+    # Without weights, the contextual vector is the weighted mean of the static ones.
     assert doc.tensor == pytest.approx(weights @ STATIC, abs=1e-6)
     assert doc.tensor.dtype == np.float32
 
 
-def test_a_tokens_attributes_are_its_rows_of_the_documents():
+def test_the_attributes_of_a_token_are_its_rows_of_the_document():
     doc = pipeline()(TEXT)
     for token in doc:
         assert np.array_equal(token._.contextual, doc.tensor[token.i])
@@ -63,8 +63,8 @@ def test_a_document_is_encoded_by_sentence_if_it_has_sentences(deep):
     alone = deep.encode([["river", "bank", "."], ["money", "bank", "."]], layers="last")
     assert np.array_equal(doc.tensor, np.concatenate([one.contextual for one in alone]))
     expected = np.zeros((6, 6), np.float32)
-    for place, one in zip((0, 3), alone, strict=True):
-        expected[place : place + 3, place : place + 3] = one.attention[0].mean(axis=0)
+    for start, one in zip((0, 3), alone, strict=True):
+        expected[start : start + 3, start : start + 3] = one.attention[0].mean(axis=0)
     assert doc._.attention == pytest.approx(expected, abs=1e-6)
     assert np.array_equal(doc[4]._.attention, doc._.attention[4])
 
@@ -79,8 +79,8 @@ def test_the_whole_document_is_encoded_on_request(deep):
 def test_long_documents_are_split_into_even_chunks(deep, cuts):
     words = ["river", "bank", "money", "apple", "did", "high", "end"][: cuts[-1]]
     doc = pipeline(most=3)(" ".join(words))
-    pieces = [words[start:end] for start, end in pairwise(cuts)]
-    alone = deep.encode(pieces, layers="last", heads="mean")
+    chunks = [words[start:end] for start, end in pairwise(cuts)]
+    alone = deep.encode(chunks, layers="last", heads="mean")
     assert np.array_equal(doc.tensor, np.concatenate([one.contextual for one in alone]))
     attention = np.zeros((len(words), len(words)), np.float32)
     for (start, end), one in zip(pairwise(cuts), alone, strict=True):
@@ -88,7 +88,7 @@ def test_long_documents_are_split_into_even_chunks(deep, cuts):
     assert np.array_equal(doc._.attention, attention)
 
 
-def test_a_document_that_no_request_would_hold_does_not_fail():
+def test_a_document_longer_than_a_request_is_encoded_in_chunks():
     doc = pipeline()("river bank " * 1250)
     assert len(doc) == 2500
     assert doc[-1]._.attention.sum() == pytest.approx(1, abs=1e-5)
@@ -96,7 +96,7 @@ def test_a_document_that_no_request_would_hold_does_not_fail():
 
 
 @pytest.mark.parametrize("most", [0, -1])
-def test_a_piece_has_a_word(most):
+def test_a_chunk_size_below_one_is_rejected(most):
     with pytest.raises(ValueError, match="must be 1 or more"):
         pipeline(most=most)
 
@@ -109,16 +109,16 @@ def test_a_piece_has_a_word(most):
         ({"oov": "subword"}, " `oov`: this model has no subword vectors"),
     ],
 )
-def test_what_the_models_do_not_have_is_an_error_when_the_component_is_made(wrong, message):
+def test_an_unsupported_option_is_rejected_when_the_component_is_created(wrong, message):
     with pytest.raises(PolysemeError, match=message):
         pipeline(**wrong)
 
 
 @pytest.mark.usefixtures("deep")
-def test_a_component_is_shown_in_one_line():
-    shown = "Contextualizer(LocalModel('tiny', dimension=5, words=11), vectors='static')"
+def test_the_repr_of_a_component_shows_its_model():
+    expected = "Contextualizer(LocalModel('tiny', dimension=5, words=11), vectors='static')"
     nlp = pipeline(vectors="static")
-    assert repr(nlp.get_pipe("polyseme")) == shown
+    assert repr(nlp.get_pipe("polyseme")) == expected
 
 
 @pytest.mark.parametrize("layer", [0, 1, None])
@@ -142,7 +142,7 @@ def test_attention_can_be_disabled():
     assert np.array_equal(doc[2]._.static, BANK)
 
 
-def test_case_and_words_that_the_vocabulary_lacks_are_as_configured():
+def test_case_and_unknown_words_are_treated_as_configured():
     (apple,) = pipeline(case="lower")("APPLE")
     assert np.array_equal(apple._.static, VECTORS[WORDS.index("apple")])
     with pytest.raises(UnknownWordError):
@@ -161,21 +161,21 @@ def test_a_stream_has_the_results_of_single_documents():
     nlp = pipeline("sentencizer", most=16)
     together = list(nlp.pipe(texts, batch_size=4))
     assert [doc.text for doc in together] == texts
-    assert all(as_before(doc, nlp(doc.text)) for doc in together if doc.text.strip())
+    assert all(same_arrays(doc, nlp(doc.text)) for doc in together if doc.text.strip())
 
 
 def test_a_batch_of_a_stream_is_one_call(monkeypatch):
     calls = []
 
     class Counting(LocalModel):
-        def encode(self, texts, **how):
+        def encode(self, texts, **options):
             calls.append(len(texts))
-            return super().encode(texts, **how)
+            return super().encode(texts, **options)
 
     encoder = Counting.of("tiny")
     monkeypatch.setattr(integration, "open_encoder", lambda *_: encoder)
     assert len(list(pipeline("sentencizer").pipe(["bank. end."] * 10, batch_size=4))) == 10
-    assert calls == [1, 8, 8, 4]  # the first one is that of the check when it is made
+    assert calls == [1, 8, 8, 4]  # the component encodes one text to check its options
 
 
 def test_the_error_handler_gets_the_failed_batch():

@@ -1,4 +1,4 @@
-"""spaCy's documents are stored, sent and compared with their vectors."""
+"""spaCy documents are stored, sent to other processes and compared with their vectors."""
 
 import pickle
 import subprocess
@@ -11,7 +11,7 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from polyseme.integrations.spacy import add_hooks
-from tests.integrations.documents import STATIC, TEXT, as_before, attention_by_hand, pipeline
+from tests.integrations.documents import STATIC, TEXT, attention_by_hand, pipeline, same_arrays
 
 pytestmark = pytest.mark.usefixtures("plain")
 
@@ -28,14 +28,13 @@ def test_several_processes_have_the_results_of_one():
     assert all(np.array_equal(one.tensor, other.tensor) for one, other in pairs)
 
 
-def test_a_component_is_sent_elsewhere_without_its_model():
+def test_a_component_is_pickled_without_its_model():
     component = pipeline().get_pipe("polyseme")
-    before = Doc(spacy.blank("en").vocab, ["river", "bank"])
-    after = Doc(spacy.blank("en").vocab, ["river", "bank"])
-    component(before)
-    sent = pickle.dumps(component)
-    assert len(sent) < 1000
-    assert as_before(pickle.loads(sent)(after), before)
+    doc, other = (Doc(spacy.blank("en").vocab, ["river", "bank"]) for _ in range(2))
+    component(doc)
+    pickled = pickle.dumps(component)
+    assert len(pickled) < 1000
+    assert same_arrays(pickle.loads(pickled)(other), doc)
 
 
 RELOADED = """
@@ -48,7 +47,7 @@ numpy.save(sys.argv[2], nlp("river bank money").tensor)
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("deep")
-def test_a_stored_pipeline_loads_in_a_process_with_only_spacy(tmp_path):
+def test_a_stored_pipeline_loads_in_a_process_that_imports_only_spacy(tmp_path):
     nlp = pipeline(attention="heads", layer=1)
     nlp.to_disk(tmp_path / "pipeline")
     command = [sys.executable, "-c", RELOADED, tmp_path / "pipeline", tmp_path / "tensor.npy"]
@@ -56,20 +55,20 @@ def test_a_stored_pipeline_loads_in_a_process_with_only_spacy(tmp_path):
     assert np.array_equal(np.load(tmp_path / "tensor.npy"), nlp("river bank money").tensor)
     again = spacy.load(tmp_path / "pipeline")
     assert again.config["components"]["polyseme"] == nlp.config["components"]["polyseme"]
-    assert as_before(again("river bank"), nlp("river bank"))
+    assert same_arrays(again("river bank"), nlp("river bank"))
 
 
 @pytest.mark.usefixtures("deep")
 def test_a_document_is_stored_with_its_vectors():
     doc = pipeline("sentencizer", most=2)("river bank money. the end")
-    assert as_before(Doc(doc.vocab).from_bytes(doc.to_bytes()), doc)
-    bin_ = DocBin(docs=[doc], store_user_data=True)
-    (read,) = DocBin().from_bytes(bin_.to_bytes()).get_docs(doc.vocab)
+    assert same_arrays(Doc(doc.vocab).from_bytes(doc.to_bytes()), doc)
+    doc_bin = DocBin(docs=[doc], store_user_data=True)
+    (read,) = DocBin().from_bytes(doc_bin.to_bytes()).get_docs(doc.vocab)
     assert np.array_equal([token._.contextual for token in read], doc.tensor)
     assert np.array_equal(read._.attention, doc._.attention)
 
 
-def test_tokens_merged_later_do_not_get_rows_of_others():
+def test_the_vectors_of_tokens_merged_later_are_an_error():
     doc = pipeline()("river bank money")
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[:2])
@@ -109,6 +108,6 @@ def test_hooks_are_added_to_a_deserialized_document():
     assert doc[1].similarity(doc[3]) == pytest.approx(cosine(doc.tensor[1], doc.tensor[3]))
 
 
-def test_hooks_need_a_document_that_was_encoded():
+def test_hooks_for_an_unencoded_document_are_rejected():
     with pytest.raises(ValueError, match="run the component `polyseme` on it"):
         add_hooks(spacy.blank("en")(TEXT))

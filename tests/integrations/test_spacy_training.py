@@ -1,4 +1,4 @@
-"""Taggers, entity recognizers and text classifiers of spaCy train on Polyseme's vectors."""
+"""spaCy's taggers, entity recognizers and text classifiers train on Polyseme's vectors."""
 
 import json
 import pickle
@@ -27,7 +27,7 @@ DATA = ROOT.parent / "shared/data/eval/downstream.tar.xz"
 WIDTH = 7
 SENSES = [("river bank", "WATER"), ("money bank", "MONEY"), ("high river bank", "WATER"),
           ("apple money bank", "MONEY")]  # fmt: skip
-"""`bank` has another tag, entity label and category beside `river` than beside `money`."""
+"""The tag, entity label and category of `bank`, which depend on the other words."""
 
 
 def tok2vec(**settings):
@@ -41,7 +41,7 @@ def docs_of(*texts):
 
 
 @pytest.mark.parametrize("kind", ["static", "contextual", "features"])
-def test_the_fixed_part_of_the_layer_is_the_vectors_of_spacys_tokens(deep, kind):
+def test_the_layer_starts_from_the_vectors_of_spacys_tokens(deep, kind):
     docs = docs_of("river  bank", "", "money")
     layer = tok2vec(vectors=kind)
     layer.initialize(X=docs)
@@ -68,24 +68,25 @@ def test_options_of_the_component_are_options_of_the_layer():
 
 
 class Counting(LocalModel):
-    """A model that notes the texts of each call."""
+    """A model that records the texts of each call."""
 
-    calls: list = []  # noqa: RUF012
+    calls: list
 
-    def encode(self, texts, **how):
+    def encode(self, texts, **options):
         self.calls.append([" ".join(text) for text in texts])
-        return super().encode(texts, **how)
+        return super().encode(texts, **options)
 
 
 @pytest.fixture
 def calls(monkeypatch):
+    """The texts of each call of the encoder."""
     encoder = Counting.of("tiny")
     encoder.calls = []
     monkeypatch.setattr(integration, "open_encoder", lambda *_: encoder)
     return encoder.calls
 
 
-def test_training_encodes_each_text_once_and_use_keeps_nothing(calls):
+def test_training_caches_the_vectors_of_each_text_and_prediction_does_not(calls):
     docs = docs_of("river bank", "money bank", "river bank")
     (layer, _) = tok2vec().layers
     trained = [layer(batch, is_train=True)[0] for batch in (docs, docs[:2], docs_of("river bank"))]
@@ -96,7 +97,7 @@ def test_training_encodes_each_text_once_and_use_keeps_nothing(calls):
     assert calls[1:] == [["river bank", "money bank"]] * 2
 
 
-def test_the_cache_is_not_larger_than_requested_and_not_sent_elsewhere(calls):
+def test_the_cache_has_a_maximum_size_and_is_not_pickled(calls):
     (layer, _) = tok2vec(cache_mb=0).layers
     for _ in range(2):
         layer(docs_of("river"), is_train=True)
@@ -107,7 +108,7 @@ def test_the_cache_is_not_larger_than_requested_and_not_sent_elsewhere(calls):
     assert pickle.loads(pickle.dumps(layer._func)).cache == {}
 
 
-def test_another_model_of_the_same_name_replaces_the_cache(models, monkeypatch):
+def test_another_model_of_the_same_name_clears_the_cache(models, monkeypatch):
     (layer, _) = tok2vec().layers
     (deep_rows,), _ = layer(docs_of("river bank"), is_train=True)
     monkeypatch.setenv("POLYSEME_MODELS_DIR", str(models))
@@ -116,7 +117,7 @@ def test_another_model_of_the_same_name_replaces_the_cache(models, monkeypatch):
     assert not np.array_equal(rows, deep_rows)
 
 
-def test_an_unknown_model_fails_when_the_layer_is_made():
+def test_an_unknown_model_is_rejected_when_the_layer_is_created():
     with pytest.raises(UnknownModelError):
         tok2vec(model="absent")
 
@@ -133,18 +134,19 @@ def examples(nlp):
 
 
 def trained(config, updates=60):
+    """Train a pipeline on `SENSES`."""
     spacy.util.fix_random_seed(1)
     nlp = load_model_from_config(config, auto_fill=True)
-    given = examples(nlp)
-    optimizer = nlp.initialize(lambda: given)
+    data = examples(nlp)
+    optimizer = nlp.initialize(lambda: data)
     optimizer.learn_rate = 0.005
     for _ in range(updates):
-        nlp.update(given, sgd=optimizer, drop=0.0)
+        nlp.update(data, sgd=optimizer, drop=0.0)
     return nlp
 
 
 def page_config(*components, **settings):
-    """The configuration of the page with some components, and a small model."""
+    """The documented configuration with some components and the tiny model."""
     page = (ROOT / "docs/integrations.md").read_text("utf-8")
     (block,) = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
     config = Config().from_str(block, interpolate=False)
@@ -171,7 +173,7 @@ def page_config(*components, **settings):
     return config
 
 
-def test_the_configuration_of_the_page_trains_a_tagger_a_recognizer_and_a_classifier(tmp_path):
+def test_the_documented_configuration_trains_a_tagger_a_recognizer_and_a_classifier(tmp_path):
     nlp = trained(page_config("tagger", "ner", "textcat"))
     nlp.to_disk(tmp_path)
     forget()
@@ -188,7 +190,7 @@ def test_a_tagger_on_static_vectors_cannot_tell_the_two_banks_apart():
     assert len({nlp(text)[-1].tag_ for text, _ in SENSES}) == 1
 
 
-def test_hashed_attributes_can_stand_beside_the_vectors():
+def test_the_layer_can_be_combined_with_hashed_attributes():
     hashed = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM", "SHAPE"],
               "rows": [50, 50], "include_static_vectors": False}  # fmt: skip
     nlp = trained(page_config("tagger", embed=hashed), updates=120)
@@ -198,7 +200,7 @@ def test_hashed_attributes_can_stand_beside_the_vectors():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the data sets and the vectors of the bundled model."""
+    """A folder with the data sets; tests add the vectors of the bundled model."""
     if not DATA.exists():
         pytest.skip("needs the data sets in shared/data")
     folder = tmp_path_factory.mktemp("data")
@@ -215,7 +217,7 @@ def folder(tmp_path_factory):
 def test_features_learn_more_than_spacys_static_vectors(
     task, score, sentences, epochs, folder, monkeypatch
 ):
-    """benchmarks/pipelines.py compares them on all sentences, this test on the first ones."""
+    """A part of the comparison of benchmarks/pipelines.py: the first sentences."""
     from benchmarks import pipelines
 
     monkeypatch.delenv("POLYSEME_MODELS_DIR")
@@ -233,7 +235,7 @@ def test_features_learn_more_than_spacys_static_vectors(
     assert found["features"] > found["spacy-static"] + 1, found
 
 
-def test_the_scores_of_the_page_are_those_measured():
+def test_the_documented_scores_are_the_measured_ones():
     page = (ROOT / "docs/integrations.md").read_text("utf-8")
     measured = json.loads((ROOT / "benchmarks/results/pipelines.json").read_text("utf-8"))
     systems = measured["spacy"]
