@@ -41,7 +41,7 @@ def test_groups_are_found_and_the_largest_is_first(sizes, given):
 
 
 def test_points_of_one_group_are_one_cluster():
-    # A common direction: no point is closer to its neighbors than to the others.
+    # Noise around one direction has no groups.
     points, _ = groups((80,), spread=0.05)
     found = cluster(points)
     assert len(found.centroids) == 1
@@ -61,19 +61,19 @@ def test_scipy_computes_with_one_thread(monkeypatch):
     def threads():
         return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
-    found = []
+    counts = []
     kmeans2 = scipy.cluster.vq.kmeans2
 
-    def counted(*args, **options):
-        found.append(threads())
+    def recorded(*args, **options):
+        counts.append(threads())
         return kmeans2(*args, **options)
 
-    monkeypatch.setattr(scipy.cluster.vq, "kmeans2", counted)
+    monkeypatch.setattr(scipy.cluster.vq, "kmeans2", recorded)
     with threadpool_limits(2, "blas"):
         before = threads()
         cluster(groups((10, 10))[0], 2)
         assert threads() == before
-    assert len(found) == clustering.STARTS and set().union(*found) == {1}
+    assert len(counts) == clustering.STARTS and set().union(*counts) == {1}
 
 
 def test_a_mixture_is_fitted_as_in_the_formulas(monkeypatch):

@@ -1,4 +1,4 @@
-"""The block of docs/senses.md prints what the page shows."""
+"""docs/senses.md: its Python block prints the documented output."""
 
 import re
 
@@ -8,6 +8,6 @@ PAGE = (ROOT / "docs" / "senses.md").read_text("utf-8")
 
 
 def test_the_block_prints_the_documented_output(capsys):
-    (block,) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
-    exec(block[0], {})
-    assert capsys.readouterr().out == block[1]
+    ((code, output),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+    exec(code, {})
+    assert capsys.readouterr().out == output
