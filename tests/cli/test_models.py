@@ -314,7 +314,7 @@ def test_a_model_that_was_imported_is_listed_shown_and_whole(importing):
 
 REFUSED = {
     "columns": ROWS["another number of columns"]["a number more"],
-    "count": ROWS["a count that lies"]["huge, binary"],
+    "count": ROWS["a wrong count"]["huge, binary"],
     "encoding": ROWS["a word that is not UTF-8"]["in text"],
     "twice": ROWS["a word twice"]["in binary"],
     "infinity": ROWS["a number that is not finite"]["1e39"],

@@ -1,4 +1,4 @@
-"""The result of an import, and gensim's own reading of the file, to compare."""
+"""Reads a file of vectors by an import and by gensim, and compares the results."""
 
 import os
 import warnings
@@ -31,19 +31,19 @@ def table_of(model):
 
 
 def word2vec(path, **options):
-    """gensim's reading of a file of rows."""
+    """The vectors that gensim reads from a GloVe or word2vec file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # without a header it opens a file twice
         return KeyedVectors.load_word2vec_format(path, **options)
 
 
 def facebook(path, encoding="utf-8"):
-    """gensim's reading of a fastText .bin."""
+    """The vectors that gensim reads from a fastText .bin."""
     return load_facebook_vectors(path, encoding=encoding)
 
 
 def assert_same(model, words, vectors):
-    """Words in their order, vectors to the last bit."""
+    """Check that a model has the words in this order and the vectors to the last bit."""
     found, table = table_of(model)
     assert found == list(words)
     assert (table.dtype, table.shape) == (vectors.dtype, vectors.shape)

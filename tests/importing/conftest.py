@@ -13,8 +13,8 @@ from polyseme.models.reader import read_model
 from tests.importing.files import WORDS
 from tests.importing.mirror import serving
 
-PATIENCE = 120
-"""Seconds after which a command is taken to hang."""
+TIMEOUT = 120
+"""Seconds after which a command fails its test."""
 
 
 class Done(NamedTuple):
@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
 
 class Importer:
-    """Runs the command, and checks the files that it leaves."""
+    """Runs the command, and checks the files that it leaves behind."""
 
     def __init__(self, place):
         self.place = place
@@ -41,12 +41,12 @@ class Importer:
         return path
 
     def run(self, file, *options):
-        """Import a file; an exception other than an exit code is a failure."""
+        """Import a file; any exception other than SystemExit is a failure."""
         path = self.file(file) if isinstance(file, bytes) else file
         return run("models", "import", path, "--models-dir", self.models, *options)
 
     def read(self, file, *options):
-        """Import a file that is good, and read the model: its words and vectors."""
+        """Import a valid file, and return the words and vectors of the model."""
         done = self.run(file, "--name", "good", "--replace", "--no-weights", *options)
         assert done.code == 0, done.err
         assert not any(self.scratch.iterdir())
@@ -56,21 +56,21 @@ class Importer:
         return [model.vocabulary.word(row) for row in rows], model.vectors
 
     def refusal(self, file, *options):
-        """The one sentence that refuses a file, which leaves everything as it was."""
+        """The one sentence that rejects a file; the import leaves all files as they were."""
         path = self.file(file) if isinstance(file, bytes) else file
-        before = below(self.place)
+        before = snapshot(self.place)
         done = self.run(path, *options)
         assert (done.code, done.out) == (1, ""), done.err
         sentence = refusal_in(done.err)
         assert str(self.place) not in done.err
-        assert below(self.place) == before
+        assert snapshot(self.place) == before
         return sentence
 
 
 def run(*arguments):
     """Run `polyseme` in this process."""
     out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), patience():
+    with redirect_stdout(out), redirect_stderr(err), time_limit():
         try:
             polyseme([str(argument) for argument in arguments], prog_name="polyseme")
         except SystemExit as end:
@@ -79,14 +79,14 @@ def run(*arguments):
 
 
 @contextmanager
-def patience():
-    """Fail a command that hangs."""
+def time_limit():
+    """Fail a command that does not end in time."""
 
-    def give_up(*_):
-        pytest.fail("it hangs")
+    def fail(*_):
+        pytest.fail(f"the command did not end within {TIMEOUT} seconds")
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE)
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(TIMEOUT)
     try:
         yield
     finally:
@@ -95,9 +95,9 @@ def patience():
 
 
 def refusal_in(err):
-    """The last line of standard error; lines before it report progress."""
-    *course, last = err.splitlines()
-    assert all(map(is_course, course)), err
+    """The last line of standard error; the lines before it report progress."""
+    *progress, last = err.splitlines()
+    assert all(map(is_progress, progress)), err
     assert last.startswith("polyseme: ")
     assert last.endswith(".")
     assert "Traceback" not in err
@@ -105,13 +105,13 @@ def refusal_in(err):
     return last.removeprefix("polyseme: ")
 
 
-def is_course(line):
-    """Whether a line is the estimate of an import, or a warning."""
+def is_progress(line):
+    """Whether a line is the estimate of memory, or a warning."""
     return " of memory to import, " in line or line.startswith("polyseme: Warning: ")
 
 
-def below(folder):
-    """All files below a folder, hidden ones included, with their bytes."""
+def snapshot(folder):
+    """The names of all files and folders below a folder, and the bytes of the files."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -120,7 +120,7 @@ def below(folder):
 
 @contextmanager
 def an_importer(place):
-    """The command with its own folders below a path."""
+    """An Importer below a folder, which also has its temporary files."""
     made = Importer(place)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(made.scratch))
@@ -130,26 +130,28 @@ def an_importer(place):
 
 @pytest.fixture
 def importer(tmp_path):
-    """The command, for one test."""
+    """An Importer for one test."""
     with an_importer(tmp_path) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def lasting_importer(tmp_path_factory):
-    """The command, for the many examples of a property."""
+def module_importer(tmp_path_factory):
+    """An Importer for the many examples of Hypothesis."""
     with an_importer(tmp_path_factory.mktemp("importer")) as made:
         yield made
 
 
 @pytest.fixture
 def mirror():
+    """A local mirror of gensim-data."""
     with serving() as served:
         yield served
 
 
 @pytest.fixture
 def puller(tmp_path, monkeypatch):
-    from tests.importing.puller import Puller  # it runs the command as this module does
+    """A Puller for one test."""
+    from tests.importing.puller import Puller  # imports `run` of this module
 
     return Puller(tmp_path, monkeypatch)

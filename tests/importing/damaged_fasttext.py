@@ -1,4 +1,4 @@
-"""Spoiled fastText files by kind and case, each with the sentence that refuses it."""
+"""Damaged fastText files by kind and case, each with the message that rejects it."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from tests.importing.damaged_rows import SKIP, place_of
 from tests.importing.files import BUCKETS, VECTORS, WORDS, fasttext
 
 FIRST_WORD = 92
-"""Where the words of a new fastText file begin: 13 fields of 4 bytes and one of 8, then 3 and 2."""
+"""The offset of the words in a fastText file since 2017: after 17 fields of 4 and 3 of 8 bytes."""
 
 
 def at(place, why):
@@ -22,7 +22,7 @@ def changed(row, number):
 SUPERVISED = fasttext(model=3, loss=3)
 QUANTIZED_AT = place_of(fasttext(), b"1999\0") + 14 + 1
 MATRIX_AT = QUANTIZED_AT + 16
-NONSENSE = {
+INVALID_FIELDS = {
     "dim": (0, -1, 65_537),
     "bucket": (-1, 2**31 - 1),
     "minn": (-1, 65),
@@ -39,7 +39,7 @@ FASTTEXTS = {
         "in a word": (fasttext()[: FIRST_WORD + 3], TOO_EARLY.format(FIRST_WORD + 3)),
         "in the vectors": (fasttext()[: MATRIX_AT + 7], TOO_EARLY.format(MATRIX_AT + 7)),
         "in the second table": (fasttext()[:-1], TOO_EARLY.format(len(fasttext()) - 1)),
-        "in the second table, old": (
+        "in the second table, before 2017": (
             fasttext(new=False)[:-5],
             TOO_EARLY.format(len(fasttext(new=False)) - 5),
         ),
@@ -52,13 +52,13 @@ FASTTEXTS = {
         ),
     },
     "a label": {
-        "in the end": (
+        "at the end": (
             fasttext(kinds=[0, 0, 0, 1]),
             at(place_of(fasttext(), b"1999"), "has a label among its words"),
         ),
     },
     "quantized": {
-        "by its mark": (
+        "by its flag": (
             fasttext(quantized=1),
             at(QUANTIZED_AT, "is quantized (.ftz); import the original .bin"),
         ),
@@ -79,10 +79,10 @@ FASTTEXTS = {
             fasttext(**{field: value}),
             at(FIRST_WORD, "has an invalid header"),
         )
-        for field, values in NONSENSE.items()
+        for field, values in INVALID_FIELDS.items()
         for value in values
     },
-    "a number of vectors that lies": {
+    "a wrong number of vectors": {
         str(shape): (
             fasttext(quantized_shape=shape),
             at(
@@ -92,27 +92,27 @@ FASTTEXTS = {
         )
         for shape in ((5, 3), (7, 3), (6, 4), (-6, 3), (2**62, 3), (0, 0))
     },
-    "a second table that lies": {
+    "a second table of invalid size": {
         "negative": (
             fasttext(output_quantized_shape=(-1, 3)),
             at(MATRIX_AT + 72 + 17, "has a second table of invalid size"),
         ),
     },
-    "more than there should be": {
+    "data after the end": {
         "a byte": (fasttext() + b"x", at(len(fasttext()), "continues after its last table")),
         "a table too small": (
             fasttext(output_quantized_shape=(3, 3)),
             at(len(fasttext()) - 12, "continues after its last table"),
         ),
     },
-    "a word without an end": {
+    "a fastText word without an end": {
         "too long": (
             fasttext([*WORDS[:3], b"x" * 4097]),
             at(place_of(fasttext(), b"1999"), "has a word longer than 4096 bytes"),
         ),
     },
     "a word twice in fastText": {
-        "in the end": (
+        "at the end": (
             fasttext([*WORDS[:3], "zebra"]),
             at(place_of(fasttext(), b"1999"), "has a word twice"),
         ),
@@ -144,7 +144,7 @@ FASTTEXTS = {
             ("empty", b"", "is empty"),
             ("of spaces", b" \t", "is empty"),
             ("not UTF-8", b"gn\xff", "is not UTF-8"),
-            ("half of a pair", b"\xed\xa0\x80", "is not UTF-8"),
+            ("a lone surrogate", b"\xed\xa0\x80", "is not UTF-8"),
             ("of two lines", b"gn\nu", "has a line feed"),
         )
     },

@@ -1,6 +1,6 @@
-"""Files of vectors, built byte by byte by their formats, without the importer's code.
+"""Files of vectors, built byte by byte from the formats, without the importer's code.
 
-The little table has distinctive words, so that a message that repeats a file's content is seen.
+The table has distinctive words, so that tests notice a message that repeats a file's content.
 """
 
 import bz2
@@ -38,23 +38,23 @@ def rows(words=WORDS, vectors=VECTORS, end=b"\n"):
 
 
 def many(kind, count, width):
-    """A large file of distinct words, with some hundred distinct vectors."""
+    """A large file of distinct words, with 300 distinct vectors."""
     vectors = np.random.default_rng(3).standard_normal((300, width)).astype("<f4")
     if kind == "glove":
-        parts, head = [b" ".join(numbers(vector)) for vector in vectors], b""
+        parts, header = [b" ".join(numbers(vector)) for vector in vectors], b""
     else:
-        parts, head = [vector.tobytes() for vector in vectors], b"%d %d\n" % (count, width)
+        parts, header = [vector.tobytes() for vector in vectors], b"%d %d\n" % (count, width)
     lines = (b"gnu%d %s\n" % (word, parts[word % 300]) for word in range(count))
-    return b"".join([head, *lines])
+    return b"".join([header, *lines])
 
 
-def text(words=WORDS, vectors=VECTORS, end=b"\n", head=None):
-    """A word2vec text file; `head` replaces its first line."""
-    return _head(vectors, head) + end + rows(words, vectors, end)
+def text(words=WORDS, vectors=VECTORS, end=b"\n", header=None):
+    """A word2vec text file; `header` replaces its first line."""
+    return _header(vectors, header) + end + rows(words, vectors, end)
 
 
-def binary(words=WORDS, vectors=VECTORS, end=b"\n", head=None):
-    """A word2vec binary file; the original program ends each row with a line feed, gensim none."""
+def binary(words=WORDS, vectors=VECTORS, end=b"\n", header=None):
+    """A word2vec binary file. The original program, unlike gensim, ends rows with a line feed."""
     lines = [
         (word if isinstance(word, bytes) else word.encode())
         + b" "
@@ -62,11 +62,11 @@ def binary(words=WORDS, vectors=VECTORS, end=b"\n", head=None):
         + end
         for word, vector in zip(words, vectors, strict=True)
     ]
-    return b"".join([_head(vectors, head), b"\n", *lines])
+    return b"".join([_header(vectors, header), b"\n", *lines])
 
 
-def _head(vectors, head):
-    return b"%d %d" % np.shape(vectors) if head is None else head
+def _header(vectors, header):
+    return b"%d %d" % np.shape(vectors) if header is None else header
 
 
 FASTTEXT = {
@@ -91,26 +91,26 @@ FASTTEXT = {
     "ntokens": 100,
     "pruned": -1,
 }
-"""The fields in front of the words, in their order, and their values for the little table."""
-KINDS = {"t": "d", "ntokens": "q", "pruned": "q"}
-"""The fields that are not 32 bits of integer."""
+"""The fields of the header in their order, and their values for the table."""
+FIELD_TYPES = {"t": "d", "ntokens": "q", "pruned": "q"}
+"""The types of the fields that are not 32-bit integers."""
 NEW_FIELDS = ("magic", "version", "pruned")
-"""The fields that fastText's files have since 2017."""
+"""The fields that fastText added to its files in 2017."""
 BUCKETS = np.array([[1, -1, 0.5], [0.25, 8, -2]], np.float32)
 
 
 def fasttext(words=WORDS, vectors=VECTORS, buckets=BUCKETS, *, new=True, **changes):
     """A fastText .bin. `changes` replace fields, or the bytes of later parts."""
     v, d = np.shape(vectors)
-    true = {"dim": d, "bucket": len(buckets), "size": v, "nwords": v}
-    return b"".join(fasttext_parts(words, vectors, buckets, new=new, **{**true, **changes}))
+    sizes = {"dim": d, "bucket": len(buckets), "size": v, "nwords": v}
+    return b"".join(fasttext_parts(words, vectors, buckets, new=new, **{**sizes, **changes}))
 
 
 def fasttext_parts(words, vectors, buckets, *, new, **changes):
-    """Its parts: the fields, the words, whether and what vectors, and the same of the output."""
+    """Its parts: the header, the words, and for each of two tables a flag, the shape and rows."""
     fields = {**FASTTEXT, **changes}
     parts = [
-        struct.pack(f"<{KINDS.get(name, 'i')}", fields[name])
+        struct.pack(f"<{FIELD_TYPES.get(name, 'i')}", fields[name])
         for name in FASTTEXT
         if new or name not in NEW_FIELDS
     ]
@@ -133,10 +133,10 @@ def entry(word, count=1, kind=0):
 
 
 def composed(word, vector, buckets, minn, maxn):
-    """The vector that fastText gives a word: the mean of its own and of those of its n-grams. [d]
+    """The vector of a word in fastText: the mean of its own and those of its n-grams. -> [d]
 
-    By Bojanowski et al. 2017 and fastText's `Dictionary::computeSubwords`, with 32-bit FNV-1a over
-    bytes that count as signed.
+    As in Bojanowski et al. 2017 and fastText's `Dictionary::computeSubwords`: the hash is a 32-bit
+    FNV-1a over signed bytes.
     """
     letters = f"<{word}>"
     grams = [
@@ -161,7 +161,7 @@ BUILDERS = {"glove": rows, "word2vec-text": text, "word2vec-binary": binary}
 
 
 def build(kind, words=WORDS, vectors=VECTORS):
-    """A file in a format; one of fastText without n-grams, so that its vectors stay as they are."""
+    """A file in a format. Without n-grams, fastText leaves the vectors unchanged."""
     if kind == "fasttext":
         return fasttext(words, vectors, ())
     return BUILDERS[kind](words, vectors)

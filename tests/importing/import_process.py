@@ -1,4 +1,4 @@
-"""An import in its own process, to be observed and interrupted."""
+"""Runs an import in a process of its own, to observe and interrupt it."""
 
 import os
 import subprocess
@@ -8,27 +8,35 @@ from pathlib import Path
 
 from tests.conftest import PYTHONPATH
 
-PATIENCE = 120
+TIMEOUT = 120
 """Seconds to wait for a condition."""
-UNTOUCHED = """
+DEFAULT_SIGNALS = """
 import os, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 """Runs a command with default signal handling, even if the parent ignores signals."""
-LINUX = Path("/proc/self/fd").exists()
+HAS_PROC = Path("/proc/self/fd").exists()
 
 
-class Work:
-    """The running command, in its own session of processes."""
+class ImportProcess:
+    """The running command, in its own session of processes. `wrapper` is a command that runs it."""
 
-    def __init__(self, place, file, *options, under=()):
+    def __init__(self, place, file, *options, wrapper=()):
         self.models, self.scratch = place / "the-models", place / "the-scratch"
         self.models.mkdir(exist_ok=True)
         self.scratch.mkdir(exist_ok=True)
         self.file, self.log = file, place / "err"
-        command = [sys.executable, "-c", UNTOUCHED, *under, sys.executable, "-m", "polyseme"]
+        command = [
+            sys.executable,
+            "-c",
+            DEFAULT_SIGNALS,
+            *wrapper,
+            sys.executable,
+            "-m",
+            "polyseme",
+        ]
         command += ["models", "import", file, "--name", "big", "--models-dir", self.models]
         command += ["--no-weights", "--no-subwords", *options]
         with self.log.open("wb") as err:
@@ -50,14 +58,14 @@ class Work:
         self.process.wait()
         self.process.stdout.close()
 
-    def wait_for(self, what):
-        """Wait for a stage of the work, which must not have ended."""
-        wait_for(lambda: what(self) or self.process.poll() is not None)
+    def wait_for(self, stage):
+        """Wait for a stage of the import; fail if it ends before."""
+        wait_for(lambda: stage(self) or self.process.poll() is not None)
         assert self.process.poll() is None, self.log.read_text()
 
     def end(self):
-        """Wait for the end; return the exit code and the output."""
-        out, _ = self.process.communicate(timeout=PATIENCE)
+        """Wait for the end; return the exit code, the output and the errors."""
+        out, _ = self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode, out.decode(), self.log.read_text()
 
     def processes(self):
@@ -73,11 +81,11 @@ class Work:
         return found
 
     def workers(self):
-        """The processes that are converting numbers."""
+        """The child processes that parse vectors."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         try:
             return [one for one in map(int, children.read_text().split()) if self.has_scratch(one)]
-        except FileNotFoundError:  # it has ended
+        except FileNotFoundError:  # the process has ended
             return []
 
     def has_scratch(self, pid):
@@ -87,11 +95,11 @@ class Work:
         """
         return any(
             name.startswith(str(self.scratch)) and name.endswith(" (deleted)")
-            for name in opened(pid)
+            for name in open_files(pid)
         )
 
 
-def opened(pid):
+def open_files(pid):
     """The files that a process has open, as the kernel names them."""
     names = []
     for link in Path(f"/proc/{pid}/fd").glob("*"):
@@ -102,37 +110,37 @@ def opened(pid):
     return names
 
 
-def wait_for(what):
-    """Wait for a condition."""
-    end = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < end, "it did not come"
+def wait_for(condition):
+    """Wait until a condition is true."""
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.005)
 
 
 def checking(work):
-    """The first pass is under way."""
-    return str(work.file) in opened(work.process.pid)
+    """Whether the first pass over the file has begun."""
+    return str(work.file) in open_files(work.process.pid)
 
 
 def reading(work):
-    """The second pass is under way, in this process.
+    """Whether the second pass has begun, in the main process.
 
-    Not before: gensim's own imports swallow a KeyboardInterrupt.
+    Before it, gensim's own imports swallow a KeyboardInterrupt.
     """
     return work.has_scratch(work.process.pid)
 
 
 def converting(work):
-    """Other processes have been started and convert numbers."""
+    """Whether child processes parse vectors."""
     return bool(work.workers())
 
 
 def expanded(work):
-    """The decompressed file is on the disk."""
+    """Whether the decompressed file is on disk."""
     return work.has_scratch(work.process.pid)
 
 
 def writing(work):
-    """The model is being written."""
+    """Whether the model is being written."""
     return any(work.models.glob(".writing-*/new/*/*"))

@@ -1,4 +1,4 @@
-"""A local mirror of gensim-data: an index and files by name, over HTTP."""
+"""A local mirror of gensim-data, which serves an index and files over HTTP."""
 
 import gzip
 import hashlib
@@ -18,10 +18,10 @@ class Mirror:
         self.address = ""
         self.files = {}
         self.cut = set()
-        """paths whose response breaks off midway"""
+        """paths whose responses end midway"""
         self.hold = set()
-        """paths whose response pauses midway until the mirror is closed"""
-        self.asked = Counter()
+        """paths whose responses pause midway until the mirror is closed"""
+        self.requests = Counter()
         self.closed = Event()
 
     def put(self, content, name=NAME, kind="models", **changes):
@@ -41,7 +41,7 @@ class Mirror:
         self.files[f"/{name}/{name}.gz"] = packed
         self.files[f"/{name}/__init__.py"] = b"raise SystemExit('the code of the data was run')\n"
         index = json.loads(self.files.get("/list.json", b'{"corpora": {}, "models": {}}'))
-        index[kind][name] = {key: told for key, told in entry.items() if told is not None}
+        index[kind][name] = {key: value for key, value in entry.items() if value is not None}
         self.files["/list.json"] = json.dumps(index).encode()
         return packed
 
@@ -63,7 +63,7 @@ def serving():
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            mirror.asked[self.path] += 1
+            mirror.requests[self.path] += 1
             content = mirror.files.get(self.path)
             if content is None:
                 self.send_error(404)

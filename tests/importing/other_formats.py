@@ -1,4 +1,4 @@
-"""Files of other kinds, by kind and case, each with the sentence that refuses it."""
+"""Files of other formats by kind and case, each with the message that rejects it."""
 
 import io
 import pickle
@@ -13,7 +13,7 @@ from tests.importing.files import VECTORS, WORDS, rows, text
 
 ARRAY = "a NumPy array; save words and vectors as word2vec, with gensim's KeyedVectors."
 MARK = "was-unpickled"
-"""The file that appears in the working directory where a harmful pickle is read."""
+"""The file that a harmful pickle creates in the working directory when it is read."""
 
 
 class Harmful:
@@ -24,13 +24,13 @@ class Harmful:
 
 
 class Vectors:
-    """An object of some program."""
+    """An object of another program."""
 
     words, vectors = list(WORDS), VECTORS
 
 
 def tar():
-    """An archive with a file of vectors."""
+    """A tar archive with a file of vectors."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         info = tarfile.TarInfo("vectors")
@@ -40,7 +40,7 @@ def tar():
 
 
 def database():
-    """A database with a table of vectors."""
+    """An SQLite database with a table of vectors."""
     with sqlite3.connect(":memory:") as connection:
         connection.execute("create table vectors (word text, x real)")
         connection.executemany("insert into vectors values (?, 1)", [[word] for word in WORDS])
@@ -73,7 +73,7 @@ UNKNOWN = (
     " and the file is not a fastText .bin."
 )
 SEPARATED = "The columns are separated by {}; replace these by spaces."
-MARKED = "The file is text with a byte order mark; save it as UTF-8 without one."
+BYTE_ORDER_MARK = "The file is text with a byte order mark; save it as UTF-8 without one."
 
 FOREIGN = {
     "empty": {"nothing": (b"", "The file is empty.")},
@@ -84,7 +84,7 @@ FOREIGN = {
     },
     "an array": {"one": (npy(), f"The file is {ARRAY}")},
     "a database": {"one": (database(), "The file is an SQLite database, perhaps of Magnitude.")},
-    "HDF5": {"its mark": (b"\x89HDF\r\n\x1a\n" + bytes(88), "The file is an HDF5 file.")},
+    "HDF5": {"its signature": (b"\x89HDF\r\n\x1a\n" + bytes(88), "The file is an HDF5 file.")},
     "tensors": {"some": (save({"vectors": VECTORS}), "The file is a safetensors file.")},
     "Zstandard": {
         "a raw block": (
@@ -94,10 +94,16 @@ FOREIGN = {
     },
     "an archive": {"one": (tar(), "The file is a .tar archive; unpack it first.")},
     "a byte order mark": {
-        "of UTF-8": (b"\xef\xbb\xbf" + rows(), MARKED),
-        "of UTF-8 before a head": (b"\xef\xbb\xbf" + text(), MARKED),
-        "of UTF-16": (b"\xff\xfe" + rows().decode().encode("utf-16-le"), MARKED),
-        "of UTF-16, the other": (b"\xfe\xff" + rows().decode().encode("utf-16-be"), MARKED),
+        "of UTF-8": (b"\xef\xbb\xbf" + rows(), BYTE_ORDER_MARK),
+        "of UTF-8 before a header": (b"\xef\xbb\xbf" + text(), BYTE_ORDER_MARK),
+        "of little-endian UTF-16": (
+            b"\xff\xfe" + rows().decode().encode("utf-16-le"),
+            BYTE_ORDER_MARK,
+        ),
+        "of big-endian UTF-16": (
+            b"\xfe\xff" + rows().decode().encode("utf-16-be"),
+            BYTE_ORDER_MARK,
+        ),
     },
     "other separators": {
         name: (content.replace(b" ", separator), SEPARATED.format(name))
@@ -108,7 +114,7 @@ FOREIGN = {
         )
     }
     | {
-        "tabs after a head": (text().replace(b" ", b"\t"), SEPARATED.format("tabs")),
+        "tabs after a header": (text().replace(b" ", b"\t"), SEPARATED.format("tabs")),
         "two spaces": (
             rows().replace(b" ", b"  "),
             "The columns are separated by several spaces; replace these by one.",
@@ -123,7 +129,7 @@ FOREIGN = {
         ),
     },
     "unknown": {
-        "UTF-16 without a mark": (rows().decode().encode("utf-16-le"), UNKNOWN),
+        "UTF-16 without a byte order mark": (rows().decode().encode("utf-16-le"), UNKNOWN),
         "a web page": (b"<!DOCTYPE html>\n<html>\n<body>Not found</body>\n</html>\n", UNKNOWN),
         "a line feed": (b"\n", UNKNOWN),
         "spaces": (b"   ", UNKNOWN),

@@ -23,7 +23,7 @@ class Puller:
         return run("models", "pull", *arguments, *place, "--models-dir", self.models)
 
     def refusal(self, *arguments, mirror=None):
-        """The one sentence; nothing is left but the index that gensim keeps."""
+        """The one sentence of a failure, which leaves only the index that gensim caches."""
         done = self.pull(*arguments, mirror=mirror)
         assert (done.code, done.out) == (1, ""), done.err
         (line,) = done.err.splitlines()

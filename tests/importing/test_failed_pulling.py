@@ -139,7 +139,7 @@ def test_a_corpus_is_rejected(mirror, puller):
     mirror.put(b"text", "text8", kind="corpora")
     told = "gensim-data has a corpus of this name, not vectors."
     assert puller.refusal("text8", mirror=mirror) == told
-    assert set(mirror.asked) == {"/list.json"}
+    assert set(mirror.requests) == {"/list.json"}
 
 
 def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
@@ -154,7 +154,7 @@ def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
 
 
 def test_invalid_vectors_are_rejected_as_by_an_import(mirror, puller):
-    mirror.put(files.text(head=b"9 3"))
+    mirror.put(files.text(header=b"9 3"))
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
     (line,) = done.err.splitlines()

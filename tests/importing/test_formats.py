@@ -129,7 +129,11 @@ def test_a_long_line_is_reported_at_any_buffer_boundary(importer, letters):
         ("fasttext", binary(), BINARY),
         ("glove", rows().replace(b" ", b"\t"), SEPARATED.format("tabs")),
         # The format is right, or cannot be detected.
-        ("word2vec-text", text(head=b"5 3"), "Line 1 declares 5 words, but the file ends after 4."),
+        (
+            "word2vec-text",
+            text(header=b"5 3"),
+            "Line 1 declares 5 words, but the file ends after 4.",
+        ),
         ("word2vec-text", b"4 3", "Line 1 declares 4 words, but the file ends after 0."),
         ("glove", b"gnu\n", "Line 1 has vectors of dimension 0; 1 to 65536 are supported."),
     ],

@@ -12,11 +12,11 @@ import pytest
 
 from polyseme.models.reader import read_model
 from tests.conftest import PYTHONPATH
-from tests.importing.conftest import below, run
+from tests.importing.conftest import run, snapshot
 from tests.importing.files import archive, fasttext, many, rows
 from tests.importing.import_process import (
-    LINUX,
-    Work,
+    HAS_PROC,
+    ImportProcess,
     checking,
     converting,
     expanded,
@@ -28,7 +28,7 @@ from tests.tiny import write_tiny
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not LINUX, reason="processes are watched by Linux's /proc"),
+    pytest.mark.skipif(not HAS_PROC, reason="the tests watch processes in Linux's /proc"),
 ]
 
 CODES = {signal.SIGINT: 1, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKILL: -9}
@@ -36,24 +36,24 @@ CODES = {signal.SIGINT: 1, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGKI
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory):
-    """Files large enough to be interrupted at each moment."""
+    """Files that are large enough for an interruption at each stage."""
     place = tmp_path_factory.mktemp("large")
     contents = {
         checking: many("glove", 15_000, 100),
         reading: many("glove", 8000, 100),
-        converting: many("word2vec-binary", 42_000, 100),  # of more values than one process reads
-        writing: many("word2vec-binary", 60_000, 10),  # of many words, whose index takes a while
+        converting: many("word2vec-binary", 42_000, 100),  # more values than one process reads
+        writing: many("word2vec-binary", 60_000, 10),  # many words, whose index takes a while
     }
-    made = {}
-    for moment, content in contents.items():
-        made[moment] = place / moment.__name__
-        made[moment].write_bytes(content)
-    return made
+    paths = {}
+    for stage, content in contents.items():
+        paths[stage] = place / stage.__name__
+        paths[stage].write_bytes(content)
+    return paths
 
 
 @pytest.fixture(scope="session")
 def large_zip(tmp_path_factory):
-    """A compressed fastText file."""
+    """A fastText file in a .zip."""
     words = [f"gnu{number}" for number in range(30_000)]
     vectors = np.random.default_rng(4).standard_normal((30_000, 50)).astype(np.float32)
     path = tmp_path_factory.mktemp("large") / "fasttext.zip"
@@ -61,9 +61,9 @@ def large_zip(tmp_path_factory):
     return path
 
 
-def interrupt(work, moment, number, *, group):
-    """Send a signal at a moment: to the process, or as a terminal does to all of its processes."""
-    work.wait_for(moment)
+def interrupt(work, stage, number, *, group):
+    """Send a signal at a stage: to the process, or as a terminal does, to its process group."""
+    work.wait_for(stage)
     (os.killpg if group else os.kill)(work.process.pid, number)
     code, out, err = work.end()
     assert (code, out) == (CODES[number], "")
@@ -79,7 +79,7 @@ def interrupt(work, moment, number, *, group):
 
 
 @pytest.mark.parametrize(
-    ("moment", "number", "group"),
+    ("stage", "number", "group"),
     [
         (checking, signal.SIGTERM, False),
         (checking, signal.SIGHUP, False),
@@ -89,15 +89,15 @@ def interrupt(work, moment, number, *, group):
         (writing, signal.SIGINT, True),
     ],
 )
-def test_an_interrupted_import_leaves_nothing(tmp_path, large, moment, number, group):
-    processes = "2" if moment is converting else "1"
-    with Work(tmp_path, large[moment], "--processes", processes) as work:
-        interrupt(work, moment, number, group=group)
+def test_an_interrupted_import_leaves_nothing(tmp_path, large, stage, number, group):
+    processes = "2" if stage is converting else "1"
+    with ImportProcess(tmp_path, large[stage], "--processes", processes) as work:
+        interrupt(work, stage, number, group=group)
         assert not any(work.models.iterdir())
 
 
 def test_files_of_a_killed_import_are_hidden_and_removed_by_the_next(tmp_path, large):
-    with Work(tmp_path, large[writing], "--processes", "1") as work:
+    with ImportProcess(tmp_path, large[writing], "--processes", "1") as work:
         interrupt(work, writing, signal.SIGKILL, group=False)
         assert all(path.name.startswith(".") for path in work.models.iterdir())
     assert "big" not in run("models", "list", "--models-dir", work.models).out
@@ -109,23 +109,23 @@ def test_files_of_a_killed_import_are_hidden_and_removed_by_the_next(tmp_path, l
 
 def test_an_interrupted_replacement_keeps_the_old_model(tmp_path, large):
     write_tiny(tmp_path / "the-models" / "big", source="the older one")
-    before = below(tmp_path / "the-models")
+    before = snapshot(tmp_path / "the-models")
     options = "--processes", "1", "--replace"
-    with Work(tmp_path, large[writing], *options) as work:
+    with ImportProcess(tmp_path, large[writing], *options) as work:
         interrupt(work, writing, signal.SIGTERM, group=False)
-    assert below(tmp_path / "the-models") == before
+    assert snapshot(tmp_path / "the-models") == before
     read_model(tmp_path / "the-models" / "big", verify=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_expanded_files_are_removed(tmp_path, large_zip, number):
-    with Work(tmp_path, large_zip) as work:
+def test_decompressed_files_of_an_interrupted_import_are_removed(tmp_path, large_zip, number):
+    with ImportProcess(tmp_path, large_zip) as work:
         interrupt(work, expanded, number, group=False)
         assert not any(work.models.iterdir())
 
 
-def test_a_hangup_is_ignored_where_it_was_before(tmp_path, large):
-    with Work(tmp_path, large[reading], "--processes", "1", under=["nohup"]) as work:
+def test_a_hangup_signal_is_ignored_under_nohup(tmp_path, large):
+    with ImportProcess(tmp_path, large[reading], "--processes", "1", wrapper=["nohup"]) as work:
         work.wait_for(reading)
         os.killpg(work.process.pid, signal.SIGHUP)
         code, out, _ = work.end()
@@ -133,8 +133,8 @@ def test_a_hangup_is_ignored_where_it_was_before(tmp_path, large):
     assert len(read_model(work.models / "big", verify=True).vocabulary) == 8000
 
 
-def test_a_killed_process_is_reported(tmp_path, large):
-    with Work(tmp_path, large[converting], "--processes", "2") as work:
+def test_a_killed_child_process_is_reported(tmp_path, large):
+    with ImportProcess(tmp_path, large[converting], "--processes", "2") as work:
         work.wait_for(converting)
         for one in work.workers():
             os.kill(one, signal.SIGKILL)
@@ -154,7 +154,7 @@ NO_SPACE = (
     "polyseme: The disk of the models or of temporary files (TMPDIR) is full; --limit or"
     " --dtype int8 uses less."
 )
-SMALL = """
+MOUNT_SMALL_DISK = """
 mount -t tmpfs -o size="$1" tmpfs "$2" || exit 99
 shift 2
 "$@"
@@ -162,14 +162,24 @@ code=$?
 find "$PLACE" -mindepth 1
 exit $code
 """
-"""Runs a command with a small private disk as a folder."""
+"""Mounts a small private disk at a folder, runs a command, and lists the files on the disk."""
 
 
 def on_a_small_disk(size, disk, command, **variables):
     """Run a command; return the exit code, the output and the remaining files."""
-    under = ["unshare", "--map-root-user", "--mount", "sh", "-c", SMALL, "sh", size, disk]
+    wrapper = [
+        "unshare",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        MOUNT_SMALL_DISK,
+        "sh",
+        size,
+        disk,
+    ]
     done = subprocess.run(
-        list(map(str, [*under, *command])),
+        list(map(str, [*wrapper, *command])),
         capture_output=True,
         text=True,
         check=False,
@@ -180,7 +190,7 @@ def on_a_small_disk(size, disk, command, **variables):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder to mount a small disk at, if possible."""
+    """A folder at which a small disk can be mounted."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if not shutil.which("unshare") or on_a_small_disk("1m", disk, ["true"])[0]:
@@ -188,14 +198,14 @@ def small_disk(tmp_path):
     return disk
 
 
-def importing(file, models):
+def import_command(file, models):
     command = [sys.executable, "-m", "polyseme", "models", "import", file, "--models-dir", models]
     return [*command, "--no-weights", "--no-subwords"]
 
 
 def test_a_model_that_the_disk_cannot_hold_is_rejected_before_it_is_written(tmp_path, small_disk):
     (tmp_path / "file").write_bytes(many("word2vec-binary", 3000, 100))
-    command = importing(tmp_path / "file", small_disk)
+    command = import_command(tmp_path / "file", small_disk)
     code, out, err = on_a_small_disk("1m", small_disk, command)
     assert (code, out) == (1, "")
     assert err.splitlines()[1] == (
@@ -206,20 +216,22 @@ def test_a_model_that_the_disk_cannot_hold_is_rejected_before_it_is_written(tmp_
 
 @pytest.mark.parametrize(("width", "size"), [(1, "396k"), (100, "1200k")])
 def test_a_full_disk_is_reported_and_no_file_remains(tmp_path, small_disk, width, size):
-    """The vectors fit, which is looked at; with the words, 400 kB, and their index they do not."""
+    """The check before writing counts the vectors only; the words, 400 kB, do not fit as well."""
     words = ["x" * 200 + str(number) for number in range(2000)]
     vectors = np.ones((2000, width), np.float32)
     (tmp_path / "file").write_bytes(rows(words, vectors))
-    code, out, err = on_a_small_disk(size, small_disk, importing(tmp_path / "file", small_disk))
+    code, out, err = on_a_small_disk(
+        size, small_disk, import_command(tmp_path / "file", small_disk)
+    )
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress before
+    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress first
 
 
-def test_a_full_disk_for_expanded_files_is_reported_and_no_file_remains(
+def test_a_full_disk_for_decompressed_files_is_reported_and_no_file_remains(
     tmp_path, small_disk, large_zip
 ):
-    command = importing(large_zip, tmp_path / "models")
+    command = import_command(large_zip, tmp_path / "models")
     code, out, err = on_a_small_disk("1m", small_disk, command, TMPDIR=str(small_disk))
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress before
+    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress first
     assert not (tmp_path / "models").exists()

@@ -1,4 +1,4 @@
-"""Words and numbers round-trip, in any number of pieces and processes."""
+"""Words and numbers round-trip, in any number of chunks and processes."""
 
 import itertools
 import os
@@ -30,7 +30,10 @@ from tests.importing.files import (
 )
 
 EXAMPLES = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0\n \ufeff")
@@ -51,14 +54,14 @@ def tables(draw):
 
 
 @pytest.fixture
-def pieces(monkeypatch):
-    """Set how many numbers are in a piece, and from how many on processes are started."""
+def chunks(monkeypatch):
+    """Set the number of values in a chunk, and from how many values on processes are started."""
 
-    def are(size, few=4_000_000):
+    def resize(size, min_parallel=4_000_000):
         monkeypatch.setattr(loading, "_CHUNK_VALUES", size)
-        monkeypatch.setattr(loading, "_MIN_PARALLEL_VALUES", few)
+        monkeypatch.setattr(loading, "_MIN_PARALLEL_VALUES", min_parallel)
 
-    return are
+    return resize
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -67,11 +70,11 @@ def pieces(monkeypatch):
 @example((["\x1c", "\x85", "\u2028", "a\r", "\ta"], np.ones((5, 2), np.float32)), "plain", 1)
 @example((["nan", "1e5", "-", "#", '"'], np.eye(5, dtype=np.float32)), "gz", 7)
 @pytest.mark.slow
-def test_words_and_numbers_round_trip(lasting_importer, pieces, kind, table, packing, size):
-    pieces(size)
+def test_words_and_numbers_round_trip(module_importer, chunks, kind, table, packing, size):
+    chunks(size)
     words, vectors = table
     content = packed(build(kind, words, vectors), packing)
-    read, found = lasting_importer.read(content, "--format", kind)
+    read, found = module_importer.read(content, "--format", kind)
     assert read == words
     assert found.tobytes() == vectors.tobytes()
 
@@ -79,46 +82,46 @@ def test_words_and_numbers_round_trip(lasting_importer, pieces, kind, table, pac
 @pytest.mark.parametrize("kind", FORMATS)
 @EXAMPLES
 @given(table=tables())
-def test_a_detected_format_gives_the_same_model(lasting_importer, kind, table):
+def test_a_detected_format_gives_the_same_model(module_importer, kind, table):
     words, vectors = table
-    vectors = np.column_stack([vectors, vectors])  # one number could be that of a head
-    read, found = lasting_importer.read(build(kind, words, vectors))
+    vectors = np.column_stack([vectors, vectors])  # a word and one number may be a header
+    read, found = module_importer.read(build(kind, words, vectors))
     assert read == words
     assert found.tobytes() == vectors.tobytes()
 
 
 @EXAMPLES
 @given(content=st.binary(max_size=200), kind=st.sampled_from([*FORMATS, None]))
-def test_any_bytes_are_read_or_rejected_in_one_sentence(lasting_importer, content, kind):
+def test_any_bytes_are_read_or_rejected_in_one_sentence(module_importer, content, kind):
     options = ["--format", kind] if kind else []
-    done = lasting_importer.run(content, "--name", "m", "--replace", "--no-weights", *options)
+    done = module_importer.run(content, "--name", "m", "--replace", "--no-weights", *options)
     assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @EXAMPLES
 @given(data=st.data())
-def test_any_change_of_a_file_is_read_or_rejected_in_one_sentence(lasting_importer, kind, data):
+def test_a_changed_file_is_read_or_rejected_in_one_sentence(module_importer, kind, data):
     content = bytearray(build(kind))
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(content)))
         end = data.draw(st.integers(start, min(start + 20, len(content))))
         content[start:end] = data.draw(st.binary(max_size=20))
     for options in ([], ["--skip-bad-rows"]):
-        done = lasting_importer.run(bytes(content), "--name", "m", "--replace", *options)
+        done = module_importer.run(bytes(content), "--name", "m", "--replace", *options)
         assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
 
 
-def many(count):
-    """Words and vectors, some hundred of them."""
+def numbered_table(count):
+    """Numbered words, and a vector of seven values for each."""
     words = [f"gnu{number}" for number in range(count)]
     return words, np.random.default_rng(2).standard_normal((count, 7)).astype(np.float32)
 
 
 @pytest.mark.slow
-def test_processes_give_the_pieces_back_in_order(importer, pieces):
-    words, vectors = many(300)
-    pieces(70, few=0)
+def test_processes_return_the_chunks_in_order(importer, chunks):
+    words, vectors = numbered_table(300)
+    chunks(70, min_parallel=0)
     content = packed(build("word2vec-binary", words, vectors), "gz")
     read, found = importer.read(content, "--processes", 2)
     assert read == words
@@ -126,17 +129,17 @@ def test_processes_give_the_pieces_back_in_order(importer, pieces):
 
 
 @pytest.mark.slow
-def test_a_number_that_a_process_cannot_read_is_rejected_with_its_line(importer, pieces):
-    pieces(70, few=0)
-    content = rows(*many(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
+def test_a_number_that_a_process_cannot_read_is_rejected_with_its_line(importer, chunks):
+    chunks(70, min_parallel=0)
+    content = rows(*numbered_table(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
     said = importer.refusal(content, "--processes", 2)
     assert said.startswith("Line 301 has an invalid number;")
 
 
-def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_piece(importer, pieces):
-    words, vectors = many(300)
+def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_chunk(importer, chunks):
+    words, vectors = numbered_table(300)
     for place, size in ((0, 1), (150, 70), (299, 7_000_000)):
-        pieces(size)
+        chunks(size)
         spoiled = vectors.copy()
         spoiled[place, 6] = -np.inf
         said = importer.refusal(rows(words, spoiled), "--processes", 1)
@@ -152,7 +155,7 @@ def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_piece(impo
         (rows(), row("gnu", b"1 2 3 4") * 4),
         (rows(), rows().replace(b"0.5", b"gnu")),
         (rows(), b""),
-        (text(), text(head=b"9 3")),
+        (text(), text(header=b"9 3")),
         (binary(), binary(WORDS[:3], VECTORS[:3])),
         (binary(), binary()[:-5]),
         (rows(), rows(WORDS[::-1])),
@@ -176,8 +179,8 @@ def test_a_file_that_changes_while_it_is_read_is_rejected(importer, monkeypatch,
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("size", [3, 7_000_000])
-def test_a_file_that_has_grown_is_reported_as_changed(importer, pieces, monkeypatch, dtype, size):
-    pieces(size)
+def test_a_file_that_has_grown_is_reported_as_changed(importer, chunks, monkeypatch, dtype, size):
+    chunks(size)
     path = importer.file(rows())
     longer = rows() + row("gnu")
     monkeypatch.setattr(Cost, "announce", lambda *_: path.write_bytes(longer))

@@ -77,10 +77,10 @@ def test_options_are_those_of_an_import(mirror, puller):
 def test_what_was_downloaded_is_kept_and_used_again(mirror, puller):
     mirror.put(files.text())
     assert puller.pull(NAME, mirror=mirror).code == 0
-    assert mirror.asked == {"/list.json": 1, f"/{NAME}/__init__.py": 1, DATA: 1}
+    assert mirror.requests == {"/list.json": 1, f"/{NAME}/__init__.py": 1, DATA: 1}
     first = (puller.models / NAME / "manifest.json").read_bytes()
     assert puller.pull(NAME, "--replace", mirror=mirror).code == 0
-    assert mirror.asked == {"/list.json": 2, f"/{NAME}/__init__.py": 1, DATA: 1}
+    assert mirror.requests == {"/list.json": 2, f"/{NAME}/__init__.py": 1, DATA: 1}
     assert (puller.models / NAME / "manifest.json").read_bytes() == first
 
 
@@ -95,11 +95,11 @@ def test_what_was_downloaded_needs_no_network_again(mirror, puller):
 def test_an_existing_model_is_not_downloaded_again(mirror, puller):
     mirror.put(files.text())
     assert puller.pull(NAME, mirror=mirror).code == 0
-    mirror.asked.clear()
+    mirror.requests.clear()
     done = puller.pull(NAME, mirror=mirror)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("polyseme: A model of this name already exists; --replace ")
-    assert not mirror.asked
+    assert not mirror.requests
 
 
 def test_downloaded_code_is_never_run(mirror, puller, tmp_path):
@@ -117,7 +117,7 @@ def test_a_download_in_parts_is_put_together(mirror, puller):
     mirror.put_parts(files.text(), count=3)
     assert puller.pull(NAME, mirror=mirror).code == 0
     assert_is_the_little_table(read_model(puller.models / NAME))
-    assert all(mirror.asked[f"{DATA}_0{part}"] == 1 for part in range(3))
+    assert all(mirror.requests[f"{DATA}_0{part}"] == 1 for part in range(3))
 
 
 def test_gensims_own_variable_replaces_the_mirror(mirror, puller, monkeypatch):
@@ -168,7 +168,7 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-    while not mirror.asked[DATA]:
+    while not mirror.requests[DATA]:
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)

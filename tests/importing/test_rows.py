@@ -1,4 +1,4 @@
-"""Rows as found in published files, skipped rows, and the limit of rows."""
+"""Rows in the forms of published files, skipped rows, and the limit of rows."""
 
 import numpy as np
 import pytest
@@ -21,17 +21,17 @@ LINES = rows().split(b"\n")[:-1]
         text(end=b" \n"),
         text()[:-1],
         text() + b"\n \n",
-        text(head=b" 4\t 3  "),
-        text(head=b"+4 +3"),
-        text(head=b"0004 03"),
+        text(header=b" 4\t 3  "),
+        text(header=b"+4 +3"),
+        text(header=b"0004 03"),
         binary(end=b""),
         binary(end=b"\n\n"),
         binary()[:-1],
         binary() + b"\n",
-        binary(end=b"", head=b"4 3\r"),
+        binary(end=b"", header=b"4 3\r"),
     ],
 )
-def test_lines_may_end_in_lf_or_crlf(importer, content):
+def test_line_ends_and_blanks_may_vary(importer, content):
     words, vectors = importer.read(content)
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -61,14 +61,14 @@ def test_numbers_may_have_any_usual_notation(importer, number, value):
 
 
 SPACED = [". . .", "at name@domain.com", "a  b", "to me", "x\u00a0y", "_", "\u2028", "1/2 cup"]
-"""Words of glove.840B, and some with other spaces."""
+"""Words of glove.840B, and others with spaces of other kinds."""
 
 
-@pytest.mark.parametrize("head", [False, True], ids=["glove", "word2vec-text"])
-def test_a_word_may_have_spaces_in_it(importer, head):
+@pytest.mark.parametrize("build", [rows, text])
+def test_a_word_may_have_spaces_in_it(importer, build):
     words = ["the", *SPACED]
     vectors = np.arange(27, dtype=np.float32).reshape(9, 3)
-    read, table = importer.read((text if head else rows)(words, vectors))
+    read, table = importer.read(build(words, vectors))
     assert read == words
     assert np.array_equal(table, vectors)
 
@@ -77,7 +77,7 @@ def test_the_first_word_may_have_spaces_after_a_header(importer):
     assert importer.read(text([". . .", *WORDS[1:]]))[0][0] == ". . ."
 
 
-def test_two_words_that_differ_in_a_space_stay_two(importer):
+def test_words_that_differ_only_in_spaces_stay_distinct(importer):
     words = ["zebra", "a b", "a\x1fb", "a\x1f b"]
     read, vectors = importer.read(rows(words))
     assert read == words
@@ -100,8 +100,8 @@ def test_the_first_words_are_read_up_to_a_limit(importer, kind, limit):
 def test_rows_after_the_limit_are_not_checked(importer):
     for content in (
         rows() + b"gnu\n\xff nan nan nan\n",
-        text(head=b"9 3"),
-        binary(head=b"9 3") + b"\xff",
+        text(header=b"9 3"),
+        binary(header=b"9 3") + b"\xff",
     ):
         assert importer.read(content, "--limit", 4)[0] == list(WORDS)
 
@@ -121,8 +121,8 @@ BAD_LINES = [
 ]
 
 
-def spoiled(build, bad):
-    """The lines of a file with a bad one after each, except the first."""
+def with_bad_lines(build, bad):
+    """A file whose lines after the first are each followed by a bad line."""
     lines = [LINES[0] + b"\n"]
     for place, line in enumerate(bad):
         good = LINES[place] + b"\n" if 0 < place < len(LINES) else b""
@@ -133,27 +133,20 @@ def spoiled(build, bad):
 
 @pytest.mark.parametrize("build", [rows, text])
 def test_bad_rows_are_skipped_and_counted(importer, build):
-    content = spoiled(build, BAD_LINES)
+    content = with_bad_lines(build, BAD_LINES)
     assert importer.refusal(content).startswith(f"Line {2 if build is rows else 3} ")
-    done = importer.run(content, "--skip-bad-rows", "--name", "m")
+    done = importer.run(content, "--skip-bad-rows", "--name", "good")
     assert done.code == 0
     first = f"line {2 if build is rows else 3}"
     assert f"{len(BAD_LINES)} unusable rows were skipped; the first is {first}." in done.err
-    words, vectors = importer_read(importer, content)
+    words, vectors = importer.read(content, "--skip-bad-rows")
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
 
 
-def importer_read(importer, content, *options):
-    for path in (importer.models / "m").iterdir():
-        path.unlink()
-    (importer.models / "m").rmdir()
-    return importer.read(content, "--skip-bad-rows", *options)
-
-
 @pytest.mark.parametrize("bad", range(len(BAD_LINES)))
-def test_each_bad_row_is_skipped_separately(importer, bad):
-    content = spoiled(rows, [b"", b"", BAD_LINES[bad], b""])
+def test_a_bad_row_of_any_kind_is_skipped(importer, bad):
+    content = with_bad_lines(rows, [b"", b"", BAD_LINES[bad], b""])
     words, vectors = importer.read(content, "--skip-bad-rows")
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -167,7 +160,7 @@ def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build
     assert words == list(WORDS)
     assert vectors.tobytes() == VECTORS.tobytes()
     assert importer.read(content, "--skip-bad-rows", "--limit", 2)[0] == list(WORDS[:2])
-    # Empty lines at the end are no bad rows.
+    # Empty lines at the end are not counted.
     done = importer.run(content, "--skip-bad-rows", "--name", "m")
     first = "8 unusable rows were skipped; the first is line 2."
     assert (first if build is text else first.replace("8", "6")) in done.err
@@ -175,19 +168,19 @@ def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build
 
 @pytest.mark.parametrize("build", [rows, text])
 def test_a_file_whose_rows_are_mostly_unusable_is_rejected(importer, build):
-    """The first row may be the wrong one: then all others have another number of values."""
+    """Perhaps only the first row is wrong, so that all others differ from it."""
     words = [f"w{number}" for number in range(101)]
     wide, others = row("the", b"1 2 3 4"), rows(words, np.ones((101, 3), np.float32))
     content = wide + others if build is rows else b"102 4\n" + wide + others
     has = "line 1 has" if build is rows else "line 1 declares"
     said = importer.refusal(content, "--skip-bad-rows")
-    at = f"line {2 if build is rows else 3}"
-    assert said == f"Most rows are unusable, 101 of 102: {at} has 3 values, but {has} 4."
+    line = f"line {2 if build is rows else 3}"
+    assert said == f"Most rows are unusable, 101 of 102: {line} has 3 values, but {has} 4."
     fewer = content.replace(words[100].encode() + b" ", words[99].encode() + b"0 0 ", 1)
     assert importer.read(fewer, "--skip-bad-rows")[0] == ["the", "w990"]
 
 
-def test_a_word_with_a_bad_first_row_has_its_second(importer):
+def test_a_word_with_a_bad_row_gets_its_next_row(importer):
     content = rows() + row("gnu", b"1 nan 3") + row("gnu", b"4 5 6")
     words, vectors = importer.read(content, "--skip-bad-rows")
     assert words == [*WORDS, "gnu"]
@@ -220,7 +213,7 @@ def test_a_bad_word_of_fasttext_that_gensim_would_take_for_another_is_rejected(i
     assert said == f"At byte {place} the fastText file has a word twice."
 
 
-def test_what_is_too_large_for_float16_is_a_bad_row(importer):
+def test_a_row_too_large_for_float16_is_skipped(importer):
     for content in (rows(), text(), binary()):
         words, vectors = importer.read(content, "--skip-bad-rows", "--dtype", "float16")
         assert words == ["zebra", "Quagga", "1999"]
@@ -246,12 +239,13 @@ def test_a_file_of_only_bad_rows_is_rejected(importer, content, sentence):
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "message"),
     [
-        text(head=b"5 3"),
-        binary(head=b"3 3"),
-        rows() + b"x" * (3 << 20),
+        (text(header=b"5 3"), "Line 1 declares 5 words, but the file ends after 4."),
+        (binary(header=b"3 3"), "Line 1 declares 3 words, but more data follows at byte "),
+        (rows() + b"x" * (3 << 20), "Line 5 is longer than 2097152 bytes."),
     ],
+    ids=["too few rows", "too many rows", "a long line"],
 )
-def test_an_error_of_the_whole_file_is_not_skipped(importer, content):
-    assert importer.refusal(content, "--skip-bad-rows")
+def test_an_error_of_the_whole_file_is_not_skipped(importer, content, message):
+    assert importer.refusal(content, "--skip-bad-rows").startswith(message)
