@@ -1,4 +1,4 @@
-"""A collector of traces: an HTTP server that accepts OTLP and keeps the spans."""
+"""An OpenTelemetry collector: an HTTP server that receives OTLP and keeps the spans."""
 
 import threading
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Collector(ThreadingHTTPServer):
-    """The received messages of the protocol; `status` is that of the responses."""
+    """Keeps the export requests and responds with `status`, while `responding` is set."""
 
     daemon_threads = True
     block_on_close = False
@@ -16,8 +16,8 @@ class Collector(ThreadingHTTPServer):
     def __init__(self, status=200):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.status = status
-        self.awake = threading.Event()
-        self.awake.set()
+        self.responding = threading.Event()
+        self.responding.set()
         self.requests, self.headers = [], []
 
     @property
@@ -25,7 +25,7 @@ class Collector(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def spans(self):
-        """Every span that came, with the attributes of the process it came from."""
+        """The received spans, each with the attributes of its process."""
         return [
             (attributes(group.resource.attributes), span)
             for request in list(self.requests)
@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert self.path == "/v1/traces"
         self.server.headers.append(dict(self.headers))
-        self.server.awake.wait(60)
+        self.server.responding.wait(60)
         if self.server.status == 200:
             self.server.requests.append(ExportTraceServiceRequest.FromString(body))
         self.send_response(self.server.status)
@@ -60,11 +60,11 @@ def attributes(pairs):
 
 @contextmanager
 def collecting(status=200):
-    """A collector that listens."""
+    """Run a collector."""
     with Collector(status) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield server
         finally:
-            server.awake.set()
+            server.responding.set()
             server.shutdown()

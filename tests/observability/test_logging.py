@@ -1,4 +1,4 @@
-"""The log: one line for each request, without any text of callers."""
+"""The log has one line per request, and contains no text of requests and no key."""
 
 import base64
 import io
@@ -32,8 +32,11 @@ from tests.server.service import Caller, posted, raw, running, until
 from tests.tiny import write_tiny
 
 MARK = "s3cretqx"
+"""A part of every key and of every text in a request."""
 KEY = f"polyseme_{MARK}" + "k" * 35
-GIVEN = f"given-{MARK}"
+"""The key of the caller `alice` in the key file."""
+SETTING_KEY = f"given-{MARK}"
+"""The key in the setting `api_keys`."""
 TEXT = f"{MARK} river \N{LATIN SMALL LETTER E WITH ACUTE}"
 
 
@@ -41,7 +44,7 @@ TEXT = f"{MARK} river \N{LATIN SMALL LETTER E WITH ACUTE}"
 def captured(
     level: int = logging.INFO, formatter: logging.Formatter | None = None
 ) -> Iterator[Callable[[], list[dict]]]:
-    """The lines that the log of the service would have."""
+    """Capture the log: a call returns its JSON lines, or its text with a `formatter`."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter or JsonFormatter())
@@ -58,13 +61,8 @@ def captured(
 
 
 def lines_of(text: str) -> list[dict]:
-    """Each complete line is one JSON object."""
+    """Parse the complete lines of a JSON log."""
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-
-
-def requests_in(lines: list[dict]) -> list[dict]:
-    """The lines of requests."""
-    return [line for line in lines if line.get("event") == "request"]
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +73,11 @@ def models(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(models: Path) -> httpx.Client:
-    """A client of an application with the tiny model and two keys that nothing requires."""
+    """A client of an application with the tiny model and without keys."""
     return in_process(models_dir=models, model="tiny")
 
 
-def test_each_request_has_one_line_with_its_facts(client: httpx.Client) -> None:
+def test_each_request_has_one_line_with_its_details(client: httpx.Client) -> None:
     with captured() as log:
         sent = client.post(
             "/v1/encode", json={"input": "apple Bank zzz"}, headers={"X-Request-ID": "mine"}
@@ -114,13 +112,13 @@ def test_probes_are_logged_at_debug_level(client: httpx.Client) -> None:
     assert [(line["level"], line["route"]) for line in log()] == [("debug", "/readyz")]
 
 
-def test_a_service_that_only_warns_logs_no_requests(client: httpx.Client) -> None:
+def test_requests_are_not_logged_at_warning_level(client: httpx.Client) -> None:
     with captured(logging.WARNING) as log:
         client.get("/v1/models")
     assert log() == []
 
 
-def test_a_stream_is_logged_at_its_end_with_all_its_bytes(client: httpx.Client) -> None:
+def test_a_streamed_response_is_logged_at_its_end_with_all_its_bytes(client: httpx.Client) -> None:
     headers = {"Accept": "application/x-ndjson"}
     body = {"input": ["apple bank"] * 50}
     with captured() as log:
@@ -136,17 +134,17 @@ def test_a_stream_is_logged_at_its_end_with_all_its_bytes(client: httpx.Client) 
     assert 0 < log()[1]["bytes"] < size
 
 
-def test_a_caller_is_named_by_its_key_and_the_key_is_not(models: Path) -> None:
-    guarded = in_process(models_dir=models, model="tiny", api_keys=KEY)
+def test_a_caller_is_logged_by_the_name_of_its_key(models: Path) -> None:
+    client = in_process(models_dir=models, model="tiny", api_keys=KEY)
     with captured() as log:
-        guarded.get("/v1/models", headers={"Authorization": f"Bearer {KEY}"})
-        guarded.get("/v1/models")
+        client.get("/v1/models", headers={"Authorization": f"Bearer {KEY}"})
+        client.get("/v1/models")
     known, unknown = log()
     assert known["caller"] == "key-1" and KEY not in json.dumps(known)
     assert "caller" not in unknown and unknown["code"] == "unauthorised"
 
 
-def test_a_log_for_people_is_text(client: httpx.Client) -> None:
+def test_the_text_format_has_one_readable_line_per_request(client: httpx.Client) -> None:
     with captured(formatter=TextFormatter()) as log:
         client.get("/v1/models")
     (line,) = log().splitlines()
@@ -157,25 +155,25 @@ def test_a_log_for_people_is_text(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("level", "root"), [("debug", "WARNING"), ("info", "WARNING"), ("error", "ERROR")]
 )
-def test_other_libraries_are_only_heard_when_they_warn(level: str, root: str) -> None:
+def test_other_libraries_log_only_warnings(level: str, root: str) -> None:
     config = logging_config(Settings(log_level=level, log_format="text"))
     assert config["root"]["level"] == root
     assert config["loggers"]["polyseme"]["level"] == level.upper()
     assert config["handlers"]["stderr"]["formatter"] == "text"
 
 
-def test_an_unwritable_line_is_counted_and_harms_nothing() -> None:
-    class Full(io.StringIO):
+def test_a_line_that_cannot_be_written_is_counted_as_lost() -> None:
+    class FullDisk(io.StringIO):
         def write(self, _: str) -> int:
             raise OSError
 
-    handler = StandardError(Full())
+    handler = StandardError(FullDisk())
     before = metrics.LOST._value.get()
     handler.handle(logging.LogRecord("polyseme", logging.INFO, "x", 1, "a", (), None))
     assert metrics.LOST._value.get() == before + 1
 
 
-FAULTS = """
+RAISE_AND_LOG = """
 import logging, logging.config, threading, warnings
 from polyseme.observability.logging import capture_warnings, logging_config
 from polyseme.settings import Settings
@@ -199,7 +197,7 @@ except ValueError as error:
     logging.getLogger("polyseme").exception("polyseme: it failed")
     logging.getLogger("flask.app").error("Exception on %s", SECRET, exc_info=True)
     logging.getLogger("urllib3.connectionpool").warning("Retrying after %r", SECRET)
-    logging.getLogger("of.others").info("what others say at length: " + SECRET)
+    logging.getLogger("another.library").info("below the level of the root logger: " + SECRET)
     logging.getLogger("polyseme").error("a lone \\udc80 surrogate")
 warnings.warn("a warning\\n" + SECRET)
 thread = threading.Thread(target=fail)
@@ -209,9 +207,9 @@ thread.join()
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_the_log_shows_the_type_and_the_places_of_a_fault_and_not_its_message(form: str) -> None:
+def test_an_exception_is_logged_with_its_type_and_stack_without_its_message(form: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FAULTS],
+        [sys.executable, "-c", RAISE_AND_LOG],
         capture_output=True,
         text=True,
         check=True,
@@ -229,10 +227,10 @@ def test_the_log_shows_the_type_and_the_places_of_a_fault_and_not_its_message(fo
         lines = lines_of(done.stderr)
         assert any(line["message"] == "a lone \\udc80 surrogate" for line in lines)
         assert any(line["message"].endswith(": UserWarning: a warning") for line in lines)
-        faults = [line for line in lines if line.get("error") == "ValueError"]
-        assert len(faults) == 6
-        assert all("in fail" in line["places"][-1] for line in faults)
-        assert {line["level"] for line in faults} == {"error"}
+        errors = [line for line in lines if line.get("error") == "ValueError"]
+        assert len(errors) == 6
+        assert all("in fail" in line["places"][-1] for line in errors)
+        assert {line["level"] for line in errors} == {"error"}
     else:
         assert done.stderr.count("error=ValueError") == 6
         assert done.stderr.count(" in fail") == 6
@@ -241,26 +239,27 @@ def test_the_log_shows_the_type_and_the_places_of_a_fault_and_not_its_message(fo
 
 
 def test_warnings_of_opentelemetry_become_one_line_a_minute() -> None:
-    only = PrivacyFilter()
+    privacy_filter = PrivacyFilter()
     records = [
         logging.LogRecord("opentelemetry.sdk", logging.WARNING, "x", 1, MARK, (), None)
         for _ in range(2)
     ]
-    assert [only.filter(record) for record in records] == [True, False]
+    assert [privacy_filter.filter(record) for record in records] == [True, False]
     expected = "polyseme: OpenTelemetry reports a problem; traces may be lost."
     assert records[0].getMessage() == expected
 
 
-def send(client: httpx.Client, method: str, path: str, **rest: object) -> int:
-    return client.request(method, path, **rest).status_code
+def send(client: httpx.Client, method: str, path: str, **options: object) -> int:
+    """Send a request; return the status."""
+    return client.request(method, path, **options).status_code
 
 
-def ask_rightly(client: httpx.Client) -> None:
-    for key in (KEY, GIVEN):
+def send_authorized_requests(client: httpx.Client) -> None:
+    for key in (KEY, SETTING_KEY):
         headers = {"Authorization": f"Bearer {key}"}
-        asked = {"input": [TEXT, MARK], "oov": "zero"}
-        assert send(client, "POST", "/v1/encode", json=asked, headers=headers) == 200
-        # An unknown word, model, field or type: each an error about the text.
+        body = {"input": [TEXT, MARK], "oov": "zero"}
+        assert send(client, "POST", "/v1/encode", json=body, headers=headers) == 200
+        # Errors whose response may quote the request.
         for path, body in (
             ("/v1/encode", {"input": TEXT, "oov": "error"}),
             ("/v1/encode", {"input": TEXT, "model": MARK}),
@@ -274,7 +273,7 @@ def ask_rightly(client: httpx.Client) -> None:
         assert send(client, "GET", f"/v1/models/{MARK}", headers=headers) == 404
 
 
-def ask_oddly(client: httpx.Client) -> None:
+def send_hostile_headers_and_paths(client: httpx.Client) -> None:
     basic = base64.b64encode(f"{MARK}:{KEY}".encode()).decode()
     for headers in (
         {"Authorization": f"Bearer {KEY}x"},
@@ -301,7 +300,7 @@ def ask_oddly(client: httpx.Client) -> None:
         assert send(client, "GET", path) in {401, 404}
 
 
-def send_what_is_not_http(client: httpx.Client) -> None:
+def send_malformed_http(client: httpx.Client) -> None:
     mark, key = MARK.encode(), KEY.encode()
     head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + b"\r\n"
     for sent in (
@@ -323,16 +322,16 @@ def send_what_is_not_http(client: httpx.Client) -> None:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory) -> str:
-    """The log of a real service at debug level, after every kind of request."""
-    folder: Path = tmp_path_factory.mktemp("quiet")
+    """The log of a real service at debug level after valid, hostile and malformed requests."""
+    folder: Path = tmp_path_factory.mktemp("service")
     (folder / "keys").write_text(key_file_line("alice", KEY))
-    settings = {"api_keys": GIVEN, "api_keys_file": folder / "keys", "proxies": 1}
+    settings = {"api_keys": SETTING_KEY, "api_keys_file": folder / "keys", "proxies": 1}
     settings |= {"cors_origins": "https://example.org", "rate_limit": "100000/hour"}
     with running(folder, workers=1, log_level="debug", **settings) as service:  # noqa: SIM117
         with httpx.Client(base_url=service.url, timeout=60) as client:
-            ask_rightly(client)
-            ask_oddly(client)
-            send_what_is_not_http(client)
+            send_authorized_requests(client)
+            send_hostile_headers_and_paths(client)
+            send_malformed_http(client)
             assert send(client, "GET", "/livez") == 200
     return service.log.read_text("utf-8")
 
@@ -350,7 +349,7 @@ def test_the_log_contains_no_key_and_no_text_of_callers(log: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_log_on_a_full_disk_harms_no_request(tmp_path) -> None:
+def test_requests_succeed_while_the_log_is_on_a_full_disk(tmp_path) -> None:
     (tmp_path / "log").symlink_to("/dev/full")
     with running(tmp_path, workers=1) as service:
         workers = service.workers()

@@ -1,4 +1,4 @@
-"""/metrics: the numbers are those of the requests; `tests/server` has several workers."""
+"""/metrics counts the requests of one process; `tests/server` tests several workers."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.observability.samples import Numbers, numbers, total
 from tests.tiny import write_tiny
 
 WORDS = ["apple", "BANK", "river", "zzz", "gnat"]
-"""One of them is found in another case, two are unknown."""
+"""One word is found in another case, and two are unknown."""
 ONE = {"input": [WORDS], "model": "tiny"}
 
 
@@ -29,8 +29,8 @@ def client(models: Path) -> httpx.Client:
     return in_process(models_dir=models, model="tiny", max_sentence_tokens=5)
 
 
-class Grown:
-    """By how much the samples have grown since a moment."""
+class Increase:
+    """The increase of samples since the creation of this object."""
 
     def __init__(self, client: httpx.Client) -> None:
         self.client, self.before = client, numbers(client)
@@ -40,10 +40,10 @@ class Grown:
         return total(now, name, **labels) - total(self.before, name, **labels)
 
 
-def test_every_kind_of_request_is_counted_with_its_stages_and_words(client: httpx.Client) -> None:
-    grown = Grown(client)
+def test_requests_are_counted_with_their_errors_stages_and_words(client: httpx.Client) -> None:
+    increase = Increase(client)
     size = sum(len(client.post("/v1/encode", json=ONE).content) for _ in range(4))
-    refused = client.post("/v1/encode", json={**ONE, "colour": SECRET})
+    rejected = client.post("/v1/encode", json={**ONE, "colour": SECRET})
     client.get(f"/v1/models/{SECRET}")
     client.request("BREW", f"/{SECRET}?{SECRET}", headers={"X-Request-ID": SECRET})
     occurrences = [
@@ -53,48 +53,48 @@ def test_every_kind_of_request_is_counted_with_its_stages_and_words(client: http
     assert client.post("/v1/compare", json={"occurrences": occurrences}).status_code == 200
     assert client.post("/v1/trace", json={"text": "apple zzz"}).status_code == 200
     encode = {"route": "/v1/encode"}
-    assert grown("requests_total", **encode, method="POST", status="200") == 4
-    assert grown("requests_total", **encode, status="422") == 1
-    assert grown("requests_total", route="/v1/models/<name>", status="404") == 1
-    assert grown("requests_total", route="unmatched", method="other") == 1
-    assert grown("errors_total", code="invalid") == 1
-    assert grown("errors_total", code="unknown_model") == 1
-    assert grown("request_duration_seconds_count", **encode) == 5
-    assert grown("stage_duration_seconds_count", stage="attention") == 6
-    assert grown("stage_duration_seconds_sum", stage="attention") > 0
-    assert grown("tokens_total", model="tiny") == 4 * 5 + 5 + 2
-    assert grown("unknown_words_total", model="tiny") == 4 * 2 + 1 + 1
-    assert grown("case_fallbacks_total", model="tiny") == 4 + 1
-    assert grown("answer_bytes_total", **encode) == size + len(refused.content)
+    assert increase("requests_total", **encode, method="POST", status="200") == 4
+    assert increase("requests_total", **encode, status="422") == 1
+    assert increase("requests_total", route="/v1/models/<name>", status="404") == 1
+    assert increase("requests_total", route="unmatched", method="other") == 1
+    assert increase("errors_total", code="invalid") == 1
+    assert increase("errors_total", code="unknown_model") == 1
+    assert increase("request_duration_seconds_count", **encode) == 5
+    assert increase("stage_duration_seconds_count", stage="attention") == 6
+    assert increase("stage_duration_seconds_sum", stage="attention") > 0
+    assert increase("tokens_total", model="tiny") == 4 * 5 + 5 + 2
+    assert increase("unknown_words_total", model="tiny") == 4 * 2 + 1 + 1
+    assert increase("case_fallbacks_total", model="tiny") == 4 + 1
+    assert increase("answer_bytes_total", **encode) == size + len(rejected.content)
     text = client.get("/metrics").text
     assert SECRET not in text and "BREW" not in text
 
 
 def test_truncated_words_are_counted(client: httpx.Client) -> None:
-    grown = Grown(client)
+    increase = Increase(client)
     client.post("/v1/encode", json={**ONE, "input": [[*WORDS, "end", "end"]], "truncate": True})
-    assert grown("truncated_words_total", model="tiny") == 2
-    assert grown("tokens_total", model="tiny") == 5
+    assert increase("truncated_words_total", model="tiny") == 2
+    assert increase("tokens_total", model="tiny") == 5
 
 
-def test_a_stream_is_counted_once_and_to_its_last_byte(client: httpx.Client) -> None:
+def test_a_streamed_response_is_counted_once_with_all_its_bytes(client: httpx.Client) -> None:
     headers = {"Accept": "application/x-ndjson"}
     many = {**ONE, "input": [WORDS] * 30}
-    grown = Grown(client)
+    increase = Increase(client)
     response = client.post("/v1/encode", json=many, headers=headers)
-    assert grown("answer_bytes_total", route="/v1/encode") == len(response.content)
-    assert grown("requests_total", route="/v1/encode") == 1
-    assert grown("connections_cut_total", reason="client_gone") == 0
+    assert increase("answer_bytes_total", route="/v1/encode") == len(response.content)
+    assert increase("requests_total", route="/v1/encode") == 1
+    assert increase("connections_cut_total", reason="client_gone") == 0
     with client.stream("POST", "/v1/encode", json=many, headers=headers) as response:
         next(response.iter_raw(10))
-    assert grown("connections_cut_total", reason="client_gone") == 1
+    assert increase("connections_cut_total", reason="client_gone") == 1
 
 
-def test_a_body_that_is_not_sent_counts_no_bytes(client: httpx.Client) -> None:
-    grown = Grown(client)
+def test_the_bytes_of_a_response_to_head_are_not_counted(client: httpx.Client) -> None:
+    increase = Increase(client)
     assert int(client.head("/v1/models").headers["content-length"]) > 0
-    assert grown("answer_bytes_total", route="/v1/models") == 0
-    assert grown("request_duration_seconds_count", route="/v1/models") == 1
+    assert increase("answer_bytes_total", route="/v1/models") == 0
+    assert increase("request_duration_seconds_count", route="/v1/models") == 1
 
 
 def test_the_gauges_show_the_models(client: httpx.Client, models: Path, broken_models) -> None:
@@ -125,8 +125,10 @@ def test_every_label_set_exists_before_its_first_request(client: httpx.Client) -
 def test_the_hundred_and_first_model_is_counted_as_other(monkeypatch) -> None:
     monkeypatch.setattr(metrics, "_counted_models", {str(n) for n in range(100)})
     metrics._model_counters.cache_clear()
-    assert metrics._model_counters("one-more")[0]._labelvalues == ("other",)
-    metrics._model_counters.cache_clear()
+    try:
+        assert metrics._model_counters("one-more")[0]._labelvalues == ("other",)
+    finally:
+        metrics._model_counters.cache_clear()
 
 
 def test_openmetrics_is_offered(client: httpx.Client) -> None:

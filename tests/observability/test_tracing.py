@@ -1,4 +1,4 @@
-"""Traces: spans sent to a collector, which cannot delay a request."""
+"""Traces: spans are sent to a collector, which cannot delay a request."""
 
 import importlib.util
 import json
@@ -29,7 +29,8 @@ from tests.server.service import running
 from tests.tiny import write_tiny
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-SERVER, INTERNAL, FAULTY = 2, 1, 2
+SERVER, INTERNAL, ERROR = 2, 1, 2
+"""Kinds of spans, and a status, in OTLP."""
 BODY = {"input": [SECRET, "apple", "bank"]}
 CALLER = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": f"x={SECRET}"}
 
@@ -42,13 +43,13 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory, models):
-    """The spans of a service of two workers, its log, and the time before and after."""
+    """The collector of a service with two workers, its log, and the times before and after."""
     folder = tmp_path_factory.mktemp("traced")
     with pytest.MonkeyPatch.context() as patch, collecting() as collector:
         patch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.namespace=words,team=blue")
         patch.setenv("OTEL_SERVICE_NAME", "words-for-all")
         patch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=seven")
-        begun = time.time_ns()
+        started = time.time_ns()
         settings = {"models_dir": models, "model": "tiny", "otlp_endpoint": collector.endpoint}
         with running(folder, **settings) as service:
 
@@ -60,25 +61,28 @@ def sent(tmp_path_factory, models):
             ask(f"/v1/{SECRET}?{SECRET}", BODY)
             ask("/v1/encode", {SECRET: SECRET})
             ask("/livez")
-        # The service has ended: everything was sent.
-        yield collector, service.log.read_text(), (begun, time.time_ns())
+        # The service has exported all spans before its end.
+        yield collector, service.log.read_text(), (started, time.time_ns())
 
 
-def servers(collector):
+def server_spans(collector):
     """The spans of requests."""
     return [span for _, span in collector.spans() if span.kind == SERVER]
 
 
 def test_each_request_has_a_span_that_names_its_route(sent) -> None:
     collector, _, _ = sent
-    assert sorted(span.name for span in servers(collector)) == ["POST", *["POST /v1/encode"] * 4]
+    assert sorted(span.name for span in server_spans(collector)) == [
+        "POST",
+        *["POST /v1/encode"] * 4,
+    ]
     processes = {process["service.instance.id"] for process, _ in collector.spans()}
     assert len(processes) == 2
 
 
-def test_a_span_has_the_facts_of_its_request(sent) -> None:
+def test_a_span_has_the_details_of_its_request(sent) -> None:
     collector, _, _ = sent
-    (span,) = [one for one in servers(collector) if one.trace_id.hex() == TRACE]
+    (span,) = [one for one in server_spans(collector) if one.trace_id.hex() == TRACE]
     assert span.parent_span_id.hex() == PARENT
     assert attributes(span.attributes) == {
         "http.request.method": "POST",
@@ -88,13 +92,13 @@ def test_a_span_has_the_facts_of_its_request(sent) -> None:
         "polyseme.model": "tiny",
         "polyseme.tokens": 3,
     }
-    errors = {attributes(one.attributes).get("error.type") for one in servers(collector)}
+    errors = {attributes(one.attributes).get("error.type") for one in server_spans(collector)}
     assert errors == {None, "unknown_route", "invalid"}
-    assert all(one.status.code != FAULTY for one in servers(collector))
+    assert all(one.status.code != ERROR for one in server_spans(collector))
 
 
 def test_the_stages_are_children_within_their_request(sent) -> None:
-    collector, _, (begun, ended) = sent
+    collector, _, (started, ended) = sent
     spans = [span for _, span in collector.spans()]
     parents = {span.span_id: span for span in spans if span.kind == SERVER}
     stages = [span for span in spans if span.kind == INTERNAL]
@@ -102,18 +106,18 @@ def test_the_stages_are_children_within_their_request(sent) -> None:
     for stage in stages:
         parent = parents[stage.parent_span_id]
         assert stage.trace_id == parent.trace_id
-        assert begun < parent.start_time_unix_nano <= stage.start_time_unix_nano
+        assert started < parent.start_time_unix_nano <= stage.start_time_unix_nano
         assert stage.start_time_unix_nano <= stage.end_time_unix_nano
         assert stage.end_time_unix_nano <= parent.end_time_unix_nano < ended
 
 
-def test_nothing_of_the_text_is_sent(sent) -> None:
+def test_no_text_of_a_request_is_sent(sent) -> None:
     collector, _, _ = sent
     assert collector.requests
     assert all(SECRET.encode() not in one.SerializeToString() for one in collector.requests)
 
 
-def test_the_standard_variables_name_the_service_and_the_tenant(sent) -> None:
+def test_standard_environment_variables_set_the_service_name_and_headers(sent) -> None:
     collector, _, _ = sent
     for process, _ in collector.spans():
         assert process["service.name"] == "words-for-all"
@@ -126,7 +130,7 @@ def test_the_log_names_the_trace(sent) -> None:
     collector, log, _ = sent
     lines = [json.loads(line) for line in log.splitlines()]
     named = [line["trace_id"] for line in lines if "trace_id" in line]
-    assert sorted(named) == sorted(span.trace_id.hex() for span in servers(collector))
+    assert sorted(named) == sorted(span.trace_id.hex() for span in server_spans(collector))
 
 
 def traced(models, endpoint):
@@ -143,29 +147,29 @@ def test_a_sampler_decides_which_requests_are_traced(models, monkeypatch) -> Non
         client.post("/v1/encode", json=BODY, buffered=True)
         client.post("/v1/encode", json=BODY, headers=CALLER, buffered=True)
         tracer.close()
-        assert [span.trace_id.hex() for span in servers(collector)] == [TRACE]
+        assert [span.trace_id.hex() for span in server_spans(collector)] == [TRACE]
 
 
-@pytest.mark.parametrize("trouble", ["absent", "fails", "hangs"])
-def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, trouble) -> None:
+@pytest.mark.parametrize("state", ["absent", "failing", "hanging"])
+def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
     monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.2)
-    with collecting(503 if trouble == "fails" else 200) as collector:
-        if trouble == "hangs":
-            collector.awake.clear()
-        endpoint = f"http://127.0.0.1:{free_port()}" if trouble == "absent" else collector.endpoint
+    with collecting(503 if state == "failing" else 200) as collector:
+        if state == "hanging":
+            collector.responding.clear()
+        endpoint = f"http://127.0.0.1:{free_port()}" if state == "absent" else collector.endpoint
         client, tracer = traced(models, endpoint)
-        began = time.monotonic()
+        started = time.monotonic()
         for _ in range(10):
             assert client.post("/v1/encode", json=BODY, buffered=True).status_code == 200
         tracer.close()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started < 5
 
 
 def test_server_errors_are_span_errors_and_client_errors_are_not(monkeypatch) -> None:
-    kept = InMemorySpanExporter()
+    exporter = InMemorySpanExporter()
     provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(kept))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(tracing, "_provider", lambda _: provider)
     app = create_app(Settings(otlp_endpoint="http://127.0.0.1:9"))
 
@@ -176,14 +180,13 @@ def test_server_errors_are_span_errors_and_client_errors_are_not(monkeypatch) ->
     client = app.test_client()
     assert client.get("/v1/fault", buffered=True).status_code == 500
     assert client.get("/nothing", buffered=True).status_code == 404
-    found = [
-        (one.status.status_code, one.attributes["error.type"]) for one in kept.get_finished_spans()
-    ]
+    spans = exporter.get_finished_spans()
+    found = [(one.status.status_code, one.attributes["error.type"]) for one in spans]
     assert found == [(StatusCode.ERROR, "internal"), (StatusCode.UNSET, "unknown_route")]
-    assert all(not one.events and not one.status.description for one in kept.get_finished_spans())
+    assert all(not one.events and not one.status.description for one in spans)
 
 
-HIDDEN = """
+WITHOUT_OPENTELEMETRY = """
 import sys
 sys.modules["opentelemetry"] = None
 sys.argv = ["polyseme", "serve"]
@@ -192,11 +195,11 @@ main()
 """
 
 
-def test_a_service_without_the_extra_ends_with_one_sentence_that_names_it(tmp_path) -> None:
-    given = {"OTLP_ENDPOINT": "http://127.0.0.1:9", "PORT": free_port()}
-    environment = {f"POLYSEME_{name}": str(value) for name, value in given.items()}
+def test_a_service_without_the_extra_ends_with_its_install_command(tmp_path) -> None:
+    settings = {"OTLP_ENDPOINT": "http://127.0.0.1:9", "PORT": free_port()}
+    environment = {f"POLYSEME_{name}": str(value) for name, value in settings.items()}
     done = subprocess.run(
-        [sys.executable, "-c", HIDDEN],
+        [sys.executable, "-c", WITHOUT_OPENTELEMETRY],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -1,10 +1,9 @@
-"""Alerts and dashboard, run by a real Prometheus with a real service."""
+"""Alerts and dashboard, checked against the metrics and evaluated by a real Prometheus."""
 
 import json
 import re
 import shutil
 import subprocess
-import time
 from contextlib import contextmanager
 
 import httpx
@@ -35,8 +34,8 @@ needs_prometheus = pytest.mark.skipif(
 )
 
 
-def known():
-    """Every series there is, by its name."""
+def metric_names():
+    """The names of all series of the service."""
     names = set()
     for family in metrics.METRICS.collect():
         if family.type == "histogram":
@@ -46,30 +45,31 @@ def known():
     return names
 
 
-def named(expression):
+def names_in(expression):
     return set(re.findall(r"\bpolyseme_\w+", expression))
 
 
 @pytest.mark.parametrize(("where", "expression"), EXPRESSIONS)
-def test_what_an_expression_names_is_counted(where, expression):
-    assert named(expression) <= known(), where
+def test_every_metric_in_an_expression_exists(where, expression):
+    assert names_in(expression) <= metric_names(), where
 
 
-def test_every_metric_is_on_the_dashboard():
-    shown = set().union(*(named(expression) for _, expression in EXPRESSIONS))
-    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
-    assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in known()} == families
+def test_every_metric_is_on_the_dashboard_or_in_an_alert():
+    used = set().union(*(names_in(expression) for _, expression in EXPRESSIONS))
+    ending = re.compile("_(bucket|sum|count)$")
+    families = {ending.sub("", name) for name in metric_names()}
+    assert {ending.sub("", name) for name in used} == families
 
 
 def test_the_page_lists_every_metric_with_its_labels_and_no_other():
     rows = re.findall(r"^\| `(polyseme_\w+)` \| (\w+) \|([^|]*)\|", PAGE, re.MULTILINE)
     listed = {name: (kind, re.findall(r"`(\w+)`", labels)) for name, kind, labels in rows}
-    there = {}
+    existing = {}
     for metric in set(metrics.METRICS._collector_to_names):
         kind = metric._type
         name = f"{metric._name}_total" if kind == "counter" else metric._name
-        there[name] = (kind, list(metric._labelnames))
-    assert listed == there
+        existing[name] = (kind, list(metric._labelnames))
+    assert listed == existing
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
@@ -82,13 +82,13 @@ def test_every_alert_has_a_severity_and_a_runbook(rule):
     assert f"\n### {rule['alert']}\n" in PAGE
 
 
-def test_every_alert_is_tested_both_ways():
+def test_every_alert_has_a_test_that_it_fires_and_one_that_it_does_not():
     tests = yaml.safe_load((PROMETHEUS / "alerts-tests.yml").read_text("utf-8"))["tests"]
-    tried = {}
+    tested = {}
     for test in tests:
         for one in test["alert_rule_test"]:
-            tried.setdefault(one["alertname"], set()).add(bool(one["exp_alerts"]))
-    assert tried == {rule["alert"]: {True, False} for rule in RULES}
+            tested.setdefault(one["alertname"], set()).add(bool(one["exp_alerts"]))
+    assert tested == {rule["alert"]: {True, False} for rule in RULES}
 
 
 def promtool(*arguments, text=None, folder=PROMETHEUS):
@@ -115,20 +115,20 @@ def promtool(*arguments, text=None, folder=PROMETHEUS):
     ids=" ".join,
 )
 def test_promtool_accepts_the_rules(arguments):
-    code, said = promtool(*arguments)
-    assert code == 0, said
+    code, output = promtool(*arguments)
+    assert code == 0, output
 
 
 @needs_prometheus
 def test_promtool_accepts_the_metrics_of_a_live_service(client):
     client.post("/v1/encode", json={"input": "a bank"})
-    code, said = promtool("check", "metrics", text=client.get("/metrics").text)
-    assert (code, said) == (0, "")
+    code, output = promtool("check", "metrics", text=client.get("/metrics").text)
+    assert (code, output) == (0, "")
 
 
 @contextmanager
 def prometheus(folder, target):
-    """A Prometheus with the configuration of the repository that scrapes a service each second."""
+    """Run a Prometheus with the repository's configuration that scrapes a service each second."""
     settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
     settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     settings["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
@@ -138,11 +138,9 @@ def prometheus(folder, target):
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
-                *(
-                    "prometheus",
-                    "--config.file=prometheus.yml",
-                    f"--storage.tsdb.path={folder}/data",
-                ),
+                "prometheus",
+                "--config.file=prometheus.yml",
+                f"--storage.tsdb.path={folder}/data",
                 f"--web.listen-address=127.0.0.1:{port}",
             ],
             cwd=folder,
@@ -151,7 +149,7 @@ def prometheus(folder, target):
         )
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as api:
-            until(lambda: ready(api), True)
+            until(lambda: ready(api))
             yield api
     finally:
         process.terminate()
@@ -165,38 +163,40 @@ def ready(api):
         return False
 
 
-def answered(api, expression):
+def query(api, expression):
     """The result of an expression, with Grafana's variables filled in."""
     filled = expression.replace("$__rate_interval", "30s").replace("$instance", ".*")
-    answer = api.get("/api/v1/query", params={"query": filled}).json()
-    assert answer["status"] == "success", answer
-    return answer["data"]["result"]
+    response = api.get("/api/v1/query", params={"query": filled}).json()
+    assert response["status"] == "success", response
+    return response["data"]["result"]
 
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory, serve):
-    """A Prometheus that has seen a service answer for a moment."""
+    """A Prometheus that has scraped a service before and after some requests."""
     client = serve()
     with prometheus(tmp_path_factory.mktemp("prometheus"), client.base_url.netloc.decode()) as api:
-        until(lambda: bool(answered(api, "polyseme_workers")), True)
-        for _ in range(5):
+        until(lambda: query(api, "polyseme_workers"))
+
+        def rates_after_requests():
             client.post("/v1/encode", json={"input": "A BANK of zzzqqq", "truncate": True})
             client.get("/v1/models/nothing")
-            time.sleep(0.5)
-        until(lambda: bool(answered(api, "rate(polyseme_tokens_total[30s]) > 0")), True)
+            return query(api, "rate(polyseme_tokens_total[30s]) > 0")
+
+        until(rates_after_requests)
         yield api
 
 
-QUIET = {rule["alert"] for rule in RULES}
+ALERTS = {rule["alert"] for rule in RULES}
 
 
 @pytest.mark.slow
 @needs_prometheus
 @pytest.mark.parametrize(("where", "expression"), EXPRESSIONS)
-def test_a_real_prometheus_takes_every_expression(watched, where, expression):
-    found = answered(watched, expression)
-    if where in QUIET:
-        assert found == []
+def test_a_real_prometheus_evaluates_every_expression(watched, where, expression):
+    found = query(watched, expression)
+    if where in ALERTS:
+        assert found == [], "a healthy service fires no alert"
     else:
         assert found, f"{where} shows nothing"
 
@@ -204,7 +204,7 @@ def test_a_real_prometheus_takes_every_expression(watched, where, expression):
 @pytest.mark.slow
 @needs_prometheus
 def test_a_real_prometheus_evaluates_every_alert(watched):
-    until(lambda: all_evaluated(watched), True)
+    until(lambda: all_evaluated(watched))
     groups = watched.get("/api/v1/rules").json()["data"]["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     assert {rule["name"]: rule["health"] for rule in rules} == {
@@ -220,25 +220,25 @@ def all_evaluated(api):
 def test_the_dashboard_queries_the_provisioned_source():
     path = GRAFANA / "provisioning" / "datasources" / "prometheus.yml"
     (source,) = yaml.safe_load(path.read_text("utf-8"))["datasources"]
-    asked = {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]}
-    assert asked == {panel["datasource"]["uid"] for panel in PANELS} == {source["uid"]}
+    queried = {target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]}
+    assert queried == {panel["datasource"]["uid"] for panel in PANELS} == {source["uid"]}
 
 
-def test_the_panels_of_the_dashboard_neither_overlap_nor_share_a_number():
+def test_the_panels_of_the_dashboard_do_not_overlap_and_have_unique_ids():
     taken = set()
     for panel in DASHBOARD["panels"]:
-        at = panel["gridPos"]
-        cells = {(at["x"] + i, at["y"] + j) for i in range(at["w"]) for j in range(at["h"])}
-        assert at["x"] + at["w"] <= 24
+        box = panel["gridPos"]
+        cells = {(box["x"] + i, box["y"] + j) for i in range(box["w"]) for j in range(box["h"])}
+        assert box["x"] + box["w"] <= 24
         assert not cells & taken, panel["title"]
         taken |= cells
-    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
-    assert len(set(numbers)) == len(numbers)
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
     assert rows == ["Traffic", "Latency", "Stages", "Words", "Workers and models", "Limits"]
 
 
-def test_the_page_names_every_field_of_a_line_of_the_log():
+def test_the_page_names_every_field_of_a_log_line():
     context = RequestContext("x", "GET", "x")
     context.code = context.model = context.caller = context.trace_id = "x"
     context.counts, context.aborted = TokenCounts([]), True
