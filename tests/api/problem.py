@@ -1,4 +1,4 @@
-"""The members of every error."""
+"""A check of the responses to errors."""
 
 import re
 
@@ -7,6 +7,7 @@ import httpx
 from polyseme.api.responses import ProblemResponse
 
 SECRET = "s3cretqx"
+"""A text of requests that no response repeats."""
 
 
 def expect_problem(answer: httpx.Response, status: int, code: str) -> dict:

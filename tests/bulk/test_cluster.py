@@ -20,12 +20,12 @@ ROWS, SHARD = 1_200, 40
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A scheduler's address, its workers' process ids, and a function that starts another one."""
+    """The address of a scheduler, and its two worker processes."""
     folder = tmp_path_factory.mktemp("cluster")
     address = f"tcp://127.0.0.1:{free_port()}"
     running = []
 
-    def begin(name, *command):
+    def start(name, *command):
         with (folder / name).open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "distributed.cli.dask_" + command[0], *command[1:]],
@@ -37,20 +37,18 @@ def cluster(tmp_path_factory):
         running.append(process)
         return process
 
-    def worker(number):
-        few = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
-        return begin(f"worker-{number}", "worker", address, *few)
-
-    begin("scheduler", "scheduler", "--port", address.rsplit(":", 1)[1], "--no-dashboard")
-    workers = [worker(number) for number in range(2)]
-    yield address, workers, worker
+    start("scheduler", "scheduler", "--port", address.rsplit(":", 1)[1], "--no-dashboard")
+    options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder))
+    workers = [start(f"worker-{n}", "worker", address, *options) for n in range(2)]
+    yield address, workers
     for process in running:
-        process.kill()  # they have no work to finish
+        process.kill()  # no process has work to finish
     for process in running:
         process.wait(30)
 
 
-def begin(source, out, address):
+def start_bulk(source, out, address):
+    """Start `polyseme bulk` on the cluster."""
     command = [sys.executable, "-m", "polyseme", "bulk", source, out, "--scheduler", address]
     return subprocess.Popen(
         [*command, "--shard-rows", str(SHARD), "--include", "contextual", "--pooling", "mean"],
@@ -63,22 +61,22 @@ def begin(source, out, address):
 
 @pytest.mark.slow
 def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(cluster, tmp_path):
-    address, workers, _ = cluster
+    address, workers = cluster
     source = write_lines(tmp_path / "in.txt", many(ROWS))
     out = tmp_path / "out"
-    process = begin(source, out, address)
+    process = start_bulk(source, out, address)
     for _ in range(10_000):
         if len(list(out.glob("part-*"))) > 5:
             break
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
     workers[0].kill()
-    there = len(list(out.glob("part-*")))
-    said, complaints = process.communicate(timeout=120)
-    assert process.returncode == 0, complaints
+    written = len(list(out.glob("part-*")))
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 0, stderr
     assert workers[0].wait(30) == -signal.SIGKILL
-    assert 5 < there < ROWS // SHARD
-    assert said.startswith(f"{ROWS:,} rows")
+    assert 5 < written < ROWS // SHARD
+    assert stdout.startswith(f"{ROWS:,} rows")
     assert table_of(out).column("row").to_pylist() == list(range(ROWS))
     options = {"encoding": EncodeOptions(include=frozenset({"contextual"})), "pooling": "mean"}
     run_inline(source, tmp_path / "alone", shard_rows=SHARD, **options)
@@ -87,14 +85,14 @@ def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(
 
 @pytest.mark.slow
 def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_path):
-    address, _, _ = cluster
+    address, _ = cluster
     source = write_lines(tmp_path / "in.txt", ["fine", "word " * 2000])
-    process = begin(source, tmp_path / "out", address)
-    _, complaints = process.communicate(timeout=120)
+    process = start_bulk(source, tmp_path / "out", address)
+    _, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
-    last = complaints.strip().splitlines()[-1]
+    last = stderr.strip().splitlines()[-1]
     assert re.match(r"polyseme: Row 1 of in\.txt: A sentence has too many tokens: 2000", last)
-    assert "Traceback" not in complaints
+    assert "Traceback" not in stderr
 
 
 def test_an_unreachable_scheduler_is_reported_in_one_sentence(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import polyseme
+from polyseme.bulk.tables import COLUMNS
 from tests.bulk import SENTENCES, bulk, shards_of, table_of, write_lines
 from tests.cli.conftest import run_process, without
 from tests.conftest import ROOT
@@ -13,16 +14,16 @@ from tests.tiny import write_tiny
 def test_a_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
     out = tmp_path / "out"
-    few = ("--shard-rows", "4", "--workers", "1", "--truncate", "--keep", "text")
-    code, printed, said = bulk(source, out, *few)
+    options = ("--shard-rows", "4", "--workers", "1", "--truncate", "--keep", "text")
+    code, stdout, stderr = bulk(source, out, *options)
     table = table_of(out)
     tokens = sum(map(len, table["tokens"].to_pylist()))
     unknown = sum(row.count("oov") for row in table["resolutions"].to_pylist())
     assert code == 0
-    assert printed.decode().startswith(
+    assert stdout.decode().startswith(
         f"6 rows  {tokens:,} tokens  {unknown} unknown  6 words cut off  0 without a text  2 shards"
     )
-    assert b"sentences and" in said
+    assert b"sentences and" in stderr
     assert table["text"].to_pylist() == [*SENTENCES, "word " * 1030]
     assert table["truncated"].to_pylist() == [0, 0, 0, 0, 0, 6]
 
@@ -32,21 +33,21 @@ def test_each_row_of_a_folder_names_its_file(tmp_path):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
     (tmp_path / "in" / "b.jsonl").write_text('{"text": "the bank"}\n{"text": null}\n')
-    code, _, said = bulk(tmp_path / "in", tmp_path / "out", "--workers", "1")
-    assert code == 0, said
+    code, _, stderr = bulk(tmp_path / "in", tmp_path / "out", "--workers", "1")
+    assert code == 0, stderr
     rows = table_of(tmp_path / "out").select(["file", "row"]).to_pylist()
     wanted = [("a.txt", 0), ("a.txt", 1), ("b.jsonl", 0), ("b.jsonl", 1)]
     assert [(row["file"], row["row"]) for row in rows] == wanted
 
 
-def test_a_model_of_this_user_is_mapped_by_the_workers(tmp_path):
+def test_workers_read_the_models_of_the_user(tmp_path):
     write_tiny(tmp_path / "models" / "tiny")
     source = write_lines(tmp_path / "in.txt", ["river bank", "money bank"])
     options = ("--model", "tiny", "--models-dir", tmp_path / "models", "--include", "static")
-    code, _, said = bulk(source, tmp_path / "out", *options, "--pooling", "mean")
-    assert code == 0, said
+    code, _, stderr = bulk(source, tmp_path / "out", *options, "--pooling", "mean")
+    assert code == 0, stderr
     table = table_of(tmp_path / "out")
-    # By hand: river and bank, money and bank of tests/tiny.py.
+    # The vectors of `river bank` and `money bank` in tests/tiny.py.
     assert table["static"].to_pylist() == [
         [[0, 1, 0, 2, 0], [1, 1, 0, 0, 0]],
         [[1, 0, 0, 0, 2], [1, 1, 0, 0, 0]],
@@ -60,47 +61,47 @@ def test_a_model_of_this_user_is_mapped_by_the_workers(tmp_path):
 @pytest.mark.slow
 def test_phrases_of_the_vocabulary_are_one_token(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["a well known high-speed train"])
-    code, _, said = bulk(source, tmp_path / "out", "--phrases", "--workers", "1")
-    assert code == 0, said
+    code, _, stderr = bulk(source, tmp_path / "out", "--phrases", "--workers", "1")
+    assert code == 0, stderr
     assert table_of(tmp_path / "out")["keys"].to_pylist() == [
         ["a", "well-known", "high-speed", "train"]
     ]
-    code, _, said = bulk(source, tmp_path / "out", "--workers", "1")
-    assert (code, b"another job's shards" in said) == (1, True)
+    code, _, stderr = bulk(source, tmp_path / "out", "--workers", "1")
+    assert (code, b"another job's shards" in stderr) == (1, True)
 
 
 @pytest.mark.slow
-def test_words_may_be_given_several_times(tmp_path):
+def test_the_option_words_may_be_repeated(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["an apple at the bank"])
-    words = ("--rows", "tokens", "--words", "bank", "--words", "apple,the")
-    code, _, said = bulk(source, tmp_path / "out", *words, "--workers", "1")
-    assert code == 0, said
+    options = ("--rows", "tokens", "--words", "bank", "--words", "apple,the")
+    code, _, stderr = bulk(source, tmp_path / "out", *options, "--workers", "1")
+    assert code == 0, stderr
     assert table_of(tmp_path / "out")["token"].to_pylist() == ["apple", "the", "bank"]
 
 
 @pytest.mark.slow
-def test_a_job_that_wrote_no_shard_is_no_obstacle(tmp_path):
+def test_a_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["word " * 2000])
     assert bulk(source, tmp_path / "out", "--workers", "1")[0] == 1
-    code, _, said = bulk(source, tmp_path / "out", "--truncate", "--workers", "1")
-    assert code == 0, said
+    code, _, stderr = bulk(source, tmp_path / "out", "--truncate", "--workers", "1")
+    assert code == 0, stderr
 
 
 @pytest.mark.slow
 def test_the_number_of_workers_changes_no_byte(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES * 4)
     for number in ("1", "3"):
-        few = ("--shard-rows", "3", "--workers", number)
-        assert bulk(source, tmp_path / number, *few)[0] == 0
+        options = ("--shard-rows", "3", "--workers", number)
+        assert bulk(source, tmp_path / number, *options)[0] == 0
     assert shards_of(tmp_path / "1") == shards_of(tmp_path / "3")
 
 
 def test_a_failing_row_is_named_and_written_shards_are_kept(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
-    few = ("--shard-rows", "2", "--workers", "1")
-    code, printed, said = bulk(source, tmp_path / "out", *few)
-    assert (code, printed) == (1, b"")
-    assert said.decode().splitlines()[-1] == (
+    options = ("--shard-rows", "2", "--workers", "1")
+    code, stdout, stderr = bulk(source, tmp_path / "out", *options)
+    assert (code, stdout) == (1, b"")
+    assert stderr.decode().splitlines()[-1] == (
         "polyseme: Row 5 of in.txt: A sentence has too many tokens: 1030, over the limit"
         " max_sentence_tokens of 1024. --truncate cuts such sentences."
     )
@@ -120,7 +121,7 @@ WRONG = {
         1,
         "`polyseme models import` and `polyseme models pull` add models",
     ),
-    "a name that is taken": (
+    "a reserved name": (
         ("--keep", "tokens"),
         1,
         "tokens: this column name is reserved",
@@ -132,9 +133,9 @@ WRONG = {
 @pytest.mark.parametrize(("options", "code", "sentence"), WRONG.values(), ids=WRONG.keys())
 def test_invalid_arguments_are_rejected_before_any_work(tmp_path, options, code, sentence):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    found, printed, said = bulk(source, tmp_path / "out", *options)
-    assert (found, printed) == (code, b"")
-    assert sentence in said.decode()
+    found, stdout, stderr = bulk(source, tmp_path / "out", *options)
+    assert (found, stdout) == (code, b"")
+    assert sentence in stderr.decode()
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("part-*"))
 
 
@@ -156,14 +157,14 @@ def test_the_blocks_of_the_page_read_the_output_of_the_command(tmp_path, monkeyp
     page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
     (block,) = (one.split("```")[0] for one in page.split("```python\n")[1:])
     monkeypatch.chdir(tmp_path)
-    names = {}
-    exec(block, names)
-    assert names["sentence"].tobytes() == polyseme.load().encode(SENTENCES)[0].contextual.tobytes()
+    namespace = {}
+    exec(block, namespace)
+    assert (
+        namespace["sentence"].tobytes() == polyseme.load().encode(SENTENCES)[0].contextual.tobytes()
+    )
 
 
 def test_the_page_lists_every_column():
-    from polyseme.bulk.tables import COLUMNS
-
     page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
     assert all(f"`{name}`" in page for names in COLUMNS.values() for name in names)
 
@@ -172,5 +173,5 @@ def test_an_output_folder_in_a_loop_of_links_is_rejected(tmp_path):
     (tmp_path / "one").symlink_to("two")
     (tmp_path / "two").symlink_to("one")
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    code, _, said = bulk(source, tmp_path / "one")
-    assert (code, said.decode()) == (1, f"polyseme: File exists ({tmp_path / 'one'}).\n")
+    code, _, stderr = bulk(source, tmp_path / "one")
+    assert (code, stderr.decode()) == (1, f"polyseme: File exists ({tmp_path / 'one'}).\n")

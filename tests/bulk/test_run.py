@@ -1,4 +1,4 @@
-"""Runs: processes, interruptions, and the next run that continues with the bytes of one run."""
+"""Runs: their processes, interruptions, and runs that continue earlier ones."""
 
 import fcntl
 import multiprocessing
@@ -41,7 +41,7 @@ def undisturbed(source, tmp_path_factory):
     return shards_of(out)
 
 
-def begin(source, out):
+def start_bulk(source, out):
     """Start the command in its own session, as at a terminal."""
     command = [sys.executable, "-m", "polyseme", "bulk", source, out, "--workers", "2"]
     return subprocess.Popen(
@@ -54,28 +54,28 @@ def begin(source, out):
     )
 
 
-def ended(process):
-    """Wait for the end; return the exit code and the output."""
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+def wait(process):
+    """Wait for the end; return the exit code, the output and the errors."""
+    stdout, stderr = process.communicate(timeout=120)
+    return process.returncode, stdout, stderr
 
 
-def until(true, process=None):
+def until(condition, process=None):
     """Wait for a condition; fail if the process ends before."""
     for _ in range(20_000):
-        if true():
+        if condition():
             return
         assert process is None or process.poll() is None, process.communicate()
         time.sleep(0.003)
-    raise AssertionError("it has not come about")
+    raise AssertionError("the condition is still false")
 
 
 def parts(out):
     return sorted(Path(out).glob("part-*"))
 
 
-def begun(out):
-    """Whether a shard is being written, after the job's own file."""
+def writes_shard(out):
+    """Whether a run is writing a shard; its `_bulk.json` exists before."""
     return (out / "_bulk.json").exists() and any(out.glob(".writing-*"))
 
 
@@ -97,20 +97,20 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
     source, undisturbed, tmp_path
 ):
     out = tmp_path / "out"
-    for stop in (0, 12):
-        process = begin(source, out)
-        # The first one dies with a shard half-written, the other between or within two.
-        until(lambda s=stop: len(parts(out)) > s or (s == 0 and begun(out)))
+    for shards in (0, 12):
+        process = start_bulk(source, out)
+        # The first run is killed while it writes a shard, the other one after at least 13.
+        until(lambda n=shards: len(parts(out)) > n or (n == 0 and writes_shard(out)))
         workers = workers_of(process)
         process.kill()
-        assert ended(process)[0] == -signal.SIGKILL
+        assert wait(process)[0] == -signal.SIGKILL
         assert len(workers) == 2
         until(lambda w=workers: not any(b"spawn_main" in command_of(pid) for pid in w))
         assert not orjson.loads((out / "_bulk.json").read_bytes())["complete"]
     assert len(parts(out)) < SHARDS
-    code, told, said = ended(begin(source, out))
-    assert (code, told.split("  ")[0]) == (0, f"{ROWS:,} rows")
-    assert int(said.split(" shards existed before")[0].split()[-1]) >= 12
+    code, stdout, stderr = wait(start_bulk(source, out))
+    assert (code, stdout.split("  ")[0]) == (0, f"{ROWS:,} rows")
+    assert int(stderr.split(" shards existed before")[0].split()[-1]) >= 12
     assert shards_of(out) == undisturbed
 
 
@@ -118,11 +118,11 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
 def test_ctrl_c_stops_the_job_at_once_without_partial_files(source, tmp_path):
     out = tmp_path / "out"
     with default_handling(signal.SIGINT):
-        process = begin(source, out)
+        process = start_bulk(source, out)
     until(lambda: len(parts(out)) > 3, process)
     os.killpg(process.pid, signal.SIGINT)
-    code, told, said = ended(process)
-    assert (code, told, said.split()[-1]) == (1, "", "Aborted!")
+    code, stdout, stderr = wait(process)
+    assert (code, stdout, stderr.split()[-1]) == (1, "", "Aborted!")
     assert 3 < len(parts(out)) < SHARDS
     assert not list(out.glob(".writing-*"))
 
@@ -130,11 +130,11 @@ def test_ctrl_c_stops_the_job_at_once_without_partial_files(source, tmp_path):
 @pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, undisturbed, tmp_path):
     out = tmp_path / "out"
-    process = begin(source, out)
+    process = start_bulk(source, out)
     until(lambda: len(parts(out)) > 3, process)
     os.kill(workers_of(process)[0], signal.SIGKILL)
-    code, told, _ = ended(process)
-    assert (code, told.split("  ")[0]) == (0, f"{ROWS:,} rows")
+    code, stdout, _ = wait(process)
+    assert (code, stdout.split("  ")[0]) == (0, f"{ROWS:,} rows")
     assert shards_of(out) == undisturbed
 
 
@@ -142,11 +142,10 @@ def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, und
 def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
     job = job_of(tmp_path)
     with pytest.raises(CommandError, match=r"Workers die repeatedly, .* fewer --workers"):
-        # A task of the job that kills its worker.
-        write_in_processes(job, [Deadly()], lambda _: None, workers=1)
+        write_in_processes(job, [WorkerKiller()], lambda _: None, workers=1)
 
 
-class Deadly:
+class WorkerKiller:
     """Takes the place of a shard and ends the worker that unpickles it."""
 
     number = 0
@@ -155,7 +154,7 @@ class Deadly:
         return os._exit, (9,)
 
 
-def test_a_finished_job_is_found_finished(tmp_path):
+def test_a_finished_job_writes_no_shard_again(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(50))
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
@@ -191,7 +190,7 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     assert shards_of(out) == before
 
 
-def test_a_shard_of_another_run_is_not_taken_for_one_of_this(tmp_path):
+def test_a_shard_that_the_job_does_not_have_is_rejected(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
@@ -237,12 +236,13 @@ def test_a_damaged_shard_is_named(tmp_path, kind, data):
         run_inline(source, out, shard_rows=10, format=kind)
 
 
-def cut(source, rows):
+def split(source, rows):
+    """The shards of a source."""
     files = find_files(source)
     return split_shards(files, "text", kept_schema(files, "text", ()), rows)
 
 
-def prepared(tmp_path):
+def job_with_folder(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     return replace(job_of(out), kept=pa.schema([]))
@@ -252,14 +252,14 @@ def test_the_input_is_read_no_further_ahead_than_two_shards_for_each_worker(tmp_
     source = write_lines(tmp_path / "in.txt", many(120))
     read, written, ahead = [], [], []
 
-    def watched():
-        for shard in cut(source, 4):
+    def shards():
+        for shard in split(source, 4):
             read.append(shard.number)
             ahead.append(len(read) - len(written))
             yield shard
 
-    job = prepared(tmp_path)
-    write_in_processes(job, watched(), lambda one: written.append(one.number), workers=2)
+    job = job_with_folder(tmp_path)
+    write_in_processes(job, shards(), lambda one: written.append(one.number), workers=2)
     assert sorted(written) == list(range(30))
     # A shard that is done while the next is fetched may be reported a moment later.
     assert max(ahead) <= 2 * 2 + 1
@@ -270,5 +270,5 @@ def test_no_process_remains_after_an_invalid_row(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*many(40), "word " * 2000, *many(40)])
     before = set(multiprocessing.active_children())
     with pytest.raises(CommandError, match=r"Row 40 of in\.txt"):
-        write_in_processes(prepared(tmp_path), cut(source, 4), lambda _: None, workers=2)
+        write_in_processes(job_with_folder(tmp_path), split(source, 4), lambda _: None, workers=2)
     assert set(multiprocessing.active_children()) == before

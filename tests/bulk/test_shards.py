@@ -1,4 +1,4 @@
-"""Shards as Parquet and as NumPy archives: their contents equal the service's responses."""
+"""Shards in Parquet and as NumPy archives have the contents of the service's responses."""
 
 import io
 import json
@@ -24,14 +24,15 @@ def local():
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
+    """The table of a job with every array, the pooled vector and the texts."""
     folder = tmp_path_factory.mktemp("all")
     source = write_lines(folder / "in.txt", SENTENCES)
-    wishes = {
+    options = {
         "encoding": EncodeOptions(include=ALL),
         "pooling": "informativeness",
         "keep": ("text",),
     }
-    run_inline(source, folder / "out", shard_rows=2, **wishes)
+    run_inline(source, folder / "out", shard_rows=2, **options)
     return table_of(folder / "out")
 
 
@@ -41,7 +42,7 @@ def test_every_row_is_present_once_and_in_order(table):
 
 
 @pytest.mark.parametrize("part", ["static", "contextual", "features"])
-def test_vectors_have_the_bits_of_the_services(table, local, part):
+def test_vectors_have_the_bits_of_the_response(table, local, part):
     answers = local.encode(SENTENCES, include=[part])
     for row, answer in zip(table[part], answers, strict=True):
         found = np.array(row.as_py(), np.float32).reshape(-1, 600 if part == "features" else 300)
@@ -67,7 +68,7 @@ def test_tokens_have_their_resolution(table):
     assert (last["resolutions"][place + 1], last["keys"][place + 1]) == ("exact", "is")
 
 
-def test_the_vector_of_a_sentence_is_that_of_embed(table, local):
+def test_the_pooled_vector_is_that_of_embed(table, local):
     found = np.array(table["vector"].to_pylist(), np.float32)
     assert found.tobytes() == local.embed(SENTENCES, pooling="informativeness").tobytes()
 
@@ -87,7 +88,7 @@ def test_columns_have_the_types_that_are_documented(table):
     }
 
 
-def test_mean_pooling_and_no_tokens_leave_a_narrow_table(tmp_path, local):
+def test_without_arrays_only_the_pooled_vector_is_written(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     nothing = EncodeOptions(include=frozenset())
     run_inline(source, tmp_path / "out", encoding=nothing, pooling="mean")
@@ -97,7 +98,7 @@ def test_mean_pooling_and_no_tokens_leave_a_narrow_table(tmp_path, local):
     assert found.tobytes() == local.embed(SENTENCES, pooling="mean").tobytes()
 
 
-def test_float16_is_the_float32_rounded_once(tmp_path, local):
+def test_float16_numbers_are_float32_ones_rounded_once(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     half = EncodeOptions(include=frozenset({"contextual"}), dtype="float16")
     run_inline(source, tmp_path / "out", encoding=half, pooling="informativeness")
@@ -108,22 +109,19 @@ def test_float16_is_the_float32_rounded_once(tmp_path, local):
         found = np.array(row.as_py(), np.float16).reshape(-1, 300)
         assert found.tobytes() == answer.contextual.astype(np.float16).tobytes()
     vectors = np.array(table["vector"].to_pylist(), np.float16)
-    assert (
-        vectors.tobytes()
-        == local.embed(SENTENCES, pooling="informativeness").astype(np.float16).tobytes()
-    )
+    wanted = local.embed(SENTENCES, pooling="informativeness").astype(np.float16)
+    assert vectors.tobytes() == wanted.tobytes()
 
 
-def test_compression_changes_no_number_and_takes_less_room(tmp_path):
+def test_compressed_files_are_smaller_and_have_the_same_numbers(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES * 50)
-    for packing in ("none", "zstd"):
-        run_inline(source, tmp_path / packing, compression=packing)
-    plain, packed = table_of(tmp_path / "none"), table_of(tmp_path / "zstd")
-    assert packed.equals(plain)
-    sizes = [
-        (tmp_path / packing / "part-00000.parquet").stat().st_size for packing in ("none", "zstd")
-    ]
-    assert sizes[1] < 0.95 * sizes[0]
+    for compression in ("none", "zstd"):
+        run_inline(source, tmp_path / compression, compression=compression)
+    assert table_of(tmp_path / "zstd").equals(table_of(tmp_path / "none"))
+    plain, compressed = (
+        (tmp_path / name / "part-00000.parquet").stat().st_size for name in ("none", "zstd")
+    )
+    assert compressed < 0.95 * plain
 
 
 def test_a_row_without_a_text_has_nulls_and_shifts_no_other(tmp_path, local):
@@ -163,10 +161,10 @@ def test_a_sentence_over_the_limit_is_rejected_by_its_row(tmp_path):
     assert not list((tmp_path / "out").glob("*part*"))
 
 
-def test_a_truncated_sentence_has_its_number_of_removed_words(tmp_path):
+def test_a_truncated_sentence_has_the_number_of_its_removed_tokens(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
-    cut = EncodeOptions(include=frozenset({"contextual"}), truncate=True)
-    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, encoding=cut)
+    truncated = EncodeOptions(include=frozenset({"contextual"}), truncate=True)
+    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, encoding=truncated)
     assert table_of(tmp_path / "out")["truncated"].to_pylist() == [0, 2]
     assert outcome.totals.truncated == 2
 
@@ -178,7 +176,7 @@ def test_a_word_that_the_vocabulary_lacks_is_rejected_by_its_row(tmp_path):
         run_inline(source, tmp_path / "out", encoding=strict)
 
 
-def test_columns_that_are_kept_are_passed_through(tmp_path):
+def test_kept_columns_are_unchanged(tmp_path):
     table = pa.table({"id": pa.array([7, None, 9], pa.int16()), "text": ["a", "b", "c"]})
     pq.write_table(table, tmp_path / "in.parquet")
     run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=("id", "text"), shard_rows=2)
@@ -208,9 +206,9 @@ def test_the_totals_are_those_of_the_rows(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     outcome = run_inline(source, tmp_path / "out", shard_rows=2)
     table = table_of(tmp_path / "out")
-    said = json.loads((tmp_path / "out" / "_bulk.json").read_bytes())
-    assert said["complete"]
-    assert said["totals"] == {
+    job_file = json.loads((tmp_path / "out" / "_bulk.json").read_bytes())
+    assert job_file["complete"]
+    assert job_file["totals"] == {
         "shards": 3,
         "rows": 5,
         "tokens": sum(map(len, table["tokens"].to_pylist())),
@@ -218,10 +216,10 @@ def test_the_totals_are_those_of_the_rows(tmp_path):
         "truncated": 0,
         "missing": 0,
     }
-    assert outcome.totals.tokens == said["totals"]["tokens"]
+    assert outcome.totals.tokens == job_file["totals"]["tokens"]
 
 
-def test_no_rows_make_one_shard_with_the_columns(tmp_path):
+def test_a_source_without_rows_has_one_shard_with_the_columns(tmp_path):
     source = write_lines(tmp_path / "in.txt", [])
     run_inline(source, tmp_path / "out", pooling="mean")
     assert set(shards_of(tmp_path / "out")) == {"_bulk.json", "part-00000.parquet"}
@@ -230,14 +228,14 @@ def test_no_rows_make_one_shard_with_the_columns(tmp_path):
     assert {"tokens", "contextual", "vector"} <= set(table.column_names)
 
 
-def test_a_worker_with_another_model_rejects(tmp_path):
+def test_a_worker_rejects_a_model_with_another_checksum(tmp_path):
     job = job_of(tmp_path)
     other = replace(job, sha256="0" * 64)
     with pytest.raises(CommandError, match="or another version of it"):
         other.load_model()
 
 
-def test_a_shard_is_the_response_of_the_service_with_row_numbers(tmp_path, client):
+def test_an_archive_is_the_response_of_the_service_with_row_numbers(tmp_path, client):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     outcome = run_inline(
         source, tmp_path / "out", encoding=EncodeOptions(include=ALL), format="npz", shard_rows=3
@@ -261,7 +259,7 @@ def test_a_shard_is_the_response_of_the_service_with_row_numbers(tmp_path, clien
     assert outcome.totals.rows == 5
 
 
-def test_sentence_vectors_are_rounded_once(tmp_path):
+def test_pooled_vectors_of_an_archive_are_rounded_once(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     half = EncodeOptions(include=frozenset(), dtype="float16")
     run_inline(source, tmp_path / "out", encoding=half, format="npz", pooling="informativeness")
@@ -273,7 +271,7 @@ def test_sentence_vectors_are_rounded_once(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npz"])
-def test_a_bad_row_is_named_by_its_own_file(tmp_path, kind):
+def test_an_invalid_row_is_named_with_its_file(tmp_path, kind):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", ["river", "bank"])
     write_lines(tmp_path / "in" / "b.txt", ["apple", "money", "zxqvbnt"])

@@ -1,4 +1,4 @@
-"""The same texts from every kind of file; other files are refused in one sentence."""
+"""Texts from every kind of file; other files are rejected in one sentence."""
 
 import gzip
 import json
@@ -61,13 +61,13 @@ def test_kept_columns_are_read(tmp_path, name):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "txt"])
-@pytest.mark.parametrize("packed", ["gz", "zst"])
-def test_compressed_files_are_read_in_all_their_parts(tmp_path, kind, packed):
+@pytest.mark.parametrize("compression", ["gz", "zst"])
+def test_every_member_of_a_compressed_file_is_read(tmp_path, kind, compression):
     data = write(tmp_path / f"a.{kind}", ROWS).read_bytes()
-    pack = gzip.compress if packed == "gz" else zstandard.ZstdCompressor().compress
+    compress = gzip.compress if compression == "gz" else zstandard.ZstdCompressor().compress
     # Two members in one file, as `cat` makes them.
-    path = tmp_path / f"b.{kind}.{packed}"
-    path.write_bytes(pack(data[:50]) + pack(data[50:]))
+    path = tmp_path / f"b.{kind}.{compression}"
+    path.write_bytes(compress(data[:50]) + compress(data[50:]))
     assert texts_of(path) == [(text,) for text in SENTENCES]
 
 
@@ -77,7 +77,7 @@ def test_lines_may_have_crlf_a_bom_and_no_final_newline(tmp_path):
     assert texts_of(path) == [("one",), ("",), ("two",), ("three ",)]
 
 
-def test_lines_that_lie_over_the_end_of_a_chunk_are_whole(tmp_path, monkeypatch):
+def test_a_line_may_span_two_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_READ_BYTES", 7)
     path = write_lines(tmp_path / "a.txt", SENTENCES)
     assert texts_of(path) == [(text,) for text in SENTENCES]
@@ -119,17 +119,17 @@ def test_folders_and_patterns_are_read_file_by_file(tmp_path):
     assert [one.name for one in find_files(tmp_path / "?.txt")] == ["a.txt", "b.txt"]
 
 
-def cut(path, most, keep=()):
-    """Each shard's number and rows: file, row, text."""
+def split(path, most, keep=()):
+    """The number of each shard, and its rows: file, row, text."""
     files = find_files(path)
     kept = kept_schema(files, "text", keep)
     return [
         (
             shard.number,
             [
-                (run.name, run.first + place, text)
-                for run in shard.ranges
-                for place, text in enumerate(run.rows.column(0).to_pylist())
+                (rows.name, rows.first + index, text)
+                for rows in shard.ranges
+                for index, text in enumerate(rows.rows.column(0).to_pylist())
             ],
         )
         for shard in split_shards(files, "text", kept, most)
@@ -145,30 +145,30 @@ def test_shard_boundaries_do_not_depend_on_files_and_chunks(tmp_path, monkeypatc
         (2, [("b.txt", 1, "4"), ("b.txt", 2, "5")]),
         (3, [("b.txt", 3, "6")]),
     ]
-    assert cut(tmp_path, 2) == wanted
+    assert split(tmp_path, 2) == wanted
     monkeypatch.setattr(reading, "_READ_BYTES", 3)
-    assert cut(tmp_path, 2) == wanted
+    assert split(tmp_path, 2) == wanted
 
 
 def test_a_shard_of_long_texts_ends_before_it_has_all_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr("polyseme.bulk.sources._SHARD_BYTES", 40)
     path = write_lines(tmp_path / "a.txt", ["x" * 100, "y", "z" * 10, "", "v" * 10])
     # A row counts 8 bytes beside its text: 108 | 9 + 18 + 8 + 18.
-    sizes = [len(rows) for _, rows in cut(path, 100)]
+    sizes = [len(rows) for _, rows in split(path, 100)]
     assert sizes == [1, 4]
     monkeypatch.setattr(reading, "_READ_BYTES", 5)
-    assert [len(rows) for _, rows in cut(path, 100)] == sizes
+    assert [len(rows) for _, rows in split(path, 100)] == sizes
 
 
-REFUSED = {
+INVALID = {
     "no such file": ("a.txt", None, "a.txt: there is no such file"),
     "an unknown kind": ("a.doc", b"", "not of a supported kind"),
-    "no Parquet": ("a.parquet", b"PAR1 but no more", "damaged, or is not Parquet"),
-    "no UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "is not text in UTF-8"),
-    "no UTF-8 in CSV": ("a.csv", b"text\nfine\n\xff\xfe\n", "row 1 is not UTF-8"),
+    "not Parquet": ("a.parquet", b"PAR1 but no more", "damaged, or is not Parquet"),
+    "not UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "is not text in UTF-8"),
+    "not UTF-8 in CSV": ("a.csv", b"text\nfine\n\xff\xfe\n", "row 1 is not UTF-8"),
     "a row of CSV that is too long": ("a.csv", b"text\na,b\n", "row 0 has another number"),
-    "a cut-off .gz": ("a.txt.gz", gzip.compress(b"text\n" * 999)[:-9], "damaged"),
-    "no JSON": (
+    "a split-off .gz": ("a.txt.gz", gzip.compress(b"text\n" * 999)[:-9], "damaged"),
+    "not JSON": (
         "a.jsonl",
         b'{"text": "a"}\n{"text": \n',
         "row 1 is not well-formed JSON at column 10.",
@@ -203,7 +203,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("name", "data", "sentence"), REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize(("name", "data", "sentence"), INVALID.values(), ids=INVALID.keys())
 def test_unreadable_input_is_rejected(tmp_path, name, data, sentence):
     if data is not None:
         (tmp_path / name).write_bytes(data)
@@ -213,7 +213,7 @@ def test_unreadable_input_is_rejected(tmp_path, name, data, sentence):
     assert str(tmp_path) not in caught.value.sentence
 
 
-def test_a_line_without_an_end_is_rejected_before_it_is_in_memory(tmp_path, monkeypatch):
+def test_a_line_over_the_limit_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
     monkeypatch.setattr(reading, "_READ_BYTES", 100)
     (tmp_path / "a.txt").write_bytes(b"x" * 2000)
@@ -227,7 +227,7 @@ def test_a_column_of_numbers_is_rejected_as_texts(tmp_path):
         texts_of(tmp_path / "a.parquet")
 
 
-def test_bytes_that_another_program_calls_strings_are_rejected(tmp_path):
+def test_parquet_strings_that_are_not_utf8_are_rejected(tmp_path):
     broken = pa.StringArray.from_buffers(
         1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")
     )
@@ -240,7 +240,7 @@ def test_files_whose_kept_columns_differ_are_rejected(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "id": [1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": ["a"], "id": ["x"]}), tmp_path / "b.parquet")
     with pytest.raises(CommandError, match=r"b\.parquet: a column of --keep has another type"):
-        cut(tmp_path, 10, keep=("id",))
+        split(tmp_path, 10, keep=("id",))
 
 
 def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):
@@ -254,32 +254,32 @@ def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):
 
 SHORT, LONG = 8_000, 128_000
 """Rows of a thousand bytes."""
-ROOM = 64 << 20
-"""Allowed growth for a file 120 MB larger: none, but allocators and pages vary."""
+ALLOWED_GROWTH = 64 << 20
+"""For a file that is 120 MB larger. No growth is expected, but allocators and pages vary."""
 
 READ = """
 import re, sys
 from pathlib import Path
 from polyseme.bulk import sources
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
-sources._CSV_BLOCK_BYTES = 1 << 18  # of which Arrow reads 32 ahead
+sources._CSV_BLOCK_BYTES = 1 << 18  # Arrow reads 32 such blocks ahead
 files = find_files(Path(sys.argv[1]))
 kept = kept_schema(files, "text", ("id",) if len(sys.argv) > 2 else ())
 rows = sum(len(shard) for shard in split_shards(files, "text", kept, 4096))
-# ru_maxrss would count the process that began this one.
+# Not ru_maxrss, which includes the process that started this one.
 (peak,) = re.findall(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
 print(rows, int(peak) * 1024)
 """
 
 
 def write_many(path, rows):
-    """A file of that many texts, which are all different."""
-    words = random.Random(1)
-    pool = " ".join(f"word{words.randrange(10**6)}" for _ in range(20_000))
-    texts = [pool[(at := words.randrange(len(pool) - 1000)) : at + 1000] for _ in range(rows)]
+    """Write a file of that many different texts."""
+    rng = random.Random(1)
+    pool = " ".join(f"word{rng.randrange(10**6)}" for _ in range(20_000))
+    texts = [pool[(at := rng.randrange(len(pool) - 1000)) : at + 1000] for _ in range(rows)]
     match path.suffix:
         case ".parquet":
-            # As pandas writes it: all rows in one group.
+            # One row group, as pandas writes it.
             table = pa.table({"text": texts, "id": range(rows)})
             pq.write_table(table, path, row_group_size=rows, compression="zstd")
         case ".csv":
@@ -305,4 +305,4 @@ def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path, kind):
         found, peak = map(int, done.stdout.split())
         assert found == rows
         peaks.append(peak)
-    assert peaks[1] - peaks[0] < ROOM
+    assert peaks[1] - peaks[0] < ALLOWED_GROWTH

@@ -22,10 +22,9 @@ def test_the_recipe_gives_every_row_the_vectors_of_the_service(tmp_path, monkeyp
     texts = [f"{text} {number}" for number, text in enumerate(SENTENCES * 8)]
     table = pa.table({"id": range(len(texts)), "text": texts})
     for number in range(2):
-        part = table.slice(number * 20, 20)
-        place = tmp_path / "in" / f"{number}.parquet"
-        place.parent.mkdir(exist_ok=True)
-        pq.write_table(part, place)
+        path = tmp_path / "in" / f"{number}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(table.slice(number * 20, 20), path)
     monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")

