@@ -50,7 +50,8 @@ def start(found: Document) -> list[str]:
 The table has the seconds from exec to the end of each stage of `polyseme serve`, with the bundled
 model and with a model of {found["words"]:,} words of {found["width"]} dimensions. The last two rows
 read the model only. The files are in the page cache, and all checksums and values are verified,
-except in the last row. All figures are medians of {found["rounds"]} rounds.
+except in the last row. All figures are medians of {found["rounds"]} rounds, of a version whose
+models had no subword vectors.
 """
     stages = found["median_seconds_until"]
     rows = [
@@ -96,11 +97,11 @@ def page(found: Document) -> list[str]:
     """Drawing time of the web interface."""
     window = " × ".join(map(str, found["window"]))
     text = f"""\
-Each view of the web interface was opened {found["rounds"]} times in turn, with an empty cache, in a
-window of {window} pixels. The table has the median milliseconds from the last byte of the response
-to the drawn view, their maximum, and the median milliseconds from the navigation to the drawn view.
-The browser is Chromium {found["chromium"]}, without a graphics card, on the processors of the
-service.
+Each view of the web interface except Senses was opened {found["rounds"]} times in turn, with an
+empty cache, in a window of {window} pixels. The table has the median milliseconds from the last
+byte of the response to the drawn view, their maximum, and the median milliseconds from the
+navigation to the drawn view. The browser is Chromium {found["chromium"]}, without a graphics card,
+on the processors of the service.
 """
     medians, worst = found["median_milliseconds"], found["worst_drawn"]
     rows = [

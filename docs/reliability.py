@@ -62,13 +62,14 @@ def _lost(one: Document) -> str:
 def _memory(soak: Document) -> list[str]:
     minutes = soak["seconds"] / 60
     text = f"""\
-Clients send mixed requests (JSON, base64, npz, NDJSON, comparisons, traces, neighbors, embeddings,
-models, errors) for {minutes:.3g} minutes. They aim at {soak["share"]:.0%} of the
-{soak["capacity"]:,} requests per second that they reach without pauses, and reach {soak["rate"]:,}.
-All {soak["answered"]:,} responses were compared, and {soak["lost"]} requests were lost. Between
-seconds 60 to 90 and the last 30 seconds, the memory of the master and its workers grows by
-{soak["growth_percent"]} %; the goal is at most 2 %. This is the PSS without mapped files, whose
-share depends on other processes.
+Clients send mixed requests for {minutes:.3g} minutes. Most encode a sentence to base64; the others
+ask for JSON, npz, NDJSON, comparisons, traces, neighbors, embeddings or models, or are errors. The
+clients aim at {soak["share"]:.0%} of the {soak["capacity"]:,} requests per second that they reach
+without pauses, and reach {soak["rate"]:,}. Each of the {soak["answered"]:,} responses is compared:
+a success with the first response to the same request, an error by its status. {soak["lost"]}
+requests were lost or got a wrong response. Between seconds 60 to 90 and the last 30 seconds, the
+memory of the master and its workers grows by {soak["growth_percent"]} %; the goal is at most 2 %.
+This is the PSS without mapped files, whose share depends on other processes.
 """
     picture = f"![memory under load](images/{PICTURE})"
     return ["## Memory", "", *paragraph(text), "", picture]
