@@ -1,4 +1,4 @@
-"""Values folded into the vectors: the output of attention is unchanged."""
+"""Values that are folded into the vectors, which does not change the output of attention."""
 
 from dataclasses import replace
 
@@ -35,10 +35,10 @@ def sentence_of(vectors: np.ndarray) -> SentenceArrays:
 def test_folding_keeps_attention_and_output(seed: int) -> None:
     rng = np.random.default_rng(seed)
     layer, vectors = layer_of(rng), rng.standard_normal((N, D)).astype(np.float32)
-    values, lighter = fold_values(vectors, layer)
-    assert lighter.value.weight is None
+    values, folded = fold_values(vectors, layer)
+    assert folded.value.weight is None
     before = contextualize(sentence_of(vectors), [layer], ("weights",))
-    after = contextualize(sentence_of(values), [lighter], ("weights",))
+    after = contextualize(sentence_of(values), [folded], ("weights",))
     np.testing.assert_allclose(after.records[0]["weights"], before.records[0]["weights"], atol=1e-4)
     np.testing.assert_allclose(after.contextual, before.contextual, atol=1e-4)
 
@@ -47,11 +47,11 @@ def test_the_vectors_become_the_values() -> None:
     layer = Layer(
         value=Projection(np.diag([2.0, 4.0]).astype(np.float32), np.array([1, -1], np.float32))
     )
-    values, lighter = fold_values(np.array([[3, 5]], np.float32), layer)
+    values, folded = fold_values(np.array([[3, 5]], np.float32), layer)
     assert values.tolist() == [[7, 19]]
-    # A query was x itself: 3 = (7 − 1)/2, 5 = (19 + 1)/4.
-    assert lighter.query(values).tolist() == [[3, 5]]
-    assert lighter.key(values).tolist() == [[3, 5]]
+    # The queries and keys were the vectors: 3 = (7 − 1)/2, 5 = (19 + 1)/4.
+    assert folded.query(values).tolist() == [[3, 5]]
+    assert folded.key(values).tolist() == [[3, 5]]
 
 
 def test_a_layer_without_a_value_projection_stays_as_it_is() -> None:

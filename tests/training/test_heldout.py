@@ -1,4 +1,4 @@
-"""Held-out scores: by hand for separate and equal senses, and against all pairs."""
+"""Held-out scores: computed by hand, and from all pairs."""
 
 import numpy as np
 import pytest
@@ -26,18 +26,18 @@ def occurrences(groups, labels):
     return Occurrences(np.arange(len(groups)), np.array(groups), np.array(labels))
 
 
-def apart(labels):
-    """A separate direction for each sense."""
+def one_hot(labels):
+    """A vector for each occurrence, orthogonal to those of other senses."""
     return np.eye(max(labels) + 1)[labels]
 
 
-def test_separate_senses_have_a_perfect_auc():
+def test_orthogonal_senses_have_perfect_scores():
     labels = [0] * 8 + [1] * 8 + [2] * 8 + [3] * 8
     one = occurrences([0] * 16 + [1] * 16, labels)
-    assert score_vectors(apart(labels), one, 1).document() == {"auc": 100.0, "macro_f1": 100.0}
+    assert score_vectors(one_hot(labels), one, 1).document() == {"auc": 100.0, "macro_f1": 100.0}
 
 
-def test_senses_that_lie_on_top_of_each_other_are_not():
+def test_senses_with_equal_vectors_have_an_auc_of_chance():
     labels = np.array([0] * 8 + [1] * 8)
     vectors = unit(np.abs(rng().standard_normal((16, 3))))
     both = np.concatenate([vectors[:8], vectors[:8]])
@@ -45,9 +45,9 @@ def test_senses_that_lie_on_top_of_each_other_are_not():
     assert found.auc is not None and 30 < found.auc < 60
 
 
-def test_the_area_is_that_over_all_pairs_of_a_lemma():
+def test_the_auc_is_estimated_over_the_pairs_of_each_lemma():
     groups, labels = np.repeat([0, 1, 2], 30), np.arange(90) % 3 + np.repeat([0, 3, 6], 30)
-    vectors = unit(rng(2).standard_normal((90, 4)) + apart(labels % 3)[:, [0, 1, 2, 0]])
+    vectors = unit(rng(2).standard_normal((90, 4)) + one_hot(labels % 3)[:, [0, 1, 2, 0]])
     same, different = [], []
     for i in range(90):
         for j in range(90):
@@ -62,16 +62,16 @@ def test_the_auc_is_none_for_a_single_sense():
     assert pairs_auc(np.ones((4, 2)), [np.arange(4)], np.zeros(4, int), rng()) is None
 
 
-def test_a_wrong_centroid_lowers_the_score():
-    # One of four of sense 1 is near sense 0: recalls 1 and 3/4, precisions 4/5 and 1.
+def test_the_macro_f1_is_that_of_the_nearest_centroids():
+    # One of the four of sense 1 has the vector of sense 0: recalls 1 and 3/4, precisions 4/5 and 1.
     labels = np.array([0] * 4 + [1] * 4)
-    vectors = apart([0, 0, 0, 0, 1, 1, 1, 0])
+    vectors = one_hot([0, 0, 0, 0, 1, 1, 1, 0])
     expected = (2 * 0.8 / 1.8 + 2 * 0.75 / 1.75) / 2
     found = [centroids_f1(vectors, labels, rng(seed)) for seed in range(5)]
     assert found == pytest.approx([expected] * 5)
 
 
-def test_measured_are_lemmas_with_two_senses_that_occur_often_enough():
+def test_only_lemmas_with_two_frequent_senses_are_measured():
     labels = [0] * 5 + [1] * 5 + [2] * 4 + [3] * 9 + [4] * 4
     groups = [7] * 14 + [8] * 13
     kept = select_measurable(occurrences(groups, labels), 5, 1)
@@ -79,11 +79,11 @@ def test_measured_are_lemmas_with_two_senses_that_occur_often_enough():
     assert len(select_measurable(occurrences(groups, labels), 6, 1)) == 0
 
 
-def test_without_occurrences_there_is_nothing_to_measure():
+def test_no_occurrences_give_no_measurable_ones():
     assert len(select_measurable(occurrences([], []), 2, 1)) == 0
 
 
-def test_very_many_occurrences_are_sampled():
+def test_many_occurrences_are_reduced_to_a_sample():
     groups = np.repeat(np.arange(100), 400)
     kept = select_measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
     _, counts = np.unique(kept.groups, return_counts=True)

@@ -1,4 +1,4 @@
-"""Initial weights: the closed form in any shape."""
+"""Initial weights: the closed form in any shape, and random weights."""
 
 import numpy as np
 import pytest
@@ -32,16 +32,16 @@ def contextual(model, layers):
     return contextualize(sentence, layers).contextual
 
 
-def test_the_closed_form_is_that_of_an_import(model):
+def test_the_closed_form_is_that_of_the_importer(model):
     [layer] = initial_layers(model, TrainingConfig(init="closed-form"))
     expected = model.layers[0]
-    # Its frequencies are read from the model's float32 informativeness.
+    # The frequencies are computed from the float32 informativeness of the model.
     np.testing.assert_allclose(layer.key.weight, expected.key.weight, rtol=1e-3, atol=1e-6)
     np.testing.assert_array_equal(layer.value.weight, expected.value.weight)
     np.testing.assert_array_equal(layer.scoring.position_bias, expected.scoring.position_bias)
 
 
-def test_a_model_keeps_its_layers_where_it_starts_from_them(model):
+def test_training_from_the_model_starts_with_its_layers(model):
     assert initial_layers(model, TrainingConfig(init="model")) == list(model.layers)
     with pytest.raises(CommandError, match="do not apply to a model's existing layers"):
         initial_layers(model, TrainingConfig(init="model", heads=2))
@@ -51,7 +51,7 @@ def test_a_model_keeps_its_layers_where_it_starts_from_them(model):
 
 @pytest.mark.parametrize("shape", [{"heads": 1}, {"heads": 1, "key_width": D + 2},
                                    {"heads": 1, "value_width": D + 3}])  # fmt: skip
-def test_one_head_that_is_wide_enough_is_the_closed_form(model, shape):
+def test_one_head_as_wide_as_the_vectors_is_the_closed_form(model, shape):
     layers = initial_layers(model, TrainingConfig(init="closed-form", **shape))
     expected = contextual(model, initial_layers(model, TrainingConfig(init="closed-form")))
     np.testing.assert_allclose(contextual(model, layers), expected, atol=1e-5)
@@ -72,34 +72,35 @@ def test_a_local_bias_favors_adjacent_words():
 
 
 @pytest.mark.parametrize("shape", [{"key_width": D - 2}, {"value_width": D - 2}])
-def test_a_head_that_is_narrower_is_near_the_closed_form(model, shape):
+def test_a_narrower_head_approximates_the_closed_form(model, shape):
     found = contextual(model, initial_layers(model, TrainingConfig(init="closed-form", **shape)))
     expected = contextual(model, initial_layers(model, TrainingConfig(init="closed-form")))
     cosines = np.einsum("nd,nd->n", unit(found), unit(expected))
-    assert cosines.min() > 0.5  # of seven informative directions
+    assert cosines.min() > 0.5  # five of seven directions are kept
     assert np.abs(found - expected).max() > 1e-4
 
 
-@pytest.mark.parametrize("norm", ["none", "after"])
-def test_added_layers_and_feed_forward_networks_start_as_the_identity(model, norm):
-    one = TrainingConfig(init="closed-form", norm=norm)
-    more = TrainingConfig(init="closed-form", norm="none", layers=3, feed_forward=11)
-    if norm == "none":
-        found = contextual(model, initial_layers(model, more))
-        np.testing.assert_allclose(found, contextual(model, initial_layers(model, one)), atol=1e-6)
-    else:
-        found = contextual(model, initial_layers(model, one))
-        np.testing.assert_allclose(found.mean(axis=1), 0, atol=1e-6)
+def test_added_layers_and_feed_forward_networks_start_as_the_identity(model):
+    one = initial_layers(model, TrainingConfig(init="closed-form"))
+    config = TrainingConfig(init="closed-form", layers=3, feed_forward=11)
+    more = initial_layers(model, config)
+    assert [layer.feed_forward is None for layer in more] == [False] * 3
+    np.testing.assert_allclose(contextual(model, more), contextual(model, one), atol=1e-6)
 
 
-def test_with_norm_before_it_is_the_closed_form_of_what_the_norm_gives(model):
+def test_a_norm_after_attention_centers_the_vectors(model):
+    layers = initial_layers(model, TrainingConfig(init="closed-form", norm="after"))
+    np.testing.assert_allclose(contextual(model, layers).mean(axis=1), 0, atol=1e-6)
+
+
+def test_with_norm_before_it_is_the_closed_form_of_the_normed_vectors(model):
     [layer] = initial_layers(model, TrainingConfig(init="closed-form", norm="before"))
     normed = layer.attention_norm(vectors())
     values = layer.value(normed)
     np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-4)
 
 
-def test_a_random_start_follows_its_seed(model):
+def test_random_weights_are_reproducible_and_bounded(model):
     def key(seed):
         return initial_layers(
             model, TrainingConfig(init="random", heads=2, key_width=3, seed=seed)
@@ -112,7 +113,7 @@ def test_a_random_start_follows_its_seed(model):
     assert 0.7 * bound < np.abs(key(1)).max() <= bound
 
 
-def test_a_model_that_is_not_sorted_has_no_informativeness(tmp_path):
+def test_without_informativeness_there_is_no_word_bias(tmp_path):
     model = world_model(tmp_path, weights=False)
     [layer] = initial_layers(model, TrainingConfig(init="closed-form"))
     assert not layer.scoring.word_bias
@@ -138,8 +139,8 @@ def test_narrower_values_lose_as_little_as_possible(v):
     assert (value.shape, output.shape) == ((D, v), (v, D))
     lost = sample @ weight - sample @ value @ output
     lost -= lost.mean(axis=0)
-    centred = sample @ weight - (sample @ weight).mean(axis=0)
-    singular = np.linalg.svd(centred, compute_uv=False)
+    centered = sample @ weight - (sample @ weight).mean(axis=0)
+    singular = np.linalg.svd(centered, compute_uv=False)
     np.testing.assert_allclose(np.sum(lost**2), np.sum(singular[v:] ** 2), rtol=1e-3, atol=1e-2)
 
 

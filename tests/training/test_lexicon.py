@@ -1,4 +1,4 @@
-"""Words become entries of a table, tokenized as in the service."""
+"""The token table: the entries of words and their vectors, as in the service."""
 
 from types import SimpleNamespace
 
@@ -11,6 +11,7 @@ from polyseme.models.vocabulary import Vocabulary
 from polyseme.tokenizer import no_subwords, resolve_all, tokenize
 from polyseme.training.data import Lexicon, concatenate
 from tests.tiny import SUBWORDS, VECTORS, WORDS, tiny_model
+from tests.tokenizer.vocabularies import PROPERTY
 
 TEXTS = ["Apple's bank, the river-bank!", "MONEY didn't end gnu gnat", "", "high-end apple Apple"]
 
@@ -21,6 +22,7 @@ def model(tmp_path):
     return tiny_model(tmp_path, word_bias=bias, subwords=SUBWORDS)
 
 
+@PROPERTY
 @given(st.text("aApPlLeE bn'’.-,:3@_/hwt\n", max_size=60))
 def test_a_text_is_tokenized_as_by_the_service(text):
     words = Vocabulary.of(b"apple\nApple\nal\n'll\nn't\n.\n-\n3\nbe\nPP\n")
@@ -46,7 +48,7 @@ def test_a_text_has_the_vectors_that_the_service_gives_it(model, text):
     np.testing.assert_array_equal(same[known][:, known], expected[known][:, known])
 
 
-def test_pre_tokenized_words_are_not_split(model):
+def test_pretokenized_words_are_not_split(model):
     lexicon = Lexicon(model, composing=False)
     entries = lexicon.of_words(["high-end", "Apple", "apple"])
     table = lexicon.table()
@@ -69,7 +71,7 @@ def test_a_repeated_word_has_the_same_entry(model):
     assert len(lexicon.table().keys) == 2
 
 
-def test_composed_words_count_as_known_by_default(model):
+def test_composed_words_are_known_unless_composing_is_off(model):
     resolved = resolve_all(["gnu"], model.vocabulary, composes=model.composes)
     assert resolved[0].composed == "gnu"
     for composing in (True, False):
@@ -82,7 +84,7 @@ def test_composed_words_count_as_known_by_default(model):
             np.testing.assert_array_equal(table.vectors[entry], [2, 0, 0, 0, 1])
 
 
-def test_the_last_entry_is_the_unknown(model):
+def test_the_last_entry_is_for_unknown_words(model):
     lexicon = Lexicon(model, composing=False)
     lexicon.of_words(["bank", "zzz"])
     table = lexicon.table()
@@ -91,13 +93,13 @@ def test_the_last_entry_is_the_unknown(model):
     assert (table.words[-1], table.word_bias[-1], table.rows[-1]) == (-1, 0, -1)
 
 
-def test_a_model_without_informativeness_has_none(tmp_path):
+def test_without_informativeness_the_table_has_no_word_bias(tmp_path):
     lexicon = Lexicon(tiny_model(tmp_path))
     lexicon.of_words(["bank"])
     assert lexicon.table().word_bias is None
 
 
-def test_sentences_lie_one_after_the_other():
+def test_sentences_are_concatenated():
     pairs = [[(0, 1), (-1, 2)], [], [(3, -1)]]
     found = concatenate([np.array(one, np.int32).reshape(-1, 2) for one in pairs], 9)
     assert found.entries.tolist() == [0, 9, 3]
@@ -105,6 +107,6 @@ def test_sentences_lie_one_after_the_other():
     assert found.offsets.tolist() == [0, 2, 2, 3]
 
 
-def test_an_empty_list_of_sentences_is_valid():
+def test_no_sentences_are_concatenated_to_an_empty_one():
     found = concatenate([], 9)
     assert (found.entries.tolist(), found.offsets.tolist()) == ([], [0])

@@ -15,8 +15,8 @@ def loss(vectors, groups, labels, temperature=1.0):
     return float(contrastive_loss(*numbers, torch.tensor(labels), torch.tensor(temperature)))
 
 
-def by_loops(vectors, groups, labels, temperature):
-    """Khosla et al. 2020, equation 2, one occurrence after the other."""
+def loss_by_loops(vectors, groups, labels, temperature):
+    """The loss of Khosla et al. 2020, equation 2."""
     c = np.array(vectors, float)
     c /= np.linalg.norm(c, axis=1, keepdims=True)
     losses = []
@@ -30,39 +30,39 @@ def by_loops(vectors, groups, labels, temperature):
     return sum(losses) / len(losses)
 
 
-def test_by_hand():
-    # Two of sense 0 at right angles to one of sense 1: for the first, e/(e + 1) is the part of the
-    # second, likewise for the second; the third has nobody.
+def test_the_loss_of_three_occurrences_is_that_by_hand():
+    # The two of sense 0 have the cosine 1, and the cosine 0 to the one of sense 1. The probability
+    # of each, given the other, is e/(e + 1). The one of sense 1 has no other of its sense.
     vectors = [[2.0, 0], [5, 0], [0, 1]]
     assert loss(vectors, [0, 0, 0], [0, 0, 1]) == pytest.approx(math.log(1 + 1 / math.e))
 
 
-def test_a_low_temperature_makes_it_sharp():
+def test_the_temperature_divides_the_cosines():
     vectors = [[1.0, 0], [1, 0], [0, 1]]
     assert loss(vectors, [0, 0, 0], [0, 0, 1], 0.1) == pytest.approx(math.log1p(math.exp(-10)))
 
 
-def test_groups_do_not_see_each_other():
+def test_groups_are_not_contrasted_with_each_other():
     one = ([[1.0, 0], [0.6, 0.8], [0, 1]], [0, 0, 0], [0, 0, 1])
     two = (one[0] + one[0], one[1] + [1, 1, 1], one[2] + [2, 2, 3])
     assert loss(*one) == pytest.approx(loss(*two))
 
 
 @pytest.mark.parametrize("temperature", [0.1, 0.4, 3.0])
-def test_it_is_the_formula(temperature):
+def test_the_loss_follows_the_formula(temperature):
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((23, 5))
     groups = rng.integers(0, 4, 23)
     labels = groups * 10 + rng.integers(0, 3, 23)
-    expected = by_loops(vectors, groups, labels, temperature)
+    expected = loss_by_loops(vectors, groups, labels, temperature)
     assert loss(vectors, groups, labels, temperature) == pytest.approx(expected)
 
 
-def test_without_two_of_a_label_it_is_zero():
+def test_the_loss_is_zero_if_no_label_occurs_twice():
     assert loss([[1.0, 0], [0, 1]], [0, 0], [0, 1]) == 0
 
 
-def test_a_vector_without_a_direction_leaves_the_gradient_finite():
+def test_the_gradient_of_zero_vectors_is_finite():
     vectors = torch.zeros(3, 2, requires_grad=True)
     contrastive_loss(vectors, torch.zeros(3), torch.tensor([0, 0, 1]), torch.tensor(0.4)).backward()
     assert torch.isfinite(vectors.grad).all()

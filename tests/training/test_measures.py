@@ -1,4 +1,4 @@
-"""Coverage of the evaluation sets, and the compared variants."""
+"""The benchmarks of imported vectors: coverage of the evaluation sets, and compared variants."""
 
 import numpy as np
 import pytest
@@ -43,10 +43,10 @@ def model(tmp_path):
     return tiny_model(tmp_path, layers=[layer], word_bias=informativeness(p))
 
 
-def test_tagged_words_that_the_vocabulary_lacks_are_not_measured(model):
+def test_tagged_words_outside_the_vocabulary_are_not_measured(model):
     texts = [["bank"]] * 16 + [["mole"]] * 16 + [["river"]] * 16
     tagged = [(n, 0, f"{text[0]}/NOUN", str(n % 2)) for n, text in enumerate(texts)]
-    # Eight banks and eight rivers of each sense, but the last river is unknown.
+    # Each sense needs eight known occurrences; one of `river` then has seven.
     texts[-1] = ["mole"]
     assert known(texts, tagged, model) == tagged[:16]
 
@@ -62,7 +62,7 @@ def test_coverage_counts_measured_words(model):
     }
 
 
-def test_informative_contexts_separate_senses(model):
+def test_contextual_vectors_separate_senses_and_static_ones_do_not(model):
     files = known_words(COARSE, LocalSource(model).knows)
     pairs = {name.replace("dev", split): WIC[name] for name in WIC for split in ("dev", "train")}
     found = dict(part_figures(model, files, pairs))
@@ -83,7 +83,7 @@ def test_informative_contexts_separate_senses(model):
     assert found["static vector"]["wic"].keys() == {"train_accuracy", "dev_accuracy"}
 
 
-def test_compared_variants_differ_only_in_size_or_form():
+def test_variants_of_the_spread_are_multiples_of_the_chosen_weights():
     vectors = mixed(1, 61, 7).astype(np.float32)
     found = variants(vectors)
     chosen = found[f"spread {SPREAD}"]
@@ -96,7 +96,7 @@ def test_compared_variants_differ_only_in_size_or_form():
         assert layer.scoring.mask == chosen.scoring.mask or layer == Layer()
 
 
-def test_compared_forms_vary_as_much_as_the_chosen_one():
+def test_the_scores_of_other_forms_have_the_same_standard_deviation():
     vectors = mixed(2, 61, 7).astype(np.float32)
     p = frequencies_by_rank(61)
     weights = p * np.exp(informativeness(p))

@@ -1,4 +1,4 @@
-"""The network in PyTorch agrees with the engine for all kinds of layers."""
+"""The network in PyTorch agrees with the engine for every kind of layer."""
 
 from dataclasses import replace
 
@@ -28,18 +28,18 @@ CLOSE = {"rtol": 0, "atol": 1e-5}
 def sentences(lengths, *, seed=3, d=D, unknown=0.3, bias=True):
     """Sentences for the engine, with unknown tokens and repeated words."""
     rng = np.random.default_rng(seed)
-    made = []
+    found = []
     for n in lengths:
         known = rng.random(n) >= unknown
         vectors = normal(rng, n, d) * known[:, None]
         words = np.where(known, rng.integers(0, max(2, n // 2), n), -1)
-        made.append(SentenceArrays(vectors, known, words, normal(rng, n) if bias else None))
-    return made
+        found.append(SentenceArrays(vectors, known, words, normal(rng, n) if bias else None))
+    return found
 
 
-def padded(made, targets):
-    """The same sentences as one batch."""
-    longest = max(len(one.known) for one in made)
+def padded(sentence_list, targets):
+    """The sentences as one batch for the network, with a target position in each."""
+    longest = max(len(one.known) for one in sentence_list)
 
     def stack(arrays, fill):
         out = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, arrays[0].dtype)
@@ -47,49 +47,53 @@ def padded(made, targets):
             row[: len(array)] = array
         return torch.from_numpy(out)
 
-    bias = None if made[0].word_bias is None else stack([one.word_bias for one in made], 0)
+    bias = (
+        None
+        if sentence_list[0].word_bias is None
+        else stack([one.word_bias for one in sentence_list], 0)
+    )
     return TrainingBatch(
-        stack([one.vectors for one in made], 0),
-        stack([one.known for one in made], fill=False),
-        stack([one.words for one in made], -1),
+        stack([one.vectors for one in sentence_list], 0),
+        stack([one.known for one in sentence_list], fill=False),
+        stack([one.words for one in sentence_list], -1),
         bias,
         torch.tensor(targets),
-        torch.zeros(len(made), longest, dtype=torch.int64),
+        torch.zeros(len(sentence_list), longest, dtype=torch.int64),
     )
 
 
-def require_the_same(layers, made, d=D):
-    """All rows, and selected rows alone, agree with the engine."""
-    targets = [len(one.known) // 2 for one in made]
-    network, batch = Network.from_layers(layers, d), padded(made, targets)
+def require_agreement(layers, sentence_list, d=D):
+    """Require that both methods of the network, for all rows and for the targets, agree."""
+    targets = [len(one.known) // 2 for one in sentence_list]
+    network, batch = Network.from_layers(layers, d), padded(sentence_list, targets)
     with torch.no_grad():
         rows = network.contextual(batch).numpy()
-        asked = network.contextual_targets(batch).numpy()
-    for number, (one, target) in enumerate(zip(made, targets, strict=True)):
+        selected = network.contextual_targets(batch).numpy()
+    for number, (one, target) in enumerate(zip(sentence_list, targets, strict=True)):
         expected = contextualize(one, layers).contextual
         np.testing.assert_allclose(rows[number, : len(expected)], expected, **CLOSE)
-        np.testing.assert_allclose(asked[number], expected[target], **CLOSE)
+        np.testing.assert_allclose(selected[number], expected[target], **CLOSE)
 
 
 @pytest.mark.parametrize("mask", ["all", "others", "other-words"])
 @pytest.mark.parametrize("norm", ["none", "before", "after"])
 @pytest.mark.parametrize("residual", [Residual(), Residual("add"), Residual("unit", 0.5, 0.25)])
-def test_a_layer_with_every_part(mask, norm, residual):
+def test_a_layer_with_every_part_agrees(mask, norm, residual):
     scoring = Scoring(True, mask, normal(np.random.default_rng(1), HEADS, 7), word_bias=True)
     layer = full_layer(1, scoring=scoring, norm=norm, residual=residual)
     if norm == "none":
         layer = replace(layer, attention_norm=None, feed_forward_norm=None)
-    require_the_same([layer], sentences([1, 7, 4]))
+    require_agreement([layer], sentences([1, 7, 4]))
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_layers_one_after_the_other(activation):
+def test_several_layers_agree(activation):
     layers = [
         full_layer(seed, feed_forward=replace(full_layer(seed).feed_forward, activation=activation))
         for seed in (1, 2, 3)
     ]
     layers[1] = replace(layers[1], norm="after", residual=Residual("unit", 0.2, 0.01))
-    require_the_same(layers, sentences([6, 2]))
+    require_agreement(layers, sentences([6, 2]))
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -106,39 +110,39 @@ def test_an_absent_projection_is_the_identity(scale, heads, absent):
         feed_forward_norm=None,
         scoring=Scoring(scale, "others"),
     )
-    require_the_same([layer], sentences([5, 3], d=d), d)
+    require_agreement([layer], sentences([5, 3], d=d), d)
 
 
 @pytest.mark.parametrize("name", ["query", "key", "value", "output"])
 def test_a_projection_may_have_no_bias(name):
     layer = full_layer(4)
     layer = replace(layer, **{name: Projection(getattr(layer, name).weight)})
-    require_the_same([layer], sentences([5, 3]))
+    require_agreement([layer], sentences([5, 3]))
 
 
-def test_a_sentence_longer_than_the_engine_s_blocks():
-    require_the_same([full_layer(5)], sentences([300], unknown=0.1))
+def test_a_sentence_longer_than_a_block_of_the_engine_agrees():
+    require_agreement([full_layer(5)], sentences([300], unknown=0.1))
 
 
-def test_a_sentence_of_unknown_words_only():
-    require_the_same([full_layer(6), full_layer(7)], sentences([4], unknown=1.1))
+def test_a_sentence_of_only_unknown_words_agrees():
+    require_agreement([full_layer(6), full_layer(7)], sentences([4], unknown=1.1))
 
 
-def test_a_model_without_informativeness():
+def test_a_layer_without_word_bias_agrees():
     scoring = Scoring(True, "all", None, word_bias=False)
-    require_the_same([full_layer(8, scoring=scoring)], sentences([4, 9], bias=False))
+    require_agreement([full_layer(8, scoring=scoring)], sentences([4, 9], bias=False))
 
 
-def test_parameter_free_attention():
-    require_the_same([Layer()], sentences([4, 9]))
+def test_parameter_free_attention_agrees():
+    require_agreement([Layer()], sentences([4, 9]))
 
 
 def test_padding_changes_nothing():
-    layers, made = [full_layer(9), full_layer(10)], sentences([4, 30])
+    layers, sentence_list = [full_layer(9), full_layer(10)], sentences([4, 30])
     network = Network.from_layers(layers, D)
     with torch.no_grad():
-        alone = network.contextual_targets(padded(made[:1], [2]))
-        beside = network.contextual_targets(padded(made, [2, 3]))
+        alone = network.contextual_targets(padded(sentence_list[:1], [2]))
+        beside = network.contextual_targets(padded(sentence_list, [2, 3]))
     np.testing.assert_allclose(alone[0], beside[0], **CLOSE)
 
 
@@ -153,12 +157,10 @@ def test_layers_round_trip():
         np.testing.assert_array_equal(layer.attention_norm.gain, other.attention_norm.gain)
 
 
-def test_a_head_may_have_its_own_scale_of_the_word_bias():
-    if "word_bias_scale" not in Scoring.__dataclass_fields__:
-        pytest.skip("the engine has no scale for each head")
+def test_each_head_has_its_own_scale_of_the_word_bias():
     scale = np.array([0, 1, -2], np.float32)
     scoring = replace(full_layer().scoring, word_bias_scale=scale)
-    require_the_same([full_layer(13, scoring=scoring)], sentences([5, 3]))
+    require_agreement([full_layer(13, scoring=scoring)], sentences([5, 3]))
 
 
 def test_every_tensor_gets_a_gradient():
@@ -168,10 +170,11 @@ def test_every_tensor_gets_a_gradient():
         tensor.requires_grad_()
     network.contextual_targets(padded(sentences([6, 8]), [2, 3])).square().sum().backward()
     without = [name for name, t in network.tensors.items() if t.grad is None or not t.grad.any()]
+    # A key bias adds the same to all scores of a row, which the softmax cancels.
     assert [name for name in without if not name.endswith("key_bias")] == []
 
 
-def test_the_gradient_is_that_of_finite_differences():
+def test_the_gradient_agrees_with_finite_differences():
     layer = full_layer(16).astype(np.float64)
     network = Network.from_layers([layer], D)
     tensors = {name: t.double().requires_grad_() for name, t in network.tensors.items()}
@@ -193,7 +196,7 @@ def test_unit_vectors_have_length_one_at_any_scale():
     assert torch.isfinite(x.grad[2]).all()
 
 
-def test_agreement_is_required_before_anything_is_written():
+def test_a_difference_between_layers_is_a_disagreement():
     layers, batch = [full_layer(17), full_layer(18)], padded(sentences([5, 3]), [2, 1])
     network = Network.from_layers(layers, D)
     assert disagreement(network, layers, batch) < TOLERANCE
@@ -203,14 +206,14 @@ def test_agreement_is_required_before_anything_is_written():
 
 
 @pytest.mark.parametrize("name", ["contextual", "contextual_targets"])
-def test_every_row_agrees_computed_alone_or_with_all(monkeypatch, name):
+def test_a_difference_in_one_method_is_a_disagreement(monkeypatch, name):
     layers, batch = [full_layer(17)], padded(sentences([5, 3]), [2, 1])
-    network, right = Network.from_layers(layers, D), getattr(Network, name)
-    monkeypatch.setattr(Network, name, lambda self, one: right(self, one) * 1.001)
+    network, method = Network.from_layers(layers, D), getattr(Network, name)
+    monkeypatch.setattr(Network, name, lambda self, one: method(self, one) * 1.001)
     assert disagreement(network, layers, batch) > TOLERANCE
 
 
-def test_a_network_that_does_not_agree_is_rejected(monkeypatch):
+def test_a_network_that_disagrees_with_the_engine_is_rejected(monkeypatch):
     layers, batch = [full_layer(20)], padded(sentences([5, 3]), [2, 1])
     network = Network.from_layers(layers, D)
     monkeypatch.setattr(Network, "to_layers", lambda _: [full_layer(21)])
@@ -228,10 +231,10 @@ def test_a_non_finite_network_is_rejected():
 @pytest.mark.parametrize("name", ["contextual", "contextual_targets"])
 def test_nan_in_one_result_is_a_disagreement(monkeypatch, name):
     layers, batch = [full_layer(23)], padded(sentences([5, 3]), [2, 1])
-    network, right = Network.from_layers(layers, D), getattr(Network, name)
+    network, method = Network.from_layers(layers, D), getattr(Network, name)
 
     def with_nan(self, one):
-        found = right(self, one)
+        found = method(self, one)
         found[0, 0] = torch.nan
         return found
 

@@ -1,4 +1,4 @@
-"""Decompressed text in bounded memory; a truncated file is reported."""
+"""Reading compressed and plain text; truncated and damaged files are reported."""
 
 import bz2
 import gzip
@@ -6,11 +6,14 @@ import lzma
 import os
 import sys
 
+import numpy as np
 import pytest
 
 from polyseme.command_error import CommandError
 from polyseme.training.corpus import MAX_LINE_BYTES, open_decompressed, read_lines, sha256
 
+NOISE = np.random.default_rng(1).bytes(100_000)
+"""Bytes that do not become shorter by compression."""
 TEXT = "one line\nanother, with ü and 😀\n"
 
 
@@ -37,18 +40,18 @@ PACKERS = {
 
 
 @pytest.mark.parametrize("packer", PACKERS.values(), ids=PACKERS)
-def test_a_text_is_the_same_out_of_any_compression(tmp_path, packer):
+def test_a_text_is_the_same_from_any_compression(tmp_path, packer):
     path = tmp_path / "text"
     path.write_bytes(packer(TEXT.encode()))
-    told = []
-    assert "".join(read_lines(path, told.append)) == TEXT
-    assert sum(told) == path.stat().st_size
+    read = []
+    assert "".join(read_lines(path, read.append)) == TEXT
+    assert sum(read) == path.stat().st_size
 
 
 @pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, zstd])
 def test_a_truncated_file_is_reported(tmp_path, packer):
     path = tmp_path / "text.gz"
-    data = packer(os.urandom(100_000))
+    data = packer(NOISE)
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(CommandError, match=r"text\.gz: the file is damaged or truncated"):
         list(read_lines(path))
@@ -57,7 +60,7 @@ def test_a_truncated_file_is_reported(tmp_path, packer):
 @pytest.mark.parametrize("packer", [gzip.compress, bz2.compress, lzma.compress, checked_zstd])
 def test_a_damaged_file_is_reported(tmp_path, packer):
     path = tmp_path / "text"
-    data = bytearray(packer(os.urandom(100_000)))
+    data = bytearray(packer(NOISE))
     data[5000:5100] = bytes(100)
     path.write_bytes(data)
     with pytest.raises(CommandError, match="damaged"):
@@ -71,19 +74,19 @@ def test_a_long_text_is_read_completely_from_any_compression(tmp_path):
         assert "".join(read_lines(tmp_path / "text")) == text
 
 
-def test_undecodable_bytes_become_one_replacement_character(tmp_path):
+def test_an_invalid_byte_becomes_a_replacement_character(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"a\xffb\n\x00c")
     assert list(read_lines(path)) == ["a�b\n", "\x00c"]
 
 
-def test_a_line_without_an_end_is_taken_in_parts(tmp_path):
+def test_a_too_long_line_is_read_as_several(tmp_path):
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"a" * (2 * MAX_LINE_BYTES + 1)))
     assert [len(line) for line in read_lines(path)] == [MAX_LINE_BYTES, MAX_LINE_BYTES, 1]
 
 
-def test_a_path_that_is_no_file_is_reported(tmp_path):
+def test_a_path_that_is_not_a_regular_file_is_reported(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "none", tmp_path / "pipe"):
         with (

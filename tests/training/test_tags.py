@@ -1,4 +1,4 @@
-"""Tagged sentences: JSON lines, XML documents, archives and folders; hostile ones are refused."""
+"""Tagged sentences: JSON lines, XML documents, archives and folders; hostile ones are rejected."""
 
 import gzip
 import io
@@ -56,7 +56,7 @@ def archive(*members, mode="w:xz"):
     return buffer.getvalue()
 
 
-def test_json_lines(tmp_path):
+def test_json_lines_are_read(tmp_path):
     text = f"{json.dumps(LINE)}\n\n{json.dumps({'tokens': ['a'], 'tags': []})}"
     assert read(written(tmp_path / "t.jsonl", text)) == [
         (["the", "bank"], [Tag(1, "bank/noun", "money")]),
@@ -70,7 +70,7 @@ def test_json_lines_may_be_compressed(tmp_path):
 
 
 @needs_xml
-def test_an_xml_document(tmp_path):
+def test_an_xml_document_is_read(tmp_path):
     assert read(written(tmp_path / "t.xml", XML)) == READ
 
 
@@ -83,7 +83,7 @@ def test_a_long_document_is_read_to_its_end(tmp_path):
 
 @needs_xml
 @pytest.mark.parametrize("mode", ["w", "w:xz", "w:gz", "w:bz2"])
-def test_an_archive_is_read_without_being_unpacked(tmp_path, mode):
+def test_an_archive_is_read_without_extracting_it(tmp_path, mode):
     data = archive(
         ("x/readme.txt", b"<not xml"), ("x/../../a.xml", XML.encode()), ("/b.xml", XML.encode()),
         mode=mode,
@@ -93,7 +93,7 @@ def test_an_archive_is_read_without_being_unpacked(tmp_path, mode):
 
 
 @needs_xml
-def test_a_folder_s_files_are_read_in_the_order_of_their_names(tmp_path):
+def test_the_files_of_a_folder_are_read_in_the_order_of_their_names(tmp_path):
     (tmp_path / "b").mkdir()
     written(tmp_path / "b" / "two.xml", XML)
     written(tmp_path / "a.jsonl.xz", lzma.compress(json.dumps(LINE).encode()))
@@ -127,28 +127,28 @@ def test_a_folder_without_tag_files_is_reported(tmp_path):
         ('{"tokens": ["\\ud800"], "tags": []}', "line 2: "),
     ],
 )
-def test_an_invalid_line_is_named(tmp_path, line, message):
+def test_the_error_of_an_invalid_line_has_its_number(tmp_path, line, message):
     path = written(tmp_path / "t.jsonl", f"{json.dumps(LINE)}\n{line}\n")
-    with pytest.raises(CommandError, match=rf"t\.jsonl, {message}|{message}") as caught:
+    with pytest.raises(CommandError, match=message) as caught:
         read(path)
     assert caught.value.sentence.startswith("t.jsonl, line 2: ")
 
 
-def test_a_long_line_is_rejected_before_it_is_in_memory(tmp_path):
+def test_a_long_line_is_rejected_before_it_is_read_whole(tmp_path):
     path = written(tmp_path / "t.jsonl.xz", lzma.compress(b"{" + b" " * (8 * MAX_LINE_BYTES)))
     with pytest.raises(CommandError, match="line 1: longer than"):
         read(path)
 
 
-BILLION = """<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;">
-<!ENTITY c "&b;&b;&b;&b;&b;&b;">]><d><word text="&c;"/></d>"""
-OUTSIDE = """<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>
+NESTED_ENTITIES = """<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a "ha">
+<!ENTITY b "&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;&b;&b;">]><d><word text="&c;"/></d>"""
+EXTERNAL_ENTITY = """<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>
 <d><word text="x"/>&a;</d>"""
 
 
 @needs_xml
-@pytest.mark.parametrize("document", [BILLION, OUTSIDE])
-def test_a_document_with_its_own_entities_is_rejected(tmp_path, document):
+@pytest.mark.parametrize("document", [NESTED_ENTITIES, EXTERNAL_ENTITY])
+def test_a_document_with_entity_declarations_is_rejected(tmp_path, document):
     with pytest.raises(CommandError, match="entity declarations"):
         read(written(tmp_path / "t.xml", document))
 
@@ -175,23 +175,23 @@ def test_a_truncated_archive_is_reported(tmp_path):
 
 
 @needs_xml
-def test_links_in_an_archive_lead_nowhere(tmp_path):
+def test_an_archive_with_a_link_is_rejected(tmp_path):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         link = tarfile.TarInfo("a.xml")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    with pytest.raises(CommandError, match=r"damaged|link"):
+    with pytest.raises(CommandError, match="damaged"):
         read(written(tmp_path / "t.tar", buffer.getvalue()))
 
 
 @pytest.mark.slow
 @needs_xml
-def test_the_tagged_text_of_google_is_read():
+def test_the_sense_annotations_of_google_are_read():
     path = Path(__file__).parents[3] / "shared/data/senses/google_wsd.tar.xz"
     if not path.exists():
-        pytest.skip("the data is not there")
-    # The first of 253,752, which take long.
+        pytest.skip("needs shared/data")
+    # All 253,752 sentences would take long.
     tags = [tag for one in islice(read_tagged(path), 3000) for tag in one.tags]
     assert len(tags) == 9841
     assert all(tag.lemma.count("/") >= 1 and tag.sense for tag in tags)
