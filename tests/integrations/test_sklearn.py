@@ -44,8 +44,8 @@ DATA_FREE = (
     *("check_get_params_invariance", "check_mixin_order", "check_no_attributes_set_in_init"),
     *("check_parameters_default_constructible", "check_set_params", "check_valid_tag_types"),
 )
-"""scikit-learn's checks that need no numeric data, since `check_estimator` skips nearly all checks of
-an estimator of texts. `check_do_not_raise_errors_in_init_or_set_params` is left out, because the
+"""scikit-learn's checks that need no numeric data; `check_estimator` skips nearly all checks of an
+estimator of texts. `check_do_not_raise_errors_in_init_or_set_params` is left out, because the
 constructor rejects an unknown model."""
 
 
