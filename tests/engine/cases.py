@@ -1,4 +1,4 @@
-"""Random layers and sentences of every kind, each from a seed."""
+"""Random sentences and layers with every combination of parts, from seeds."""
 
 from dataclasses import dataclass, fields, is_dataclass
 
@@ -14,11 +14,13 @@ HEAD_WIDTHS = (2, 3, 5, 7)
 
 @dataclass
 class Case:
+    """A sentence and the layers to apply to it."""
+
     sentence: SentenceArrays
     layers: list
 
     def describe(self):
-        """The case in a few lines: every array by its shape."""
+        """The case in a few lines, with the shape of each array."""
         lines = [outline(self.sentence), f"known {self.sentence.known.astype(int)}"]
         return "\n".join([*lines, *(outline(layer) for layer in self.layers)])
 
@@ -68,7 +70,7 @@ def random_layer(rng, d):
 
 
 def parameter_free(rng, d):
-    """Q = K = V = X, with as many heads as the width allows (all of a prime width, or one)."""
+    """Q = K = V = X, with one head or, as all widths are prime, one for each column."""
     heads = int(rng.choice([1, d]))
     return Layer(
         heads=heads,
@@ -97,9 +99,9 @@ def random_residual(rng):
 
 
 def norms_and_feed_forward(rng, d):
-    place = str(rng.choice(["none", "before", "after"]))
+    position = str(rng.choice(["none", "before", "after"]))
     norms = [layer_norm(rng, d) if rng.random() < 0.8 else None for _ in range(2)]
-    parts = {"norm": place, "attention_norm": norms[0], "feed_forward_norm": norms[1]}
+    parts = {"norm": position, "attention_norm": norms[0], "feed_forward_norm": norms[1]}
     if rng.random() < 0.6:
         width = int(rng.choice([2, 17, 19]))
         activation = str(rng.choice(["relu", "gelu"]))
@@ -114,7 +116,7 @@ def layer_norm(rng, d):
 
 
 def projection(rng, rows, columns):
-    """A weight [in, out] that keeps about the size of what it multiplies, perhaps with a bias."""
+    """A weight [in, out] that about keeps the norm of vectors and, in half the cases, a bias."""
     weight = normal(rng, rows, columns) / np.float32(rows**0.5)
     return Projection(weight, normal(rng, columns) if rng.random() < 0.5 else None)
 

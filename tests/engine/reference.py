@@ -1,7 +1,7 @@
-"""The whole layer a second time, in float64, from the formulas and with plain loops.
+"""A second implementation of a layer, in float64 and from the formulas.
 
-Nothing of the engine is called here; its dataclasses are read as containers of numbers. Loops
-take the place of array expressions where they are clearer.
+It calls nothing of the engine and only reads the numbers of its dataclasses. Loops replace array
+expressions where they are clearer.
 """
 
 import math
@@ -10,20 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 FLOAT32_TOLERANCE = 1e-5
-"""How far the float32 engine may be from the reference, as a share of the largest entry."""
+"""The allowed difference of the float32 engine, relative to the largest entry."""
 FLOAT64_TOLERANCE = 1e-12
-"""The same for the float64 trace."""
+"""The allowed difference of the float64 trace, relative to the largest entry."""
 
 
 def assert_close(actual, expected, tolerance, label=""):
-    """Every entry within `tolerance` times the largest expected magnitude (at least 1)."""
+    """Compare entries; allow `tolerance` times the largest expected magnitude, or 1 if less."""
     actual, expected = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
     assert actual.shape == expected.shape, f"{label}: {actual.shape} is not {expected.shape}"
     if not expected.size:
         return
     allowed = tolerance * max(1.0, float(np.abs(expected).max()))
-    off = float(np.abs(actual - expected).max())
-    assert off <= allowed, f"{label}: off by {off:.3g}, allowed are {allowed:.3g}"
+    difference = float(np.abs(actual - expected).max())
+    assert difference <= allowed, f"{label}: off by {difference:.3g}, allowed are {allowed:.3g}"
 
 
 @dataclass
@@ -35,14 +35,14 @@ class Steps:
 
 
 def run_stack(sentence, layers):
-    """Run every layer over a sentence; returns one Steps for each layer."""
+    """Run all layers over a sentence; return one Steps for each."""
     x = wide(sentence.vectors)
-    done = []
+    results = []
     for layer in layers:
         steps = run_layer(x, sentence, layer)
-        done.append(steps)
+        results.append(steps)
         x = steps.contextual
-    return done
+    return results
 
 
 def wide(array):
@@ -50,7 +50,7 @@ def wide(array):
 
 
 def run_layer(x, sentence, layer):
-    """One layer, [n, d] -> [n, d], with its intermediates by the names of the trace."""
+    """Run one layer. [n, d] -> Steps, with the names of the trace"""
     arrays = {"embeddings": x}
     start = x
     if layer.norm == "before" and layer.attention_norm is not None:
@@ -68,7 +68,7 @@ def run_layer(x, sentence, layer):
 
 
 def attention(x, sentence, layer, arrays):
-    """Fill in queries, keys, values, scores, weights and context, a leading head axis on each."""
+    """Add the steps from queries to context to `arrays`, each with a leading head axis."""
     queries = heads_of(project(x, layer.query), layer.heads)
     keys = heads_of(project(x, layer.key), layer.heads)
     values = heads_of(project(x, layer.value), layer.heads)
@@ -100,10 +100,10 @@ def heads_of(x, heads):
     n, columns = x.shape
     k = columns // heads
     assert k * heads == columns
-    cut = np.zeros((heads, n, k))
+    split = np.zeros((heads, n, k))
     for a in range(heads):
-        cut[a] = x[:, a * k : (a + 1) * k]
-    return cut
+        split[a] = x[:, a * k : (a + 1) * k]
+    return split
 
 
 def bias_table(sentence, scoring, heads):
@@ -125,26 +125,26 @@ def bias_table(sentence, scoring, heads):
     return bias
 
 
-def attends(sentence, mask, i):
+def attended_positions(sentence, mask, i):
     """The positions that token i attends to."""
     known, words = sentence.known.tolist(), sentence.words.tolist()
-    seen = []
+    positions = []
     for j in range(len(known)):
-        barred = {"all": False, "others": j == i, "other-words": words[j] == words[i]}[mask]
-        if known[j] and not barred:
-            seen.append(j)
-    return seen or [i]
+        masked = {"all": False, "others": j == i, "other-words": words[j] == words[i]}[mask]
+        if known[j] and not masked:
+            positions.append(j)
+    return positions or [i]
 
 
 def masked_softmax(scores, sentence, mask):
     weights = np.zeros(scores.shape)
     for i in range(scores.shape[1]):
-        seen = attends(sentence, mask, i)
+        positions = attended_positions(sentence, mask, i)
         for a in range(scores.shape[0]):
-            row = scores[a, i, seen].tolist()
+            row = scores[a, i, positions].tolist()
             peak = max(row)
-            raised = [math.exp(s - peak) for s in row]
-            weights[a, i, seen] = np.array(raised) / math.fsum(raised)
+            exponentials = [math.exp(s - peak) for s in row]
+            weights[a, i, positions] = np.array(exponentials) / math.fsum(exponentials)
     return weights
 
 
@@ -158,7 +158,7 @@ def combine(x, output, residual):
     for i in range(n):
         result[i] = of_length_one(output[i]) + residual.share * of_length_one(x[i])
         if np.any(result[i] != 0):
-            result[i] += residual.position_share * np.array(place_vector(i, d))
+            result[i] += residual.position_share * np.array(position_vector(i, d))
     return result
 
 
@@ -167,11 +167,11 @@ def of_length_one(row):
     return row / length if length > 0 else row
 
 
-def place_vector(place, d):
-    """Vaswani et al. 2017, §3.5: sin and cos of place/10000^(2i/d) in turn; then of length 1."""
+def position_vector(position, d):
+    """sin and cos of position/10000^(2i/d) in turn (Vaswani et al. 2017, §3.5), of length 1."""
     vector = []
     for column in range(d):
-        angle = place / 10_000 ** (2 * (column // 2) / d)
+        angle = position / 10_000 ** (2 * (column // 2) / d)
         vector.append(math.sin(angle) if column % 2 == 0 else math.cos(angle))
     return of_length_one(np.array(vector))
 

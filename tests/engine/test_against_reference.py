@@ -21,7 +21,7 @@ from tests.engine.reference import (
     FLOAT32_TOLERANCE,
     FLOAT64_TOLERANCE,
     assert_close,
-    attends,
+    attended_positions,
     run_stack,
 )
 
@@ -31,14 +31,14 @@ BY_HEAD = {*RECORDED, "scaled_scores", "weighted_values", "context"}
 
 
 @cache
-def case_and_answer(seed):
+def case_and_expected(seed):
     case = random_case(seed)
     return case, run_stack(case.sentence, case.layers)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_float32_engine_agrees_with_the_reference(seed):
-    case, expected = case_and_answer(seed)
+    case, expected = case_and_expected(seed)
     result = contextualize(case.sentence, case.layers, RECORDED)
     label = case.describe()
     for number, (steps, record) in enumerate(zip(expected, result.records, strict=True)):
@@ -53,7 +53,7 @@ def test_the_float32_engine_agrees_with_the_reference(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_float64_trace_agrees_with_the_reference(seed):
-    case, expected = case_and_answer(seed)
+    case, expected = case_and_expected(seed)
     for number, (layer, reference) in enumerate(zip(case.layers, expected, strict=True)):
         arrays = dict(reference.arrays, contextual=reference.contextual)
         for step in trace_layer(case.sentence, case.layers, number):
@@ -69,7 +69,7 @@ def test_the_float64_trace_agrees_with_the_reference(seed):
 
 
 def weights_of(case):
-    """The weights of each layer of a case that has any, with the mask of the layer."""
+    """Yield each layer and its attention weights; nothing for an empty sentence."""
     if len(case.sentence.vectors):
         records = contextualize(case.sentence, case.layers, ["weights"]).records
         for layer, record in zip(case.layers, records, strict=True):
@@ -85,11 +85,11 @@ def test_rows_of_attention_sum_to_one_and_masked_keys_get_zero():
             assert (weights >= 0).all()
             np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6, err_msg=case.describe())
             for i in range(n):
-                seen = attends(case.sentence, layer.scoring.mask, i)
-                assert not np.delete(weights[:, i], seen, axis=-1).any(), case.describe()
+                attended = attended_positions(case.sentence, layer.scoring.mask, i)
+                assert not np.delete(weights[:, i], attended, axis=-1).any(), case.describe()
 
 
-def test_unknown_tokens_are_masked_for_all_but_themselves():
+def test_unknown_tokens_are_attended_to_by_themselves_at_most():
     for seed in SEEDS:
         case = random_case(seed)
         known = case.sentence.known
@@ -102,7 +102,7 @@ def test_unknown_tokens_are_masked_for_all_but_themselves():
 
 
 @pytest.mark.parametrize("n", [1, 64, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
-def test_sentences_at_the_edges_of_a_block_and_of_the_cache_agree_with_the_reference(n):
+def test_sentences_about_as_long_as_a_block_or_the_cache_agree_with_the_reference(n):
     rng = np.random.default_rng(n)
     heads, d, k, v = 2, 7, 3, 5
     layer = Layer(
@@ -134,7 +134,7 @@ def test_running_a_stack_changes_none_of_its_inputs():
 
 
 def assert_same(left, right):
-    """Compare the numbers of nested dataclasses."""
+    """Compare nested dataclasses and lists of arrays."""
     if is_dataclass(left):
         left, right = ([getattr(p, f.name) for f in fields(p)] for p in (left, right))
     if isinstance(left, list):
@@ -152,7 +152,7 @@ def test_an_empty_sentence_has_empty_intermediates(name):
     assert record[name].dtype == np.float32
 
 
-def test_read_only_vectors_are_enough_even_with_unknown_tokens():
+def test_vectors_may_be_read_only():
     """A mapped table of vectors is read-only."""
     vectors = normal(np.random.default_rng(1), 3, 5)
     vectors[1] = 0
@@ -162,7 +162,7 @@ def test_read_only_vectors_are_enough_even_with_unknown_tokens():
 
 
 def test_an_unknown_token_keeps_the_context_of_the_layer_before():
-    """Its row after one layer is the input of the next residual."""
+    """Only the static vector of an unknown token is zero."""
     rng = np.random.default_rng(2)
     sentence = random_sentence(rng, 5, 3, unknown=0.0)
     sentence.vectors[2], sentence.known[2] = 0, False
@@ -172,7 +172,7 @@ def test_an_unknown_token_keeps_the_context_of_the_layer_before():
     assert_close(both.records[1]["queries"][0], first, FLOAT32_TOLERANCE, "queries of layer 1")
 
 
-def test_intermediates_are_returned_of_the_requested_layers_only():
+def test_records_are_returned_for_the_requested_layers_only():
     case = random_case(3)
     layers = (case.layers * 3)[:3]
     result = contextualize(case.sentence, layers, ["weights", "keys"], of_layers=[0, 2])

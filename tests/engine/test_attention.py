@@ -26,9 +26,9 @@ def sentence(vectors, known=None, words=None, word_bias=None):
 
 
 def run(start, layer):
-    """The result and the weights of the first head."""
-    done = contextualize(start, [layer], ["weights"])
-    return done.contextual, done.records[0]["weights"][0]
+    """The contextual vectors and the attention weights of the first head."""
+    result = contextualize(start, [layer], ["weights"])
+    return result.contextual, result.records[0]["weights"][0]
 
 
 def test_softmax_of_zero_and_log_three():
@@ -48,9 +48,9 @@ def test_softmax_of_scores_of_any_size(dtype, peak, sign):
     assert found.dtype == dtype
     np.testing.assert_allclose(found[0], first / first.sum(), rtol=1e-5)
     np.testing.assert_allclose(found[1], [1 / 3] * 3, rtol=1e-6)
-    hidden = softmax(scores.copy(), np.array([[True, False, False], [False, True, True]]))
-    np.testing.assert_allclose(hidden[0], [0, *first[1:] / first[1:].sum()], rtol=1e-5)
-    assert hidden[1].tolist() == [1, 0, 0]
+    masked = softmax(scores.copy(), np.array([[True, False, False], [False, True, True]]))
+    np.testing.assert_allclose(masked[0], [0, *first[1:] / first[1:].sum()], rtol=1e-5)
+    assert masked[1].tolist() == [1, 0, 0]
 
 
 @np.errstate(all="ignore")
@@ -109,9 +109,9 @@ def test_masked_keys_of_a_block_of_rows():
 
 def test_a_token_with_only_its_own_word_attends_to_itself():
     for words in ([4], [4, 4], [4, 4, 4]):
-        hidden = masked_keys(None, np.array(words), "other-words", range(len(words)))
-        assert np.array_equal(hidden, ~np.eye(len(words), dtype=bool))
-    # Rows 2 and 3 of five: each sees itself, in columns 2 and 3.
+        masked = masked_keys(None, np.array(words), "other-words", range(len(words)))
+        assert np.array_equal(masked, ~np.eye(len(words), dtype=bool))
+    # Rows 2 and 3 of five: each attends to itself, in columns 2 and 3.
     later = masked_keys(None, np.full(5, 4), "other-words", range(2, 4))
     assert np.array_equal(later, ~np.eye(2, 5, 2, dtype=bool))
 
@@ -132,7 +132,7 @@ def test_scores_are_divided_by_the_square_root_of_the_width_of_a_head():
 
 
 def test_the_scale_uses_the_width_of_one_head_not_of_all():
-    # Two heads of k = 4. The first head sees (a,0,0,0) and (0,a,0,0) as above; the second zeros.
+    # Two heads of k = 4. The first head has (a,0,0,0) and (0,a,0,0) as above; the second zeros.
     a = math.sqrt(2 * math.log(3))
     start = sentence([[a, 0, 0, 0, 0, 0, 0, 0], [0, a, 0, 0, 0, 0, 0, 0]])
     weights = contextualize(start, [Layer(heads=2)], ["weights"]).records[0]["weights"]
@@ -183,9 +183,9 @@ def test_each_head_adds_the_word_bias_by_its_own_factor():
 
 
 def test_a_factor_without_a_word_bias_adds_nothing():
-    for bias, asked in ((None, True), ([5.0, 7.0], False)):
+    for bias, enabled in ((None, True), ([5.0, 7.0], False)):
         start = sentence(np.zeros((2, 2)), word_bias=bias)
-        scoring = Scoring(word_bias=asked, word_bias_scale=np.array([3.0]))
+        scoring = Scoring(word_bias=enabled, word_bias_scale=np.array([3.0]))
         assert_close(run(start, Layer(scoring=scoring))[1], [[0.5, 0.5]] * 2)
 
 

@@ -25,7 +25,7 @@ def bits(array):
 
 
 def layer_and_sentence(n, seed=0, d=50):
-    """A layer with every part, because each could depend on other sentences."""
+    """A layer with every part of attention, because each could depend on other sentences."""
     rng = np.random.default_rng([seed, n])
     heads, k, v = 2, 7, 11
     layer = Layer(
@@ -44,11 +44,11 @@ def layer_and_sentence(n, seed=0, d=50):
 def test_recording_changes_no_bit(n):
     layer, sentence = layer_and_sentence(n)
     plain = contextualize(sentence, [layer, layer])
-    asked = contextualize(sentence, [layer, layer], RECORDED)
-    assert np.array_equal(bits(plain.contextual), bits(asked.contextual))
+    recorded = contextualize(sentence, [layer, layer], RECORDED)
+    assert np.array_equal(bits(plain.contextual), bits(recorded.contextual))
     weights = contextualize(sentence, [layer, layer], ["weights"], of_layers=[1])
     assert np.array_equal(bits(weights.contextual), bits(plain.contextual))
-    assert np.array_equal(bits(weights.records[1]["weights"]), bits(asked.records[1]["weights"]))
+    assert np.array_equal(bits(weights.records[1]["weights"]), bits(recorded.records[1]["weights"]))
 
 
 @pytest.mark.parametrize("n", EDGES)
@@ -72,19 +72,17 @@ def test_a_sentence_gets_the_same_bits_before_and_after_other_sentences(n):
 
 
 def at_offset(array, offset):
-    """The same numbers at an address some bytes later."""
-    room = np.zeros(array.nbytes + 64 + offset, np.uint8)
-    start = -room.ctypes.data % 64 + offset
-    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    """A copy of an array at an address `offset` bytes after a multiple of 64."""
+    buffer = np.zeros(array.nbytes + 64 + offset, np.uint8)
+    start = -buffer.ctypes.data % 64 + offset
+    copy = buffer[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[:] = array
     assert copy.ctypes.data % 64 == offset
     return copy
 
 
-def moved(sentence, move):
-    return SentenceArrays(
-        move(sentence.vectors), sentence.known, sentence.words, sentence.word_bias
-    )
+def with_vectors(sentence, vectors):
+    return SentenceArrays(vectors, sentence.known, sentence.words, sentence.word_bias)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, BLOCK + 1])
@@ -92,7 +90,7 @@ def moved(sentence, move):
 def test_the_alignment_of_memory_changes_no_bit(n, offset):
     for layer, sentence in (layer_and_sentence(n), (Layer(), layer_and_sentence(n)[1])):
         expected = contextualize(sentence, [layer]).contextual
-        other = moved(sentence, lambda x: at_offset(x, offset))
+        other = with_vectors(sentence, at_offset(sentence.vectors, offset))
         assert np.array_equal(bits(contextualize(other, [layer]).contextual), bits(expected))
 
 
@@ -111,14 +109,15 @@ def test_the_layout_of_memory_changes_no_bit(layout):
         d, n = int(rng.choice([7, 50, 101])), int(rng.choice([1, 2, 5, 20, 63]))
         layer, sentence = random_layer(rng, d), random_sentence(rng, n, d)
         expected = contextualize(sentence, [layer]).contextual
-        other = contextualize(moved(sentence, LAYOUTS[layout]), [layer]).contextual
+        other = with_vectors(sentence, LAYOUTS[layout](sentence.vectors))
+        other = contextualize(other, [layer]).contextual
         assert np.array_equal(bits(other), bits(expected)), f"seed {seed}, n {n}, d {d}"
 
 
 def digests(lengths):
-    """Runs in another process, which imports it from the top level."""
+    """The SHA-256 of the contextual vectors of a sentence of each length."""
     found = []
-    # As in the service: two BLAS threads sum in another order than one.
+    # One BLAS thread as in the service, because two threads sum in another order.
     with threadpool_limits(1, "blas"):
         for n in lengths:
             layer, sentence = layer_and_sentence(n)
@@ -184,7 +183,7 @@ def test_astype_changes_the_type_of_every_array_of_a_layer_and_nothing_else():
 
 
 def peak_bytes(n, names=()):
-    """The peak memory of a run beyond its input."""
+    """The peak memory of a run without its input."""
     rng = np.random.default_rng(n)
     layer = Layer(scoring=Scoring(True, "others", normal(rng, 1, 9), word_bias=True))
     sentence = random_sentence(rng, n, 4, unknown=0.0)
@@ -204,6 +203,6 @@ def test_memory_grows_with_the_length_of_a_sentence_and_not_with_its_square():
     assert peaks[8000] < 8000 * 8000 * 4 / 5
 
 
-def test_recorded_attention_is_held_once():
+def test_recorded_attention_is_in_memory_once():
     square = 3000 * 3000 * 4
     assert square <= peak_bytes(3000, ["weights"]) < square + 2 * peak_bytes(3000)

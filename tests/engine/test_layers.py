@@ -25,7 +25,7 @@ def assert_close(actual, expected):
 
 
 def activate(x, activation):
-    """The activation alone."""
+    """The result of an activation function."""
     return FeedForward(IDENTITY, IDENTITY, activation).activate(x)
 
 
@@ -38,31 +38,30 @@ def test_a_rectangular_projection_with_bias_multiplies_from_the_right():
 def test_heads_are_blocks_of_adjacent_columns():
     # Two tokens of width 6 in three heads of two columns.
     x = np.array([[0, 1, 2, 3, 4, 5], [10, 11, 12, 13, 14, 15]])
-    cut = split_heads(x, 3)
-    assert_close(cut, [[[0, 1], [10, 11]], [[2, 3], [12, 13]], [[4, 5], [14, 15]]])
+    assert_close(split_heads(x, 3), [[[0, 1], [10, 11]], [[2, 3], [12, 13]], [[4, 5], [14, 15]]])
 
 
-def test_residual_none_and_add():
+def test_residuals_without_a_share():
     x, output = np.array([[1.0, 2.0]]), np.array([[10.0, 20.0]])
     assert_close(Residual("none", share=9)(x, output), [[10, 20]])
     assert_close(Residual("add", share=9)(x, output), [[11, 22]])
 
 
 def test_unit_residual_of_three_four_five_vectors():
-    # (3, 4)/5 = (0.6, 0.8) is the output; (8, 6)/10 = (0.8, 0.6) the start, of which half.
+    # The unit output is (3, 4)/5 = (0.6, 0.8), the unit input (8, 6)/10 = (0.8, 0.6).
     result = Residual("unit", share=0.5)(np.array([[8.0, 6.0]]), np.array([[3.0, 4.0]]))
     assert_close(result, [[0.6 + 0.4, 0.8 + 0.3]])
 
 
-def test_unit_residual_adds_the_position_to_rows_with_content_only():
-    # Position 0 with d = 2 is (sin 0, cos 0) = (0, 1), of which 3; position 1 has no content.
+def test_unit_residual_adds_no_position_to_zero_rows():
+    # Position 0 with d = 2 is (sin 0, cos 0) = (0, 1), times 3; row 1 is zero.
     x = np.array([[8.0, 6.0], [0.0, 0.0]])
     output = np.array([[3.0, 4.0], [0.0, 0.0]])
     result = Residual("unit", share=0.5, position_share=3)(x, output)
     assert_close(result, [[1.0, 1.1 + 3], [0, 0]])
 
 
-def test_unit_keeps_zero_and_sets_other_lengths_to_one():
+def test_unit_keeps_zero_rows_and_gives_others_length_one():
     rows = np.array([[0.0, 0.0], [-3.0, 4.0], [0.0, 7.0]])
     assert_close(unit(rows), [[0, 0], [-0.6, 0.8], [0, 1]])
 
@@ -132,19 +131,19 @@ def test_gelu_at_one():
 def test_sinusoids_of_the_first_positions():
     # d = 4: rates 1 and 10000^(-1/2) = 0.01. Position p: sin p, cos p, sin 0.01p, cos 0.01p,
     # and since each pair has sin² + cos² = 1, the length is √2.
-    place = sinusoids(3, 4)
-    assert_close(place[0], np.array([0, 1, 0, 1]) / math.sqrt(2))
+    vectors = sinusoids(3, 4)
+    assert_close(vectors[0], np.array([0, 1, 0, 1]) / math.sqrt(2))
     for p in (1, 2):
         row = [math.sin(p), math.cos(p), math.sin(0.01 * p), math.cos(0.01 * p)]
-        assert_close(place[p], np.array(row) / math.sqrt(2))
+        assert_close(vectors[p], np.array(row) / math.sqrt(2))
 
 
 def test_sinusoids_of_an_odd_width_end_with_a_sine():
-    # d = 3: rates 1 and 10000^(-2/3). The last cosine is cut off, so position 0 is (0, 1, 0).
-    place = sinusoids(2, 3)
-    assert_close(place[0], [0, 1, 0])
+    # d = 3: rates 1 and 10000^(-2/3). The last cosine is left out, so position 0 is (0, 1, 0).
+    vectors = sinusoids(2, 3)
+    assert_close(vectors[0], [0, 1, 0])
     row = np.array([math.sin(1), math.cos(1), math.sin(10_000 ** (-2 / 3))])
-    assert_close(place[1], row / math.sqrt(row @ row))
+    assert_close(vectors[1], row / math.sqrt(row @ row))
 
 
 def test_cached_position_vectors_are_read_only():
@@ -163,14 +162,14 @@ def run(vectors, layers):
 
 
 def test_pre_norm_normalizes_the_input_of_the_projections_and_not_the_residual():
-    # One token (1, 3): normed (-1, 1), sees itself, plus the residual (1, 3): (0, 4).
+    # One token (1, 3), normalized (-1, 1), attends to itself; plus the residual (1, 3): (0, 4).
     norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
     layer = Layer(residual=Residual("add"), norm="before", attention_norm=norm)
     assert_close(run([[1, 3]], [layer]), [[0, 4]])
 
 
 def test_post_norm_normalizes_the_sum():
-    # (1, 3) sees itself, sum (2, 6), mean 4, deviations -2 and 2, variance 4: (-1, 1).
+    # (1, 3) attends to itself; sum (2, 6), mean 4, deviations -2 and 2, variance 4: (-1, 1).
     norm = LayerNorm(np.ones(2), np.zeros(2), epsilon=0.0)
     layer = Layer(residual=Residual("add"), norm="after", attention_norm=norm)
     assert_close(run([[1, 3]], [layer]), [[-1, 1]])

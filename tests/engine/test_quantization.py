@@ -1,4 +1,4 @@
-"""Rows of integers with a scale each: by hand, by their guarantees, and against as_floats."""
+"""Rows of int8 with a scale each: by hand, by properties, and against rows of floats."""
 
 import tracemalloc
 
@@ -21,7 +21,7 @@ from polyseme.engine.quantization import (
 from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
 
-PROPERTY = settings(deadline=None, max_examples=100)
+PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
 LARGEST, SMALLEST = np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 TABLES = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=7), elements=NUMBERS)
@@ -31,8 +31,8 @@ def table(rows=101, d=7, seed=0):
     return np.random.default_rng(seed).standard_normal((rows, d)).astype(np.float32)
 
 
-def test_a_row_is_rounded_to_127_steps_each_way():
-    # Largest 127: the scale is 1. Largest 254: it is 2, and 1/2, 3/2 are rounded to the even one.
+def test_a_row_is_rounded_to_127_steps_in_each_direction():
+    # The largest magnitudes are 127 and 254, so the scales are 1 and 2. Ties round to even.
     vectors = np.array([[127, -64, 0.4, 0.6], [1, 3, -254, -253]], np.float32)
     rows = quantize(vectors)
     assert rows.scales.tolist() == [1, 2]
@@ -51,12 +51,12 @@ def test_a_row_of_zeros_has_the_scale_one():
 @given(TABLES)
 @example(np.array([[LARGEST, -LARGEST, 1]], np.float32))
 @example(np.array([[SMALLEST, 0], [190 * SMALLEST, 3 * SMALLEST], [127 * SMALLEST, 0]], np.float32))
-def test_no_number_is_wrong_by_more_than_half_a_step(vectors):
+def test_the_error_of_a_number_is_at_most_half_a_step(vectors):
     rows = quantize(vectors)
     scales, integers = rows.scales.astype(np.float64), rows.integers.astype(np.float64)
-    wrong = np.abs(vectors - scales[:, None] * integers)
-    # The largest scale is rounded downwards, so that its product is finite.
-    assert (wrong <= scales[:, None] * (0.5 + 1e-5)).all()
+    errors = np.abs(vectors - scales[:, None] * integers)
+    # The largest scale is rounded down, so that its product with 127 is finite.
+    assert (errors <= scales[:, None] * (0.5 + 1e-5)).all()
     assert (scales > 0).all() and (rows.scales <= LARGEST_SCALE).all()
     assert np.abs(integers).max() <= 127
     assert np.isfinite(rows[:]).all()
@@ -64,11 +64,11 @@ def test_no_number_is_wrong_by_more_than_half_a_step(vectors):
 
 @PROPERTY
 @given(TABLES)
-def test_the_largest_number_of_a_row_takes_every_step(vectors):
+def test_the_largest_magnitude_of_a_row_becomes_127(vectors):
     peaks = np.abs(vectors).max(axis=1)
-    usual = peaks > 1e-30
     steps = np.abs(quantize(vectors).integers.astype(int)).max(axis=1)
-    assert (steps[usual] == 127).all()
+    # The scales of tiny numbers are subnormal and imprecise.
+    assert (steps[peaks > 1e-30] == 127).all()
     assert ((steps == 0) == (peaks == 0)).all()
 
 
@@ -96,7 +96,7 @@ def test_each_row_is_quantized_by_itself(rows):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_other_floats_are_taken_as_float32(dtype):
+def test_float16_and_float64_are_converted_to_float32(dtype):
     vectors = table().astype(dtype)
     one, other = quantize(vectors), quantize(vectors.astype(np.float32))
     assert np.array_equal(one.integers, other.integers)
@@ -127,7 +127,7 @@ INDICES = [
 
 
 @pytest.mark.parametrize("index", INDICES, ids=str)
-def test_rows_are_taken_as_from_an_array(index):
+def test_rows_are_indexed_like_an_array(index):
     rows = quantize(table(11))
     whole = rows.integers.astype(np.float32) * rows.scales[:, None]
     found = rows[index]
@@ -146,7 +146,7 @@ def test_a_table_knows_its_size():
         assert table(11, 5).astype(dtype).nbytes == 11 * row_bytes(5, dtype)
 
 
-def test_an_array_is_kept_as_it_is():
+def test_float_arrays_are_not_copied():
     vectors = table()
     assert as_floats(vectors) is vectors
     numbers, scales = stored(vectors)
@@ -154,7 +154,7 @@ def test_an_array_is_kept_as_it_is():
     assert scales is None
 
 
-def test_quantized_rows_keep_integers_and_copy_floats():
+def test_quantized_rows_are_stored_as_integers_and_scales():
     rows = quantize(table())
     numbers, scales = stored(rows)
     assert numbers is rows.integers
@@ -173,7 +173,7 @@ def test_a_table_may_be_filled_some_rows_at_a_time(dtype):
     assert np.array_equal(filled[:], whole[:])
 
 
-def test_no_table_of_floats_is_made():
+def test_quantization_and_search_do_not_copy_a_table_to_floats():
     vectors = table(60_000, 64).astype(np.float16)
     tracemalloc.start()
     try:
@@ -185,7 +185,7 @@ def test_no_table_of_floats_is_made():
 
 
 @pytest.mark.parametrize("d", [1, 5, 300])
-def test_the_nearest_of_the_integers_are_the_nearest_of_the_vectors(d):
+def test_neighbors_among_integers_are_those_among_the_dequantized_vectors(d):
     sizes = 10.0 ** np.random.default_rng(1).integers(-30, 30, 8300)
     rows = quantize(table(8300, d) * sizes[:, None].astype(np.float32))
     rows.integers[[0, 70]] = 0
@@ -201,18 +201,18 @@ def test_the_nearest_of_the_integers_are_the_nearest_of_the_vectors(d):
 
 def test_subwords_are_composed_of_quantized_rows():
     rows = quantize(table())
-    small, wide = Subwords(rows, 3, 6), Subwords(rows[:], 3, 6)
+    quantized, floats = Subwords(rows, 3, 6), Subwords(rows[:], 3, 6)
     for word in ("apple", "größer", "日本語"):
-        assert small.vectors([word]).tobytes() == wide.vectors([word]).tobytes()
+        assert quantized.vectors([word]).tobytes() == floats.vectors([word]).tobytes()
 
 
-def test_rows_may_be_mapped_from_the_disk_and_are_not_written_to(tmp_path):
-    rows = quantize(table())
+def test_rows_may_be_read_only_memory_maps(tmp_path):
+    rows = quantize(table(11))
     for name, numbers in (("integers", rows.integers), ("scales", rows.scales)):
         np.save(tmp_path / f"{name}.npy", numbers)
     mapped = QuantizedRows(
         *(np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("integers", "scales"))
     )
-    for index in INDICES[:8]:
+    for index in INDICES:
         assert type(mapped[index]) is np.ndarray
         assert np.array_equal(mapped[index], rows[index])
