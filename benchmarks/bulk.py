@@ -10,7 +10,8 @@ loops encode the first fortieth of the million:
 - settled: the same, with the garbage collector tuned as in the workers;
 - at once: as many settled processes at the same time as the command has workers;
 - writing: the same, and each process writes its raw values and flushes them to disk after every
-  4,096 sentences.
+  4,096 sentences. That is the command's default for a shard of contextual vectors. Its shards of
+  sentence vectors have 16,384, of which a loop over a fortieth of the sentences would flush one.
 
 `cores_worth` is the rate of the command (sentences per second) divided by the rate of as many loops
 as it has workers; `of_processor_time` is the same ratio in processor time, which depends less on
@@ -43,6 +44,7 @@ from record import RESULTS, record
 WORKERS = 2
 BATCH = 1024
 SHARD = 4096
+"""The number of sentences after which a loop that writes flushes its file."""
 
 
 class Loop(NamedTuple):

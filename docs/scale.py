@@ -74,7 +74,8 @@ _LOOPS = {
     "plain": "one process, no output",
     "settled": "one process, with the garbage collector configured as in the workers",
     "at once": "one such process for each worker, at the same time",
-    "writing": "the same, and each process writes its raw values and flushes them to disk",
+    "writing": "the same, and each process writes its raw values and flushes them to disk after"
+    " every 4,096 sentences",
 }
 
 

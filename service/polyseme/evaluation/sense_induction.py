@@ -323,7 +323,10 @@ def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
         rows=rows,
         notes=[
             _NOTE.format("pairs of words"),
-            "AUC: a word against half of the occurrences of both, or against twice as many, all.",
+            (
+                "AUC: words against pseudo-words with as many occurrences, half of those of both"
+                " words; twice as many: against pseudo-words with all of them."
+            ),
         ],
         facts={"pairs": len(pairs)},
     )
