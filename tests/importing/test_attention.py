@@ -13,131 +13,131 @@ UNSORTED = (
     "polyseme: Warning: the words are not sorted by frequency, so all words are treated as"
     " equally informative, which separates senses less well; --sorted overrides this test."
 )
-UNTOLD = (
+UNKNOWN_ORDER = (
     "polyseme: Warning: there are too few English function words to determine whether the words are"
     " sorted by frequency, so all words are treated as equally informative; --sorted declares"
     " that they are sorted."
 )
 BY_RANK, NONE = "rank in the file", "none: the file is not known to be sorted by frequency"
-TEXTS = ["the fire in the mountains", "a man said that the government was there", "fire"]
+TEXTS = ["the fire in the mountains", "a man warnings that the government was there", "fire"]
 
-OTHERS = ["reversed", "alphabet", "shuffled", "rarer half in front", "front turned round"]
-with_files = pytest.mark.skipif(
+OTHER_ORDERS = ["reversed", "alphabet", "shuffled", "rarer half in front", "front reversed"]
+needs_gensim_data = pytest.mark.skipif(
     not GENSIM_DATA.exists(), reason="this gensim is without its test data"
 )
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """Words and vectors of a newspaper's articles, sorted by frequency, in fifty columns."""
+    """Words of newspaper articles, sorted by frequency, with vectors of dimension 50."""
     read = word2vec(GENSIM_DATA / "lee_fasttext.vec")
     widened = np.random.default_rng(1).standard_normal((10, 50)).astype(np.float32)
     return read.index_to_key, read.vectors @ widened
 
 
-def order(name, count, words):
-    """The rows of a file in another order."""
+def row_order(name, count, words):
+    """The row numbers of a file in an order."""
     orders = {
         "sorted": np.arange(count),
         "reversed": np.arange(count)[::-1],
         "alphabet": np.argsort(np.array(words), kind="stable"),
         "shuffled": np.random.default_rng(5).permutation(count),
         "rarer half in front": np.roll(np.arange(count), count // 2),
-        "front turned round": np.r_[np.arange(300)[::-1], np.arange(300, count)],
+        "front reversed": np.r_[np.arange(300)[::-1], np.arange(300, count)],
     }
     return orders[name]
 
 
 def make(importer, words, vectors, *options):
-    """Import rows with the closed form; return the model and the warnings about their order."""
+    """Import rows; return the model, which has the closed form, and the warnings."""
     content = files.rows(words, vectors)
     done = importer.run(content, "--format", "glove", "--name", "made", "--replace", *options)
     assert done.code == 0, done.err
-    first, *said = done.err.splitlines()
-    assert " of memory to import, " in first
-    return read_model(importer.models / "made"), said
+    estimate, *warnings = done.err.splitlines()
+    assert " of memory to import, " in estimate
+    return read_model(importer.models / "made"), warnings
 
 
 def ordered(importer, rows, name, *options):
+    """Import the rows in an order; return the model and the warnings."""
     words, vectors = rows
-    places = order(name, len(words), words)
-    return make(importer, [words[place] for place in places], vectors[places], *options)
+    numbers = row_order(name, len(words), words)
+    return make(importer, [words[number] for number in numbers], vectors[numbers], *options)
 
 
 def rank_biases(count):
-    """log(1e-3 / (1e-3 + p)) with p by Zipf and Mandelbrot, 1 / (rank + 2.7)."""
+    """log(1e-3 / (1e-3 + p)) with p by the Zipf–Mandelbrot law, 1 / (rank + 2.7)."""
     p = 1 / (np.arange(1, count + 1) + 2.7)
     return np.log(1e-3 / (1e-3 + p / p.sum()))
 
 
-def assert_by_rank(model, said):
-    assert said == []
+def assert_word_bias_by_rank(model, warnings):
+    assert warnings == []
     np.testing.assert_allclose(model.word_bias, rank_biases(len(model.vocabulary)), rtol=1e-5)
     assert model.layers[0].scoring.word_bias
     assert model.manifest.training["informativeness"] == BY_RANK
 
 
-def assert_without(model):
+def assert_no_word_bias(model):
     assert model.word_bias is None
     assert not model.layers[0].scoring.word_bias
     assert "word_bias" not in model.manifest.tensors
     assert model.manifest.training["informativeness"] == NONE
 
 
-@with_files
-def test_words_sorted_by_frequency_count_by_their_rank(importer, rows):
-    assert_by_rank(*ordered(importer, rows, "sorted"))
+@needs_gensim_data
+def test_words_sorted_by_frequency_get_a_word_bias_by_their_rank(importer, rows):
+    assert_word_bias_by_rank(*ordered(importer, rows, "sorted"))
 
 
-@with_files
-@pytest.mark.parametrize("name", OTHERS)
-def test_unsorted_words_get_equal_weights_and_a_warning(importer, rows, name):
-    model, said = ordered(importer, rows, name)
-    assert said == [UNSORTED]
-    assert_without(model)
+@needs_gensim_data
+@pytest.mark.parametrize("name", OTHER_ORDERS)
+def test_unsorted_words_get_no_word_bias_and_a_warning(importer, rows, name):
+    model, warnings = ordered(importer, rows, name)
+    assert warnings == [UNSORTED]
+    assert_no_word_bias(model)
 
 
-@with_files
+@needs_gensim_data
 @pytest.mark.parametrize("name", ["sorted", "reversed", "alphabet", "shuffled"])
 def test_the_order_of_words_may_be_declared(importer, rows, name):
-    assert_by_rank(*ordered(importer, rows, name, "--sorted"))
-    model, said = ordered(importer, rows, name, "--unsorted")
-    assert said == []
-    assert_without(model)
+    assert_word_bias_by_rank(*ordered(importer, rows, name, "--sorted"))
+    model, warnings = ordered(importer, rows, name, "--unsorted")
+    assert warnings == []
+    assert_no_word_bias(model)
 
 
-@with_files
+@needs_gensim_data
 def test_the_order_is_judged_by_the_words_up_to_the_limit(importer, rows):
     words, vectors = rows
     content = files.rows(words, vectors) + files.rows([f"{word}~" for word in words[::-1]], vectors)
     done = importer.run(content, "--limit", str(len(words)), "--name", "made")
     assert (done.code, len(done.err.splitlines())) == (0, 1)
-    assert_by_rank(read_model(importer.models / "made"), [])
+    assert_word_bias_by_rank(read_model(importer.models / "made"), [])
 
 
-def test_words_of_unknown_order_get_equal_weights(importer):
-    model, said = make(importer, files.WORDS, files.VECTORS)
-    assert said == [UNTOLD]
-    assert_without(model)
-    assert_by_rank(*make(importer, files.WORDS, files.VECTORS, "--sorted"))
+def test_words_of_unknown_order_get_no_word_bias_and_a_warning(importer):
+    model, warnings = make(importer, files.WORDS, files.VECTORS)
+    assert warnings == [UNKNOWN_ORDER]
+    assert_no_word_bias(model)
+    assert_word_bias_by_rank(*make(importer, files.WORDS, files.VECTORS, "--sorted"))
 
 
-@with_files
+@needs_gensim_data
 @pytest.mark.parametrize("name", ["sorted", "alphabet"])
-def test_attention_of_the_closed_form_is_attention(importer, rows, name):
-    """Rows sum to 1, are not uniform, and have most weight on informative words."""
+def test_the_closed_form_prefers_rare_words_of_a_sorted_file(importer, rows, name):
+    """In `the fire in the mountains`, `fire` attends to `mountains` more than to `the`, or less."""
     model, _ = ordered(importer, rows, name)
     for one in ask(model, TEXTS):
         weights = one.arrays["attention"]
         np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
         assert np.isfinite(one.arrays["contextual"]).all()
-    fire = ask(model, TEXTS)[0].arrays["attention"][0, 0, 1]  # the, fire, in, the, mountains
-    assert bool(fire[4] > fire[3]) == (name == "sorted")
+    the, mountains = ask(model, TEXTS)[0].arrays["attention"][0, 0, 1, 3:]
+    assert mountains > the if name == "sorted" else mountains < the
 
 
-@with_files
-def test_the_scale_of_the_vectors_does_not_matter(importer, rows):
-    """Attention is of the words, so that a file with vectors eight times as long gives the same."""
+@needs_gensim_data
+def test_the_scale_of_the_vectors_does_not_change_attention(importer, rows):
     words, vectors = rows
     one, _ = make(importer, words, vectors)
     eight, _ = make(importer, words, 8 * vectors)
@@ -170,10 +170,9 @@ def test_degenerate_vectors_still_make_a_model(importer, case, by_frequency):
 
 
 def test_counts_are_preferred_to_ranks():
-    """With counts, the rank is not used."""
     counts = np.array([1, 97, 1, 1])
-    told = in_closed_form(files.VECTORS, counts, by_rank=True)
-    np.testing.assert_allclose(told.word_bias, np.log(1e-3 / (1e-3 + counts / 100)), rtol=1e-6)
-    assert told.facts["informativeness"] == "counts in the file"
-    by_rank = in_closed_form(files.VECTORS, None, by_rank=True)
-    np.testing.assert_allclose(by_rank.word_bias, rank_biases(4), rtol=1e-5)
+    counted = in_closed_form(files.VECTORS, counts, by_rank=True)
+    np.testing.assert_allclose(counted.word_bias, np.log(1e-3 / (1e-3 + counts / 100)), rtol=1e-6)
+    assert counted.facts["informativeness"] == "counts in the file"
+    ranked = in_closed_form(files.VECTORS, None, by_rank=True)
+    np.testing.assert_allclose(ranked.word_bias, rank_biases(4), rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Damaged files of vectors: each is refused with its own sentence and position."""
+"""Damaged files of vectors: each kind is rejected with its own message and position."""
 
 import pickle
 import re
@@ -23,28 +23,28 @@ from tests.importing.other_formats import FOREIGN, MARK, PICKLED
 
 pytestmark = pytest.mark.slow
 
-SPOILED = {**ROWS, **FASTTEXTS, **FOREIGN}
-CASES = [(kind, case) for kind, cases in SPOILED.items() for case in cases]
+DAMAGED = {**ROWS, **FASTTEXTS, **FOREIGN}
+CASES = [(kind, case) for kind, cases in DAMAGED.items() for case in cases]
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize(("kind", "case"), CASES)
 def test_a_damaged_file_is_rejected_with_its_position(importer, monkeypatch, kind, case, packing):
-    monkeypatch.chdir(importer.place)  # where the effect of an unpickled file would show
-    content, sentence = SPOILED[kind][case]
-    assert importer.refusal(packed(content, packing)) == sentence
+    monkeypatch.chdir(importer.place)  # an unpickled file would create a file here
+    content, message = DAMAGED[kind][case]
+    assert importer.refusal(packed(content, packing)) == message
 
 
-def test_no_two_kinds_of_damage_share_a_sentence():
+def test_kinds_of_damage_have_distinct_messages():
     kinds = {}
     for kind, case in CASES:
-        kinds.setdefault(re.sub(r"-?\d+", "N", SPOILED[kind][case][1]), set()).add(kind)
-    assert {sentence: kinds for sentence, kinds in kinds.items() if len(kinds) > 1} == {}
+        kinds.setdefault(re.sub(r"-?\d+", "N", DAMAGED[kind][case][1]), set()).add(kind)
+    assert {message: several for message, several in kinds.items() if len(several) > 1} == {}
     assert len(CASES) > 150
     assert len(kinds) > 40
 
 
-def test_the_pickles_that_are_rejected_do_harm_where_they_are_read(tmp_path, monkeypatch):
+def test_the_rejected_pickles_run_code_if_they_are_unpickled(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for protocol in range(6):
         pickle.loads(pickle.dumps(PICKLED["harmful"], protocol)).close()
@@ -64,11 +64,11 @@ def test_words_that_are_equal_after_decoding_are_rejected(importer):
     assert said == at(place_of(fasttext(), b"1999"), "has a word twice")
 
 
-def test_a_word_that_is_no_text_after_decoding_is_rejected(importer):
-    halved = [*WORDS[:3], "+2AA-"]  # UTF-7 for half of a pair
-    said = importer.refusal(rows(halved), "--encoding", "utf-7")
+def test_a_word_that_decodes_to_a_lone_surrogate_is_rejected(importer):
+    words = [*WORDS[:3], "+2AA-"]  # UTF-7 for a lone surrogate
+    said = importer.refusal(rows(words), "--encoding", "utf-7")
     assert said == f"Line 4 has a word that is not UTF-7 (--encoding names another encoding){SKIP}"
-    said = importer.refusal(fasttext(halved), "--encoding", "utf-7")
+    said = importer.refusal(fasttext(words), "--encoding", "utf-7")
     place = place_of(fasttext(), b"1999")
     assert said == at(place, f"has a word that is not UTF-7{SKIP[:-1]}")
 
@@ -107,37 +107,37 @@ def test_every_beginning_of_a_word2vec_file_is_rejected(importer, build):
     whole = build().rstrip(b"\n")
     path = importer.file(b"")
     kind = "word2vec-text" if build is text else "word2vec-binary"
-    # Of text the last number may be cut short and still be one.
+    # In text the last number may be cut and still be a number.
     for end in range(whole.rindex(b" ") if build is text else len(whole)):
         path.write_bytes(whole[:end])
         done = importer.run(path, "--format", kind)
         assert (done.code, done.out) == (1, ""), end
-        refused = done.err.splitlines()[-1]
-        assert re.match(r"polyseme: (Line \d|The file is empty)", refused)
+        message = done.err.splitlines()[-1]
+        assert re.match(r"polyseme: (Line \d|The file is empty)", message)
     assert not any(importer.models.iterdir())
 
 
 @pytest.mark.parametrize("field", FASTTEXT)
-def test_any_number_in_a_fasttext_header_is_taken_or_rejected(importer, field):
+def test_any_number_in_a_fasttext_header_is_read_or_rejected(importer, field):
     """gensim, which trusts the header, never gets an invalid one."""
     for number in (-(2**31), -1, 0, 1, 7, 2**16, 2**31 - 1):
         for new in (True, False):
             done = importer.run(fasttext(new=new, **{field: number}), "--name", "m", "--replace")
-            assert done.code == 0 or refusal_of(done)
+            assert done.code == 0 or is_rejected(done)
 
 
-def refusal_of(done):
+def is_rejected(done):
     return done.code == 1 and done.err.splitlines()[-1].startswith("polyseme: ")
 
 
 @pytest.mark.parametrize("count", [2**31, 2**62, 2**63 - 1])
-def test_impossible_counts_do_no_harm(importer, count):
+def test_huge_counts_of_words_are_read(importer, count):
     done = importer.run(fasttext(counts=[count] * 4))
     assert done.code == 0
     assert done.err.count("\n") == 1
 
 
-def test_vectors_at_the_edge_of_float32_do_no_harm(importer):
+def test_the_largest_and_smallest_numbers_of_float32_are_read(importer):
     for number in (3.4e38, -3.4e38, 1e-45, 0.0):
         for build in (binary, fasttext):
             vectors = np.full((4, 3), number, np.float32)

@@ -1,4 +1,4 @@
-"""Failures of `polyseme models pull`: one sentence, and no files left."""
+"""Failures of `polyseme models pull`: each has one sentence and leaves no files."""
 
 import json
 
@@ -42,26 +42,26 @@ def no_second_part(mirror):
 
 
 def cut(path):
-    def spoil(mirror):
+    def prepare(mirror):
         mirror.put(files.text())
         mirror.cut.add(path)
 
-    return spoil
+    return prepare
 
 
 def index(content):
-    def spoil(mirror):
+    def prepare(mirror):
         mirror.put(files.text())
         mirror.files["/list.json"] = content
 
-    return spoil
+    return prepare
 
 
 def entry(**changes):
-    def spoil(mirror):
+    def prepare(mirror):
         mirror.put(files.text(), **changes)
 
-    return spoil
+    return prepare
 
 
 CHECKSUM = "The downloaded file does not have the checksum of the index; try again."
@@ -70,7 +70,7 @@ ABSENT = (
     " mirror with --mirror."
 )
 NESTED = b"[" * 100_000 + b"]" * 100_000
-SPOILED = {
+FAILURES = {
     "wrong checksum": (wrong_checksum, CHECKSUM),
     "wrong checksum of a part": (wrong_part, CHECKSUM),
     "no file": (no_file, ABSENT),
@@ -88,7 +88,7 @@ SPOILED = {
         NO_INDEX,
     ),
     "index nested without end": (index(NESTED), NO_INDEX),
-    "index of entries that are none": (
+    "index of invalid entries": (
         index(json.dumps({"corpora": {}, "models": {NAME: "here"}}).encode()),
         NO_INDEX,
     ),
@@ -103,17 +103,17 @@ SPOILED = {
 }
 
 
-@pytest.mark.parametrize("case", SPOILED)
+@pytest.mark.parametrize("case", FAILURES)
 def test_a_failure_is_reported_in_one_sentence_and_leaves_nothing(mirror, puller, case):
-    spoil, sentence = SPOILED[case]
-    spoil(mirror)
+    prepare, sentence = FAILURES[case]
+    prepare(mirror)
     assert puller.refusal(NAME, mirror=mirror) == sentence
 
 
 def test_after_a_failure_the_same_command_succeeds(mirror, puller):
-    for case, (spoil, _) in SPOILED.items():
+    for case, (prepare, _) in FAILURES.items():
         mirror.files.clear()
-        spoil(mirror)
+        prepare(mirror)
         assert puller.pull(NAME, mirror=mirror).code == 1, case
         mirror.cut.clear()
     mirror.files.clear()
@@ -137,8 +137,8 @@ def test_an_index_without_vectors_is_reported(mirror, puller):
 
 def test_a_corpus_is_rejected(mirror, puller):
     mirror.put(b"text", "text8", kind="corpora")
-    told = "gensim-data has a corpus of this name, not vectors."
-    assert puller.refusal("text8", mirror=mirror) == told
+    sentence = "gensim-data has a corpus of this name, not vectors."
+    assert puller.refusal("text8", mirror=mirror) == sentence
     assert set(mirror.requests) == {"/list.json"}
 
 
@@ -163,7 +163,7 @@ def test_invalid_vectors_are_rejected_as_by_an_import(mirror, puller):
 
 
 def test_a_missing_network_is_reported_with_a_hint(puller, monkeypatch, caplog):
-    """With gensim's own address and a closed port as the network; nothing is logged."""
+    """The proxy of gensim's own address is a closed port. gensim logs nothing."""
     monkeypatch.delenv("no_proxy")
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
@@ -185,7 +185,7 @@ def test_an_invalid_index_is_not_cached(mirror, puller):
 
 
 def test_a_download_that_cannot_begin_is_reported(mirror, puller, monkeypatch):
-    """The index exists, but the files are at an unreachable address."""
+    """The index can be downloaded, but the files are at an unreachable address."""
     mirror.put(files.text())
     monkeypatch.setattr(downloader, "DATA_LIST_URL", f"{mirror.address}/list.json")
     monkeypatch.setattr(downloader, "DOWNLOAD_BASE_URL", f"http://127.0.0.1:{free_port()}")
@@ -195,7 +195,7 @@ def test_a_download_that_cannot_begin_is_reported(mirror, puller, monkeypatch):
 @pytest.mark.parametrize(
     "address", ["gensim-data", "file:///etc", "ftp://127.0.0.1", "http://127.0.0.1:port"]
 )
-def test_a_mirror_has_to_be_an_address(puller, address):
+def test_an_invalid_address_of_a_mirror_is_rejected(puller, address):
     assert puller.refusal(NAME, "--mirror", address) == (
         "The mirror must be a URL that begins with https:// or http://."
     )

@@ -1,4 +1,4 @@
-"""fastText's own files: vectors of known and composed words, counts, n-grams."""
+"""fastText files: vectors of known and composed words, counts and n-grams, as gensim has them."""
 
 import gzip
 from collections import Counter
@@ -37,7 +37,7 @@ LENGTHS = [(2, 5), (1, 1), (1, 3), (3, 6), (5, 6)]
 
 
 def save(path, min_n=2, max_n=5, **options):
-    """Train a few vectors with gensim and save them as fastText's program does."""
+    """Train vectors with gensim and save them in the format of fastText's program."""
     settings = {"vector_size": 7, "window": 2, "min_count": 1, "bucket": 101, "epochs": 2}
     model = FastText(
         CORPUS, **settings, min_n=min_n, max_n=max_n, seed=3, workers=1, sg=1, **options
@@ -48,7 +48,7 @@ def save(path, min_n=2, max_n=5, **options):
 
 @pytest.fixture(scope="module", params=LENGTHS, ids=str)
 def trained(request, tmp_path_factory):
-    """A file, and gensim's reading of it."""
+    """A file, and the vectors that gensim reads from it."""
     path = save(tmp_path_factory.mktemp("fasttext") / "words.bin", *request.param)
     return path, facebook(path)
 
@@ -75,7 +75,7 @@ def test_words_of_many_scripts_have_the_vectors_of_gensim(importer, trained):
     assert set(resolutions) == {"exact"}
 
 
-def test_words_it_never_saw_are_composed_as_gensim_composes_them(importer, trained):
+def test_unknown_words_are_composed_as_gensim_composes_them(importer, trained):
     path, right = trained
     static, resolutions = composed(imported(importer, path), LACKING)
     assert not set(LACKING) & set(right.index_to_key)
@@ -95,13 +95,13 @@ def test_files_of_facebooks_program_compose_as_gensim_does(importer, name):
     lacking = [f"{word[::-1]}q" for word in right.index_to_key[:200]] + LACKING
     static, _ = composed(imported(importer, GENSIM_DATA / name), lacking)
     expected = np.array([right[word] for word in lacking])
-    # The longest has 800 n-grams, which gensim adds up in float32.
+    # The longest word, before the last, has 800 n-grams, whose float32 sum in gensim is less exact.
     np.testing.assert_allclose(static[:-2], expected[:-2], rtol=0, atol=1e-6)
     np.testing.assert_allclose(static, expected, rtol=0, atol=1e-5)
 
 
-def test_the_numbers_are_those_of_the_paper(importer):
-    """The file and its n-grams built and composed without gensim (Bojanowski et al. 2017)."""
+def test_vectors_are_composed_as_in_the_paper(importer):
+    """The file is built and its vectors are composed without gensim (Bojanowski et al. 2017)."""
     words, vectors, buckets = ("zebra", "naïve"), files.VECTORS[:2], files.BUCKETS
     model = imported(importer, files.fasttext(words, vectors, buckets, minn=2, maxn=4))
     known = [
@@ -146,16 +146,8 @@ def test_counts_apply_in_any_order_and_of_any_size(importer, counts):
     assert np.isfinite(model.word_bias).all()
 
 
-@pytest.mark.parametrize("count", [0, -3])
-def test_a_word_with_count_zero_is_rejected(importer, count):
-    content = files.fasttext(counts=[5, count, 1, 1])
-    place = content.index(b"Quagga\0")
-    sentence = importer.refusal(content)
-    assert sentence == f"At byte {place} the fastText file has a word with the count {count}."
-
-
 def test_counts_take_precedence_over_the_order_of_words(importer):
-    """There is no warning about the order, and --unsorted changes nothing."""
+    """The import prints its estimate but no warning, and --unsorted has no effect."""
     done = importer.run(files.fasttext(counts=[1, 2, 3, 4]), "--name", "a", "--unsorted")
     assert (done.code, len(done.err.splitlines())) == (0, 1)
     assert_biases(read_model(importer.models / "a"), [1, 2, 3, 4])
@@ -163,7 +155,7 @@ def test_counts_take_precedence_over_the_order_of_words(importer):
 
 @pytest.mark.parametrize("lengths", [(3, 0), (0, 0)], ids=str)
 def test_a_file_without_ngrams_has_no_subwords(importer, tmp_path, lengths):
-    """`-maxn 0` turns n-grams off, and leaves the shortest length as it was."""
+    """fastText's `-maxn 0` turns n-grams off and does not change `minn`."""
     path = save(tmp_path / "words.bin", *lengths)
     right = facebook(path)
     model = imported(importer, path)
@@ -172,19 +164,19 @@ def test_a_file_without_ngrams_has_no_subwords(importer, tmp_path, lengths):
     assert composed(model, ["catz"])[1] == ["oov"]
 
 
-def test_the_first_words_alone_still_compose_the_others(importer, trained):
+def test_words_beyond_the_limit_are_composed_of_ngrams(importer, trained):
     path, right = trained
     model = imported(importer, path, "--limit", "3")
     assert_same(model, right.index_to_key[:3], right.vectors[:3])
     gone = right.index_to_key[3]
     static, _ = composed(model, [gone, "catz"])
-    hashes = right.vectors_ngrams[right.buckets_word[3]]
-    expected = hashes.mean(axis=0) if len(hashes) else np.zeros(7)
+    ngrams = right.vectors_ngrams[right.buckets_word[3]]
+    expected = ngrams.mean(axis=0) if len(ngrams) else np.zeros(7)
     np.testing.assert_allclose(static[0], expected, rtol=0, atol=1e-6)
     np.testing.assert_allclose(static[1], right["catz"], rtol=0, atol=1e-6)
 
 
-def test_in_half_precision_vectors_and_ngrams_are_the_nearest(importer, trained):
+def test_vectors_and_ngrams_are_rounded_to_float16(importer, trained):
     path, right = trained
     model = imported(importer, path, "--dtype", "float16")
     assert_same(model, right.index_to_key, right.vectors.astype(np.float16))
@@ -202,8 +194,8 @@ def test_a_compressed_file_is_the_same_model(importer, trained, packing):
     assert not any(importer.scratch.iterdir())
 
 
-def test_an_unusable_word_does_not_affect_others(importer, tmp_path):
-    """Rows are left out by their number, so that the ones behind keep their vectors and counts."""
+def test_skipped_words_do_not_affect_others(importer, tmp_path):
+    """The words after a skipped one keep their own vectors and counts."""
     path = save(tmp_path / "words.bin")
     right = facebook(path)
     data = path.read_bytes()

@@ -18,7 +18,7 @@ WORDS = [stem + ending for stem in STEMS for ending in ENDINGS]
 
 @pytest.fixture(scope="module")
 def vectors():
-    """A vector for each stem plus one for each ending, so that compositions can be right. [V, d]"""
+    """Sums of a vector of the stem and one of the ending, which n-grams can compose. -> [V, d]"""
     rng = np.random.default_rng(3)
     letters = rng.standard_normal((3, 128, 20))
     stems = np.array([sum(letters[i, ord(one)] for i, one in enumerate(s)) for s in STEMS])
@@ -34,13 +34,13 @@ def test_held_out_words_are_composed_near_their_own_vectors(vectors):
     composed = fitted.vectors([word for word, gone in zip(WORDS, out, strict=True) if gone])
     cosines = np.vecdot(unit(composed), unit(vectors[out]))
     assert cosines.mean() > 0.8
-    # Regression shrinks: a composed vector is shorter than a known one.
+    # Ridge regression shrinks: composed vectors are shorter than known ones.
     norms = np.linalg.norm(composed, axis=1)
     assert np.median(norms) < np.median(np.linalg.norm(vectors, axis=1))
 
 
 def test_the_table_minimizes_the_documented_loss(vectors, monkeypatch):
-    # All iterations of conjugate gradients against the normal equations.
+    # Conjugate gradients until convergence, compared with the normal equations.
     monkeypatch.setattr(fitting, "MAX_ITERATIONS", 200)
     design = fitting._design(WORDS[:1200], 300)
     targets = unit(vectors[:1200])

@@ -1,4 +1,4 @@
-"""Every format is read as written, whether detected or declared."""
+"""Words and vectors of every format are read, whether it is detected or declared."""
 
 import json
 
@@ -29,10 +29,10 @@ TEXT = "The file looks like word2vec text: use --format word2vec-text."
 BINARY = "The file looks like word2vec binary: use --format word2vec-binary."
 
 
-@pytest.mark.parametrize("options", [True, False], ids=["said", "guessed"])
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "detected"])
 @pytest.mark.parametrize("kind", FORMATS)
-def test_words_and_vectors_are_those_of_the_file(importer, kind, options):
-    words, vectors = importer.read(build(kind), *(["--format", kind] if options else []))
+def test_words_and_vectors_are_those_of_the_file(importer, kind, declared):
+    words, vectors = importer.read(build(kind), *(["--format", kind] if declared else []))
     assert words == list(WORDS)
     assert vectors.dtype == np.float32
     assert vectors.tobytes() == VECTORS.tobytes()
@@ -42,7 +42,7 @@ def test_words_and_vectors_are_those_of_the_file(importer, kind, options):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_float16_is_the_nearest_to_what_the_file_has(importer, kind):
+def test_numbers_are_rounded_to_float16(importer, kind):
     vectors = np.array([[0.1, 65519.9], [-65519.9, 1e-7], [2049, 1 / 3]], np.float32)
     _, read = importer.read(build(kind, WORDS[:3], vectors), "--dtype", "float16")
     assert read.dtype == np.float16
@@ -50,7 +50,7 @@ def test_float16_is_the_nearest_to_what_the_file_has(importer, kind):
     assert read[0, 1] == 65504
 
 
-def test_a_fasttext_vector_is_composed_of_the_word_and_its_parts(importer):
+def test_a_fasttext_vector_is_composed_of_the_word_and_its_ngrams(importer):
     words = (*WORDS, "größer", "日本語", "a")
     vectors = np.random.default_rng(1).standard_normal((7, 3)).astype(np.float32)
     expected = [composed(*each, BUCKETS, 3, 4) for each in zip(words, vectors, strict=True)]
@@ -61,14 +61,15 @@ def test_a_fasttext_vector_is_composed_of_the_word_and_its_parts(importer):
 
 
 def test_fasttext_files_may_have_no_ngrams(importer):
-    """`-maxn 0` of fastText leaves the shortest at three."""
+    """fastText's `-maxn 0` does not change `minn`, which is 3."""
     for new in (True, False):
         _, vectors = importer.read(fasttext(WORDS, VECTORS, (), new=new, minn=3, maxn=0))
         assert vectors.tobytes() == VECTORS.tobytes()
 
 
 @pytest.mark.parametrize("width", [640, 896, 1152, 1408])
-def test_an_old_fasttext_file_is_not_taken_for_a_pickle_by_its_width(importer, width):
+def test_an_old_fasttext_file_is_not_mistaken_for_a_pickle(importer, width):
+    # The file begins with the dimension, whose first two bytes are those of a pickle.
     vectors = np.arange(4 * width, dtype=np.float32).reshape(4, width)
     content = fasttext(WORDS, vectors, (), new=False)
     assert content[:1] == b"\x80"
@@ -79,7 +80,7 @@ def test_an_old_fasttext_file_is_not_taken_for_a_pickle_by_its_width(importer, w
     "word", ["(i", "(dp", "(lp0", "cgensim", "c__builtin__", "BZh9", "BZh", "]q", "PK", "ustar"]
 )
 @pytest.mark.parametrize("kind", ["glove", "word2vec-text"])
-def test_a_first_word_is_not_taken_for_another_kind_of_file(importer, kind, word):
+def test_a_first_word_like_a_signature_is_not_mistaken_for_another_format(importer, kind, word):
     words = [word, *WORDS[1:]]
     assert importer.read(build(kind, words))[0] == words
 
@@ -100,7 +101,7 @@ def test_one_word_is_enough(importer, kind):
 
 @pytest.mark.parametrize("kind", ROW_FORMATS)
 def test_the_widest_vectors_are_read(importer, kind):
-    """A line of them is longer than the part that detects the format."""
+    """A line is longer than the part of the file that the detection reads."""
     vectors = np.linspace(-1, 1, 2 * 65_536, dtype=np.float32).reshape(2, 65_536)
     assert len(rows(WORDS[:2], vectors)) > 1 << 20
     words, read = importer.read(build(kind, WORDS[:2], vectors))
@@ -109,14 +110,16 @@ def test_the_widest_vectors_are_read(importer, kind):
 
 
 @pytest.mark.parametrize("letters", range(1, 15))
-def test_a_long_line_is_reported_at_any_buffer_boundary(importer, letters):
-    """The length of the word moves the fourteen letters of each number along."""
+def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
+    """The word shifts the numbers, each of which has fourteen bytes with its space."""
     content = row("x" * letters, b" ".join([b"1.2345678e-30"] * 30_000))
-    assert importer.read(content)[1].shape == (1, 30_000)
+    _, vectors = importer.read(content)
+    assert vectors.shape == (1, 30_000)
+    assert (vectors == np.float32(1.2345678e-30)).all()
 
 
 @pytest.mark.parametrize(
-    ("said", "content", "sentence"),
+    ("declared", "content", "message"),
     [
         ("glove", text(), f"Line 2 has 3 values, but line 1 has 1{SKIP} {TEXT}"),
         ("glove", binary(), BINARY),
@@ -138,8 +141,8 @@ def test_a_long_line_is_reported_at_any_buffer_boundary(importer, letters):
         ("glove", b"gnu\n", "Line 1 has vectors of dimension 0; 1 to 65536 are supported."),
     ],
 )
-def test_a_file_of_another_format_than_declared_is_rejected(importer, said, content, sentence):
-    assert importer.refusal(content, "--format", said).endswith(sentence)
+def test_a_file_of_another_format_than_declared_is_rejected(importer, declared, content, message):
+    assert importer.refusal(content, "--format", declared).endswith(message)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +156,7 @@ def test_a_file_of_another_format_than_declared_is_rejected(importer, said, cont
         ("x" * 64 + ".txt.bz2", "x" * 64),
     ],
 )
-def test_a_model_is_called_as_its_file_without_the_endings(importer, file, name):
+def test_the_name_of_a_model_is_that_of_its_file_without_the_endings(importer, file, name):
     done = importer.run(importer.file(rows(), file))
     assert (done.code, done.out.split("  ")[0]) == (0, name)
     assert [path.name for path in importer.models.iterdir()] == [name]
@@ -163,14 +166,14 @@ def test_a_model_is_called_as_its_file_without_the_endings(importer, file, name)
 def test_words_are_decoded_with_the_given_encoding(importer, kind):
     words = ["größer", "naïve", "¿qué"]
     content = BUILDERS[kind]([word.encode("latin-1") for word in words], VECTORS[:3])
-    assert importer.refusal(content) is not None
+    assert "has a word that is not UTF-8" in importer.refusal(content)
     assert importer.read(content, "--encoding", "latin-1")[0] == words
 
 
 def test_words_of_fasttext_are_decoded_with_the_given_encoding(importer):
     words = ["größer", "naïve", "¿qué"]
     content = fasttext([word.encode("cp1252") for word in words], VECTORS[:3], ())
-    assert importer.refusal(content) is not None
+    assert "has a word that is not UTF-8" in importer.refusal(content)
     assert importer.read(content, "--encoding", "cp1252")[0] == words
 
 

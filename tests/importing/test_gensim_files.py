@@ -1,10 +1,10 @@
-"""The files that gensim tests its own readers with: every row as gensim reads it, or refused."""
+"""gensim's own test files: every row is read as gensim reads it, or the file is rejected."""
 
 import pytest
 
 from tests.importing.comparison import GENSIM_DATA as DATA
 from tests.importing.comparison import assert_same, facebook, imported, word2vec
-from tests.importing.other_formats import ARRAY
+from tests.importing.other_formats import A_PICKLE, ARRAY, UNKNOWN
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="this gensim is without its test data")
 
@@ -19,7 +19,7 @@ TEXT = {
     "high_precision.kv.txt": {},
 }
 ROWS_ALONE = ("--no-weights", "--no-subwords")
-"""Of a file of rows, nothing is computed from them."""
+"""The options of an import that computes nothing from the vectors."""
 BINARY = ["euclidean_vectors.bin", "poincare_vectors.bin", "high_precision.kv.bin"]
 FASTTEXT = {
     "crime-and-punishment.bin": "utf-8",
@@ -36,8 +36,8 @@ def test_text_is_read_as_gensim_reads_it(importer, name):
     right = word2vec(DATA / name, **TEXT[name])
     model = imported(importer, DATA / name, *ROWS_ALONE)
     assert_same(model, right.index_to_key, right.vectors)
-    told = "glove" if name == "test_glove.txt" else "word2vec-text"
-    assert model.manifest.training["file"]["format"] == told
+    kind = "glove" if name == "test_glove.txt" else "word2vec-text"
+    assert model.manifest.training["file"]["format"] == kind
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -49,7 +49,7 @@ def test_binary_files_are_read_as_gensim_reads_them(importer, name):
 
 
 @pytest.mark.parametrize("name", FASTTEXT)
-def test_fasttext_of_any_age_and_encoding_is_read_as_gensim_reads_it(importer, name):
+def test_fasttext_files_are_read_as_gensim_reads_them(importer, name):
     encoding = FASTTEXT[name]
     right = facebook(DATA / name, encoding)
     model = imported(importer, DATA / name, "--encoding", encoding)
@@ -63,20 +63,20 @@ def test_fasttext_of_any_age_and_encoding_is_read_as_gensim_reads_it(importer, n
     )
 
 
-def test_a_pretrained_model_is_read_without_its_nameless_word(importer):
+def test_a_pretrained_model_is_read_without_its_empty_word(importer):
     name = "toy-model-pretrained.bin"
     right = facebook(DATA / name)
-    named = [row for row, word in enumerate(right.index_to_key) if word]
-    assert len(named) == len(right.index_to_key) - 1
+    kept = [row for row, word in enumerate(right.index_to_key) if word]
+    assert len(kept) == len(right.index_to_key) - 1
     assert "At byte 399 the fastText file has a word that is empty;" in importer.refusal(
         DATA / name
     )
     model = imported(importer, DATA / name, "--skip-bad-rows")
-    assert_same(model, [right.index_to_key[row] for row in named], right.vectors[named])
+    assert_same(model, [right.index_to_key[row] for row in kept], right.vectors[kept])
     assert model.manifest.training["file"]["left_out"] == 1
 
 
-def test_words_in_another_encoding_are_read_where_it_is_named(importer):
+def test_words_are_decoded_with_the_given_encoding(importer):
     name = "pang_lee_polarity_fasttext.vec"
     right = word2vec(DATA / name, encoding="latin-1")
     model = imported(importer, DATA / name, "--encoding", "latin-1", *ROWS_ALONE)
@@ -104,15 +104,7 @@ def test_a_file_whose_rows_are_all_skipped_is_rejected(importer):
 
 NOT_UTF8 = "has a word that is not UTF-8; --skip-bad-rows skips such rows."
 NOT_UTF8_ROW = NOT_UTF8.replace(";", " (--encoding names another encoding);")
-PICKLE = (
-    "The file is a pickle, which can run code and is never read; save the vectors with"
-    " gensim's save_word2vec_format."
-)
-UNTOLD = (
-    "The format is unknown: line 1 is neither a word and its values nor a word2vec header,"
-    " and the file is not a fastText .bin."
-)
-REFUSED = {
+REJECTED = {
     "pretrained.vec": "Line 1 declares 3 words, but the file ends after 1.",
     "pang_lee_polarity_fasttext.vec": f"Line 150 {NOT_UTF8_ROW}",
     "w2v_keyedvectors_load_test.modeldata": f"Line 2 {NOT_UTF8_ROW}",
@@ -120,24 +112,24 @@ REFUSED = {
     "pang_lee_polarity_fasttext.bin": (
         "At byte 92 the fastText file is a classifier, not a model of words."
     ),
-    "reproduce.dat": UNTOLD,
-    "reproduce.dat.gz": UNTOLD,
-    "questions-words.txt": UNTOLD,
-    "compatible-hash-true.model": PICKLE,
-    "lee_fasttext": PICKLE,
-    "model-from-gensim-3.8.0.w2v": PICKLE,
-    "word2vec_pre_kv_py2": PICKLE,
-    "ft_kv_3.6.0.model.gz": PICKLE,
-    **{path.name: PICKLE for path in sorted(DATA.glob("*.pkl"))},
+    "reproduce.dat": UNKNOWN,
+    "reproduce.dat.gz": UNKNOWN,
+    "questions-words.txt": UNKNOWN,
+    "compatible-hash-true.model": A_PICKLE,
+    "lee_fasttext": A_PICKLE,
+    "model-from-gensim-3.8.0.w2v": A_PICKLE,
+    "word2vec_pre_kv_py2": A_PICKLE,
+    "ft_kv_3.6.0.model.gz": A_PICKLE,
+    **{path.name: A_PICKLE for path in sorted(DATA.glob("*.pkl"))},
     "word2vec_pre_kv_sep_py3.syn0.npy": f"The file is {ARRAY}",
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 def test_a_file_without_vectors_is_rejected_in_one_sentence(importer, name):
-    assert importer.refusal(DATA / name) == REFUSED[name]
+    assert importer.refusal(DATA / name) == REJECTED[name]
 
 
 def test_a_pickle_is_rejected_under_any_format(importer):
     for kind in ("glove", "word2vec-text", "word2vec-binary", "fasttext"):
-        assert importer.refusal(DATA / "phraser-scoring-str.pkl", "--format", kind) == PICKLE
+        assert importer.refusal(DATA / "phraser-scoring-str.pkl", "--format", kind) == A_PICKLE

@@ -1,4 +1,4 @@
-"""Imported models behind a real gunicorn: clients get the contents of the files."""
+"""Imported models behind a real gunicorn: responses have the contents of the files."""
 
 import base64
 import io
@@ -26,7 +26,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Six models, made by the command."""
+    """A folder of six imported models."""
     place = tmp_path_factory.mktemp("files")
     (place / "tiny.txt").write_bytes(files.rows(WORDS, VECTORS))
     weights = written(place / "weights.safetensors", {**ROW, **BIASES}, {"heads": str(H)})
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     column = written(place / "column.safetensors", column)
     models = tmp_path_factory.mktemp("models")
     for name, file, *options in [
-        ("weighed", place / "tiny.txt", "--weights", weights),
+        ("weighted", place / "tiny.txt", "--weights", weights),
         (
             "column",
             place / "tiny.txt",
@@ -63,9 +63,9 @@ def oracle():
 
 
 def encode(client, **body):
-    answer = client.post("/v1/encode", json=body)
-    assert answer.status_code == 200, answer.text
-    (result,) = answer.json()["results"]
+    response = client.post("/v1/encode", json=body)
+    assert response.status_code == 200, response.text
+    (result,) = response.json()["results"]
     return result
 
 
@@ -77,8 +77,8 @@ def test_words_of_fasttext_have_the_vectors_of_gensim(client, oracle):
         result = encode(client, input=[some], include=["static"], case="exact")
         right = np.array([oracle[word] for word in some])
         np.testing.assert_allclose(result["static"], right, rtol=0, atol=1e-6)
-        told = [token["resolution"] for token in result["tokens"]]
-        assert told == ["subword" if word in LACKING else "exact" for word in some]
+        resolutions = [token["resolution"] for token in result["tokens"]]
+        assert resolutions == ["subword" if word in LACKING else "exact" for word in some]
 
 
 def test_a_text_of_known_and_composed_words_is_encoded(client, oracle):
@@ -105,8 +105,8 @@ def attention(x, biases):
     return context @ ROW["output"] + biases.get("output_bias", 0), a
 
 
-@pytest.mark.parametrize(("name", "biases"), [("weighed", BIASES), ("column", {})])
-def test_brought_weights_give_attention_as_it_is_written_in_the_books(client, name, biases):
+@pytest.mark.parametrize(("name", "biases"), [("weighted", BIASES), ("column", {})])
+def test_given_weights_are_those_of_multi_head_attention(client, name, biases):
     result = encode(client, input=TEXT, model=name, case="exact")
     x = VECTORS[[WORDS.index(word) for word in TEXT.split()]].astype(np.float64)
     assert result["static"] == x.tolist()
@@ -115,14 +115,13 @@ def test_brought_weights_give_attention_as_it_is_written_in_the_books(client, na
     np.testing.assert_allclose(result["attention"][0], weights, rtol=0, atol=1e-6)
 
 
-def test_a_trace_shows_the_brought_weights_at_work(client):
-    body = {"text": TEXT, "model": "weighed", "layer": 0}
+def test_a_trace_has_the_steps_of_the_given_weights(client):
+    body = {"text": TEXT, "model": "weighted", "layer": 0}
     steps = {step["name"]: step for step in client.post("/v1/trace", json=body).json()["steps"]}
     x = np.array(steps["embeddings"]["values"])
     contextual, weights = attention(x, BIASES)
     assert steps["queries"]["shape"] == [H, len(x), K]
     np.testing.assert_allclose(steps["weights"]["values"], weights, rtol=0, atol=1e-6)
-    assert "output" in steps
     np.testing.assert_allclose(steps["output"]["values"], contextual, rtol=0, atol=1e-5)
 
 
@@ -135,14 +134,14 @@ def test_without_weights_attention_is_parameter_free(client):
     np.testing.assert_allclose(result["contextual"], a @ x, rtol=0, atol=1e-5)
 
 
-def test_half_precision_is_served_as_it_was_stored(client):
+def test_float16_vectors_are_served_as_stored(client):
     right = word2vec(GENSIM_DATA / "test_glove.txt", no_header=True)
-    answer = client.post(
+    response = client.post(
         "/v1/encode",
         json={"input": [right.index_to_key], "model": "half", "include": ["static"]},
         headers={"Accept": "application/x-npz"},
     )
-    static = np.load(io.BytesIO(answer.content), allow_pickle=False)["static"]
+    static = np.load(io.BytesIO(response.content), allow_pickle=False)["static"]
     assert np.array_equal(static, right.vectors.astype(np.float16).astype(np.float32))
 
 
@@ -160,9 +159,9 @@ def test_neighbors_of_quantized_rows_are_those_of_all_cosines(client, oracle):
     table = quantize(oracle.vectors)[:].astype(np.float64)
     table /= np.linalg.norm(table, axis=1, keepdims=True)
     body = {"vector": [1, -2, 3, 0, 5, 7, -11, 1, 1, 1], "k": 20, "model": "small"}
-    answer = client.post("/v1/neighbors", json=body)
-    assert answer.status_code == 200, answer.text
-    found = answer.json()["neighbors"]
+    response = client.post("/v1/neighbors", json=body)
+    assert response.status_code == 200, response.text
+    found = response.json()["neighbors"]
     cosines = table @ np.array(body["vector"]) / np.linalg.norm(body["vector"])
     best = np.sort(cosines)[::-1][:20]
     np.testing.assert_allclose([one["similarity"] for one in found], best, rtol=0, atol=1e-6)
@@ -170,8 +169,8 @@ def test_neighbors_of_quantized_rows_are_those_of_all_cosines(client, oracle):
     np.testing.assert_allclose(cosines[places], best, rtol=0, atol=1e-6)
 
 
-def test_models_are_described_by_what_their_files_are(client):
-    shown = {name: client.get(f"/v1/models/{name}").json() for name in ("weighed", "half", "fast")}
+def test_models_are_described_by_their_manifests(client):
+    shown = {name: client.get(f"/v1/models/{name}").json() for name in ("weighted", "half", "fast")}
     assert [one["heads"] for one in shown.values()] == [H, 1, 1]
     assert [one["cased"] for one in shown.values()] == [True, False, True]
     assert [one["source"] for one in shown.values()] == ["tiny.txt", "test_glove.txt", FAST]
@@ -184,7 +183,7 @@ def test_models_are_described_by_what_their_files_are(client):
 
 def test_a_batch_has_the_bits_of_its_sentences_alone(client):
     texts = [TEXT, "the fire", "qzx qzx", ""]
-    for name in ("weighed", "fast", "half", "small"):
+    for name in ("weighted", "fast", "half", "small"):
         body = {"model": name, "encoding": "base64"}
         batch = client.post("/v1/encode", json={"input": texts, **body}).json()["results"]
         assert [encode(client, input=text, **body) for text in texts] == batch

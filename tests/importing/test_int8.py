@@ -1,4 +1,4 @@
-"""Imports with one byte per number: storage, errors, memory."""
+"""Imports with `--dtype int8`: storage, errors, memory."""
 
 import tracemalloc
 
@@ -22,7 +22,7 @@ from tests.importing.comparison import (
     table_of,
     word2vec,
 )
-from tests.importing.conftest import run
+from tests.importing.conftest import run, snapshot
 from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows
 from tests.importing.mirror import NAME
 
@@ -31,7 +31,7 @@ ATTENTION = "attention.safetensors"
 
 
 def assert_quantized(model, words, vectors):
-    """Words in order, and their quantized vectors, to the last bit."""
+    """Check that a model has the words in this order and the vectors quantized, to the last bit."""
     found, _ = table_of(model)
     right = quantize(vectors)
     assert found == list(words)
@@ -50,16 +50,16 @@ def test_the_result_reports_the_precision(importer):
     assert done.out == "small  4 words  3 wide  int8  cased  closed form\n"
     for command in ("list", "verify", "show"):
         arguments = [] if command == "list" else ["small"]
-        told = run("models", command, *arguments, "--models-dir", importer.models)
-        assert (told.code, told.err) == (0, "")
-        assert "small" in told.out
-        assert ("int8" in told.out) == (command != "verify")
+        done = run("models", command, *arguments, "--models-dir", importer.models)
+        assert (done.code, done.err) == (0, "")
+        assert "small" in done.out
+        assert ("int8" in done.out) == (command != "verify")
 
 
 @pytest.mark.parametrize(
     ("kind", "size"), [("glove", 70), ("word2vec-binary", 7), ("word2vec-binary", 7_000_000)]
 )
-def test_the_chunks_of_a_file_do_not_matter(importer, monkeypatch, kind, size):
+def test_the_size_of_chunks_does_not_change_the_model(importer, monkeypatch, kind, size):
     monkeypatch.setattr(loading, "_CHUNK_VALUES", size)
     words = [f"gnu{number}" for number in range(60)]
     vectors = np.random.default_rng(2).standard_normal((60, 7)).astype(np.float32)
@@ -68,8 +68,7 @@ def test_the_chunks_of_a_file_do_not_matter(importer, monkeypatch, kind, size):
     assert_quantized(model, words, vectors)
 
 
-def test_numbers_of_any_size_are_kept(importer):
-    """They have to be finite in float32, at any size."""
+def test_finite_numbers_of_any_size_are_read(importer):
     vectors = np.array([[3.4e38, -3.4e38, 1], [1e-45, 0, -1e-44], [0, 0, 0], [7e4, 1, 2]])
     vectors = vectors.astype(np.float32)
     for kind in FORMATS:
@@ -113,7 +112,7 @@ def test_the_ngrams_of_fasttext_are_quantized(importer):
 
 @pytest.mark.parametrize("order", ["--sorted", "--unsorted"])
 def test_the_closed_form_is_that_of_the_rounded_vectors(importer, order):
-    """A float32 import of the model's export has the same weights and results."""
+    """A float32 import of the exported model has the same weights and results."""
     rng = np.random.default_rng(5)
     words = [f"gnu{number}" for number in range(500)]
     vectors = rng.standard_normal((500, 11)).astype(np.float32)
@@ -129,7 +128,7 @@ def test_the_closed_form_is_that_of_the_rounded_vectors(importer, order):
 
 @pytest.mark.slow
 def test_a_large_vocabulary_gives_the_closed_form_the_same_rows(importer):
-    """Beyond thirty thousand words it takes some of them, by their number."""
+    """Of more than 30,000 words the closed form uses a sample, chosen by row number."""
     content = many("word2vec-binary", 31_000, 5)
     options = "--sorted", "--no-subwords"
     small = imported(importer, importer.file(content), *INT8, *options)
@@ -156,13 +155,12 @@ def test_a_model_may_be_replaced_by_a_smaller_one(importer):
 def test_importing_twice_gives_the_same_bytes(tmp_path):
     (tmp_path / "vectors.bin").write_bytes(binary())
     for place in ("one", "two"):
-        wishes = ImportOptions(dtype="int8")
-        import_vectors(tmp_path / "vectors.bin", tmp_path / place / "made", wishes, Progress())
-    for file in (tmp_path / "one" / "made").iterdir():
-        assert file.read_bytes() == (tmp_path / "two" / "made" / file.name).read_bytes()
+        options = ImportOptions(dtype="int8")
+        import_vectors(tmp_path / "vectors.bin", tmp_path / place / "made", options, Progress())
+    assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
 
 
-def test_the_size_of_an_import_includes_bytes_and_scales():
+def test_the_estimated_cost_includes_integers_and_scales():
     wide, small = (Cost.of_rows(1_000_000, 300, dtype) for dtype in ("float32", "int8"))
     assert (wide.disk, small.disk) == (1_200_000_000, 304_000_000)
     assert wide.memory - small.memory == wide.disk - small.disk

@@ -1,4 +1,4 @@
-"""`--weights` with a file that does not fit: each kind has its own sentence."""
+"""`--weights` with an invalid file: each kind has its own message."""
 
 import importlib
 
@@ -27,16 +27,16 @@ KNOWN = (
     " as q_proj.weight, and the names in models/README.md."
 )
 NO_FIT = "which does not fit vectors of dimension 5 in the row convention"
-TURN = "--convention column transposes it."
+TRANSPOSE = "--convention column transposes it."
 WIDE = normal(RNG, 7, 6)
-UNFIT = {
+INVALID = {
     "row given as column": (
         {"query": ROW["query"].T},
-        f"The weights' tensor layers.0.query is 6 by 5, {NO_FIT}; {TURN}",
+        f"The weights' tensor layers.0.query is 6 by 5, {NO_FIT}; {TRANSPOSE}",
     ),
     "output given as column": (
         {**ROW, "output": ROW["output"].T},
-        f"The weights' tensor layers.0.output is 5 by 21, {NO_FIT}; {TURN}",
+        f"The weights' tensor layers.0.output is 5 by 21, {NO_FIT}; {TRANSPOSE}",
     ),
     "fits neither": (
         {"key": WIDE},
@@ -68,7 +68,7 @@ UNFIT = {
         {"query": SQUARE, "word_bias": np.zeros(7, np.float32)},
         "The weights' word_bias does not have the shape [11].",
     ),
-    "norm that stands nowhere": (
+    "norm that the metadata lack": (
         {f"layers.0.attention_norm.{part}": SQUARE[0] for part in ("gain", "shift")},
         "The weights, layers.0: attention_norm is present, but the metadata set `norm: none`.",
     ),
@@ -85,7 +85,7 @@ UNFIT = {
         {"query\n\x1b[31m" + "y" * 999: SQUARE},
         f"The weights have an unknown tensor query???31m{'y' * 49}; {KNOWN}",
     ),
-    "twice": (
+    "one tensor under two names": (
         {"query": SQUARE, "Wq": SQUARE},
         "The weights have the same tensor under two names, such as query and q_proj.weight.",
     ),
@@ -129,16 +129,20 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("case", UNFIT)
-def test_weights_that_do_not_fit_are_rejected_in_a_sentence(importer, vectors, case):
-    tensors, sentence = UNFIT[case]
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_weights_are_rejected_in_one_sentence(importer, vectors, case):
+    tensors, sentence = INVALID[case]
     assert refusal(importer, vectors, tensors) == sentence
 
 
-def test_no_two_kinds_of_invalid_weights_share_a_sentence():
-    sentences = [sentence for _, sentence in UNFIT.values()]
-    again = {one for one in sentences if sentences.count(one) > 1}
-    assert len(again) == 2  # no projection beside other tensors; not finite, for three reasons
+def test_kinds_of_invalid_weights_have_distinct_messages():
+    messages = {}
+    for case, (_, message) in INVALID.items():
+        messages.setdefault(message, []).append(case)
+    assert [cases for cases in messages.values() if len(cases) > 1] == [
+        ["no projection", "nothing"],
+        ["not a number", "beyond float32"],
+    ]
 
 
 def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors):
@@ -164,8 +168,8 @@ def test_dtypes_that_numpy_lacks_are_rejected_by_their_name(importer, vectors, d
 @pytest.mark.parametrize("heads", [4, 1024])
 def test_heads_that_do_not_divide_are_rejected(importer, vectors, heads):
     sentence = refusal(importer, vectors, ROW, "--heads", heads)
-    expected = "the width of query and key is not a multiple of the number of heads"
-    assert sentence == f"The weights, layers.0: {expected}."
+    expected = "the width of query and key is not a multiple of the number of heads."
+    assert sentence == f"The weights, layers.0: {expected}"
 
 
 NO_HEADS = "`heads` in the weights' metadata is not an integer from 1 to 1024."
@@ -174,12 +178,12 @@ METADATA = {
     "negative heads": ({"heads": "-1"}, NO_HEADS),
     "heads in words": ({"heads": "three"}, NO_HEADS),
     "too many heads": ({"heads": "1025"}, NO_HEADS),
-    "endless heads": ({"heads": "9" * 5000}, NO_HEADS),
+    "heads of 5,000 digits": ({"heads": "9" * 5000}, NO_HEADS),
     "layers that are no JSON": (
         {"layers": "scale"},
         "`layers` in the weights' metadata does not have the form of a manifest's `layers`.",
     ),
-    "layers with more than layers have": (
+    "layers with an unknown field": (
         {"layers": '[{"scale": true, "speed": 3}]'},
         "`layers` in the weights' metadata does not have the form of a manifest's `layers`.",
     ),
@@ -191,7 +195,7 @@ METADATA = {
         {"layers": "[{}, {}]"},
         "The weights' metadata describe 2 layers, but the tensors have 1.",
     ),
-    "a word bias that is lacking": (
+    "a missing word bias": (
         {"layers": '[{"word_bias": true}]'},
         LACKING,
     ),
@@ -206,19 +210,19 @@ def test_factors_without_a_word_bias_are_rejected_in_one_sentence(importer, vect
 
 
 @pytest.mark.parametrize("case", METADATA)
-def test_metadata_that_make_no_sense_are_rejected_in_a_sentence(importer, vectors, case):
+def test_invalid_metadata_are_rejected_in_one_sentence(importer, vectors, case):
     metadata, sentence = METADATA[case]
     assert refusal(importer, vectors, {"query": SQUARE}, metadata=metadata) == sentence
 
 
 def damaged(content):
-    """Spoiled copies of a safetensors file."""
+    """Damaged copies of a safetensors file."""
     return {
         "empty": b"",
         "text": b"query 1 2 3 4 5\n",
         "cut in the header": content[:20],
         "cut in the numbers": content[:-4],
-        "longer than it says": content + b"\0" * 4,
+        "longer than declared": content + b"\0" * 4,
         "a header without end": b"\xff" * 8 + content[8:],
         "pickle": b"\x80\x04cos\nsystem\n(S'true'\ntR.",
         "zip of torch.save": files.archive({"archive/data.pkl": b"\x80\x02}q\x00."}),

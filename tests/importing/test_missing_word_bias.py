@@ -4,28 +4,29 @@ import numpy as np
 
 from polyseme.models.reader import read_model
 from tests.importing import files
-from tests.importing.test_weights import weigh
+from tests.importing.test_weights import import_weights
 from tests.importing.weight_files import LACKING, SQUARE, D, save, tiny_vectors
 from tests.tiny import WORDS, normal
 
 RNG = np.random.default_rng(17)
-ASKING = {"layers": '[{"word_bias": true}]'}
+WITH_WORD_BIAS = {"layers": '[{"word_bias": true}]'}
 BY_FREQUENCY = ["the", "of", "and", "to", "in", "a", "is", "for", "on", "was"]
 
 
-def function_words(words):
+def glove(words):
+    """A GloVe file of words with random vectors."""
     return files.rows(words, normal(RNG, len(words), D))
 
 
 def test_a_missing_word_bias_comes_from_the_ranks_of_a_sorted_file(importer):
-    """Of two words: p is 1/3.7 and 1/4.7 of their sum, 47/84 and 37/84."""
-    given = importer.file(function_words(("gnu", "emu")), "two.txt")
-    two = weigh(importer, given, {"query": SQUARE}, "--sorted", metadata=ASKING)
+    """For two words p is proportional to 1/3.7 and 1/4.7: 47/84 and 37/84."""
+    given = importer.file(glove(("gnu", "emu")), "two.txt")
+    two = import_weights(importer, given, {"query": SQUARE}, "--sorted", metadata=WITH_WORD_BIAS)
     right = [np.log(1e-3 / (1e-3 + p)) for p in (47 / 84, 37 / 84)]
     np.testing.assert_allclose(two.word_bias, right, rtol=1e-6)
-    given = importer.file(function_words(BY_FREQUENCY), "ten.txt")
-    ten = weigh(importer, given, {"query": SQUARE}, metadata=ASKING)
-    cut = weigh(importer, given, {"query": SQUARE}, "--limit", 8, metadata=ASKING)
+    given = importer.file(glove(BY_FREQUENCY), "ten.txt")
+    ten = import_weights(importer, given, {"query": SQUARE}, metadata=WITH_WORD_BIAS)
+    cut = import_weights(importer, given, {"query": SQUARE}, "--limit", 8, metadata=WITH_WORD_BIAS)
     assert (len(ten.word_bias), len(cut.word_bias)) == (10, 8)
     closed = importer.run(given, "--name", "closed")
     assert closed.code == 0
@@ -36,7 +37,7 @@ def test_a_missing_word_bias_comes_from_the_ranks_of_a_sorted_file(importer):
 def test_a_missing_word_bias_comes_from_counts_if_present(importer):
     weights = {"query": normal(RNG, 3, 3)}
     given = importer.file(files.fasttext(counts=[5, 1, 300, 2]), "counted.bin")
-    model = weigh(importer, given, weights, metadata=ASKING)
+    model = import_weights(importer, given, weights, metadata=WITH_WORD_BIAS)
     p = np.array([5, 1, 300, 2]) / 308
     np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-6)
     assert model.manifest.training["informativeness"] == "counts in the file"
@@ -45,19 +46,19 @@ def test_a_missing_word_bias_comes_from_counts_if_present(importer):
 def test_a_word_bias_that_one_of_two_layers_uses_is_computed(importer):
     tensors = {"query": SQUARE, "layers.1.query": SQUARE}
     for entries in ('[{}, {"word_bias": true}]', '[{"word_bias": true}, {}]'):
-        model = weigh(
+        model = import_weights(
             importer, tiny_vectors(importer), tensors, "--sorted", metadata={"layers": entries}
         )
         assert len(model.word_bias) == len(WORDS)
-    plain = weigh(
+    plain = import_weights(
         importer, tiny_vectors(importer), tensors, "--sorted", metadata={"layers": "[{}, {}]"}
     )
     assert plain.word_bias is None
 
 
 def test_a_missing_word_bias_is_not_derived_from_an_unsorted_file(importer):
-    given = save(importer, {"query": SQUARE}, ASKING)
-    backwards = function_words(BY_FREQUENCY[::-1])
+    given = save(importer, {"query": SQUARE}, WITH_WORD_BIAS)
+    backwards = glove(BY_FREQUENCY[::-1])
     assert importer.refusal(backwards, "--weights", given, "--name", "a") == LACKING
-    forced = function_words(BY_FREQUENCY)
-    assert importer.refusal(forced, "--weights", given, "--name", "a", "--unsorted") == LACKING
+    in_order = glove(BY_FREQUENCY)
+    assert importer.refusal(in_order, "--weights", given, "--name", "a", "--unsorted") == LACKING

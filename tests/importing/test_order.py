@@ -1,4 +1,4 @@
-"""English function words reveal whether words are sorted by frequency."""
+"""`sorted_by_frequency` judges the order of words by English function words."""
 
 import numpy as np
 import pytest
@@ -9,10 +9,10 @@ from tests.tiny import WORDS
 OTHERS = [f"{word}{number}" for number in range(200) for word in WORDS]
 
 
-def spread(words, step=20, start=0):
-    """Words with as many other words between and after them."""
+def spread(words, step):
+    """Words with `step` other words after each, and then the rest of the others."""
     others = iter(OTHERS)
-    mixed = [next(others) for _ in range(start)]
+    mixed = []
     for word in words:
         mixed += [word, *(next(others) for _ in range(step))]
     return mixed + list(others)
@@ -22,12 +22,12 @@ def shuffled(words, seed=0):
     return [str(word) for word in np.random.default_rng(seed).permutation(words)]
 
 
-def test_the_more_frequent_before_the_less_is_sorted():
+def test_frequent_function_words_before_rare_ones_are_sorted():
     assert sorted_by_frequency([*FUNCTION_WORDS, *OTHERS]) is True
     assert sorted_by_frequency(spread(FUNCTION_WORDS, step=3)) is True
 
 
-def test_a_few_words_out_of_order_do_no_harm():
+def test_words_may_be_sorted_with_a_few_out_of_order():
     words = list(FUNCTION_WORDS)
     for place in range(0, 40, 4):
         words[place], words[place + 3] = words[place + 3], words[place]
@@ -62,7 +62,7 @@ def test_the_order_is_unknown_without_enough_function_words(words):
     assert sorted_by_frequency(words) is None
 
 
-def test_a_few_rows_suffice_to_detect_the_format():
+def test_the_minimum_of_function_words_suffices():
     assert sorted_by_frequency([*FUNCTION_WORDS[:MIN_FUNCTION_WORDS], *OTHERS]) is True
     assert sorted_by_frequency([*FUNCTION_WORDS[:MIN_FUNCTION_WORDS][::-1], *OTHERS]) is False
 
@@ -79,5 +79,5 @@ def test_a_file_of_function_words_may_be_sorted():
     assert sorted_by_frequency(FUNCTION_WORDS) is True
 
 
-def test_words_are_read_once_and_may_be_a_stream():
+def test_words_may_be_an_iterator():
     assert sorted_by_frequency(iter([*FUNCTION_WORDS, *OTHERS])) is True

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 import pytest
 from gensim import downloader
@@ -15,6 +14,7 @@ from tests.cli.conftest import run_process
 from tests.conftest import PYTHONPATH
 from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, assert_same, word2vec
+from tests.importing.import_process import wait_for
 from tests.importing.mirror import NAME
 from tests.signals import default_handling
 
@@ -22,12 +22,12 @@ LICENCE = "https://opendatacommons.org/licenses/pddl/"
 DATA = f"/{NAME}/{NAME}.gz"
 
 
-def assert_is_the_little_table(model):
+def assert_is_the_table(model):
     assert_same(model, files.WORDS, files.VECTORS)
 
 
 def test_a_name_is_downloaded_and_imported_by_one_command(mirror, tmp_path):
-    """The real command in its own process, with gensim's setting of its folder."""
+    """The command runs in its own process, with gensim's variable for its data folder."""
     mirror.put(files.text())
     models, data, scratch = (tmp_path / name for name in ("models", "data", "scratch"))
     scratch.mkdir()
@@ -40,7 +40,7 @@ def test_a_name_is_downloaded_and_imported_by_one_command(mirror, tmp_path):
     )
     assert (done.returncode, done.stdout.decode().split()[0]) == (0, NAME), done.stderr
     model = read_model(models / NAME)
-    assert_is_the_little_table(model)
+    assert_is_the_table(model)
     assert (model.manifest.licence, model.manifest.source) == (LICENCE, f"gensim-data {NAME}")
     assert model.manifest.training["file"]["format"] == "word2vec-text"
     assert (data / NAME / f"{NAME}.gz").read_bytes() == mirror.files[DATA]
@@ -48,8 +48,8 @@ def test_a_name_is_downloaded_and_imported_by_one_command(mirror, tmp_path):
 
 
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
-def test_vectors_of_any_format_are_right(mirror, puller):
-    """gensim-data has text with a header, binary files, and had GloVe's own format."""
+def test_vectors_of_any_format_are_those_of_gensim(mirror, puller):
+    """gensim-data has word2vec text and binary files; it used to have GloVe files."""
     glove = (GENSIM_DATA / "test_glove.txt").read_bytes()
     right = word2vec(GENSIM_DATA / "test_glove.txt", no_header=True)
     mirror.put(b"%d %d\n" % right.vectors.shape + glove, "text")
@@ -74,7 +74,7 @@ def test_options_are_those_of_an_import(mirror, puller):
     assert manifest.training["attention"] == "parameter-free"
 
 
-def test_what_was_downloaded_is_kept_and_used_again(mirror, puller):
+def test_a_download_is_cached(mirror, puller):
     mirror.put(files.text())
     assert puller.pull(NAME, mirror=mirror).code == 0
     assert mirror.requests == {"/list.json": 1, f"/{NAME}/__init__.py": 1, DATA: 1}
@@ -84,12 +84,12 @@ def test_what_was_downloaded_is_kept_and_used_again(mirror, puller):
     assert (puller.models / NAME / "manifest.json").read_bytes() == first
 
 
-def test_what_was_downloaded_needs_no_network_again(mirror, puller):
+def test_a_cached_download_needs_no_network(mirror, puller):
     mirror.put(files.text())
     assert puller.pull(NAME, mirror=mirror).code == 0
     mirror.files.clear()
     assert puller.pull(NAME, "--replace", mirror=mirror).code == 0
-    assert_is_the_little_table(read_model(puller.models / NAME))
+    assert_is_the_table(read_model(puller.models / NAME))
 
 
 def test_an_existing_model_is_not_downloaded_again(mirror, puller):
@@ -103,29 +103,29 @@ def test_an_existing_model_is_not_downloaded_again(mirror, puller):
 
 
 def test_downloaded_code_is_never_run(mirror, puller, tmp_path):
-    trace = tmp_path / "it-was-run"
+    mark = tmp_path / "was-run"
     mirror.put(files.text())
-    mirror.files[f"/{NAME}/__init__.py"] = f"open({str(trace)!r}, 'w').close()\n".encode()
+    mirror.files[f"/{NAME}/__init__.py"] = f"open({str(mark)!r}, 'w').close()\n".encode()
     assert puller.pull(NAME, mirror=mirror).code == 0
     assert (puller.data / NAME / "__init__.py").read_bytes().startswith(b"open(")
-    assert not trace.exists()
+    assert not mark.exists()
     assert NAME not in sys.modules
     assert str(puller.data) not in sys.path
 
 
-def test_a_download_in_parts_is_put_together(mirror, puller):
+def test_the_parts_of_a_download_are_joined(mirror, puller):
     mirror.put_parts(files.text(), count=3)
     assert puller.pull(NAME, mirror=mirror).code == 0
-    assert_is_the_little_table(read_model(puller.models / NAME))
+    assert_is_the_table(read_model(puller.models / NAME))
     assert all(mirror.requests[f"{DATA}_0{part}"] == 1 for part in range(3))
 
 
-def test_gensims_own_variable_replaces_the_mirror(mirror, puller, monkeypatch):
+def test_gensims_own_addresses_are_used_without_a_mirror(mirror, puller, monkeypatch):
     mirror.put(files.text())
     monkeypatch.setattr(downloader, "DATA_LIST_URL", f"{mirror.address}/list.json")
     monkeypatch.setattr(downloader, "DOWNLOAD_BASE_URL", mirror.address)
     assert puller.pull(NAME).code == 0
-    assert_is_the_little_table(read_model(puller.models / NAME))
+    assert_is_the_table(read_model(puller.models / NAME))
 
 
 def test_gensims_downloader_is_restored(mirror, puller):
@@ -146,7 +146,7 @@ def test_an_invalid_licence_is_unknown(mirror, puller, licence):
     assert read_model(puller.models / NAME).manifest.licence == "unknown"
 
 
-def test_the_environment_may_set_the_mirror(mirror, puller, monkeypatch):
+def test_a_variable_sets_the_mirror(mirror, puller, monkeypatch):
     mirror.put(files.text())
     monkeypatch.setenv("POLYSEME_MIRROR", mirror.address)
     assert puller.pull(NAME).code == 0
@@ -168,9 +168,8 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-    while not mirror.requests[DATA]:
-        assert process.poll() is None
-        time.sleep(0.02)
+    wait_for(lambda: mirror.requests[DATA] or process.poll() is not None)
+    assert process.poll() is None
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode != 0

@@ -1,4 +1,4 @@
-"""Genuine rows of GloVe and GoogleNews are stored and served as gensim reads them."""
+"""Published rows of GloVe and GoogleNews are stored and served as gensim reads them."""
 
 import hashlib
 
@@ -9,7 +9,7 @@ from polyseme.models.reader import read_model
 from polyseme.training.closed_form import REACH
 from tests.encoding.calls import ask, ask_one, document_of
 from tests.importing.comparison import GENUINE, assert_same, word2vec
-from tests.importing.conftest import run
+from tests.importing.conftest import run, snapshot
 
 FILES = {
     "glove": ("glove.6B.50d.9k.txt.gz", "glove", {"no_header": True}),
@@ -31,14 +31,14 @@ SUBWORDS = {"glove": "--subwords", "twitter": "--no-subwords", "google": "--no-s
 
 
 def import_all(folder, names=tuple(FILES)):
-    """Import the files with detected formats into one folder of models."""
+    """Import the files into one folder of models; their formats are detected."""
     for name in names:
         file, _, _ = FILES[name]
         options = ["--name", name, "--models-dir", str(folder), "--licence", "PDDL"]
         options.append(SUBWORDS[name])
         done = run("models", "import", str(GENUINE / file), *options)
         assert done.code == 0, done.err
-        assert "Warning" not in done.err  # the words are sorted
+        assert "Warning" not in done.err  # the words are found to be sorted
         assert done.out.startswith(f"{name}  ")
     return folder
 
@@ -68,7 +68,7 @@ def test_every_row_is_what_gensim_reads(model, right):
     assert_same(model, right.index_to_key, right.vectors)
 
 
-def test_in_half_precision_every_row_is_the_nearest(name, right, tmp_path):
+def test_every_row_is_rounded_to_float16(name, right, tmp_path):
     options = ["--models-dir", str(tmp_path), "--dtype", "float16", "--name", name]
     options.append("--no-subwords")
     done = run("models", "import", str(GENUINE / FILES[name][0]), *options)
@@ -96,7 +96,7 @@ def test_the_manifest_describes_the_model(model, name, right):
     }
 
 
-def test_attention_is_neither_even_nor_parameter_free(model):
+def test_attention_is_neither_uniform_nor_parameter_free(model):
     for one in ask(model, TEXTS[:2]):
         weights = one.arrays["attention"]
         n = len(one.tokens)
@@ -111,16 +111,16 @@ def test_attention_is_neither_even_nor_parameter_free(model):
         assert not np.allclose(one.arrays["contextual"], one.arrays["static"], atol=1e-3)
 
 
-def test_two_occurrences_differ_and_those_of_one_sense_less(model):
+def test_occurrences_differ_and_those_of_one_sense_less(model):
     texts = ["the river bank of the lake", "the river bank of the sea", "the bank and its money"]
-    lake, sea, money = (unit(at(one, "bank")) for one in ask(model, texts))
+    lake, sea, money = (unit(vector_of(one, "bank")) for one in ask(model, texts))
     assert lake @ sea > lake @ money
     assert lake @ sea < 0.9999
     twice = ask_one(model, "bank bank").arrays["contextual"]
     assert not np.array_equal(twice[0], twice[1])
 
 
-def at(one, word):
+def vector_of(one, word):
     place = [token.text for token in one.tokens].index(word)
     return one.arrays["contextual"][place].astype(np.float64)
 
@@ -141,17 +141,12 @@ def test_the_word_bias_is_that_of_the_rank(model):
 
 def test_importing_twice_gives_the_same_bytes(folder, tmp_path):
     again = import_all(tmp_path, ["glove"])
-    first, second = contents(folder / "glove"), contents(again / "glove")
+    first, second = snapshot(folder / "glove"), snapshot(again / "glove")
     assert {"manifest.json", "subwords.npy", "attention.safetensors"} <= set(first)
     assert first == second
 
 
-def contents(folder):
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
-def test_models_are_complete(folder):
+def test_imported_models_are_verified(folder):
     done = run("models", "verify", *FILES, "--models-dir", str(folder))
     assert (done.code, done.out.splitlines()) == (0, [f"{name}: ok" for name in FILES])
 
@@ -161,13 +156,13 @@ RESOLVED = {"glove": ("apple", "lower"), "google": ("Apple", "exact")}
 
 
 @pytest.mark.parametrize("served", RESOLVED)
-def test_a_capital_means_what_the_vocabulary_has(serve, folder, served):
+def test_a_capitalized_word_is_found_as_the_vocabulary_has_it(serve, folder, served):
     client = serve(models_dir=folder, model="google")
     file, _, options = FILES[served]
     right = word2vec(GENUINE / file, **options)
-    answer = client.post("/v1/encode", json={"input": SENTENCE, "model": served})
-    assert answer.status_code == 200
-    (result,) = answer.json()["results"]
+    response = client.post("/v1/encode", json={"input": SENTENCE, "model": served})
+    assert response.status_code == 200
+    (result,) = response.json()["results"]
     token = result["tokens"][0]
     assert (token["text"], token["key"], token["resolution"]) == ("Apple", *RESOLVED[served])
     for token, row in zip(result["tokens"], result["static"], strict=True):
@@ -176,7 +171,7 @@ def test_a_capital_means_what_the_vocabulary_has(serve, folder, served):
     np.testing.assert_allclose(np.sum(result["attention"], axis=-1), 1, rtol=0, atol=1e-5)
 
 
-def test_a_service_returns_the_engines_results_for_the_folder(serve, folder):
+def test_the_service_returns_the_results_of_the_engine(serve, folder):
     client = serve(models_dir=folder, model="google")
     for name in FILES:
         model = read_model(folder / name)
@@ -191,7 +186,7 @@ def test_a_service_returns_the_engines_results_for_the_folder(serve, folder):
                 np.testing.assert_allclose(got[part], own[part], rtol=0, atol=1e-5)
 
 
-def test_both_are_listed_and_described(serve, folder):
+def test_imported_models_are_listed_and_described(serve, folder):
     client = serve(models_dir=folder, model="google")
     listed = {one["id"]: one for one in client.get("/v1/models").json()["data"]}
     assert set(FILES) <= set(listed)

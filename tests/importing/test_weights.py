@@ -1,4 +1,4 @@
-"""`--weights`: given projections, under their usual names, in both conventions."""
+"""`--weights`: projections under their usual names, in both conventions."""
 
 import json
 
@@ -12,6 +12,7 @@ from tests.importing.weight_files import BIASES, HEADS, ROW, SQUARE, D, H, K, V,
 from tests.tiny import VECTORS, WORDS, normal
 
 RNG = np.random.default_rng(13)
+PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
 TEXT = "apple bank river money high end bank"
 
 
@@ -20,52 +21,51 @@ def vectors(importer):
     return tiny_vectors(importer)
 
 
-def weigh(importer, vectors, tensors, *options, metadata=None):
+def import_weights(importer, vectors, tensors, *options, metadata=None):
     """Import with weights and read the model."""
     given = save(importer, tensors, metadata)
-    done = importer.run(vectors, "--weights", given, "--replace", "--name", "weighed", *options)
+    done = importer.run(vectors, "--weights", given, "--replace", "--name", "weighted", *options)
     assert (done.code, "Traceback" in done.err) == (0, False), done.err
-    return read_model(importer.models / "weighed")
+    return read_model(importer.models / "weighted")
 
 
-def arrays(model, **choice):
-    names: list[Part] = ["static", "contextual", "attention", "queries", "keys", "values"]
-    return ask_one(model, TEXT, include=frozenset(names), case="exact", **choice).arrays
+def arrays(model):
+    return ask_one(model, TEXT, include=frozenset(PARTS), case="exact").arrays
 
 
 def attention(x, weights, heads, biases=None):
-    """Multi-head attention in float64, implemented again. [n, d] -> [n, d], [h, n, n]"""
+    """Multi-head attention in float64, independent of the engine. [n, d] -> [n, d], [h, n, n]"""
     biases = {} if biases is None else biases
-    wide = {}
+    projected = {}
     for name in ("query", "key", "value"):
         y = x @ weights.get(name, np.eye(x.shape[1])) + biases.get(f"{name}_bias", 0)
-        wide[name] = y.reshape(len(x), heads, -1)
-    scores = np.einsum("ihk,jhk->hij", wide["query"], wide["key"])
-    scores /= np.sqrt(wide["query"].shape[2])
+        projected[name] = y.reshape(len(x), heads, -1)
+    scores = np.einsum("ihk,jhk->hij", projected["query"], projected["key"])
+    scores /= np.sqrt(projected["query"].shape[2])
     e = np.exp(scores - scores.max(axis=2, keepdims=True))
     a = e / e.sum(axis=2, keepdims=True)
-    context = np.einsum("hij,jhv->ihv", a, wide["value"]).reshape(len(x), -1)
+    context = np.einsum("hij,jhv->ihv", a, projected["value"]).reshape(len(x), -1)
     out = context @ weights.get("output", np.eye(context.shape[1]))
     return out + biases.get("output_bias", 0), a
 
 
-def assert_is(found, contextual, weights):
+def assert_close(found, contextual, weights):
     np.testing.assert_allclose(found["contextual"], contextual, rtol=0, atol=1e-5)
     np.testing.assert_allclose(found["attention"][0], weights, rtol=0, atol=1e-6)
 
 
-def test_weights_give_attention_as_it_is_written_in_the_books(importer, vectors):
-    model = weigh(importer, vectors, {**ROW, **BIASES}, *HEADS)
+def test_weights_give_multi_head_attention(importer, vectors):
+    model = import_weights(importer, vectors, {**ROW, **BIASES}, *HEADS)
     found = arrays(model)
     x = found["static"].astype(np.float64)
     assert x.tolist() == [VECTORS[WORDS.index(word)].tolist() for word in TEXT.split()]
-    assert_is(found, *attention(x, ROW, H, BIASES))
+    assert_close(found, *attention(x, ROW, H, BIASES))
     assert (model.manifest.heads, model.key_width, model.value_width) == (H, K, V)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_weights_of_torch_in_the_column_convention_give_what_torch_gives(importer, vectors, bias):
-    torch = pytest.importorskip("torch", reason="PyTorch, an oracle only, is not installed")
+    torch = pytest.importorskip("torch", reason="needs PyTorch to compare with")
     with torch.random.fork_rng():
         torch.manual_seed(3)
         module = torch.nn.MultiheadAttention(D, D, bias=bias, batch_first=True).eval()
@@ -81,32 +81,31 @@ def test_weights_of_torch_in_the_column_convention_give_what_torch_gives(importe
         tensors["out_proj.bias"] = module.out_proj.bias.detach()
     tensors = {name: tensor.numpy() for name, tensor in tensors.items()}
     options = ["--convention", "column", "--heads", D]
-    found = arrays(weigh(importer, vectors, tensors, *options))
+    found = arrays(import_weights(importer, vectors, tensors, *options))
     x = torch.from_numpy(found["static"])[None]
     with torch.no_grad():
         contextual, weights = module(x, x, x, average_attn_weights=False)
-    assert_is(found, contextual[0].numpy(), weights[0].numpy())
+    assert_close(found, contextual[0].numpy(), weights[0].numpy())
 
 
-def test_the_column_convention_is_the_row_convention_of_the_transposed(importer, vectors):
+def test_transposed_weights_in_the_column_convention_give_the_same_model(importer, vectors):
     tensors = {**ROW, **BIASES, "layers.0.feed_forward.inner": normal(RNG, D, 13)}
     tensors["layers.0.feed_forward.outer"] = normal(RNG, 13, D)
     tensors["layers.0.position_bias"] = normal(RNG, H, 5)
-    row = weigh(importer, vectors, tensors, *HEADS)
-    turned = {n: t.T if t.ndim == 2 and "position" not in n else t for n, t in tensors.items()}
-    column = weigh(importer, vectors, turned, "--convention", "column", *HEADS)
+    row = import_weights(importer, vectors, tensors, *HEADS)
+    transposed = {n: t.T if t.ndim == 2 and "position" not in n else t for n, t in tensors.items()}
+    column = import_weights(importer, vectors, transposed, "--convention", "column", *HEADS)
     assert row.manifest.tensors == column.manifest.tensors
     assert row.manifest.files == column.manifest.files
     assert [m.manifest.training["convention"] for m in (row, column)] == ["row", "column"]
 
 
 def test_a_square_weight_follows_the_declared_convention(importer, vectors):
-    """Its shape does not reveal the convention, so the numbers are checked."""
     for convention, weight in (("row", SQUARE), ("column", SQUARE.T)):
         given = {"query": weight}
-        model = weigh(importer, vectors, given, "--convention", convention)
+        model = import_weights(importer, vectors, given, "--convention", convention)
         assert np.array_equal(model.layers[0].query.weight, SQUARE)
-    assert np.array_equal(weigh(importer, vectors, given).layers[0].query.weight, SQUARE.T)
+    assert np.array_equal(import_weights(importer, vectors, given).layers[0].query.weight, SQUARE.T)
 
 
 NAMES = {
@@ -131,9 +130,9 @@ def test_a_projection_has_many_names(importer, vectors, pattern):
         pattern.format(full=name, short=name[0], upper=name.upper()): weight
         for name, weight in ROW.items()
     }
-    named = weigh(importer, vectors, tensors, *HEADS).manifest
+    named = import_weights(importer, vectors, tensors, *HEADS).manifest
     assert named.tensors == {f"layers.0.{name}": list(one.shape) for name, one in ROW.items()}
-    right = weigh(importer, vectors, ROW, *HEADS).manifest
+    right = import_weights(importer, vectors, ROW, *HEADS).manifest
     assert named.files == right.files
 
 
@@ -145,7 +144,7 @@ def test_a_bias_has_many_names(importer, vectors, pattern):
         pattern.format(full=name, short=name[0]): BIASES[f"{name}_bias"]
         for name in ("query", "key")
     }
-    model = weigh(importer, vectors, {**ROW, **tensors}, *HEADS)
+    model = import_weights(importer, vectors, {**ROW, **tensors}, *HEADS)
     assert np.array_equal(model.layers[0].query.bias, BIASES["query_bias"])
     assert np.array_equal(model.layers[0].key.bias, BIASES["key_bias"])
     assert model.layers[0].value.bias is None
@@ -154,7 +153,7 @@ def test_a_bias_has_many_names(importer, vectors, pattern):
 def test_a_second_layer_follows_the_first(importer, vectors):
     second = {f"layers.1.{name}": weight + 1 for name, weight in ROW.items()}
     tensors = {**ROW, **second, "layers.1.Q_proj.bias": BIASES["query_bias"]}
-    model = weigh(importer, vectors, tensors, *HEADS)
+    model = import_weights(importer, vectors, tensors, *HEADS)
     found = arrays(model)
     first, a = attention(found["static"].astype(np.float64), ROW, H)
     weights = {name: weight + 1 for name, weight in ROW.items()}
@@ -166,16 +165,16 @@ def test_a_second_layer_follows_the_first(importer, vectors):
 
 
 def test_absent_projections_are_the_identity(importer, vectors):
-    model = weigh(importer, vectors, {"key": SQUARE})
+    model = import_weights(importer, vectors, {"key": SQUARE})
     found = arrays(model)
     x = found["static"].astype(np.float64)
-    assert_is(found, *attention(x, {"key": SQUARE.astype(np.float64)}, 1))
+    assert_close(found, *attention(x, {"key": SQUARE.astype(np.float64)}, 1))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16])
 def test_floats_of_any_width_become_float32(importer, vectors, dtype):
     given = {name: weight.astype(dtype) for name, weight in ROW.items()}
-    model = weigh(importer, vectors, given, *HEADS)
+    model = import_weights(importer, vectors, given, *HEADS)
     layer = model.layers[0]
     for name, weight in given.items():
         stored = getattr(layer, name).weight
@@ -185,9 +184,11 @@ def test_floats_of_any_width_become_float32(importer, vectors, dtype):
 
 def test_the_option_overrides_the_heads_in_the_metadata(importer, vectors):
     metadata = {"heads": str(H)}
-    assert weigh(importer, vectors, ROW, metadata=metadata).manifest.heads == H
-    assert weigh(importer, vectors, ROW).manifest.heads == 1
-    assert weigh(importer, vectors, ROW, "--heads", 1, metadata=metadata).manifest.heads == 1
+    assert import_weights(importer, vectors, ROW, metadata=metadata).manifest.heads == H
+    assert import_weights(importer, vectors, ROW).manifest.heads == 1
+    assert (
+        import_weights(importer, vectors, ROW, "--heads", 1, metadata=metadata).manifest.heads == 1
+    )
 
 
 def test_the_metadata_may_describe_each_layer(importer, vectors):
@@ -197,7 +198,7 @@ def test_the_metadata_may_describe_each_layer(importer, vectors):
     ]
     tensors = {"query": SQUARE, "word_bias": np.linspace(-1, 1, 11, dtype=np.float32)}
     tensors |= {f"layers.1.attention_norm.{part}": normal(RNG, D) for part in ("gain", "shift")}
-    model = weigh(importer, vectors, tensors, metadata={"layers": json.dumps(entries)})
+    model = import_weights(importer, vectors, tensors, metadata={"layers": json.dumps(entries)})
     first, second = model.layers
     assert (first.scoring.scale, first.scoring.mask) == (False, "others")
     assert (first.scoring.word_bias, second.scoring.word_bias) == (True, False)
@@ -208,7 +209,7 @@ def test_the_metadata_may_describe_each_layer(importer, vectors):
 
 def test_a_word_bias_is_added_to_the_scores_of_its_word(importer, vectors):
     bias = normal(RNG, 11)
-    found = arrays(weigh(importer, vectors, {"query": SQUARE, "word_bias": bias}))
+    found = arrays(import_weights(importer, vectors, {"query": SQUARE, "word_bias": bias}))
     x = found["static"].astype(np.float64)
     rows = [WORDS.index(word) for word in TEXT.split()]
     scores = x @ SQUARE.astype(np.float64) @ x.T / np.sqrt(D) + bias[rows]
@@ -218,21 +219,22 @@ def test_a_word_bias_is_added_to_the_scores_of_its_word(importer, vectors):
     )
 
 
-def test_each_head_adds_the_word_bias_by_its_own_factor(importer, vectors):
+def test_each_head_multiplies_the_word_bias_by_its_own_factor(importer, vectors):
     tensors = {**ROW, "word_bias": normal(RNG, 11)}
     factors = {"layers.0.word_bias_scale": np.array([2, 0, -1], np.float32)}
     plain, scaled = (
-        arrays(weigh(importer, vectors, {**tensors, **more}, *HEADS)) for more in ({}, factors)
+        arrays(import_weights(importer, vectors, {**tensors, **more}, *HEADS))
+        for more in ({}, factors)
     )
     bias = tensors["word_bias"][[WORDS.index(word) for word in TEXT.split()]].astype(np.float64)
     for head, factor in enumerate((2, 0, -1)):
-        shares = plain["attention"][0, head] * np.exp((factor - 1) * bias)
-        right = shares / shares.sum(axis=1, keepdims=True)
+        unnormalized = plain["attention"][0, head] * np.exp((factor - 1) * bias)
+        right = unnormalized / unnormalized.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(scaled["attention"][0, head], right, rtol=0, atol=1e-5)
 
 
 def test_without_weights_attention_is_parameter_free(importer, vectors):
-    """softmax(X·Xᵀ/√d)·X, with no weights stored."""
+    """softmax(X·Xᵀ/√d)·X, and the model stores no weights."""
     done = importer.run(vectors, "--no-weights", "--name", "free")
     assert done.code == 0
     model = read_model(importer.models / "free")
@@ -240,14 +242,14 @@ def test_without_weights_attention_is_parameter_free(importer, vectors):
     x = found["static"].astype(np.float64)
     e = np.exp(x @ x.T / np.sqrt(D))
     a = e / e.sum(axis=1, keepdims=True)
-    assert_is(found, a @ x, a[None])
+    assert_close(found, a @ x, a[None])
     assert model.word_bias is None
     assert (model.manifest.tensors, model.manifest.training["attention"]) == ({}, "parameter-free")
     assert not (importer.models / "free" / "attention.safetensors").exists()
 
 
 def test_the_manifest_names_the_attention(importer, vectors):
-    told = {}
+    described = {}
     for name, options in {
         "closed": [],
         "free": ["--no-weights"],
@@ -255,8 +257,8 @@ def test_the_manifest_names_the_attention(importer, vectors):
     }.items():
         assert importer.run(vectors, "--name", name, *options).code == 0
         training = read_model(importer.models / name).manifest.training
-        told[name] = {key: value for key, value in training.items() if key != "file"}
-    assert told == {
+        described[name] = {key: value for key, value in training.items() if key != "file"}
+    assert described == {
         "closed": {
             "attention": "closed form",
             "informativeness": "none: the file is not known to be sorted by frequency",
@@ -275,14 +277,14 @@ def test_weights_and_parameter_free_attention_exclude_each_other(importer, vecto
 
 
 @pytest.mark.parametrize("option", [("--heads", "2"), ("--convention", "column")])
-def test_options_of_weights_need_weights(importer, vectors, option):
+def test_heads_and_convention_require_weights(importer, vectors, option):
     done = importer.run(vectors, *option)
     assert (done.code, done.out) == (2, "")
     assert "--heads and --convention require --weights" in done.err
 
 
-def test_weights_that_do_not_fit_are_rejected_before_any_number_is_converted(importer, tmp_path):
-    broken = tmp_path / "late.txt"  # line 2 would stop gensim, which is not called
+def test_weights_of_the_wrong_shape_are_rejected_before_rows_are_parsed(importer, tmp_path):
+    broken = tmp_path / "late.txt"  # parsing would reject line 2
     broken.write_text("the 0.5 0.25 1\nof 0.5 x 1\n", "utf-8")
     given = save(importer, {"query": np.ones((5, 2), np.float32)})
     done = importer.run(broken, "--weights", given)
