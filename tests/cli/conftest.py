@@ -16,7 +16,7 @@ from tests.tiny import full_layer, write_tiny
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """The result of a command."""
 
     returncode: int
     stdout: bytes
@@ -26,8 +26,8 @@ class Done(NamedTuple):
 def environment(models_dir, variables):
     """The variables of a command; a value of None removes one."""
     unset = dict.fromkeys(name for name in os.environ if name.startswith("POLYSEME_"))
-    place = {} if models_dir is None else {"POLYSEME_MODELS_DIR": str(models_dir)}
-    return {**unset, **place, **variables}
+    folder = {} if models_dir is None else {"POLYSEME_MODELS_DIR": str(models_dir)}
+    return {**unset, **folder, **variables}
 
 
 def run(*arguments, models_dir=None, stdin="", **variables):
@@ -42,15 +42,15 @@ def run(*arguments, models_dir=None, stdin="", **variables):
 def run_process(*arguments, models_dir=None, stdin=b"", python=(), **variables):
     """Run `polyseme` in its own process; a traceback is a failure.
 
-    `python` is what Python runs in place of the module `polyseme`.
+    `python` has the arguments of Python in place of `-m polyseme`.
     """
-    given = {**os.environ, **environment(models_dir, variables)}
+    env = {**os.environ, **environment(models_dir, variables)}
     done = subprocess.run(
         [sys.executable, *(python or ("-m", "polyseme")), *map(os.fsencode, map(str, arguments))],
         input=stdin,
         capture_output=True,
         timeout=120,
-        env={"LC_ALL": "C.UTF-8", **{k: v for k, v in given.items() if v is not None}},
+        env={"LC_ALL": "C.UTF-8", **{k: v for k, v in env.items() if v is not None}},
         check=False,
     )
     if b"Traceback" in done.stdout + done.stderr:
@@ -74,17 +74,17 @@ def without(package):
 
 @pytest.fixture(scope="session")
 def models_dir(tmp_path_factory):
-    """A valid model `tiny`, a model `broken`, and one with an invalid manifest."""
-    place = tmp_path_factory.mktemp("models")
+    """A valid model `tiny`, a model `broken`, and `unreadable` with an invalid manifest."""
+    folder = tmp_path_factory.mktemp("models")
     bias = np.linspace(-1, 1, 11)
-    write_tiny(place / "tiny", layers=[full_layer(1), full_layer(2)], word_bias=bias)
-    vectors = write_tiny(place / "broken") / "vectors.npy"
+    write_tiny(folder / "tiny", layers=[full_layer(1), full_layer(2)], word_bias=bias)
+    vectors = write_tiny(folder / "broken") / "vectors.npy"
     vectors.write_bytes(vectors.read_bytes()[:-4])
-    (write_tiny(place / "unreadable") / "manifest.json").write_text("{}")
-    return place
+    (write_tiny(folder / "unreadable") / "manifest.json").write_text("{}")
+    return folder
 
 
 @pytest.fixture(scope="session")
 def polyseme(models_dir):
-    """`polyseme` in this process with these models, `tiny` being the default one."""
+    """`polyseme` in this process with these models; `tiny` is the default."""
     return partial(run, models_dir=models_dir, POLYSEME_MODEL="tiny")

@@ -22,11 +22,12 @@ from tests.tiny import LIMITS, SUBWORDS, VECTORS, WORDS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
 FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
-"""No score of `end` with itself is a float32."""
+"""The score of `end` with itself overflows float32."""
 
 
 @pytest.fixture(scope="module")
 def expected(models_dir):
+    """The results of encode for TEXTS."""
     with threadpool_limits(1):
         return encode(read_model(models_dir / "tiny"), TEXTS, EncodeOptions(), LIMITS, Timings())
 
@@ -61,33 +62,33 @@ def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
 
 @pytest.mark.parametrize("kind", ["json", "ndjson", "npz"])
 def test_a_file_has_the_bytes_of_standard_output(polyseme, tmp_path, kind):
-    whole = polyseme("encode", "--format", kind, *TEXTS * 50).stdout
-    for place in ("-", tmp_path / "answer"):
-        done = polyseme("encode", "--format", kind, "--output", place, *TEXTS * 50)
+    expected = polyseme("encode", "--format", kind, *TEXTS * 50).stdout
+    for output in ("-", tmp_path / "answer"):
+        done = polyseme("encode", "--format", kind, "--output", output, *TEXTS * 50)
         assert (done.returncode, done.stderr) == (0, b"")
-        assert (done.stdout or place.read_bytes()) == whole
+        assert (done.stdout or output.read_bytes()) == expected
 
 
-def test_each_sentence_is_a_line_on_request(polyseme):
+def test_each_sentence_is_a_line_of_ndjson(polyseme):
     lines = polyseme("encode", "--format", "ndjson", *TEXTS).stdout.splitlines()
     document = json.loads(polyseme("encode", *TEXTS).stdout)
     assert [json.loads(line) for line in lines] == document["results"]
 
 
-def test_an_output_file_appears_when_it_is_complete(tmp_path):
-    place = write_tiny(tmp_path / "models" / "far", vectors=FAR)
+def test_an_error_leaves_the_output_file_unchanged(tmp_path):
+    folder = write_tiny(tmp_path / "models" / "far", vectors=FAR)
     target = tmp_path / "answer"
     target.write_bytes(b"before")
     done = run(
         *("encode", "--output", target, "--include", "attention"),
         *("bank river", "river end end"),
-        models_dir=place.parent,
+        models_dir=folder.parent,
         POLYSEME_MODEL="far",
     )
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"not finite" in done.stderr
     assert target.read_bytes() == b"before"
-    assert [file.name for file in tmp_path.iterdir()] == ["models", "answer"]
+    assert {file.name for file in tmp_path.iterdir()} == {"models", "answer"}
 
 
 def test_an_existing_file_keeps_its_permissions(polyseme, tmp_path):
@@ -99,7 +100,7 @@ def test_an_existing_file_keeps_its_permissions(polyseme, tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_device_or_pipe_is_written_to_and_not_replaced(polyseme, tmp_path):
+def test_a_pipe_is_written_to_and_not_replaced(polyseme, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
@@ -109,7 +110,7 @@ def test_a_device_or_pipe_is_written_to_and_not_replaced(polyseme, tmp_path):
     assert pipe.is_fifo()
 
 
-def test_options_choose_the_arrays(polyseme):
+def test_options_select_the_arrays(polyseme):
     options = ["--include", "values", "--include", "attention", "--heads", "mean"]
     done = polyseme("encode", *options, "--case", "exact", "Bank river")
     result = json.loads(done.stdout)["results"][0]
@@ -119,17 +120,17 @@ def test_options_choose_the_arrays(polyseme):
     assert [token["key"] for token in result["tokens"]] == [None, "river"]
 
 
-def test_a_limit_from_the_environment_applies_and_truncates_on_request(polyseme):
+def test_a_limit_of_the_environment_applies_and_truncates_on_request(polyseme):
     limit = {"POLYSEME_MAX_SENTENCE_TOKENS": "2"}
-    refused = polyseme("encode", "bank river money", **limit)
-    assert (refused.returncode, refused.stdout) == (1, b"")
-    assert refused.stderr.decode() == (
+    rejected = polyseme("encode", "bank river money", **limit)
+    assert (rejected.returncode, rejected.stdout) == (1, b"")
+    assert rejected.stderr.decode() == (
         "polyseme: A sentence has too many tokens: 3, over the limit max_sentence_tokens of 2."
         " `texts[0]`: has 3 tokens. Shorten the input, or raise the limit with"
         " POLYSEME_MAX_SENTENCE_TOKENS. `polyseme encode --truncate` truncates sentences.\n"
     )
-    cut = polyseme("encode", "--truncate", "bank river money", **limit)
-    assert json.loads(cut.stdout)["results"][0]["truncated"] == 1
+    truncated = polyseme("encode", "--truncate", "bank river money", **limit)
+    assert json.loads(truncated.stdout)["results"][0]["truncated"] == 1
 
 
 def test_unknown_words_are_an_error_on_request(polyseme):
@@ -156,11 +157,10 @@ def test_no_text_at_all_is_a_usage_error(polyseme):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
 @pytest.mark.parametrize(("arguments", "stdin"), [(["\udcff"], b""), ([], b"bank\n\xff\n")])
-def test_text_that_is_not_utf8_is_reported_in_one_sentence(arguments, stdin):
+def test_text_that_is_not_utf8_is_a_usage_error(arguments, stdin):
     done = run_process("encode", *arguments, stdin=stdin)
-    assert done.returncode in {1, 2}
-    assert done.stdout == b""
-    assert done.stderr
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.endswith(b"\nError: A text is not valid UTF-8.\n")
 
 
 def test_an_unwritable_file_is_reported_in_one_sentence(polyseme, tmp_path):
@@ -175,6 +175,7 @@ PAIR = ["bank river", "money bank"]
 
 @pytest.fixture(scope="module")
 def compared(models_dir):
+    """The result of compare for PAIR."""
     model = read_model(models_dir / "tiny")
     occurrences = [Occurrence(text, "bank") for text in PAIR]
     with threadpool_limits(1):
@@ -191,8 +192,8 @@ def test_json_is_the_response_of_the_service(polyseme, compared):
     assert similarity.tobytes() == compared.contextual_similarity.tobytes()
     for one, found in zip(compared.occurrences, document["occurrences"], strict=True):
         assert found["shift"] == one.shift
-        words = [(n["word"], n["similarity"]) for n in found["contextual_neighbors"]]
-        assert words == [tuple(near) for near in one.contextual_neighbors]
+        neighbors = [(n["word"], n["similarity"]) for n in found["contextual_neighbors"]]
+        assert neighbors == [tuple(neighbor) for neighbor in one.contextual_neighbors]
 
 
 def test_the_table_names_what_each_occurrence_attends_to_and_its_neighbors(polyseme, compared):
@@ -203,8 +204,8 @@ def test_the_table_names_what_each_occurrence_attends_to_and_its_neighbors(polys
         start = lines.index(f"{number}  bank  (exact, shift {one.shift:.2f})")
         attends_to, static, contextual = (line.split(maxsplit=2) for line in lines[start + 1 :][:3])
         assert attends_to[2] == ", ".join(f"{key.text} {key.weight:.2f}" for key in one.attends_to)
-        near = ", ".join(word for word, _ in one.static_neighbors)
-        assert static == ["static", *near.split(maxsplit=1)]
+        words = ", ".join(word for word, _ in one.static_neighbors)
+        assert static == ["static", *words.split(maxsplit=1)]
         assert contextual[1].rstrip(",") == one.contextual_neighbors[0].word
     assert "static       1.00  1.00" in lines
     assert lines[-1] == f"note: {compared.notes[0]}"
@@ -218,12 +219,12 @@ def test_each_text_may_have_its_word_and_a_repeated_pair_is_the_next_occurrence(
     assert starts == [0, 11, 0]
 
 
-def test_a_word_that_the_text_lacks_ends_in_one_sentence_and_its_place(polyseme):
+def test_a_word_that_the_text_lacks_is_reported_with_its_index(polyseme):
     done = polyseme("compare", "--word", "bank", "bank", "river")
     assert (done.returncode, done.stdout) == (1, b"")
     (sentence,) = done.stderr.decode().splitlines()
-    said = "`occurrences[1].word`: the text does not contain this word as a token."
-    assert sentence == f"polyseme: An argument is invalid. {said} `--help` describes the options."
+    field = "`occurrences[1].word`: the text does not contain this word as a token."
+    assert sentence == f"polyseme: An argument is invalid. {field} `--help` describes the options."
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_invalid_comparisons_are_usage_errors(polyseme, arguments):
 
 @pytest.fixture(scope="module")
 def composing(tmp_path_factory):
-    """`polyseme` whose default model composes words; `tiny` does not."""
+    """`polyseme` with a default model that has subword vectors; `tiny` has none."""
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny")
     write_tiny(folder / "composing", subwords=SUBWORDS)
@@ -272,13 +273,13 @@ def test_a_model_without_subwords_is_reported_in_one_sentence(composing):
     )
 
 
-def test_an_error_lists_words_that_could_be_composed(composing):
+def test_with_oov_error_words_that_subwords_could_compose_are_unknown(composing):
     done = composing("encode", "--oov", "error", "bank gnu zebra")
     assert (done.returncode, done.stdout) == (1, b"")
     assert ": gnu, zebra." in done.stderr.decode()
 
 
-def test_a_comparison_notes_composed_words(composing):
+def test_a_comparison_has_a_note_about_composed_words(composing):
     done = composing("compare", "--word", "gnu", "gnu bank", "a gnu")
     lines = done.stdout.decode().splitlines()
     assert (done.returncode, done.stderr) == (0, b"")

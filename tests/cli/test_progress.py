@@ -4,6 +4,7 @@ import io
 import os
 import pty
 import re
+import sys
 import termios
 from contextlib import redirect_stderr, redirect_stdout
 from threading import Thread
@@ -27,14 +28,13 @@ def large(tmp_path_factory):
     return path
 
 
-ROWS_ALONE = ("--no-weights", "--no-subwords")
+WITHOUT_WEIGHTS = ("--no-weights", "--no-subwords")
 
 
 @pytest.mark.slow
 def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
-    options = ("--dtype", "float16", "--limit", 11_000, *ROWS_ALONE)
+    options = ("--dtype", "float16", "--limit", 11_000, *WITHOUT_WEIGHTS)
     done = run("models", "import", large, *options, models_dir=tmp_path)
-    # 11,000 · (200 bytes of numbers + 250 of a word); 11,000 · 200 bytes.
     assert done.returncode == 0
     assert done.stderr.decode().splitlines()[0] == (
         "polyseme: 11,000 words of dimension 100: about 135 MB of memory to import, 2 MB on disk"
@@ -43,12 +43,12 @@ def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
 
 
 def read_all(master):
-    """The output to a terminal until it is closed."""
+    """The bytes that are written to a terminal until it is closed."""
     written = b""
     while True:
         try:
             part = os.read(master, 1 << 16)
-        except OSError:  # Linux reports the end in this way
+        except OSError:  # EIO on Linux when the terminal is closed
             return written
         if not part:
             return written
@@ -86,12 +86,18 @@ def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
     assert not shown[-1].strip() or shown[-1].startswith(("polyseme: ", "\n"))
 
 
-def test_off_a_terminal_a_line_is_written_now_and_then(monkeypatch, capsys):
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that progress sees, as the only item."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_without_a_terminal_a_line_is_written_every_ten_seconds(clock, capsys):
     with progress.ConsoleProgress().stage("reading", 7_000_000) as bar:
         for done in range(8):
-            now[0] += 4
+            clock[0] += 4
             bar.reach(done * 1_000_000, done * 1000)
     assert capsys.readouterr().err.splitlines() == [
         "polyseme: reading, 2 of 7 MB, 2,000 rows",
@@ -99,9 +105,26 @@ def test_off_a_terminal_a_line_is_written_now_and_then(monkeypatch, capsys):
     ]
 
 
+def test_without_a_terminal_progress_that_is_no_bytes_is_counted(clock, capsys):
+    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
+        clock[0] += 1
+        bar.advance(500)
+        clock[0] += 10
+        bar.advance(1000)
+    assert capsys.readouterr().err == "polyseme: sentences, 1,500 of 2,000\n"
+
+
+def test_progress_that_is_no_bytes_is_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.ConsoleProgress().stage("sentences", 20, in_bytes=False) as bar:
+        bar.advance(20)
+    out, err = capsys.readouterr()
+    assert out == "" and "sentences:" in err and "/20 " in err
+
+
 @pytest.mark.slow
 def test_without_a_terminal_there_is_no_progress_bar(tmp_path, large):
-    done = run("models", "import", large, *ROWS_ALONE, models_dir=tmp_path)
+    done = run("models", "import", large, *WITHOUT_WEIGHTS, models_dir=tmp_path)
     err = done.stderr.decode()
     assert done.returncode == 0
     assert done.stdout == b"large  12000 words  100 wide  float32  lower-case  parameter-free\n"
@@ -112,13 +135,6 @@ def test_without_a_terminal_there_is_no_progress_bar(tmp_path, large):
 
 
 SCORES = {"auc": 61.234, "macro_f1": None}
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    return now
 
 
 def test_without_a_terminal_lines_are_throttled_and_scores_are_not(clock, capsys):
@@ -141,7 +157,7 @@ def test_without_a_terminal_lines_are_throttled_and_scores_are_not(clock, capsys
     ]
 
 
-def test_a_resumed_training_shows_no_scores_before_the_first_ones(clock, capsys):
+def test_a_resumed_training_shows_no_scores_before_its_first_evaluation(clock, capsys):
     with progress.TrainingProgress() as training:
         training.step(0.4, {"step": 4, "loss": 2.5})
         clock[0] += 10

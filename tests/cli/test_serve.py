@@ -1,4 +1,4 @@
-"""`polyseme serve` checks models, and the serving process reads them."""
+"""`polyseme serve` checks the models and the address, and starts gunicorn."""
 
 import errno
 import os
@@ -25,11 +25,11 @@ def mask():
 
 
 @pytest.mark.usefixtures("mask")
-def test_the_server_reads_the_models_once(tmp_path, monkeypatch):
+def test_the_command_starts_gunicorn_without_reading_the_models(tmp_path, monkeypatch):
     write_tiny(tmp_path / "tiny")
     started = []
     monkeypatch.setattr(sys, "argv", [])
-    monkeypatch.setattr(registry, "read_model", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr(registry, "read_model", lambda *_, **__: pytest.fail("a model was read"))
     monkeypatch.setattr(runpy, "run_module", lambda *names, **_: started.append((names, sys.argv)))
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))  # the command replaces it
     environment = {
@@ -44,28 +44,28 @@ def test_the_server_reads_the_models_once(tmp_path, monkeypatch):
     assert arguments[1:3] == ["--config", "python:polyseme.server.config"]
 
 
-def refused(models_dir, *flags):
-    """The only line of a start that fails before gunicorn runs."""
+def error_of(models_dir, *flags):
+    """The only line of `polyseme serve` if it fails before gunicorn runs."""
     done = run("serve", "--model", "tiny", *flags, models_dir=models_dir)
     assert (done.returncode, done.stdout) == (1, b"")
     (line,) = done.stderr.decode().splitlines()
     return line.removeprefix("polyseme: ")
 
 
-def test_an_address_that_cannot_be_used_is_one_sentence(models_dir, monkeypatch):
+def test_an_address_that_cannot_be_used_is_reported_in_one_sentence(models_dir, monkeypatch):
     monkeypatch.setattr(runpy, "run_module", lambda *_, **__: pytest.fail("gunicorn was started"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = f"Port {port} of 127.0.0.1 is in use; --port selects another one."
-        assert refused(models_dir, "--port", port) == said
-    said = "192.0.2.1 is no address of this machine; --host selects another."  # RFC 5737
-    assert refused(models_dir, "--host", "192.0.2.1") == said
-    said = "The service cannot listen on no host, port 8000; check --host and --port."
-    assert refused(models_dir, "--host", "no host") == said
+        message = f"Port {port} of 127.0.0.1 is in use; --port selects another one."
+        assert error_of(models_dir, "--port", port) == message
+    message = "192.0.2.1 is no address of this machine; --host selects another."  # RFC 5737
+    assert error_of(models_dir, "--host", "192.0.2.1") == message
+    message = "The service cannot listen on no host, port 8000; check --host and --port."
+    assert error_of(models_dir, "--host", "no host") == message
 
     def forbidden(*_, **__):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(socket.socket, "bind", forbidden)
-    said = "This user may not use port 80; --port selects another one."
-    assert refused(models_dir, "--port", "80") == said
+    message = "This user may not use port 80; --port selects another one."
+    assert error_of(models_dir, "--port", "80") == message
