@@ -1,4 +1,4 @@
-"""Actions in the view Attention, and the service's own results."""
+"""Actions in the view Attention, and the results of the service."""
 
 import re
 from urllib.parse import urlencode
@@ -21,13 +21,13 @@ def attention_address(**state: object) -> str:
 
 def encoded(client: httpx.Client, text: str, **more: object) -> dict:
     """The service's result for one sentence."""
-    answer = client.post("/v1/encode", json={"input": text, **more})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]
+    response = client.post("/v1/encode", json={"input": text, **more})
+    assert response.status_code == 200, response.text
+    return response.json()["results"][0]
 
 
 def weights(client: httpx.Client, text: str, **more: object) -> np.ndarray:
-    """The attention, [L, h, n, n], or [L, n, n] of the mean of heads."""
+    """The attention [L, h, n, n], or [L, n, n] with `heads="mean"`."""
     return np.array(encoded(client, text, **more)["attention"])
 
 
@@ -37,12 +37,12 @@ def attention(reader: Reader) -> Locator:
 
 
 def readout(reader: Reader) -> str:
-    """The text of the figure about the cell or the word."""
+    """The text below the figure about the current cell or word."""
     return attention(reader).get_by_role("status").text_content() or ""
 
 
 def grid(reader: Reader) -> Locator:
-    """The cells."""
+    """The grid of cells of the heatmap."""
     return reader.page.get_by_role("grid")
 
 
@@ -51,14 +51,14 @@ MIDDLE = """(grid, [row, column, count]) => {
     const { left, top, width } = grid.getBoundingClientRect();
     return [left + (column + 0.5) * width / count, top + (row + 0.5) * width / count];
   };
-  // At once: a wheel would scroll while the pointer is already on its way.
+  // Without animation: otherwise the page still scrolls while the pointer moves.
   scrollBy({ top: place()[1] - innerHeight / 2, behavior: "instant" });
   return place();
 }"""
 
 
 def point(reader: Reader, row: int, column: int, count: int) -> None:
-    """Move the pointer to a cell, once it is scrolled to."""
+    """Scroll to a cell and move the pointer to it."""
     x, y = grid(reader).evaluate(MIDDLE, [row, column, count])
     reader.page.mouse.move(x, y)
 
@@ -69,7 +69,7 @@ def number(sentence: str) -> float:
 
 
 def choose(reader: Reader, label: str, value: str) -> None:
-    """Choose in a list."""
+    """Select a value in a list."""
     reader.page.get_by_label(label, exact=True).select_option(value)
     reader.settle()
 
@@ -80,5 +80,5 @@ def sentence(reader: Reader) -> Locator:
 
 
 def words(reader: Reader) -> Locator:
-    """The words of the sentence, to press."""
+    """The buttons of the words of the sentence."""
     return reader.page.locator(".attention button.word")

@@ -28,13 +28,13 @@ EIGHT: list[Row] = [
 
 
 def address(rows: object, **fields: str) -> str:
-    """The address of occurrences."""
-    said = rows if isinstance(rows, str) else json.dumps(rows)
-    return f"#compare?{urlencode({'occurrences': said, **fields})}"
+    """The address of the view with occurrences, as rows or as the text of the parameter."""
+    occurrences = rows if isinstance(rows, str) else json.dumps(rows)
+    return f"#compare?{urlencode({'occurrences': occurrences, **fields})}"
 
 
 def asked(client: httpx.Client, rows: Sequence[Row], **fields: object) -> dict:
-    """The service's own answer about occurrences."""
+    """The service's response for occurrences."""
     occurrences = [
         {"text": row[0], "word": row[1], "nth": row[2] if len(row) > 2 else 0} for row in rows
     ]
@@ -43,7 +43,7 @@ def asked(client: httpx.Client, rows: Sequence[Row], **fields: object) -> dict:
 
 
 def kept(reader: Reader) -> list[list]:
-    """The occurrences that the address keeps."""
+    """The occurrences in the current address."""
     query = parse_qs(reader.address.partition("?")[2])
     return json.loads(query["occurrences"][0])
 
@@ -54,13 +54,13 @@ def sentence(reader: Reader, number: int) -> Locator:
 
 
 def words(reader: Reader, number: int) -> Locator:
-    """The words of a sentence, to press."""
+    """The buttons of the words of a sentence."""
     group = reader.page.get_by_role("group", name=f"Word of sentence {number} to compare")
     return group.get_by_role("button")
 
 
 def pressed(reader: Reader, number: int) -> list[int]:
-    """Which words of a sentence are compared."""
+    """The indices of the selected words of a sentence."""
     words(reader, number).first.wait_for()
     states = words(reader, number).evaluate_all(
         "(words) => words.map((word) => word.getAttribute('aria-pressed'))"
@@ -69,14 +69,14 @@ def pressed(reader: Reader, number: int) -> list[int]:
 
 
 def typed(reader: Reader, number: int, text: str) -> None:
-    """Replace a sentence and wait for the response."""
+    """Type another sentence and wait for the response."""
     with reader.page.expect_response("**/v1/compare"):
         sentence(reader, number).fill(text)
     reader.settle()
 
 
 def example(reader: Reader, name: str) -> None:
-    """Choose an example."""
+    """Select an example."""
     group = reader.page.get_by_role("group", name="Examples")
     group.get_by_role("button", name=name, exact=True).click()
     reader.settle()
@@ -95,7 +95,7 @@ def tables(reader: Reader) -> list[float]:
 
 
 def places(reader: Reader) -> dict[str, tuple[float, float]]:
-    """The points of the map by name, with their positions."""
+    """The positions of the points of the map by name."""
     points = reader.page.locator("svg.flat-map .point").evaluate_all(
         "(all) => all.map((one) => ['aria-label', 'transform'].map((n) => one.getAttribute(n)))"
     )
@@ -103,7 +103,7 @@ def places(reader: Reader) -> dict[str, tuple[float, float]]:
 
 
 def place(transform: str) -> tuple[float, float]:
-    """Where a point of the map is drawn."""
+    """The position in a `transform` attribute."""
     x, y = re.findall(r"-?[\d.]+(?:e-?\d+)?", transform)
     return float(x), float(y)
 

@@ -60,14 +60,14 @@ class Window:
         self.host = ""
         self.wrong: list[str] = []
         self.reusable = False
-        """whether the next test may use the loaded page"""
+        """Whether the next test may use the loaded page."""
         self.page.on("request", self._check_host)
         self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
         self.page.on(
             "console",
             lambda message: (
                 message.type in {"error", "warning"}
-                # The browser reports each status over 399. Tests of errors expect those.
+                # Chromium logs each status over 399, which tests of errors expect.
                 and "Failed to load resource" not in message.text
                 and self.wrong.append(f"console: {message.text}")
             ),
@@ -79,7 +79,7 @@ class Window:
             self.wrong.append(f"request to another host: {request.url}")
 
     def clear(self) -> None:
-        """Leave the page as a new one."""
+        """Make the window like a new one."""
         self.page.unroute_all(behavior="ignoreErrors")
         self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
         self.page.goto("about:blank")
@@ -89,7 +89,7 @@ class Window:
 
 @pytest.fixture(scope="package")
 def shared_window(browser: Browser) -> Iterator[Window]:
-    """A window that tests share: a new one costs more than most tests."""
+    """A window that tests share, because creating one takes longer than most tests."""
     context = browser.new_context(accept_downloads=True)
     yield Window(context)
     context.close()
@@ -139,10 +139,10 @@ def open_page(browser: Browser, shared_window: Window, client: httpx.Client) -> 
 
 @pytest.fixture
 def visit(shared_window: Window, client: httpx.Client) -> Iterator[Open]:
-    """Go to an address, in the page that the previous test has visited if it is of that service.
+    """Go to an address without loading the page if the previous test visited the same service.
 
-    A load of the page takes longer than most tests. This is for tests that leave nothing in the
-    page but an address: they open nothing, type nothing and intercept no request.
+    Loading the page takes longer than most tests. This is for tests that change only the address:
+    they open no details, type nothing and intercept no request.
     """
     window = shared_window
 
@@ -172,7 +172,7 @@ def visit(shared_window: Window, client: httpx.Client) -> Iterator[Open]:
 
 @pytest.fixture(scope="package")
 def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
-    """A service with tiny models: layers of every kind, many heads, subwords, Hebrew."""
+    """A service with tiny models: every kind of layer, many heads, subwords, Hebrew words."""
     folder = tmp_path_factory.mktemp("models")
     noise = normal(np.random.default_rng(3), len(WORDS))
     ramp = np.linspace(-1, 1, len(WORDS)).astype(np.float32)
@@ -196,7 +196,7 @@ def tiny_models(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx
 
 
 def heads_layer(seed: int, heads: int) -> Layer:
-    """A layer with that many heads."""
+    """A layer with a number of heads."""
     rng = np.random.default_rng(seed)
     scoring = Scoring(True, "other-words", normal(rng, heads, 13))
     return full_layer(seed, heads=heads, scoring=scoring)

@@ -9,18 +9,19 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, Route
 
 OFF = (
-    # The browser's own windows of suggestions: pages in processes of their own, made anew with
-    # each window, at as much work as the rest of it.
+    # The suggestions of the address bar: each window starts processes for them, which takes as
+    # long as the rest of the window.
     *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"),
-    # A process kept ready for a site that no test opens.
+    # A spare process for another site, which no test opens.
     "SpareRendererForSitePerProcess",
-    # What Playwright turns off: of two such flags, the browser takes the later alone.
+    # Those that Playwright disables: of two --disable-features flags, the last one replaces the
+    # first.
     *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
     *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
     *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "AimEnabled"),
     *("OptimizationHints", "NetworkTimeServiceQuerying", "PreconnectToSearch"),
 )
-"""features of the browser that no test needs"""
+"""Features of the browser that no test needs."""
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -29,7 +30,7 @@ FLAGS = [
 RESIZED = """async (width) => {
   const frame = () => new Promise(requestAnimationFrame);
   while (innerWidth !== width) await frame();
-  // One frame to see the change, one to draw for it, and one to have drawn.
+  // The page notices the change in the first frame and draws in the second; the third is drawn.
   for (let i = 0; i < 3; i += 1) await frame();
 }"""
 
@@ -41,7 +42,7 @@ class Reader:
         self.page = page
         self.base = base
         self.wrong = wrong
-        """unexpected errors"""
+        """Unexpected errors."""
 
     def go(self, fragment: str) -> None:
         """Open an address of the page, and wait until it is drawn."""
@@ -55,14 +56,14 @@ class Reader:
         self.page.locator("[aria-busy=true]").first.wait_for(state="detached")
 
     def resize(self, width: int, height: int = 900) -> None:
-        """Make the window of another size, and wait until the page is drawn for it."""
+        """Resize the window, and wait until the page is drawn for the new size."""
         self.page.set_viewport_size({"width": width, "height": height})
         self.page.evaluate(RESIZED, width)
         self.settle()
 
     @property
     def address(self) -> str:
-        """What is after the # of the address."""
+        """The fragment of the address, with its #."""
         return self.page.evaluate("location.hash")
 
     @property
@@ -71,7 +72,7 @@ class Reader:
         return self.page.get_by_role("alert")
 
     def saved(self, button: Locator, folder: Path) -> Path:
-        """The file that a button gives."""
+        """The file that a button downloads."""
         with self.page.expect_download() as download:
             button.click()
         path = folder / download.value.suggested_filename
@@ -79,12 +80,12 @@ class Reader:
         return path
 
     def saved_json(self, folder: Path) -> dict:
-        """The response that the reader can save."""
+        """The response that the button Save JSON downloads."""
         button = self.page.get_by_role("button", name="Save JSON")
         return json.loads(self.saved(button, folder).read_text("utf-8"))
 
     def command(self) -> str:
-        """The command for the same response."""
+        """The curl command that the page shows for the response."""
         return self.page.locator(".source code").text_content() or ""
 
     def run_command(self) -> dict:
@@ -110,7 +111,7 @@ class Reader:
 
 
 def hold(held: list[Route]) -> Callable[[Route], None]:
-    """Leave requests unanswered."""
+    """A route handler that collects requests without continuing them."""
 
     def keep(route: Route) -> None:
         held.append(route)

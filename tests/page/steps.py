@@ -1,4 +1,4 @@
-"""Actions and texts of the view Step by step."""
+"""Actions in the view Step by step, and its texts."""
 
 import json
 from urllib.parse import urlencode
@@ -18,18 +18,18 @@ SMALL = {
     },
     "heads": 2,
 }
-"""Two words and two heads, with whole numbers, so that every step can be worked on paper:
+"""Two words and two heads, with whole numbers, so that every step can be computed by hand:
 Q = [[1, 2, 4, -1], [3, -1, 5, 4]], K = [[2, 1, 1, 4], [-1, 3, 3, -2]], V = [[1, 4], [3, 5]]."""
 
 
 def address(request: dict | None = None, **fields: object) -> str:
-    """The address of own numbers (where a request is given) or of another state."""
+    """The address of the view, with the numbers of a request or with other fields."""
     own = {} if request is None else {"source": "numbers", "numbers": json.dumps(request)}
     return f"#steps?{urlencode({**own, **fields})}"
 
 
 def turned(request: dict) -> dict:
-    """The same request with its weights as W·x."""
+    """The same request with its weights in the column convention, W·x."""
     weights = {
         name: [list(column) for column in zip(*rows, strict=True)]
         for name, rows in request["weights"].items()
@@ -38,20 +38,20 @@ def turned(request: dict) -> dict:
 
 
 def traced(client: httpx.Client, **body: object) -> dict[str, list]:
-    """The service's own steps."""
-    answer = client.post("/v1/trace", json=body)
-    assert answer.status_code == 200, answer.text
-    return {step["name"]: step["values"] for step in answer.json()["steps"]}
+    """The values of the steps in the service's response, by name."""
+    response = client.post("/v1/trace", json=body)
+    assert response.status_code == 200, response.text
+    return {step["name"]: step["values"] for step in response.json()["steps"]}
 
 
 def steps(reader: Reader) -> list[str]:
-    """The names of the cards, in order."""
+    """The names of the steps on the cards, in order."""
     cards = reader.page.locator("[data-step]")
     return cards.evaluate_all("(cards) => cards.map((card) => card.dataset.step)")
 
 
 def numbers(reader: Reader, step: str) -> list[list[float]]:
-    """The text of the table of a step."""
+    """The numbers in the table of a step."""
     rows = reader.page.locator(f"[data-step={step}] table.matrix tbody tr").evaluate_all(ROWS)
     return [[float(text.replace("−", "-")) for text in row] for row in rows]
 
@@ -61,7 +61,7 @@ ROWS = """(rows) => rows.map((row) =>
 
 
 def said(reader: Reader) -> list[str]:
-    """The sums that are written out."""
+    """The sums that the panel of the chosen cell shows."""
     return reader.page.locator(".derived .sum").all_text_contents()
 
 
@@ -71,12 +71,12 @@ def panel(reader: Reader) -> str:
 
 
 def lit(reader: Reader) -> set[str]:
-    """The cells that the chosen one is made of, as `step:row:column`."""
+    """The cells that the chosen cell is computed from, as `step:row:column`."""
     return set(reader.page.evaluate(CELLS, "lit"))
 
 
 def chosen(reader: Reader) -> list[str]:
-    """The chosen cell."""
+    """The chosen cells, at most one, as `step:row:column`."""
     return reader.page.evaluate(CELLS, "chosen")
 
 
@@ -91,14 +91,14 @@ def field(reader: Reader, matrix: str, row: int, column: int):
 
 
 def typed(reader: Reader, matrix: str, row: int, column: int, text: str) -> None:
-    """Type into a cell of the editor, and leave it."""
+    """Type into a cell of the editor, and move the focus away."""
     field(reader, matrix, row, column).fill(text)
     field(reader, matrix, row, column).blur()
     reader.settle()
 
 
 def own(reader: Reader) -> dict:
-    """The current request, from the command."""
+    """The current request, read from the curl command."""
     command = reader.command()
     return json.loads(
         command[command.index("-d '") + 4 : command.rindex("'")].replace("'\\''", "'")

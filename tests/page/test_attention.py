@@ -1,4 +1,4 @@
-"""The view Attention: the sentence, its words, its addresses, and models of every kind."""
+"""The view Attention: the sentence, its words, the address, and models of every kind."""
 
 import csv
 import io
@@ -32,14 +32,14 @@ from tests.page.reader import Reader, hold
 pytestmark = pytest.mark.slow
 
 
-def written(reader: Reader) -> list[str]:
+def word_texts(reader: Reader) -> list[str]:
     return [word.locator("bdi").text_content() for word in words(reader).all()]
 
 
 def test_the_first_example_has_two_apples(visit: Open) -> None:
     reader = visit("#attention")
     assert sentence(reader).input_value() == APPLES
-    assert written(reader) == APPLE_WORDS
+    assert word_texts(reader) == APPLE_WORDS
     assert words(reader).nth(0).get_attribute("aria-pressed") == "true"
 
 
@@ -68,10 +68,10 @@ def test_back_and_forward_restore_sentences(open_page: Open) -> None:
         reader.settle()
         seen.append(sentence(reader).input_value())
     assert seen == ["A river", APPLES]
-    assert written(reader) == APPLE_WORDS
+    assert word_texts(reader) == APPLE_WORDS
     reader.page.go_forward()
     reader.settle()
-    assert written(reader) == ["A", "river"]
+    assert word_texts(reader) == ["A", "river"]
 
 
 def test_enter_submits_and_shift_enter_starts_a_line(open_page: Open) -> None:
@@ -91,23 +91,23 @@ def test_the_button_submits(open_page: Open) -> None:
     sentence(reader).fill("one two three")
     reader.page.get_by_role("button", name="Show attention").click()
     expect(words(reader)).to_have_count(3)
-    # Chromium keeps 50 entries.
+    # The history of Chromium has at most 50 entries.
     assert reader.page.evaluate("history.length") == min(before + 1, 50)
 
 
 def test_an_empty_sentence_sends_no_request(open_page: Open) -> None:
     reader = open_page()
-    asked: list[str] = []
-    reader.page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    reader.page.on("request", lambda request: requested.append(request.url))
     for text, count in [("", 1), ("  \n ", 2)]:
-        asked.clear()
+        requested.clear()
         sentence(reader).fill(text)
         reader.page.keyboard.press("Enter")
         expect(reader.problem).to_have_text(
             "Type a sentence to see the attention between its words."
         )
         assert not grid(reader).is_visible()
-        assert [url for url in asked if "/v1/" in url] == []
+        assert [url for url in requested if "/v1/" in url] == []
         sentence(reader).fill("river " * count)
         expect(words(reader)).to_have_count(count)
         assert not reader.problem.is_visible()
@@ -120,18 +120,18 @@ def test_a_sentence_over_the_limit_shows_the_services_error(
     reader = open_page()
     sentence(reader).fill(long)
     expect(reader.problem).to_be_visible()
-    told = client.post("/v1/encode", json={"input": long}).json()
-    assert told["status"] == 413
-    assert told["detail"] in reader.problem.text_content()
+    error = client.post("/v1/encode", json={"input": long}).json()
+    assert error["status"] == 413
+    assert error["detail"] in reader.problem.text_content()
     assert not words(reader).first.is_visible()
 
 
 def test_an_unknown_model_shows_the_services_error(visit: Open, client: httpx.Client) -> None:
-    reader = visit(attention_address(model="nobody"))
-    told = client.post("/v1/encode", json={"input": "a", "model": "nobody"}).json()
-    assert told["detail"] in reader.problem.text_content()
+    reader = visit(attention_address(model="absent"))
+    error = client.post("/v1/encode", json={"input": "a", "model": "absent"}).json()
+    assert error["detail"] in reader.problem.text_content()
     choose(reader, "Model", "")
-    assert written(reader) == APPLE_WORDS
+    assert word_texts(reader) == APPLE_WORDS
 
 
 def test_unknown_words_can_be_rejected(visit: Open) -> None:
@@ -139,7 +139,7 @@ def test_unknown_words_can_be_rejected(visit: Open) -> None:
     choose(reader, "Unknown words", "error")
     assert "vocabulary" in reader.problem.text_content()
     choose(reader, "Unknown words", "zero")
-    assert written(reader) == ["river", "qqzx"]
+    assert word_texts(reader) == ["river", "qqzx"]
     assert "oov=zero" in reader.address
 
 
@@ -172,18 +172,18 @@ def test_an_invalid_address_shows_the_defaults(visit: Open) -> None:
         assert reader.page.get_by_role("heading", name="Layer 0, head 2").is_visible()
 
 
-def test_input_is_never_sent_in_an_address(open_page: Open) -> None:
+def test_the_sentence_is_never_part_of_a_requested_url(open_page: Open) -> None:
     reader = open_page()
-    asked: list[str] = []
-    reader.page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    reader.page.on("request", lambda request: requested.append(request.url))
     sentence(reader).fill("a secret sentence")
     reader.page.keyboard.press("Enter")
     expect(words(reader)).to_have_count(3)
     reader.page.reload()
     reader.settle()
-    assert written(reader) == ["a", "secret", "sentence"]
-    assert len(asked) > 2
-    assert [url for url in asked if "secret" in url.split("#")[0]] == []
+    assert word_texts(reader) == ["a", "secret", "sentence"]
+    assert len(requested) > 2
+    assert [url for url in requested if "secret" in url.split("#")[0]] == []
 
 
 def test_markup_stays_text(open_page: Open) -> None:
@@ -199,15 +199,15 @@ def test_markup_stays_text(open_page: Open) -> None:
     assert reader.page.get_by_role("heading", name="img attends most to").is_visible()
 
 
-def test_astral_letters_and_emoji_are_words(visit: Open, client: httpx.Client) -> None:
+def test_letters_beyond_the_bmp_and_emoji_are_words(visit: Open, client: httpx.Client) -> None:
     text = "👩‍🚀 𝔘𝔫𝔦 river 😀"
     reader = visit(attention_address(text=text))
-    assert written(reader) == [token["text"] for token in encoded(client, text)["tokens"]]
+    assert word_texts(reader) == [token["text"] for token in encoded(client, text)["tokens"]]
 
 
 def test_a_very_long_word_fits(visit: Open) -> None:
     reader = visit(attention_address(text="river " + "long" * 500), width=320)
-    assert len(written(reader)) == 2
+    assert len(word_texts(reader)) == 2
     assert not reader.scrolls_sideways()
     reader.go(attention_address(text="river " + "long" * 500, picture="lines"))
     assert not reader.scrolls_sideways()
@@ -231,38 +231,40 @@ def test_the_arrow_keys_move_between_words(visit: Open) -> None:
     assert [word.get_attribute("tabindex") for word in words(reader).all()].count("0") == 1
 
 
-HEARD = """(line) => {
-  const told = [];
+RECORD_ANNOUNCEMENTS = """(line) => {
+  const announced = [];
   new MutationObserver(() => {
-    if (line.getAttribute("aria-live") !== "off") told.push(line.textContent);
+    if (line.getAttribute("aria-live") !== "off") announced.push(line.textContent);
   }).observe(line, { childList: true, characterData: true, subtree: true });
-  line.told = told;
+  line.announced = announced;
 }"""
 
 
 def status(reader: Reader, figure: str) -> Locator:
+    """The live region of a figure."""
     return reader.page.get_by_role("figure", name=figure).get_by_role("status")
 
 
-def compared(reader: Reader) -> dict[str, str]:
+def compare_query(reader: Reader) -> dict[str, str]:
+    """The parameters of the link to the view Compare."""
     link = reader.page.get_by_role("link", name="Compare this occurrence")
-    asked = parse_qs(link.get_attribute("href").partition("?")[2], keep_blank_values=True)
-    return {name: values[0] for name, values in asked.items()}
+    query = parse_qs(link.get_attribute("href").partition("?")[2], keep_blank_values=True)
+    return {name: values[0] for name, values in query.items()}
 
 
-def test_a_single_occurrence_opens_compare_with_an_empty_one(
+def test_a_word_that_occurs_once_opens_compare_with_an_empty_second_row(
     visit: Open, tiny_models: httpx.Client
 ) -> None:
     reader = visit(
         attention_address(text="apple bank", word=1, model="four", case="exact"),
         service=tiny_models,
     )
-    asked = compared(reader)
-    rows = json.loads(asked.pop("occurrences"))
+    query = compare_query(reader)
+    rows = json.loads(query.pop("occurrences"))
     assert rows == [["apple bank", "bank", 0], ["", "", 0]]
-    assert asked == {"model": "four", "case": "exact"}
+    assert query == {"model": "four", "case": "exact"}
     choose(reader, "Case", "auto")
-    assert "case" not in compared(reader)
+    assert "case" not in compare_query(reader)
 
 
 def test_input_is_kept_after_the_view_is_left(open_page: Open) -> None:
@@ -275,6 +277,7 @@ def test_input_is_kept_after_the_view_is_left(open_page: Open) -> None:
         }"""
     )
     expect(reader.page.get_by_role("heading", name="Models", level=2)).to_be_visible()
+    # Longer than the 250 ms after which the view shows a typed sentence.
     reader.page.wait_for_timeout(400)
     reader.page.get_by_role("navigation").get_by_role("link", name="Attention").click()
     expect(words(reader)).to_have_count(3)
@@ -291,6 +294,7 @@ def test_the_address_has_the_cell_after_the_view_is_left(open_page: Open) -> Non
         }"""
     )
     expect(reader.page.get_by_role("heading", name="Models", level=2)).to_be_visible()
+    # Longer than the 150 ms after which the address follows the cell.
     reader.page.wait_for_timeout(300)
     reader.page.get_by_role("navigation").get_by_role("link", name="Attention").click()
     reader.page.wait_for_url("**#attention?row=3&column=2")
@@ -303,6 +307,7 @@ def test_a_cell_is_kept_while_the_next_view_loads(open_page: Open) -> None:
     grid(reader).press("ArrowDown")
     reader.page.get_by_role("link", name="Models").click()
     expect(reader.page.locator("main[aria-busy]")).to_have_count(1)
+    # Longer than the 150 ms after which the address follows the cell.
     reader.page.wait_for_timeout(300)
     assert reader.address == "#models"
     back = reader.page.get_by_role("navigation").get_by_role("link", name="Attention")
@@ -324,7 +329,7 @@ def test_back_restores_the_previous_sentence(open_page: Open) -> None:
     for text, count in [("one two three", 3), ("one two three four", 4)]:
         sentence(reader).fill(text)
         expect(words(reader)).to_have_count(count)
-    # Chromium keeps 50 entries.
+    # The history of Chromium has at most 50 entries.
     assert reader.page.evaluate("history.length") == min(before + 1, 50)
     for text in ("A river", APPLES):
         reader.page.go_back()
@@ -361,23 +366,30 @@ def test_very_long_words_are_never_wider_than_the_page(visit: Open) -> None:
 def test_shortened_words_keep_grapheme_clusters(visit: Open) -> None:
     family = "👩‍👩‍👧‍👦"
     reader = visit("#attention")
-    inside = "async (family) => [await import('/page/bars.js')].map(({ bars }) =>"
-    inside += " bars([{ word: family.repeat(9), value: 1 }], { width: 150, name: '' }))"
-    label = reader.page.evaluate(f"{inside}[0].querySelector('text').textContent", family)
-    lettering = "async ([family, most]) => (await import('/page/text.js'))"
-    fitted = reader.page.evaluate(
-        f"{lettering}.fitTexts([family.repeat(9)], 12, most)[0]", [family, 60]
+    label = reader.page.evaluate(
+        """async (family) => {
+            const { bars } = await import("/page/bars.js");
+            const figure = bars([{ word: family.repeat(9), value: 1 }], { width: 150, name: "" });
+            return figure.querySelector("text").textContent;
+        }""",
+        family,
     )
-    for cut in (label, fitted):
-        assert cut.endswith("…")
-        assert cut.rstrip("…").replace(family, "") == ""
-        assert len(cut) > len(family)
+    module = "async ([family, most]) => (await import('/page/text.js'))"
+    fitted = reader.page.evaluate(
+        f"{module}.fitTexts([family.repeat(9)], 12, most)[0]", [family, 60]
+    )
+    for shortened in (label, fitted):
+        assert shortened.endswith("…")
+        assert shortened.rstrip("…").replace(family, "") == ""
+        assert len(shortened) > len(family)
     for count, shown in [(3, family * 3), (4, f"{family * 2}…")]:
         text = family * count
-        assert reader.page.evaluate(f"{lettering}.shorten(family, most)", [text, 3]) == shown
+        assert reader.page.evaluate(f"{module}.shorten(family, most)", [text, 3]) == shown
 
 
-def test_a_copied_table_is_the_same_in_a_spreadsheet(open_page: Open, client: httpx.Client) -> None:
+def test_a_copied_table_can_be_pasted_into_a_spreadsheet(
+    open_page: Open, client: httpx.Client
+) -> None:
     text = 'He said "no" " to it.'
     reader = open_page(attention_address(text=text))
     reader.page.get_by_text("The weights as a table").click()
@@ -400,15 +412,15 @@ def test_a_copied_table_is_the_same_in_a_spreadsheet(open_page: Open, client: ht
     ]
 
 
-def heard(line: Locator) -> list[str]:
-    """The new announcements of a live region."""
-    return line.evaluate("(line) => line.told.splice(0)")
+def announcements(line: Locator) -> list[str]:
+    """The announcements of a live region since the last call."""
+    return line.evaluate("(line) => line.announced.splice(0)")
 
 
 def test_each_cell_is_announced_once(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(attention_address(row=0, column=0))
     line = status(reader, "Attention:")
-    line.evaluate(HEARD)
+    line.evaluate(RECORD_ANNOUNCEMENTS)
     grid(reader).focus()
     cells = set()
     for column in (1, 2):
@@ -420,45 +432,45 @@ def test_each_cell_is_announced_once(open_page: Open, client: httpx.Client) -> N
         active = grid(reader).get_attribute("aria-activedescendant")
         assert active == cell.get_attribute("id")
         cells.add(active)
-    # A cell that is not the one before: its name is read as that of any new place.
+    # Each cell is another element, so a screen reader reads its name as that of a new cell.
     assert len(cells) == 2
-    assert heard(line) == []
+    assert announcements(line) == []
     reader.page.evaluate("document.activeElement.blur()")
     box = grid(reader).bounding_box()
     reader.page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 3)
     reader.settle()
     expected = weights(client, APPLES, heads="mean")[0, 0, 11]
-    assert heard(line) == [f"Apple attends to .: {expected:.4f}"]
+    assert announcements(line) == [f"Apple attends to .: {expected:.4f}"]
 
 
 def test_each_dimension_is_announced_once(open_page: Open) -> None:
     reader = open_page()
     line = status(reader, "static and contextual vector")
-    line.evaluate(HEARD)
+    line.evaluate(RECORD_ANNOUNCEMENTS)
     slider = reader.page.get_by_role("slider")
     slider.focus()
     reader.page.keyboard.press("ArrowRight")
     assert slider.get_attribute("aria-valuetext") == line.text_content()
-    assert heard(line) == []
+    assert announcements(line) == []
     reader.page.evaluate("document.activeElement.blur()")
     box = slider.bounding_box()
     reader.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
     reader.settle()
-    assert heard(line) == [slider.get_attribute("aria-valuetext")]
+    assert announcements(line) == [slider.get_attribute("aria-valuetext")]
     reader.page.mouse.move(0, 0)
     for text in ("A river", "The river bank"):
         sentence(reader).fill(text)
         reader.page.keyboard.press("Enter")
         expect(words(reader)).to_have_count(len(text.split()))
     expect(line).to_have_text("Point at a dimension, or use the arrow keys.")
-    assert heard(line) == []
+    assert announcements(line) == []
     reader.page.get_by_role("button", name="Lines").click()
     line = status(reader, "Attention:")
     expect(line).to_contain_text("Point at a word")
-    line.evaluate(HEARD)
+    line.evaluate(RECORD_ANNOUNCEMENTS)
     sentence(reader).fill("A river bank")
     expect(words(reader).first).to_contain_text("A")
-    assert heard(line) == []
+    assert announcements(line) == []
 
 
 def test_the_note_on_unknown_words_agrees_with_the_weights(
@@ -466,7 +478,7 @@ def test_the_note_on_unknown_words_agrees_with_the_weights(
 ) -> None:
     reader = visit("#attention")
     zero = "their static vectors are zero and"
-    for text, said in [
+    for text, expected in [
         ("qqzx", "1 word, unknown: its static vector is zero and it attends to itself."),
         ("qqzx vvwk", f"2 words, all unknown: {zero} each attends to itself."),
         (
@@ -475,18 +487,18 @@ def test_the_note_on_unknown_words_agrees_with_the_weights(
         ),
         ("river qqzx vvwk", f"3 words, 2 of them unknown: {zero} no word attends to them."),
     ]:
-        given = weights(client, text)[0]
+        attended = weights(client, text)[0]
         unknown = [token["resolution"] == "oov" for token in encoded(client, text)["tokens"]]
-        assert (given[:, :, unknown].max() == 0) == (not all(unknown))
+        assert (attended[:, :, unknown].max() == 0) == (not all(unknown))
         reader.go(attention_address(text=text))
-        expect(reader.page.locator(".usage")).to_have_text(said)
+        expect(reader.page.locator(".usage")).to_have_text(expected)
 
 
 def test_a_missing_layer_or_head_is_reported(visit: Open, tiny_models: httpx.Client) -> None:
     reader = visit("#attention", service=tiny_models)
     layers = "This model has layers 0 to 1: layer 0 is shown."
     heads = "This model has heads 0 to 2: the mean of heads is shown."
-    for state, said in [
+    for state, message in [
         ({"layer": 5, "head": 9}, f"{layers} {heads}"),
         ({"layer": "x"}, layers),
         ({"head": 3}, heads),
@@ -498,11 +510,11 @@ def test_a_missing_layer_or_head_is_reported(visit: Open, tiny_models: httpx.Cli
         ({"head": "each", "picture": "lines"}, None),
     ]:
         reader.go(attention_address(text="apple bank", **{"model": "deep", **state}))
-        told = reader.page.locator(".chooser .missing")
-        if said is None:
-            expect(told).to_be_hidden()
+        note = reader.page.locator(".chooser .missing")
+        if message is None:
+            expect(note).to_be_hidden()
         else:
-            expect(told).to_have_text(said)
+            expect(note).to_have_text(message)
 
 
 def test_the_list_of_heads_is_rebuilt_only_if_it_differs(
@@ -521,18 +533,16 @@ def test_the_list_of_heads_is_rebuilt_only_if_it_differs(
 
 
 TEXT = "apple bank river money did high end"
-
-
 WORDS = TEXT.split()
 
 
 def test_each_head_of_each_layer_is_shown(visit: Open, tiny_models: httpx.Client) -> None:
-    given = weights(tiny_models, TEXT, model="deep")
+    attention_weights = weights(tiny_models, TEXT, model="deep")
     reader = visit(attention_address(text=TEXT, model="deep"), service=tiny_models)
     for layer, head in [(0, 0), (0, 2), (1, 0), (1, 1)]:
         reader.page.get_by_role("button", name=f"Layer {layer}, head {head}", exact=True).click()
         reader.settle()
-        expected = given[layer, head]
+        expected = attention_weights[layer, head]
         for row, column in [(0, 3), (5, 2)]:
             point(reader, row, column, len(WORDS))
             assert readout(reader) == (
@@ -558,10 +568,10 @@ def test_twelve_layers_of_twelve_heads_fit(visit: Open, tiny_models: httpx.Clien
         service=tiny_models,
         width=360,
     )
-    small = reader.page.get_by_role("group", name="Layers and heads").get_by_role("button")
-    assert small.count() == 12 * 13
+    thumbnails = reader.page.get_by_role("group", name="Layers and heads").get_by_role("button")
+    assert thumbnails.count() == 12 * 13
     assert not reader.scrolls_sideways()
-    small.first.focus()
+    thumbnails.first.focus()
     for key in ["ArrowDown", "ArrowDown", "ArrowRight", "Enter"]:
         reader.page.keyboard.press(key)
     reader.settle()
@@ -585,10 +595,10 @@ NAMES = {
     "subword": "subword",
     "oov": "unknown",
 }
-"""The names of resolutions, as in the legend."""
+"""The names of resolutions in the legend."""
 
 
-def test_a_word_has_its_resolution(visit: Open, tiny_models: httpx.Client) -> None:
+def test_the_resolution_of_each_word_is_shown(visit: Open, tiny_models: httpx.Client) -> None:
     reader = visit(attention_address(text="river", model="deep"), service=tiny_models)
     for model, text in [
         ("small", "Apple bank x"),
@@ -605,7 +615,9 @@ def test_a_word_has_its_resolution(visit: Open, tiny_models: httpx.Client) -> No
         ], model
 
 
-def test_a_lower_case_model_and_subwords_are_noted(visit: Open, tiny_models: httpx.Client) -> None:
+def test_fallbacks_to_lower_case_and_subwords_are_shown(
+    visit: Open, tiny_models: httpx.Client
+) -> None:
     reader = visit(attention_address(text="Apple gnu", model="small"), service=tiny_models)
     found = reader.page.locator("button.word small")
     assert found.all_text_contents() == ["other case: apple", "unknown"]
@@ -620,12 +632,12 @@ def test_right_to_left_words_keep_their_direction(visit: Open, tiny_models: http
     expected = weights(tiny_models, text, model="hebrew")[0, 0]
     point(reader, 1, 2, 3)
     assert readout(reader) == f"{HEBREW[1]} attends to {HEBREW[2]}: {expected[1, 2]:.4f}"
-    words = reader.page.locator("button.word")
-    places = [word.bounding_box()["x"] for word in words.all()]
-    assert places == sorted(places, reverse=True)
-    words.first.focus()
+    buttons = words(reader)
+    lefts = [button.bounding_box()["x"] for button in buttons.all()]
+    assert lefts == sorted(lefts, reverse=True)
+    buttons.first.focus()
     reader.page.keyboard.press("ArrowLeft")
-    expect(words.nth(1)).to_be_focused()
+    expect(buttons.nth(1)).to_be_focused()
     assert not reader.scrolls_sideways()
 
 
@@ -640,13 +652,13 @@ def test_a_single_word_has_a_figure(visit: Open, tiny_models: httpx.Client) -> N
 def test_cached_responses_are_not_requested_again(
     open_page: Open, tiny_models: httpx.Client
 ) -> None:
-    """Choosing a head, a word or a picture sends no request."""
+    """Selecting a head, a word or a picture sends no request."""
     reader = open_page(attention_address(text=TEXT, model="deep"), service=tiny_models)
-    asked: list[str] = []
-    reader.page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    reader.page.on("request", lambda request: requested.append(request.url))
     reader.page.get_by_role("button", name="Layer 1, head 0", exact=True).click()
     reader.page.get_by_role("button", name="Lines").click()
     reader.page.locator("button.word").nth(3).click()
     reader.settle()
-    assert [url for url in asked if "/v1/" in url] == []
+    assert [url for url in requested if "/v1/" in url] == []
     assert "word=3" in reader.address
