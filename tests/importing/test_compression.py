@@ -22,6 +22,7 @@ from tests.importing.files import (
     archive,
     build,
     fasttext,
+    many,
     packed,
     rows,
 )
@@ -152,9 +153,7 @@ def test_damaged_compression_is_rejected(importer, content):
 
 
 def test_damage_far_into_a_file_is_rejected_with_the_place(importer):
-    words = [f"w{number}" for number in range(20_000)]
-    vectors = np.random.default_rng(0).standard_normal((20_000, 20)).astype(np.float32)
-    content = gzip.compress(rows(words, vectors), 1)
+    content = gzip.compress(many("glove", 50_000, 20), 1)
     half = content[: len(content) // 2]
     said = importer.refusal(half, "--format", "glove")
     place = int(said.rsplit(" ", 1)[1][:-1])
