@@ -52,9 +52,10 @@ def test_each_example_is_compared_and_adds_a_history_entry(open_page: Open) -> N
         reader.settle()
         assert not reader.problem.is_visible()
         assert button.get_attribute("aria-pressed") == "true"
-        there = len(kept(reader)) if "?" in reader.address else 2
-        assert [len(pressed(reader, i + 1)) for i in range(there)] == [1] * there
-        assert reader.page.get_by_role("article").count() == there
+        # The address of the first example has no occurrences.
+        count = len(kept(reader)) if "?" in reader.address else 2
+        assert [len(pressed(reader, i + 1)) for i in range(count)] == [1] * count
+        assert reader.page.get_by_role("article").count() == count
     reader.page.go_back()
     reader.settle()
     assert examples.nth(examples.count() - 2).get_attribute("aria-pressed") == "true"
@@ -77,7 +78,7 @@ def test_context_separates_occurrences_of_one_static_vector(
     )
 
 
-def test_notes_of_overlapping_pairs_are_merged(visit: Open) -> None:
+def test_notes_name_equal_static_vectors_and_unknown_words(visit: Open) -> None:
     reader = visit(address(EIGHT))
     notes = reader.page.locator(".notes li").all_text_contents()
     assert [note.split(" share")[0] for note in notes[:2]] == ["C and D", "E and F"]
@@ -97,7 +98,7 @@ def test_the_map_has_the_services_positions_on_one_scale(visit: Open, client: ht
     given |= {f"#{'ABCDEFGH'[i]}": at for i, at in enumerate(answer["contextual"])}
     near |= {f"#{letter}": at for letter, at in contextual.items()}
     names = sorted(near)
-    # Upwards is upwards: the drawing counts downwards.
+    # The y axis of SVG points down.
     expected = np.array([given[name] for name in names]) * [1, -1]
     found = np.array([near[name] for name in names])
     expected, found = expected - expected[0], found - found[0]
@@ -143,9 +144,9 @@ def test_contextual_vectors_are_drawn_on_top(visit: Open) -> None:
     kinds = reader.page.locator(".flat-map .point").evaluate_all(
         "(all) => all.map((one) => one.classList[1])"
     )
-    occurrences = [kind for kind in kinds if kind in {"static", "contextual"}]
-    assert occurrences == sorted(occurrences, reverse=True)
-    assert kinds[-len(occurrences) :] == occurrences
+    # Of the eight occurrences, two pairs share a static vector and one has none.
+    assert kinds[-13:] == ["static"] * 5 + ["contextual"] * 8
+    assert not {"static", "contextual"} & set(kinds[:-13])
 
 
 CROWDED = """async () => {
@@ -165,17 +166,17 @@ def test_a_mark_between_others_has_a_diagonal_label(visit: Open) -> None:
 
 def test_a_point_has_a_name_for_pointer_and_keyboard(visit: Open) -> None:
     reader = visit(address(BANKS))
-    said = reader.page.locator("output.pointed")
+    name = reader.page.locator("output.pointed")
     reader.page.locator(".flat-map .static.point").hover()
-    expect(said).to_have_text("Static vector of A and B (bank)")
-    by_place = [name for name, _ in sorted(places(reader).items(), key=lambda item: item[1][0])]
+    expect(name).to_have_text("Static vector of A and B (bank)")
+    by_x = [key for key, _ in sorted(places(reader).items(), key=lambda item: item[1][0])]
     reader.page.locator(".flat-map [tabindex='0']").focus()
-    expect(said).to_have_text(by_place[0])
+    expect(name).to_have_text(by_x[0])
     reader.page.keyboard.press("ArrowRight")
-    expect(said).to_have_text(by_place[1])
+    expect(name).to_have_text(by_x[1])
     reader.page.keyboard.press("ArrowLeft")
     reader.page.keyboard.press("ArrowLeft")
-    expect(said).to_have_text(by_place[-1])
+    expect(name).to_have_text(by_x[-1])
 
 
 def test_a_word_of_the_map_opens_its_neighbors(open_page: Open) -> None:
@@ -202,8 +203,8 @@ def test_a_card_has_the_services_neighbors_shift_and_attention(
     assert first & second
     assert shown.get_by_text("in both").count() == 2 * len(first & second)
     assert shown.locator("strong").text_content() == f"{one['shift']:.2f}"
-    looked = lists.nth(2).locator(".near-word").all_text_contents()
-    assert looked == [each["text"] for each in one["attends_to"]]
+    attended = lists.nth(2).locator(".near-word").all_text_contents()
+    assert attended == [each["text"] for each in one["attends_to"]]
     assert shown.locator("mark").text_content() == "bank"
 
 
@@ -283,7 +284,7 @@ def test_a_share_moves_the_occurrences_together_and_is_kept_in_the_address(
     assert share.input_value() == "4"
 
 
-ODD: list[object] = [
+INVALID: list[object] = [
     "",
     "[",
     "null",
@@ -309,16 +310,16 @@ ODD: list[object] = [
 ]
 
 
-def test_an_address_without_occurrences_shows_the_first_example(visit: Open) -> None:
+def test_an_address_with_invalid_occurrences_shows_the_first_example(visit: Open) -> None:
     reader = visit(address("["))
     assert sentence(reader, 1).input_value() == "Apple launched a new phone"
     assert reader.page.get_by_text("The address does not contain valid occurrences").is_visible()
     example(reader, "bank / bank")
     assert kept(reader) == [["River bank flows", "bank", 0], ["Money bank grows", "bank", 0]]
     assert not reader.page.get_by_text("The address does not contain").is_visible()
-    odd = [one if isinstance(one, str) else json.dumps(one) for one in ODD]
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in INVALID]
     parse = "(await import('/page/compare/occurrences.js')).parseOccurrences"
-    assert reader.page.evaluate(f"async (all) => all.map({parse})", odd) == [None] * len(odd)
+    assert reader.page.evaluate(f"async (all) => all.map({parse})", texts) == [None] * len(texts)
 
 
 MISSING: list[tuple[Row, str]] = [
@@ -331,13 +332,13 @@ MISSING: list[tuple[Row, str]] = [
 
 def test_an_absent_word_is_an_error_and_can_be_corrected(open_page: Open) -> None:
     reader = open_page(address(BANKS))
-    for row, said in MISSING:
+    for row, message in MISSING:
         assert not reader.problem.is_visible()
         reader.go(address([row, BANKS[1]]))
-        assert said in reader.problem.text_content(), row
+        assert message in reader.problem.text_content(), row
         assert pressed(reader, 1) == [], row
-        missing = reader.page.get_by_text("The word to compare is not in this sentence")
-        assert [sentence.is_visible() for sentence in missing.all()] == [True, False], row
+        notes = reader.page.get_by_text("The word to compare is not in this sentence")
+        assert [note.is_visible() for note in notes.all()] == [True, False], row
         words(reader, 1).filter(has_text="bank").click()
         reader.settle()
         assert not reader.problem.is_visible(), row
@@ -392,8 +393,11 @@ def test_zero_vectors_have_no_map(visit: Open) -> None:
 
 def test_the_same_occurrence_twice_is_one_point_of_both(visit: Open) -> None:
     reader = visit(address([BANKS[0]] * 2))
-    assert [name for name in places(reader) if " vector of A and B (bank)" in name]
-    assert "Contextual vector of A and B (bank)" in places(reader)
+    occurrences = [name for name in places(reader) if name.startswith(("Static", "Contextual"))]
+    assert occurrences == [
+        "Static vector of A and B (bank)",
+        "Contextual vector of A and B (bank)",
+    ]
     assert cosines(reader) == [1] * 8
 
 
@@ -446,7 +450,7 @@ def test_the_shown_results_can_be_saved(visit: Open, tmp_path: Path) -> None:
 
 def test_each_figure_can_be_saved(visit: Open, tmp_path: Path) -> None:
     reader = visit(address(APPLES))
-    for figure, said in [
+    for figure, label in [
         ("Similarity", ">In context</text>"),
         ("Map", ">A: Apple</text>"),
     ]:
@@ -454,7 +458,7 @@ def test_each_figure_can_be_saved(visit: Open, tmp_path: Path) -> None:
         saved = reader.saved(place.get_by_role("button", name="Save SVG"), tmp_path)
         svg = saved.read_text("utf-8")
         assert svg.startswith("<?xml")
-        assert said in svg
+        assert label in svg
         assert "class=" not in svg
         png = reader.saved(place.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
         assert png.startswith(b"\x89PNG")
@@ -482,7 +486,7 @@ def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme:
     reader = open_page("#compare", width=width, theme=theme)
     reader.page.get_by_text("The cosines as tables").click()
     reader.go(address(EIGHT))
-    pressed(reader, 8)
+    words(reader, 8).first.wait_for()
     expect(reader.page.locator("table.cosines").first).to_be_visible()
     assert reader.violations(axe) == []
     assert not reader.scrolls_sideways()
@@ -499,5 +503,5 @@ def test_it_fits_every_width(visit: Open) -> None:
         rights = svgs.evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().right)")
         assert len(rights) > 1
         assert max(rights) <= width
-    # Drawn for each width, and not the first drawing made smaller.
+    # The map is drawn for each width; the first drawing is not scaled.
     assert len(drawn) == 4

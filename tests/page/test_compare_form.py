@@ -1,4 +1,4 @@
-"""The view Compare: sentences that are typed, added and removed, and what is announced."""
+"""The view Compare: sentences that are typed, added and removed, and announcements."""
 
 import json
 import re
@@ -32,7 +32,7 @@ from tests.page.reader import Reader, hold
 pytestmark = pytest.mark.slow
 
 
-def test_a_sentence_that_is_typed_keeps_its_word(open_page: Open) -> None:
+def test_an_edited_sentence_keeps_its_word(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     typed(reader, 1, "The green bank of a river")
     assert kept(reader)[0] == ["The green bank of a river", "bank", 0]
@@ -40,7 +40,7 @@ def test_a_sentence_that_is_typed_keeps_its_word(open_page: Open) -> None:
     assert sentence(reader, 1).input_value() == "The green bank of a river"
 
 
-KEPT = [
+EDITS = [
     ("bank", 1, "A bank on the bank", "A bank on a bank", ["bank", 1]),
     ("bank", 1, "A bank", "A bank on the bank", ["bank", 0]),
     ("bank", 0, "My Bank is open", "River bank flows", ["Bank", 0]),
@@ -48,10 +48,10 @@ KEPT = [
     ("bank", 0, "A longer sentence without", "River bank flows", ["sentence", 0]),
     ("weather", 0, "Extraordinary banking at my bank", "Extraordinary weather", ["bank", 0]),
 ]
-KEEP = """async (cases) => {
+KEEP_WORDS = """async (edits) => {
   const { keepWord } = await import("/page/compare/occurrences.js");
   const tokens = (text) => text.split(" ").map((word) => ({ text: word }));
-  return cases.map(([word, nth, text, before]) => {
+  return edits.map(([word, nth, text, before]) => {
     const around = { before: tokens(before), others: ["bank"] };
     const kept = keepWord({ word, nth }, tokens(text), around);
     return [kept.word, kept.nth];
@@ -59,9 +59,9 @@ KEEP = """async (cases) => {
 }"""
 
 
-def test_an_edited_sentence_keeps_its_word_or_takes_a_similar_one(visit: Open) -> None:
-    found = visit("#models").page.evaluate(KEEP, KEPT)
-    assert found == [case[-1] for case in KEPT]
+def test_an_edited_sentence_keeps_its_word_or_gets_a_similar_one(visit: Open) -> None:
+    found = visit("#models").page.evaluate(KEEP_WORDS, [edit[:-1] for edit in EDITS])
+    assert found == [edit[-1] for edit in EDITS]
 
 
 def test_a_chosen_word_is_restored_when_it_is_typed_again(open_page: Open) -> None:
@@ -77,6 +77,7 @@ def test_a_typed_sentence_survives_leaving_the_view(open_page: Open) -> None:
     sentence(reader, 1).fill("The green bank of a river")
     reader.page.get_by_role("link", name="Models", exact=True).click()
     reader.settle()
+    # Typed text is read after 300 ms, also when another view is open.
     reader.page.wait_for_timeout(500)
     assert reader.address == "#models"
     reader.page.get_by_role("navigation").get_by_role("link", name="Compare").click()
@@ -144,18 +145,18 @@ def test_back_removes_an_added_sentence(open_page: Open) -> None:
 
 def test_an_empty_sentence_is_named_and_sends_no_request(open_page: Open) -> None:
     reader = open_page(address(BANKS))
-    questions: list[str] = []
-    reader.page.on("request", lambda request: questions.append(request.url))
+    requests: list[str] = []
+    reader.page.on("request", lambda request: requests.append(request.url))
     sentence(reader, 2).fill("  ")
     expect(reader.problem).to_have_text("Sentence 2 (B) is empty. Type a sentence.")
-    assert not [url for url in questions if url.endswith("/v1/compare")]
+    assert not [url for url in requests if url.endswith("/v1/compare")]
     assert not reader.page.get_by_role("figure").first.is_visible()
     typed(reader, 2, "My bank")
     assert not reader.problem.is_visible()
     assert kept(reader)[1] == ["My bank", "bank", 0]
 
 
-SHORT: list[tuple[list[list], str]] = [
+INCOMPLETE: list[tuple[list[list], str]] = [
     ([list(BANKS[0])], "Sentence 2 (B) is empty. Type a sentence."),
     ([list(BANKS[0]), ["", "", 0]], "Sentence 2 (B) is empty. Type a sentence."),
     ([["", "", 0], list(BANKS[0])], "Sentence 1 (A) is empty. Type a sentence."),
@@ -163,26 +164,26 @@ SHORT: list[tuple[list[list], str]] = [
 ]
 
 
-def test_an_address_with_one_sentence_gets_an_empty_second(open_page: Open) -> None:
+def test_an_address_with_too_few_sentences_shows_an_empty_one(open_page: Open) -> None:
     reader = open_page("#models")
-    questions: list[str] = []
-    reader.page.on("request", lambda request: questions.append(request.post_data or request.url))
-    for rows, said in SHORT:
-        questions.clear()
+    requests: list[str] = []
+    reader.page.on("request", lambda request: requests.append(request.post_data or request.url))
+    for rows, message in INCOMPLETE:
+        requests.clear()
         reader.go(address(rows))
-        expect(reader.problem).to_have_text(said)
+        expect(reader.problem).to_have_text(message)
         assert reader.page.locator(".occurrence").count() == 2, rows
         assert not reader.page.get_by_text("The address does not").is_visible(), rows
-        assert not [one for one in questions if one.startswith("{") and "occurrences" in one], rows
-        assert not [one for one in questions if '""' in one], rows
-    reader.go(address(SHORT[0][0]))
+        assert not [one for one in requests if one.startswith("{") and "occurrences" in one], rows
+        assert not [one for one in requests if '""' in one], rows
+    reader.go(address(INCOMPLETE[0][0]))
     assert pressed(reader, 1) == [1]
     typed(reader, 2, "The Bank was shut")
     assert kept(reader) == [["River bank flows", "bank", 0], ["The Bank was shut", "Bank", 0]]
     assert not reader.problem.is_visible()
 
 
-def test_a_setting_that_changes_while_a_sentence_is_read_does_not_lose_it(open_page: Open) -> None:
+def test_a_sentence_is_kept_when_a_setting_changes_while_it_is_tokenized(open_page: Open) -> None:
     reader = open_page(address(BANKS))
     held: list[Route] = []
     reader.page.route("**/v1/encode", hold(held))
@@ -204,7 +205,7 @@ def caption(reader: Reader) -> str:
     return figure.locator("figcaption").text_content() or ""
 
 
-def test_the_summary_of_the_pairs_is_accurate(visit: Open, client: httpx.Client) -> None:
+def test_the_caption_says_how_context_changes_the_pairs(visit: Open, client: httpx.Client) -> None:
     reader = visit(address([BANKS[0]] * 3))
     assert caption(reader) == "Cosines of every pair. Context does not change any pair."
     expect(reader.page.locator(".notes li")).to_have_text(
@@ -236,7 +237,7 @@ def test_an_unknown_word_has_no_shift(visit: Open) -> None:
     assert "Shift " not in unknown.text_content()
     assert unknown.get_by_text("This word has no static vector. Its contextual vector").is_visible()
     assert "Shift " in card(reader, "B: bank").text_content()
-    # Its static cosines are zero without a vector: no pair with it comes nearer.
+    # Without a vector, its static cosines are zero, so the caption ignores its pairs.
     assert "Context separates B and C most: 1.00 static" in caption(reader)
     reader.go(address([*rows[:2], rows[1]]))
     assert caption(reader) == (
@@ -244,30 +245,30 @@ def test_an_unknown_word_has_no_shift(visit: Open) -> None:
     )
 
 
-HEARD = """() => {
-  globalThis.heard = [];
+RECORD_ANNOUNCEMENTS = """() => {
+  globalThis.announced = [];
   const live = "output, [role=status], [role=alert]";
   new MutationObserver((changes) => {
-    const said = changes.filter(({ target, addedNodes }) => addedNodes.length
+    const announced = changes.filter(({ target, addedNodes }) => addedNodes.length
       && (target.closest?.(live) || [...addedNodes].some((node) => node.matches?.(live))));
-    globalThis.heard.push(...new Set(said.map(({ target }) => target.textContent.trim())));
+    globalThis.announced.push(
+      ...new Set(announced.map(({ target }) => target.textContent.trim())));
   }).observe(document.body, { childList: true, subtree: true });
 }"""
 
 
 def test_a_result_is_announced_once_and_a_redraw_is_not(open_page: Open) -> None:
     reader = open_page(address(BANKS))
-    reader.page.evaluate(HEARD)
+    reader.page.evaluate(RECORD_ANNOUNCEMENTS)
     reader.page.get_by_label("Theme").select_option("dark")
     reader.resize(900)
-    heard = "globalThis.heard.filter(Boolean)"
-    assert reader.page.evaluate(heard) == []
-    reader.page.evaluate("globalThis.heard.length = 0")
+    announced = "globalThis.announced.filter(Boolean)"
+    assert reader.page.evaluate(announced) == []
     example(reader, "Apple / apple")
-    said = [one for one in reader.page.evaluate(heard) if "osine" in one or "Point" in one]
-    assert len(said) == 1
-    assert said[0].startswith("Compared: ")
-    assert said[0].endswith(caption(reader))
+    results = [one for one in reader.page.evaluate(announced) if "osine" in one or "Point" in one]
+    assert len(results) == 1
+    assert results[0].startswith("Compared: ")
+    assert results[0].endswith(caption(reader))
     hint = reader.page.get_by_text("Point at a mark")
     assert hint.is_visible()
     reader.page.locator(".flat-map .static.point").first.hover()
@@ -285,19 +286,19 @@ def test_cards_have_names_and_links_large_enough_to_touch(visit: Open) -> None:
 
 def test_the_number_of_neighbors_comes_from_the_address(open_page: Open) -> None:
     reader = open_page(address(BANKS, k="7"))
-    many = reader.page.get_by_label("Number of neighbors")
-    assert many.locator("option").all_text_contents() == ["3", "5", "7", "8", "12", "20"]
+    number = reader.page.get_by_label("Number of neighbors")
+    assert number.locator("option").all_text_contents() == ["3", "5", "7", "8", "12", "20"]
     assert len(card(reader, "A: bank").get_by_role("list").first.locator("li").all()) == 7
     reader.go(address(BANKS, k="0"))
-    assert many.input_value() == "0"
+    assert number.input_value() == "0"
     assert card(reader, "A: bank").get_by_text("None requested.").count() == 2
     assert json.loads(sent(reader))["neighbors"] == 0
-    for odd in ("5000", "many", "1e999"):
-        reader.go(address(BANKS, k=odd))
+    for invalid in ("5000", "many", "1e999"):
+        reader.go(address(BANKS, k=invalid))
         expect(reader.problem).to_contain_text("/neighbors")
-        assert many.input_value() == odd
+        assert number.input_value() == invalid
     words(reader, 1).first.wait_for()
-    many.select_option("8")
+    number.select_option("8")
     reader.settle()
     assert not reader.problem.is_visible()
     assert len(cosines(reader)) == 8
@@ -309,12 +310,12 @@ def sent(reader: Reader) -> str:
 
 def test_tables_that_were_opened_stay_open(open_page: Open) -> None:
     reader = open_page("#compare")
-    tables = reader.page.locator("details", has_text="The cosines as tables")
-    tables.locator("summary").click()
+    details = reader.page.locator("details", has_text="The cosines as tables")
+    details.locator("summary").click()
     reader.page.get_by_label("Theme").select_option("dark")
     reader.settle()
-    assert tables.get_attribute("open") is not None
-    assert tables.locator("table").first.is_visible()
+    assert details.get_attribute("open") is not None
+    assert details.locator("table").first.is_visible()
 
 
 FOUND = [

@@ -34,12 +34,12 @@ def test_the_first_view_is_shown_without_a_fragment(open_page: Open) -> None:
 
 def test_an_unknown_view_opens_the_first(open_page: Open) -> None:
     reader = open_page("#a?%E0")
+    assert reader.page.title() == "Attention · Polyseme"
     for fragment in ("#?text=x", "#toString"):
-        assert reader.page.title() == "Attention · Polyseme"
         reader.go("#models")
         assert reader.page.title() == "Models · Polyseme"
         reader.go(fragment)
-    assert reader.page.title() == "Attention · Polyseme"
+        assert reader.page.title() == "Attention · Polyseme"
 
 
 def test_addresses_with_old_names_of_views_work(open_page: Open) -> None:
@@ -159,23 +159,23 @@ def test_a_proxys_error_page_is_reported(open_page: Open) -> None:
 
 
 def test_the_response_to_the_latest_request_is_shown(open_page: Open) -> None:
-    """The first response arrives after the second and is not drawn over it."""
+    """The page aborts the first request, so that its late response is not drawn over the second."""
     reader = open_page("#neighbors")
     held: list[Route] = []
 
-    def hold(route: Route) -> None:
+    def hold_river(route: Route) -> None:
         if "river" in (route.request.post_data or ""):
             held.append(route)
         else:
             route.continue_()
 
-    reader.page.route("**/v1/neighbors", hold)
+    reader.page.route("**/v1/neighbors", hold_river)
     field = reader.page.get_by_label("Word", exact=True)
     field.fill("river")
     with reader.page.expect_request(lambda request: "river" in (request.post_data or "")):
         field.press("Enter")
     field.fill("money")
-    # The page aborts the first request; its response may come until the browser confirms.
+    # Until the browser confirms the abort, the first response could still arrive.
     with reader.page.expect_event("requestfailed", lambda one: "river" in (one.post_data or "")):
         field.press("Enter")
         reader.page.get_by_role("heading", name="Nearest to money").wait_for()
@@ -190,19 +190,21 @@ def test_the_page_works_behind_a_path_prefix(open_page: Open, client: httpx.Clie
     reader = open_page("#models")
     prefix = f"{reader.base}/words/"
 
-    def cut(route: Route) -> None:
+    def strip_prefix(route: Route) -> None:
         path = route.request.url.removeprefix(prefix)
-        answer = client.get(f"/{path}")
-        route.fulfill(status=answer.status_code, headers=dict(answer.headers), body=answer.content)
+        response = client.get(f"/{path}")
+        route.fulfill(
+            status=response.status_code, headers=dict(response.headers), body=response.content
+        )
 
-    reader.page.route(f"{prefix}**", cut)
+    reader.page.route(f"{prefix}**", strip_prefix)
     reader.page.goto(f"{prefix}#models")
     reader.page.get_by_role("article", name="wiki-en").wait_for()
     reader.page.locator("summary", has_text="The request as a command").click()
     assert f"{prefix}v1/models" in reader.command()
 
 
-def test_the_error_watch_records_failures(open_page: Open) -> None:
+def test_violations_of_the_content_security_policy_are_recorded(open_page: Open) -> None:
     reader = open_page("#models")
     with reader.page.expect_console_message(lambda message: "Policy" in message.text):
         reader.page.evaluate(
@@ -215,7 +217,7 @@ def test_the_error_watch_records_failures(open_page: Open) -> None:
 UNREADABLE = "The response of the service cannot be read."
 
 
-def navigation(reader: Reader, name: str) -> None:
+def open_view(reader: Reader, name: str) -> None:
     reader.page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
 
 
@@ -233,10 +235,10 @@ def answer_with(page: Page, body: str, status: int = 200, **headers: str) -> Non
 def test_a_module_that_fails_to_load_is_reported_until_another_view_opens(open_page: Open) -> None:
     reader = open_page("#neighbors")
     reader.page.route("**/page/compare/view.js", lambda route: route.abort())
-    navigation(reader, "Compare")
+    open_view(reader, "Compare")
     expect(reader.page.get_by_role("alert")).to_contain_text("could not be loaded")
     expect(reader.page.locator("[aria-busy]")).to_have_count(0)
-    navigation(reader, "Neighbors")
+    open_view(reader, "Neighbors")
     expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
     assert any("compare/view.js" in one for one in reader.wrong)
     reader.wrong.clear()
@@ -246,9 +248,9 @@ def test_leaving_a_loading_view_is_immediate(open_page: Open) -> None:
     reader = open_page("#neighbors")
     held: list[Route] = []
     reader.page.route("**/page/steps/view.js", hold(held))
-    navigation(reader, "Step by step")
+    open_view(reader, "Step by step")
     expect(reader.page.locator("main[aria-busy]")).to_have_count(1)
-    navigation(reader, "Neighbors")
+    open_view(reader, "Neighbors")
     expect(reader.page.locator("main[aria-busy]")).to_have_count(0)
     held[0].continue_()
     reader.settle()
@@ -271,7 +273,7 @@ def test_an_unreadable_response_is_reported_and_requested_again(open_page: Open)
     reader.wrong.clear()
 
 
-EARLY = """async () => {
+SHOW_EARLY_ERROR = """async () => {
   const { Exchange } = await import("/page/exchange.js");
   const { unreadableResponse } = await import("/page/client.js");
   const exchange = new Exchange("early", document.createElement("div"));
@@ -281,7 +283,7 @@ EARLY = """async () => {
 
 
 def test_an_error_before_the_first_request_is_shown_without_a_command(visit: Open) -> None:
-    text = visit("#neighbors").page.evaluate(EARLY)
+    text = visit("#neighbors").page.evaluate(SHOW_EARLY_ERROR)
     assert text.startswith(UNREADABLE)
     assert "curl" not in text
 
@@ -298,7 +300,7 @@ def test_no_view_breaks_on_an_empty_response(open_page: Open, view: str) -> None
     reader.wrong.clear()
 
 
-def test_a_problem_of_any_form_is_a_sentence(open_page: Open) -> None:
+def test_error_documents_of_any_form_are_shown_as_text(open_page: Open) -> None:
     reader = open_page("#neighbors")
     bodies = {
         "null": "status 500",
@@ -311,13 +313,13 @@ def test_a_problem_of_any_form_is_a_sentence(open_page: Open) -> None:
         '{"detail": "See `here`", "errors": [{"message": "is wrong"}]}': "is wrong",
         '{"detail": "<img src=x onerror=alert(1)>"}': "<img src=x onerror=alert(1)>",
     }
-    for number, (body, said) in enumerate(bodies.items()):
+    for number, (body, message) in enumerate(bodies.items()):
         answer_with(reader.page, body, 500)
         reader.page.get_by_label("Word", exact=True).fill(f"river{number}")
         reader.page.keyboard.press("Enter")
-        expect(reader.problem, body).to_contain_text(said)
-        named = reader.problem.locator("p code", has_text="here")
-        expect(named, body).to_have_count(1 if "`here`" in body else 0)
+        expect(reader.problem, body).to_contain_text(message)
+        code = reader.problem.locator("p code", has_text="here")
+        expect(code, body).to_have_count(1 if "`here`" in body else 0)
     assert reader.wrong == []
 
 
@@ -335,18 +337,18 @@ def test_a_rate_limit_shows_the_wait_and_a_retry(open_page: Open) -> None:
 
 
 def test_a_key_that_cannot_be_sent_is_rejected_in_its_field(open_page: Open, serve: Serve) -> None:
-    reader = open_page("#neighbors", service=serve(api_keys="a-key-of-this-test"))
+    reader = open_page("#neighbors", service=serve(api_keys=KEY))
     field = reader.page.get_by_label("API key")
     field.fill("ключ")
     field.press("Enter")
     assert "ASCII" in field.evaluate("field => field.validationMessage")
-    field.fill("a-key-of-this-test")
+    field.fill(KEY)
     field.press("Enter")
     expect(reader.page.get_by_role("heading", name="Nearest to bank")).to_be_visible()
 
 
 def test_after_a_wrong_key_the_field_keeps_the_focus(open_page: Open, serve: Serve) -> None:
-    reader = open_page("#neighbors", service=serve(api_keys="a-key-of-this-test"))
+    reader = open_page("#neighbors", service=serve(api_keys=KEY))
     field = reader.page.get_by_label("API key")
     field.fill("a-wrong-one")
     field.press("Enter")
@@ -359,7 +361,7 @@ def test_a_link_to_another_view_focuses_its_heading(open_page: Open) -> None:
     assert reader.page.evaluate("document.activeElement === document.body")
     reader.page.get_by_role("article").get_by_role("link", name="Attention").press("Enter")
     expect(reader.page.get_by_role("heading", name="Attention", exact=True)).to_be_focused()
-    navigation(reader, "Models")
+    open_view(reader, "Models")
     expect(reader.page.get_by_role("navigation").get_by_role("link", name="Models")).to_be_focused()
 
 
@@ -389,10 +391,10 @@ def test_nothing_can_be_saved_before_a_response(open_page: Open) -> None:
 
 def test_a_failed_list_of_models_is_not_requested_repeatedly(open_page: Open) -> None:
     reader = open_page("#neighbors")
-    asked: list[str] = []
+    requests: list[str] = []
 
     def refuse(route: Route) -> None:
-        asked.append(route.request.url)
+        requests.append(route.request.url)
         route.fulfill(status=503, content_type="application/json", body="{}")
 
     reader.page.route("**/v1/models", refuse)
@@ -402,7 +404,7 @@ def test_a_failed_list_of_models_is_not_requested_repeatedly(open_page: Open) ->
         reader.page.get_by_label("Word", exact=True).fill(word)
         reader.page.keyboard.press("Enter")
         expect(reader.page.get_by_role("heading", name=f"Nearest to {word}")).to_be_visible()
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_current_and_pressed_controls_are_visible_in_forced_colors(open_page: Open) -> None:
@@ -430,8 +432,8 @@ OVERLAP = """async () => {
     return element;
   };
   const square = (x) => make("rect", { x, y: 0, width: 20, height: 20, fill: "#000000" });
-  const seen = make("g", { opacity: 0.5, transform: "translate(10 0)" }, square(0), square(10));
-  const svg = make("svg", { viewBox: "0 0 60 20", width: 60, height: 20 }, seen);
+  const group = make("g", { opacity: 0.5, transform: "translate(10 0)" }, square(0), square(10));
+  const svg = make("svg", { viewBox: "0 0 60 20", width: 60, height: 20 }, group);
   document.querySelector("figure").append(svg);
   const bitmap = await createImageBitmap(await pngBlob(svg, 1));
   svg.remove();
@@ -443,8 +445,8 @@ OVERLAP = """async () => {
 
 
 def test_opacity_of_a_group_applies_once_in_a_png(visit: Open) -> None:
-    """Two black squares at half strength on white: grey alone, together and apart; then none."""
-    alone, together, apart, beside = visit("#neighbors").page.evaluate(OVERLAP)
-    assert alone == together == apart
-    assert abs(alone - 128) <= 3
-    assert beside == 255
+    """Two black squares that overlap, in a group of opacity 0.5 on white, are gray everywhere."""
+    first, both, second, outside = visit("#neighbors").page.evaluate(OVERLAP)
+    assert first == both == second
+    assert abs(first - 128) <= 3
+    assert outside == 255

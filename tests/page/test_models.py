@@ -30,12 +30,12 @@ def several(serve: Serve, broken_models: Path, tmp_path_factory: pytest.TempPath
 def test_a_model_is_described(visit: Open, client: httpx.Client) -> None:
     (model,) = client.get("/v1/models").json()["data"]
     card = visit("#models").page.get_by_role("article", name="wiki-en")
-    said = card.text_content()
-    assert "100,000 words × 300, 8-bit integers" in said
-    assert f"{model['bytes'] / 1e6:.1f} MB" in said
-    assert "1 layer of 4 heads, trained" in said
+    text = card.text_content()
+    assert "100,000 words × 300, 8-bit integers" in text
+    assert f"{model['bytes'] / 1e6:.1f} MB" in text
+    assert "1 layer of 4 heads, trained" in text
     for fact in (model["source"], model["licence"], "default", "cased"):
-        assert fact in said
+        assert fact in text
 
 
 def test_the_quality_in_the_manifest_is_drawn(visit: Open, client) -> None:
@@ -52,8 +52,8 @@ def test_the_quality_in_the_manifest_is_drawn(visit: Open, client) -> None:
 
 
 def test_the_caption_says_that_quality_is_from_the_manifest(visit: Open) -> None:
-    said = visit("#models").page.locator("figcaption").text_content()
-    assert said.endswith("does not check whether a model was trained on these data sets.")
+    caption = visit("#models").page.locator("figcaption").text_content()
+    assert caption.endswith("does not check whether a model was trained on these data sets.")
 
 
 def test_opening_the_details_keeps_the_focus(open_page: Open) -> None:
@@ -72,7 +72,7 @@ def test_opening_the_details_keeps_the_focus(open_page: Open) -> None:
     expect(reader.page.get_by_text("models/build_wiki_en.py")).to_be_hidden()
 
 
-def test_measures_are_distinguishable_on_a_phone(visit: Open, several: httpx.Client) -> None:
+def test_names_of_measures_differ_on_a_narrow_screen(visit: Open, several: httpx.Client) -> None:
     reader = visit("#models", service=several, width=320)
     picture = reader.page.get_by_role("img", name="Measured quality in percent")
     names = picture.locator("text:not(.number)").all_text_contents()
@@ -90,7 +90,7 @@ def test_the_training_opens_and_the_address_has_it(open_page: Open) -> None:
     reader.page.get_by_text("models/build_wiki_en.py").wait_for()
 
 
-def test_a_broken_model_has_its_problem_and_others_links(
+def test_a_broken_model_shows_its_problem_and_others_have_links(
     visit: Open, several: httpx.Client
 ) -> None:
     reader = visit("#models", service=several)
@@ -113,9 +113,9 @@ def test_a_broken_model_has_its_problem_and_others_links(
 def test_an_unknown_model_in_the_address_is_reported(visit: Open) -> None:
     reader = visit("#neighbors?model=nothing")
     reader.problem.wait_for()
-    said = reader.problem.locator("p").text_content()
-    assert "nothing" not in said
-    assert "model" in said
+    message = reader.problem.locator("p").text_content()
+    assert "nothing" not in message
+    assert "model" in message
     reader.page.get_by_label("Model").select_option("wiki-en (default)")
     reader.page.get_by_role("heading", name="Nearest to bank").wait_for()
 

@@ -58,19 +58,21 @@ def test_an_unknown_word_shows_the_services_error(open_page: Open) -> None:
     assert not reader.problem.is_visible()
 
 
-def test_an_empty_word_sends_no_request(visit: Open) -> None:
-    reader = visit("#neighbors?word=")
+def test_an_empty_word_sends_no_request(open_page: Open) -> None:
+    reader = open_page("#models")
+    requests: list[str] = []
+    reader.page.on("request", lambda request: requests.append(request.url))
+    reader.go("#neighbors?word=")
     assert reader.problem.text_content() == "Type a word to see its neighbors."
+    assert not [url for url in requests if url.endswith("/v1/neighbors")]
 
 
-def test_the_shown_results_can_be_saved(open_page: Open, tmp_path: Path) -> None:
-    reader = open_page("#neighbors?word=l%27amour&case=lower&k=5")
-    reader.page.get_by_label("Word", exact=True).fill("bank")
-    reader.page.keyboard.press("Enter")
-    reader.settle()
-    assert reader.saved_json(tmp_path) == reader.run_command()
+def test_the_shown_results_can_be_saved(visit: Open, tmp_path: Path) -> None:
+    reader = visit("#neighbors?word=o%27clock&case=lower&k=5")
+    saved = reader.saved_json(tmp_path)
+    assert saved == reader.run_command()
     svg = reader.saved(reader.page.get_by_role("button", name="Save SVG"), tmp_path).read_text()
-    assert svg.startswith("<?xml") and ">banks</text>" in svg
+    assert svg.startswith("<?xml") and f">{saved['neighbors'][0]['word']}</text>" in svg
     png = reader.saved(reader.page.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
     assert png.startswith(b"\x89PNG")
 
@@ -100,7 +102,7 @@ def test_input_is_kept_while_other_controls_change(open_page: Open) -> None:
 def test_the_bars_keep_the_focus_and_a_result_is_announced_once(open_page: Open) -> None:
     reader = open_page("#neighbors?word=river")
     bars = reader.page.locator(".bars [role=button]")
-    reader.page.evaluate(HEARD)
+    reader.page.evaluate(RECORD_ANNOUNCEMENTS)
     bars.nth(2).focus()
     with reader.page.expect_response("**/v1/neighbors") as response:
         reader.page.keyboard.press("Enter")
@@ -108,27 +110,29 @@ def test_the_bars_keep_the_focus_and_a_result_is_announced_once(open_page: Open)
     expect(bars.first).to_be_focused()
     chosen = response.value.request.post_data_json["word"]
     first = response.value.json()["neighbors"][0]
-    said = f"10 words nearest to {chosen}, first {first['word']}: {first['similarity']:.2f}."
-    assert reader.page.evaluate("globalThis.heard") == [said]
+    announcement = (
+        f"10 words nearest to {chosen}, first {first['word']}: {first['similarity']:.2f}."
+    )
+    assert reader.page.evaluate("globalThis.announced") == [announcement]
     reader.page.keyboard.press("ArrowDown")
     reader.page.keyboard.press("ArrowDown")
     expect(bars.nth(2)).to_be_focused()
     reader.page.emulate_media(color_scheme="dark")
     reader.settle()
     expect(bars.nth(2)).to_be_focused()
-    assert reader.page.evaluate("globalThis.heard") == [said]
+    assert reader.page.evaluate("globalThis.announced") == [announcement]
     reader.page.get_by_label("Word", exact=True).fill("bank")
     reader.page.get_by_role("button", name="Find neighbors").press("Enter")
     reader.settle()
     expect(reader.page.get_by_role("button", name="Find neighbors")).to_be_focused()
-    assert len(reader.page.evaluate("globalThis.heard")) == 2
+    assert len(reader.page.evaluate("globalThis.announced")) == 2
 
 
-HEARD = """() => {
-  globalThis.heard = [];
+RECORD_ANNOUNCEMENTS = """() => {
+  globalThis.announced = [];
   new MutationObserver((changes) => {
     for (const { target } of changes) {
-      if (target.closest?.("[role=status]")) globalThis.heard.push(target.textContent);
+      if (target.closest?.("[role=status]")) globalThis.announced.push(target.textContent);
     }
   }).observe(document.querySelector("main"), { childList: true, subtree: true });
 }"""
@@ -153,16 +157,16 @@ def test_a_hundred_bars_are_one_tab_stop(visit: Open) -> None:
 
 def test_the_number_of_neighbors_comes_from_the_address(visit: Open) -> None:
     reader = visit("#neighbors?k=7")
-    many = reader.page.get_by_label("Number of neighbors")
-    expect(many).to_have_value("7")
-    options = many.locator("option").all_text_contents()
+    number = reader.page.get_by_label("Number of neighbors")
+    expect(number).to_have_value("7")
+    options = number.locator("option").all_text_contents()
     assert options == ["5", "7", "10", "20", "50", "100"]
     assert reader.page.locator(".bars [role=button]").count() == 7
-    for odd in ("0", "1001", "7.5", "many", "-3"):
-        reader.go(f"#neighbors?k={odd}")
+    for invalid in ("0", "1001", "7.5", "many", "-3"):
+        reader.go(f"#neighbors?k={invalid}")
         expect(reader.problem).to_contain_text("/k")
-        expect(many).to_have_value(odd)
-    many.select_option("20")
+        expect(number).to_have_value(invalid)
+    number.select_option("20")
     reader.settle()
     assert not reader.problem.is_visible()
     assert reader.page.locator(".bars [role=button]").count() == 20

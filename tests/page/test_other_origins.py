@@ -12,27 +12,27 @@ from playwright.sync_api import Browser
 pytestmark = pytest.mark.slow
 
 
-ASK = """async ([address, key]) => {
+FETCH = """async ([address, key]) => {
   try {
-    const answer = await fetch(`${address}/v1/encode`, {
+    const response = await fetch(`${address}/v1/encode`, {
       method: "POST",
       headers: {
         Authorization: `Bearer ${key}`,
         "Content-Type": "application/json",
-        "X-Request-ID": "asked-by-a-page",
+        "X-Request-ID": "request-of-a-page",
       },
       body: JSON.stringify({ input: "the bank of the river", include: ["static"] }),
     });
     const names = ["X-Request-ID", "Server-Timing", "Content-Security-Policy"];
-    const seen = Object.fromEntries(names.map((name) => [name, answer.headers.get(name)]));
-    return { status: answer.status, document: await answer.json(), seen };
+    const seen = Object.fromEntries(names.map((name) => [name, response.headers.get(name)]));
+    return { status: response.status, document: await response.json(), seen };
   } catch (error) {
     return { failed: error.name };
   }
 }"""
 
 
-class _Page(BaseHTTPRequestHandler):
+class _OtherPage(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = b"<!doctype html><title>Another page</title>"
         self.send_response(200)
@@ -47,8 +47,8 @@ class _Page(BaseHTTPRequestHandler):
 
 @contextmanager
 def site() -> Iterator[str]:
-    """A site of another origin: its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    """Serve a page; yield its origin."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _OtherPage)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -59,6 +59,7 @@ def site() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def sites() -> Iterator[tuple[str, str]]:
+    """Two origins: one that the service lists, and another."""
     with site() as listed, site() as other:
         yield listed, other
 
@@ -68,12 +69,12 @@ def service(serve, sites: tuple[str, str]) -> httpx.Client:
     return serve(cors_origins=sites[0], api_keys="a-key", workers=1)
 
 
-def asked(browser: Browser, origin: str, service: httpx.Client, key: str) -> dict:
+def fetched(browser: Browser, origin: str, service: httpx.Client, key: str) -> dict:
     context = browser.new_context()
     try:
         page = context.new_page()
         page.goto(origin)
-        result: dict = page.evaluate(ASK, [str(service.base_url).rstrip("/"), key])
+        result: dict = page.evaluate(FETCH, [str(service.base_url).rstrip("/"), key])
         return result
     finally:
         context.close()
@@ -82,21 +83,21 @@ def asked(browser: Browser, origin: str, service: httpx.Client, key: str) -> dic
 def test_a_page_of_a_listed_origin_reads_responses_and_errors(
     browser: Browser, service: httpx.Client, sites: tuple[str, str]
 ) -> None:
-    right = asked(browser, sites[0], service, "a-key")
-    assert right["status"] == 200
-    assert [one["text"] for one in right["document"]["results"][0]["tokens"]][-1] == "river"
-    assert right["seen"]["X-Request-ID"] == "asked-by-a-page"
-    assert right["seen"]["Server-Timing"].startswith("parse;dur=")
-    assert right["seen"]["Content-Security-Policy"] is None
-    wrong = asked(browser, sites[0], service, "no-key")
-    assert (wrong["status"], wrong["document"]["code"]) == (401, "unauthorised")
-    assert wrong["document"]["request_id"] == "asked-by-a-page"
+    accepted = fetched(browser, sites[0], service, "a-key")
+    assert accepted["status"] == 200
+    assert [one["text"] for one in accepted["document"]["results"][0]["tokens"]][-1] == "river"
+    assert accepted["seen"]["X-Request-ID"] == "request-of-a-page"
+    assert accepted["seen"]["Server-Timing"].startswith("parse;dur=")
+    assert accepted["seen"]["Content-Security-Policy"] is None
+    rejected = fetched(browser, sites[0], service, "no-key")
+    assert (rejected["status"], rejected["document"]["code"]) == (401, "unauthorised")
+    assert rejected["document"]["request_id"] == "request-of-a-page"
 
 
 def test_a_page_of_another_origin_reads_nothing(
     browser: Browser, service: httpx.Client, client: httpx.Client, sites: tuple[str, str]
 ) -> None:
     for key in ("a-key", "no-key"):
-        assert asked(browser, sites[1], service, key) == {"failed": "TypeError"}
-    # Nor with a service that lists none, even for a page of its host at another port.
-    assert asked(browser, sites[0], client, "any") == {"failed": "TypeError"}
+        assert fetched(browser, sites[1], service, key) == {"failed": "TypeError"}
+    # A service without a list allows no origin, not even another port of its own host.
+    assert fetched(browser, sites[0], client, "any") == {"failed": "TypeError"}
