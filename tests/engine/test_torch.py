@@ -1,4 +1,4 @@
-"""PyTorch as an oracle: the same weights give the same numbers. Its weights are [out, in]."""
+"""The engine and PyTorch give the same numbers. PyTorch's weights are [out, in]."""
 
 from dataclasses import replace
 
@@ -17,11 +17,11 @@ from polyseme.engine.layers import (
 )
 from tests.engine.reference import FLOAT32_TOLERANCE, assert_close
 
-torch = pytest.importorskip("torch", reason="PyTorch, an oracle only, is not installed")
+torch = pytest.importorskip("torch", reason="needs PyTorch")
 
 
 @pytest.fixture(autouse=True)
-def seeded():
+def seed():
     with torch.random.fork_rng():
         torch.manual_seed(20)
         yield
@@ -44,15 +44,16 @@ def from_norm(norm):
     return LayerNorm(array(norm.weight), array(norm.bias), norm.eps)
 
 
-def stir(module):
-    """Every parameter random: norms start at ones, biases at zeros, and would hide mistakes."""
+def randomize(module):
+    """Make every parameter random: norms of ones and biases of zeros would hide mistakes."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(torch.randn_like(parameter) / parameter.shape[-1] ** 0.5)
     return module.eval()
 
 
-def plain(x, known=None):
+def sentence(x, known=None):
+    """A sentence of different words."""
     n = len(x)
     return SentenceArrays(x, np.ones(n, np.bool_) if known is None else known, np.arange(n))
 
@@ -71,11 +72,11 @@ def from_attention(attention, **parts):
 
 
 def attended(queries, keys, values, scoring, word_bias=None):
-    """The context [h, n, v] of attention; `attend` takes queries that are scaled already."""
+    """The context [h, n, v] of attention; the caller of `attend` scales the queries."""
     h, n, k = queries.shape
-    sentence = replace(plain(np.zeros((n, 1))), word_bias=word_bias)
+    start = replace(sentence(np.zeros((n, 1))), word_bias=word_bias)
     scaled = array(queries) * np.float32(key_scale(k) if scoring.scale else 1)
-    context, _ = attend(scaled, array(keys), array(values), sentence, scoring)
+    context, _ = attend(scaled, array(keys), array(values), start, scoring)
     return context.reshape(n, h, -1).transpose(1, 0, 2)
 
 
@@ -113,37 +114,37 @@ def test_scaled_dot_product_attention_with_a_word_bias_for_each_head():
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("d", "heads", "n"), [(7, 1, 5), (15, 3, 11), (10, 5, 2), (6, 2, 1)])
 def test_multihead_attention(d, heads, n, bias):
-    attention = stir(torch.nn.MultiheadAttention(d, heads, bias=bias, batch_first=True))
+    attention = randomize(torch.nn.MultiheadAttention(d, heads, bias=bias, batch_first=True))
     x = torch.randn(n, d)
     expected, weights = attention(x, x, x, average_attn_weights=False)
-    result = contextualize(plain(array(x)), [from_attention(attention)], ["weights"])
+    result = contextualize(sentence(array(x)), [from_attention(attention)], ["weights"])
     assert_agrees(result.contextual, expected)
     assert_agrees(result.records[0]["weights"], weights)
 
 
 def test_multihead_attention_with_unknown_tokens_masked():
-    """A masked column; the value bias of a masked token never matters."""
+    """The value of a masked token has no effect, even if the projection has a bias."""
     n, d = 11, 6
-    attention = stir(torch.nn.MultiheadAttention(d, 2))
+    attention = randomize(torch.nn.MultiheadAttention(d, 2))
     known = np.arange(n) % 3 != 1
     x = torch.randn(n, d) * torch.from_numpy(known)[:, None]
-    # `key_padding_mask` does the same, but imports half of torch first.
+    # `key_padding_mask` does the same, but its first use imports much of PyTorch.
     expected, _ = attention(x, x, x, attn_mask=torch.from_numpy(~known).expand(n, n))
-    sentence = plain(array(x), known)
-    assert_agrees(contextualize(sentence, [from_attention(attention)]).contextual, expected)
+    start = sentence(array(x), known)
+    assert_agrees(contextualize(start, [from_attention(attention)]).contextual, expected)
 
 
 def test_multihead_attention_with_the_token_itself_masked():
     n, d = 7, 6
-    attention = stir(torch.nn.MultiheadAttention(d, 3))
+    attention = randomize(torch.nn.MultiheadAttention(d, 3))
     x = torch.randn(n, d)
     expected, _ = attention(x, x, x, attn_mask=torch.eye(n, dtype=torch.bool))
     layer = from_attention(attention, scoring=Scoring(mask="others"))
-    assert_agrees(contextualize(plain(array(x)), [layer]).contextual, expected)
+    assert_agrees(contextualize(sentence(array(x)), [layer]).contextual, expected)
 
 
 def test_layer_norm():
-    norm = stir(torch.nn.LayerNorm(13, eps=1e-3))
+    norm = randomize(torch.nn.LayerNorm(13, eps=1e-3))
     x = torch.randn(5, 13) * 3 + 1
     assert_agrees(from_norm(norm)(array(x)), norm(x))
 
@@ -166,7 +167,7 @@ def tanh_gelu(x):
 def test_transformer_encoder_layer(norm_first, name, activation, layers):
     d, n, width = 14, 11, 17
     modules = [
-        stir(
+        randomize(
             torch.nn.TransformerEncoderLayer(
                 d, 2, width, 0.0, activation, norm_first=norm_first, batch_first=True
             )
@@ -174,11 +175,11 @@ def test_transformer_encoder_layer(norm_first, name, activation, layers):
         for _ in range(layers)
     ]
     x = torch.randn(n, d)
-    start = plain(array(x))
+    start = sentence(array(x))
     for module in modules:
         x = module(x[None])[0]
-    mine = [from_encoder_layer(module, name, norm_first) for module in modules]
-    assert_agrees(contextualize(start, mine).contextual, x)
+    stack = [from_encoder_layer(module, name, norm_first) for module in modules]
+    assert_agrees(contextualize(start, stack).contextual, x)
 
 
 def from_encoder_layer(module, activation, norm_first):

@@ -16,15 +16,18 @@ from polyseme.engine.trace import trace_layer
 from tests.engine.cases import layer_norm, normal, projection, random_case, random_sentence
 
 CASES = [random_case(seed) for seed in range(40)]
+BY_HEAD = {
+    *("queries", "keys", "values", "scores", "scaled_scores", "position_bias"),
+    *("scaled_word_bias", "weights", "weighted_values", "context"),
+}
+"""The steps that have a head axis if there are several heads."""
 
 
 def steps_of(case, number):
-    """The steps of a layer by name, a head axis on all that have heads."""
+    """The steps of a layer by name, with a head axis also if there is one head."""
     steps = {s.name: s.values for s in trace_layer(case.sentence, case.layers, number)}
-    by_head = "queries keys values scores scaled_scores position_bias weights weighted_values"
-    by_head += " scaled_word_bias"
     if case.layers[number].heads == 1:
-        for name in {*by_head.split(), "context"} & steps.keys():
+        for name in BY_HEAD & steps.keys():
             steps[name] = steps[name][None]
     return steps
 
@@ -48,19 +51,19 @@ def test_weights_are_the_softmax_of_the_sum_of_the_steps_before():
             assert_close(steps["scaled_word_bias"], np.outer(factors, bias))
             bias = steps["scaled_word_bias"][:, None]
         total = total + steps.get("position_bias", 0) + bias
-        seen = steps.get("visible", np.ones(total.shape[1:])) == 1
-        raised = np.where(seen, np.exp(total - total.max(initial=0)), 0)
+        visible = steps.get("visible", np.ones(total.shape[1:])) == 1
+        exponentials = np.where(visible, np.exp(total - total.max(initial=0)), 0)
         if not len(case.sentence.vectors):
             continue
-        assert_close(steps["weights"], raised / raised.sum(-1, keepdims=True))
+        assert_close(steps["weights"], exponentials / exponentials.sum(-1, keepdims=True))
         assert ("scaled_scores" in steps) == layer.scoring.scale
         assert ("position_bias" in steps) == (layer.scoring.position_bias is not None)
-        biased = layer.scoring.word_bias and case.sentence.word_bias is not None
+        has_bias = layer.scoring.word_bias and case.sentence.word_bias is not None
         factors = layer.scoring.word_bias_scale
-        assert ("word_bias" in steps) == biased
-        assert ("scaled_word_bias" in steps) == (biased and factors is not None)
-        hides = layer.scoring.mask != "all" or not case.sentence.known.all()
-        assert ("visible" in steps) == hides
+        assert ("word_bias" in steps) == has_bias
+        assert ("scaled_word_bias" in steps) == (has_bias and factors is not None)
+        has_mask = layer.scoring.mask != "all" or not case.sentence.known.all()
+        assert ("visible" in steps) == has_mask
 
 
 def test_scores_are_the_products_of_queries_and_keys():
@@ -78,7 +81,7 @@ def test_weighted_values_are_weights_times_values_and_add_up_to_the_context():
         assert_close(steps["weighted_values"].sum(axis=2), steps["context"])
 
 
-def test_the_next_layer_starts_where_the_last_one_ended():
+def test_a_layer_starts_from_the_result_of_the_layer_before():
     for case in CASES:
         start = case.sentence.vectors.astype(np.float64)
         for number in range(len(case.layers)):
@@ -89,8 +92,8 @@ def test_the_next_layer_starts_where_the_last_one_ended():
         np.testing.assert_allclose(result, start, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
-def test_the_steps_are_in_the_order_of_the_arithmetic(place):
+@pytest.mark.parametrize("norm", ["before", "after"])
+def test_the_steps_are_in_the_order_of_the_arithmetic(norm):
     rng = np.random.default_rng(8)
     d = 6
     layer = Layer(
@@ -98,7 +101,7 @@ def test_the_steps_are_in_the_order_of_the_arithmetic(place):
         *(projection(rng, d, d) for _ in range(4)),
         Scoring(True, "other-words", normal(rng, 2, 5), True, normal(rng, 2)),
         Residual("add"),
-        place,
+        norm,
         layer_norm(rng, d),
         FeedForward(projection(rng, d, 7), projection(rng, 7, d)),
         layer_norm(rng, d),
@@ -110,16 +113,16 @@ def test_the_steps_are_in_the_order_of_the_arithmetic(place):
         *("scaled_word_bias", "visible"),
         *("weights", "weighted_values", "context", "output", "residual"),
     ]
-    network = ["feed_forward_inner", "feed_forward"]
+    feed_forward = ["feed_forward_inner", "feed_forward"]
     expected = {
-        "before": ["attention_norm", *attention, "feed_forward_norm", *network],
-        "after": [*attention, "attention_norm", *network, "feed_forward_norm"],
-    }[place]
+        "before": ["attention_norm", *attention, "feed_forward_norm", *feed_forward],
+        "after": [*attention, "attention_norm", *feed_forward, "feed_forward_norm"],
+    }[norm]
     names = [step.name for step in trace_layer(sentence, [layer], 0)]
     assert names == ["embeddings", *expected, "contextual"]
 
 
-def test_one_norm_in_two_places_is_two_steps():
+def test_a_norm_that_is_used_twice_is_two_steps():
     norm = LayerNorm(np.ones(3, np.float32), np.zeros(3, np.float32))
     wide = Projection(np.eye(3, dtype=np.float32) * np.float32(3))
     layer = Layer(
@@ -150,66 +153,65 @@ def test_the_formula_of_the_output_matches_the_computation(weight: bool, bias: b
     sentence = random_sentence(rng, 3, 4)
     steps = {s.name: s for s in trace_layer(sentence, [Layer(2, output=output)], 0)}
     joined = np.concatenate(list(steps["context"].values), axis=-1)
-    right = joined @ (output.weight if weight else np.eye(4)) + (output.bias if bias else 0)
-    np.testing.assert_allclose(steps["output"].values, right)
+    expected = joined @ (output.weight if weight else np.eye(4)) + (output.bias if bias else 0)
+    np.testing.assert_allclose(steps["output"].values, expected)
     assert ("Wo" in steps["output"].formula) == weight
     assert ("bo" in steps["output"].formula) == bias
 
 
-WORKED_ON = {"X": "embeddings", "X̂": "attention_norm", "R": "residual"}
-"""The steps that a formula names."""
+OPERANDS = {"X": "embeddings", "X̂": "attention_norm", "R": "residual"}
+"""The steps that letters in formulas stand for."""
 
 
-@pytest.mark.parametrize("place", ["none", "before", "after"])
-@pytest.mark.parametrize("bare", [False, True])
-def test_the_formulas_of_projections_name_their_operands(place: str, bare: bool) -> None:
+@pytest.mark.parametrize("norm", ["none", "before", "after"])
+@pytest.mark.parametrize("identity", [False, True])
+def test_the_formulas_of_projections_name_their_operands(norm: str, identity: bool) -> None:
     rng = np.random.default_rng(6)
-    parts = [Projection()] * 3 if bare else [projection(rng, 4, 4) for _ in range(3)]
-    layer = Layer(1, *parts, norm=place, attention_norm=layer_norm(rng, 4))
+    parts = [Projection()] * 3 if identity else [projection(rng, 4, 4) for _ in range(3)]
+    layer = Layer(1, *parts, norm=norm, attention_norm=layer_norm(rng, 4))
     steps = {s.name: s for s in trace_layer(random_sentence(rng, 3, 4, unknown=0.0), [layer], 0)}
-    assert ("attention_norm" in steps) == (place != "none")
+    assert ("attention_norm" in steps) == (norm != "none")
     for name, letter, part in zip(["queries", "keys", "values"], "qkv", parts, strict=True):
-        start, *rest = steps[name].formula.removeprefix(f"{letter.upper()} = ").split("·")
-        x = steps[WORKED_ON[start]].values
+        operand, *rest = steps[name].formula.removeprefix(f"{letter.upper()} = ").split("·")
+        x = steps[OPERANDS[operand]].values
         bias = "" if part.bias is None else f" + b{letter}"
-        assert rest == ([] if bare else [f"W{letter}{bias}"])
-        right = x if bare else x @ part.weight + (0 if part.bias is None else part.bias)
-        np.testing.assert_allclose(steps[name].values, right)
+        assert rest == ([] if identity else [f"W{letter}{bias}"])
+        expected = x if identity else x @ part.weight + (0 if part.bias is None else part.bias)
+        np.testing.assert_allclose(steps[name].values, expected)
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
-@pytest.mark.parametrize("norms", [False, True])
-def test_the_formulas_after_attention_name_their_operands(place: str, norms: bool) -> None:
+@pytest.mark.parametrize("norm", ["before", "after"])
+@pytest.mark.parametrize("has_norms", [False, True])
+def test_the_formulas_after_attention_name_their_operands(norm: str, has_norms: bool) -> None:
     rng = np.random.default_rng(7)
-    first, second = (layer_norm(rng, 4) if norms else None for _ in range(2))
-    network = FeedForward(projection(rng, 4, 5), projection(rng, 5, 4), "relu")
+    first, second = (layer_norm(rng, 4) if has_norms else None for _ in range(2))
+    feed_forward = FeedForward(projection(rng, 4, 5), projection(rng, 5, 4), "relu")
     layer = Layer(
         residual=Residual("add"),
-        norm=place,
+        norm=norm,
         attention_norm=first,
-        feed_forward=network,
+        feed_forward=feed_forward,
         feed_forward_norm=second,
     )
     steps = {s.name: s for s in trace_layer(random_sentence(rng, 3, 4), [layer], 0)}
-    known = {letter: steps[name].values for letter, name in WORKED_ON.items() if name in steps}
-    known["F"] = steps["feed_forward"].values
+    operands = {letter: steps[name].values for letter, name in OPERANDS.items() if name in steps}
+    operands["F"] = steps["feed_forward"].values
 
-    def said(formula: str) -> np.ndarray:
-        """The sum or the norm in a formula."""
-        return sum(known[letter] for letter in formula.split(" + "))
-
-    def normed(name: str, norm: LayerNorm) -> np.ndarray:
-        _, _, inner = steps[name].formula.partition("LayerNorm(")
-        np.testing.assert_allclose(steps[name].values, norm(said(inner.removesuffix(")"))))
-        return steps[name].values
+    def check_norm(name: str, part: LayerNorm) -> None:
+        """Compare a step with the norm of the sum in its formula."""
+        _, _, formula = steps[name].formula.partition("LayerNorm(")
+        total = sum(operands[letter] for letter in formula.removesuffix(")").split(" + "))
+        np.testing.assert_allclose(steps[name].values, part(total))
 
     if first:
         assert steps["attention_norm"].formula.startswith("X̂ = ")
-        normed("attention_norm", first)
+        check_norm("attention_norm", first)
     if second:
-        known["x"] = normed("feed_forward_norm", second)
-        assert steps["feed_forward_norm"].formula.startswith("x = ") == (place == "before")
-    start = known[steps["feed_forward_inner"].formula.split("·")[1].split(" ")[0]]
-    inner = np.maximum(network.inner(start), 0)
-    np.testing.assert_allclose(steps["feed_forward_inner"].values, inner)
-    assert steps["feed_forward_inner"].formula[11:-1] in steps["feed_forward"].formula
+        check_norm("feed_forward_norm", second)
+        operands["x"] = steps["feed_forward_norm"].values
+        assert steps["feed_forward_norm"].formula.startswith("x = ") == (norm == "before")
+    inner, outer = (steps[name].formula for name in ("feed_forward_inner", "feed_forward"))
+    operand = inner.removeprefix("activation(W1·").partition(" ")[0]
+    expected = np.maximum(feed_forward.inner(operands[operand]), 0)
+    np.testing.assert_allclose(steps["feed_forward_inner"].values, expected)
+    assert inner in outer

@@ -1,4 +1,4 @@
-"""Examples from teaching notes have their right values, and traces their documented form."""
+"""The examples of teaching notes have the right values; traces have their documented form."""
 
 import json
 from decimal import Decimal
@@ -15,7 +15,7 @@ ORDER = (
     *("embeddings", "queries", "keys", "values", "scores", "scaled_scores"),
     *("weights", "weighted_values", "context"),
 )
-RIGHT = 5.1e-5
+TOLERANCE = 5.1e-5
 """Half a unit of the fourth decimal, with a small margin for ties."""
 
 every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["name"])
@@ -29,8 +29,8 @@ def trace_of(request):
     """The steps of an example by name."""
     options = {"heads": request.get("heads", 1), "scale": request.get("scale", True)}
     if "embeddings" in request:
-        brought = {name: floats(w) for name, w in request.get("weights", {}).items()}
-        steps = trace_embeddings(floats(request["embeddings"]), Weights(**brought), **options)
+        weights = {name: floats(w) for name, w in request.get("weights", {}).items()}
+        steps = trace_embeddings(floats(request["embeddings"]), Weights(**weights), **options)
     else:
         projected = (floats(request[name]) for name in ("queries", "keys", "values"))
         steps = trace_projected(*projected, **options)
@@ -39,18 +39,18 @@ def trace_of(request):
 
 def pick(steps, label):
     """`weights_row_0` is row 0 of the step `weights`, `scores_row_0_1` its entry 1."""
-    name, _, place = label.partition("_row_")
-    return steps[name][tuple(int(i) for i in place.split("_"))] if place else steps[name]
+    name, _, index = label.partition("_row_")
+    return steps[name][tuple(int(i) for i in index.split("_"))] if index else steps[name]
 
 
 def decimals(values):
-    """How many decimals were printed. Decimal keeps the zeros at the end."""
+    """The number of printed decimals; Decimal keeps trailing zeros."""
     if isinstance(values, list):
         return max(decimals(v) for v in values)
     return -values.as_tuple().exponent
 
 
-def printed_and_right():
+def printed_values():
     for example in EXAMPLES:
         for label, printed in example.get("printed", {}).items():
             name = f"{example['name']}: {label}"
@@ -61,19 +61,20 @@ def printed_and_right():
 def test_an_example_gives_its_right_values(example):
     steps = trace_of(example["request"])
     for label, right in example["right"].items():
-        actual = pick(steps, label)
-        assert actual.shape == floats(right).shape
-        np.testing.assert_allclose(actual, floats(right), rtol=0, atol=RIGHT, err_msg=label)
+        expected, actual = floats(right), pick(steps, label)
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE, err_msg=label)
 
 
-@pytest.mark.parametrize(("example", "label", "printed"), list(printed_and_right()))
+@pytest.mark.parametrize(("example", "label", "printed"), list(printed_values()))
 def test_a_misprint_is_not_reproduced(example, label, printed):
-    """Rounded to the printed decimals, our value equals the printed one only if that is right."""
+    """A value equals the printed one, to its printed decimals, only if the printed one is right."""
     actual = pick(trace_of(example["request"]), label)
     half_a_unit = 0.51 * 10.0 ** -decimals(printed)
     same = np.abs(actual - floats(printed)).max() <= half_a_unit
     right = example["right"].get(label)
-    if right is None:  # one entry of a row whose right values are listed
+    if right is None:
+        # The label is that of an entry of a row whose right values are listed.
         row, _, column = label.rpartition("_")
         right = example["right"][row][int(column)]
     assert same == (floats(right) == floats(printed)).all()
@@ -118,18 +119,18 @@ def test_several_heads_add_a_leading_axis(heads):
     n, d, k, v = 7, 11, 2, 5
     x = np.random.default_rng(5).standard_normal((n, d))
     steps = {s.name: s.values for s in trace_embeddings(x, random_weights(heads, d, k, v), heads)}
-    lead = (heads,) if heads > 1 else ()
+    head_axis = (heads,) if heads > 1 else ()
     assert steps["embeddings"].shape == (n, d)
-    assert steps["queries"].shape == steps["keys"].shape == (*lead, n, k)
-    assert steps["values"].shape == steps["context"].shape == (*lead, n, v)
+    assert steps["queries"].shape == steps["keys"].shape == (*head_axis, n, k)
+    assert steps["values"].shape == steps["context"].shape == (*head_axis, n, v)
     for name in ("scores", "scaled_scores", "weights"):
-        assert steps[name].shape == (*lead, n, n)
-    assert steps["weighted_values"].shape == (*lead, n, n, v)
+        assert steps[name].shape == (*head_axis, n, n)
+    assert steps["weighted_values"].shape == (*head_axis, n, n, v)
     assert steps["output"].shape == (n, d)
     np.testing.assert_allclose(steps["weighted_values"].sum(axis=-2), steps["context"], atol=1e-12)
 
 
-def test_the_output_is_the_heads_side_by_side_times_its_weight():
+def test_the_output_is_the_concatenated_heads_times_its_weight():
     n, d, heads, k, v = 3, 7, 2, 2, 5
     weights = random_weights(heads, d, k, v)
     x = np.random.default_rng(6).standard_normal((n, d))
@@ -140,7 +141,7 @@ def test_the_output_is_the_heads_side_by_side_times_its_weight():
     assert "output" not in [step.name for step in plain]
 
 
-def test_given_queries_are_split_into_heads_and_scaled_by_the_head_width():
+def test_projected_queries_are_split_into_heads_and_scaled_by_the_head_width():
     n, heads, k, v = 5, 2, 3, 1
     rng = np.random.default_rng(7)
     q, key = (rng.standard_normal((n, heads * k)) for _ in range(2))
@@ -161,7 +162,7 @@ def test_a_trace_is_float64_for_any_input(dtype):
         assert step.values.dtype == np.float64
 
 
-def test_a_missing_weight_is_the_identity_also_in_the_formula():
+def test_a_missing_weight_is_the_identity_and_absent_from_the_formula():
     x = np.array([[1.0, 2.0], [3.0, 5.0]])
     steps = {
         s.name: s for s in trace_embeddings(x, Weights(query=np.array([[0.0], [1.0]])[:, [0, 0]]))

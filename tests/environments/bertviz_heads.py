@@ -1,4 +1,4 @@
-"""Give BertViz's head view the attention and the tokens of a file; write what its page draws."""
+"""Print the data of BertViz's head view of an .npz file with tokens and attention, as JSON."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""LangChain's OpenAI embeddings with a service: ADDRESS with KEY. Prints JSON."""
+"""Print results of LangChain's OpenAI embeddings as JSON. Arguments: ADDRESS KEY."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ address, key = sys.argv[1:]
 TEXTS = ["river bank", "money bank end", "Apple"]
 fields = {"base_url": f"{address}/v1", "api_key": key, "model": "tiny"}
 embeddings = OpenAIEmbeddings(**fields, check_embedding_ctx_length=False)
-cut = OpenAIEmbeddings(**fields, check_embedding_ctx_length=False, dimensions=3, chunk_size=1)
+shortened = OpenAIEmbeddings(**fields, check_embedding_ctx_length=False, dimensions=3, chunk_size=1)
 zero = OpenAIEmbeddings(
     **fields,
     check_embedding_ctx_length=False,
@@ -25,7 +25,7 @@ sys.stdout.write(
             "zero": zero.embed_query("qzx"),
             "query": embeddings.embed_query("river bank"),
             "async": asyncio.run(embeddings.aembed_documents(TEXTS)),
-            "cut": cut.embed_documents(TEXTS),
+            "cut": shortened.embed_documents(TEXTS),
             "found": [one.page_content for one in store.similarity_search("end money bank", k=1)],
         }
     )

@@ -1,4 +1,4 @@
-"""LlamaIndex's OpenAI embeddings with a service: ADDRESS with KEY. Prints JSON."""
+"""Print results of LlamaIndex's OpenAI embeddings as JSON. Arguments: ADDRESS KEY."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ address, key = sys.argv[1:]
 TEXTS = ["river bank", "money bank end", "Apple"]
 fields = {"api_base": f"{address}/v1", "api_key": key, "model_name": "tiny"}
 embedding = OpenAIEmbedding(**fields)
-cut = OpenAIEmbedding(**fields, dimensions=3, embed_batch_size=2)
+shortened = OpenAIEmbedding(**fields, dimensions=3, embed_batch_size=2)
 sys.stdout.write(
     json.dumps(
         {
@@ -18,7 +18,7 @@ sys.stdout.write(
             "single": embedding.get_text_embedding("river bank"),
             "query": embedding.get_query_embedding("river bank"),
             "async": asyncio.run(embedding.aget_text_embedding_batch(TEXTS)),
-            "cut": cut.get_text_embedding_batch(TEXTS),
+            "cut": shortened.get_text_embedding_batch(TEXTS),
         }
     )
 )

@@ -1,6 +1,6 @@
-"""OpenAI's client with a service: ADDRESS with KEY, and SLOW, which has a low rate limit.
+"""Print results and errors of OpenAI's client as JSON. Arguments: ADDRESS KEY LIMITED.
 
-Prints one JSON object.
+LIMITED is the address of a service with a low rate limit.
 """
 
 import asyncio
@@ -9,15 +9,15 @@ import sys
 
 import openai
 
-address, key, slow = sys.argv[1:]
+address, key, limited = sys.argv[1:]
 TEXTS = ["river bank", "money bank end"]
 client = openai.OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0)
 
 
-def refused(ask, **fields):
-    """What the client raises."""
+def error_of(call, **fields):
+    """The error that a call raises."""
     try:
-        ask(**fields)
+        call(**fields)
     except openai.APIStatusError as error:
         return {
             "class": type(error).__name__,
@@ -27,28 +27,30 @@ def refused(ask, **fields):
             "said": error.message,
             "request_id": error.request_id,
         }
-    raise AssertionError("not refused")
+    raise AssertionError("no error")
 
 
-def without(key):
+def create_with(key):
     return client.with_options(api_key=key).embeddings.create
 
 
-def tried_again():
-    """Send three requests to a rate-limited service, because a window may end in between."""
-    patient = openai.OpenAI(base_url=f"{slow}/v1", api_key="none", max_retries=5)
-    raw = [patient.embeddings.with_raw_response.create(input="end", model="tiny") for _ in range(3)]
+def count_retries():
+    """Send three requests to the rate-limited service, because a window may end in between."""
+    retrying = openai.OpenAI(base_url=f"{limited}/v1", api_key="none", max_retries=5)
+    raw = [
+        retrying.embeddings.with_raw_response.create(input="end", model="tiny") for _ in range(3)
+    ]
     assert [len(one.parse().data[0].embedding) for one in raw] == [5] * 3
     return sum(one.retries_taken for one in raw)
 
 
 async def asynchronous():
-    """Ten at once."""
-    async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=key) as several:
-        asked = [several.embeddings.create(input=TEXTS, model="tiny") for _ in range(10)]
-        models = await several.models.list()
+    """Ten concurrent requests."""
+    async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=key) as async_client:
+        calls = [async_client.embeddings.create(input=TEXTS, model="tiny") for _ in range(10)]
+        models = await async_client.models.list()
         return [
-            [[one.embedding for one in answer.data] for answer in await asyncio.gather(*asked)],
+            [[one.embedding for one in answer.data] for answer in await asyncio.gather(*calls)],
             [one.id for one in models.data],
         ]
 
@@ -76,20 +78,22 @@ sys.stdout.write(
             .embedding,
             "models": [one.id for one in client.models.list()],
             "model": client.models.retrieve("tiny").model_dump(),
-            "wrong key": refused(without("wrong"), input="end", model="tiny"),
-            "wrong model": refused(create, input="end", model="text-embedding-3-small"),
-            "no such model": refused(lambda: client.models.retrieve("nothing")),
-            "dimensions": refused(create, input="end", model="tiny", dimensions=6),
-            "empty": refused(create, input=["end", ""], model="tiny"),
-            "tokens": refused(create, input=[5, 7], model="tiny"),
-            "extra": refused(create, input="end", model="tiny", extra_body={"task": "search"}),
-            "long": refused(create, input="end " * 2000, model="tiny"),
-            "no such route": refused(lambda: client.completions.create(prompt="a", model="tiny")),
+            "wrong key": error_of(create_with("wrong"), input="end", model="tiny"),
+            "wrong model": error_of(create, input="end", model="text-embedding-3-small"),
+            "no such model": error_of(lambda: client.models.retrieve("nothing")),
+            "dimensions": error_of(create, input="end", model="tiny", dimensions=6),
+            "empty": error_of(create, input=["end", ""], model="tiny"),
+            "tokens": error_of(create, input=[5, 7], model="tiny"),
+            "extra": error_of(create, input="end", model="tiny", extra_body={"task": "search"}),
+            "long": error_of(create, input="end " * 2000, model="tiny"),
+            "no such route": error_of(lambda: client.completions.create(prompt="a", model="tiny")),
             "async": asyncio.run(asynchronous()),
-            "retries": tried_again(),
-            "over its rate": refused(
+            "retries": count_retries(),
+            "over its rate": error_of(
                 lambda: [
-                    openai.OpenAI(base_url=f"{slow}/v1", api_key="x", max_retries=0).models.list()
+                    openai.OpenAI(
+                        base_url=f"{limited}/v1", api_key="x", max_retries=0
+                    ).models.list()
                     for _ in range(3)
                 ]
             ),

@@ -1,4 +1,4 @@
-"""Runs the recipe of docs/spark.md over a file of texts, as its reader would."""
+"""Run the first Python block of docs/spark.md with other paths. Arguments: PAGE SOURCE OUTPUT."""
 
 import os
 import re
@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 page, source, out = sys.argv[1:]
-os.environ["PYSPARK_PYTHON"] = sys.executable  # the tasks run in this environment, too
+# The workers of Spark run in this environment, too.
+os.environ["PYSPARK_PYTHON"] = sys.executable
 code = re.search(r"```python\n(.*?)```", Path(page).read_text("utf-8"), re.DOTALL).group(1)
 code = code.replace('"sentences.parquet"', repr(source)).replace('"vectors.parquet"', repr(out))
 exec(compile(code, page, "exec"), {"__name__": "__main__"})

@@ -1,4 +1,4 @@
-"""Start TensorBoard on a folder, and write what its Embedding Projector is given as JSON."""
+"""Print what TensorBoard's Embedding Projector loads from a folder, as JSON."""
 
 import json
 import sys
@@ -12,17 +12,17 @@ board.configure(logdir=sys.argv[1], port=0, host="127.0.0.1", load_fast="false")
 address = board.launch() + "data/plugin/projector/"
 
 
-def ask(what, **query):
-    with urlopen(f"{address}{what}?{urlencode(query)}", timeout=30) as answer:
-        return answer.read()
+def fetch(route, **query):
+    with urlopen(f"{address}{route}?{urlencode(query)}", timeout=30) as response:
+        return response.read()
 
 
-(run,) = json.loads(ask("runs"))
-(embedding,) = json.loads(ask("info", run=run))["embeddings"]
+(run,) = json.loads(fetch("runs"))
+(embedding,) = json.loads(fetch("info", run=run))["embeddings"]
 name = embedding["tensorName"]
-shown = {
+loaded = {
     "embedding": embedding,
-    "vectors": ask("tensor", run=run, name=name).hex(),
-    "metadata": ask("metadata", run=run, name=name).decode(),
+    "vectors": fetch("tensor", run=run, name=name).hex(),
+    "metadata": fetch("metadata", run=run, name=name).decode(),
 }
-sys.stdout.write(json.dumps(shown))
+sys.stdout.write(json.dumps(loaded))

@@ -1,7 +1,4 @@
-"""Triton's client with a service: ADDRESS (host and port) with KEY, and a model `tiny`.
-
-Prints one JSON object; arrays are as `described` writes them.
-"""
+"""Print results and errors of Triton's client as JSON. Arguments: HOST:PORT KEY."""
 
 import asyncio
 import json
@@ -20,7 +17,7 @@ client = triton.InferenceServerClient(address)
 
 
 def described(array):
-    """An array: its dtype, its shape, and its values."""
+    """The dtype, the shape and the values of an array."""
     if array.dtype == np.object_:
         # Binary tensors have bytes, JSON has strings.
         array = np.array([v.decode() if isinstance(v, bytes) else v for v in array], np.object_)
@@ -28,8 +25,8 @@ def described(array):
 
 
 def tensor(texts=TEXTS, *, binary=True, name="text", kind="BYTES"):
-    sent = triton.InferInput(name, list(texts.shape), kind)
-    return [sent.set_data_from_numpy(texts, binary_data=binary)]
+    inputs = triton.InferInput(name, list(texts.shape), kind)
+    return [inputs.set_data_from_numpy(texts, binary_data=binary)]
 
 
 def outputs(*names, binary):
@@ -44,36 +41,37 @@ def arrays(result):
 
 
 def infer(inputs, headers=KEY, model="tiny", **fields):
-    # A copy: the client changes its argument and would send it again.
+    # A copy, because the client changes its argument.
     return client.infer(model, inputs, headers=dict(headers), **fields)
 
 
-def refused(inputs, **fields):
-    """What the client raises."""
+def error_of(inputs, **fields):
+    """The error of a request."""
     try:
         infer(inputs, **fields)
     except InferenceServerException as error:
         return {"status": error.status(), "said": error.message(), "text": str(error)}
-    raise AssertionError("not refused")
+    raise AssertionError("no error")
 
 
-async def by_the_twin():
-    async with tritonclient.http.aio.InferenceServerClient(address) as twin:
-        live = await twin.is_server_live()
-        both = [twin.infer("tiny", tensor(), headers=dict(KEY)) for _ in "ab"]
-        return live, [arrays(result) for result in await asyncio.gather(*both)]
+async def asynchronous():
+    """Two concurrent requests of the asynchronous client."""
+    async with tritonclient.http.aio.InferenceServerClient(address) as async_client:
+        live = await async_client.is_server_live()
+        calls = [async_client.infer("tiny", tensor(), headers=dict(KEY)) for _ in range(2)]
+        return live, [arrays(result) for result in await asyncio.gather(*calls)]
 
 
 def threads():
-    """Four requests on connections of their own, at the same time."""
-    with triton.InferenceServerClient(address, concurrency=4) as many:
-        waiting = [many.async_infer("tiny", tensor(), headers=dict(KEY)) for _ in range(4)]
-        return [arrays(one.get_result()) for one in waiting]
+    """Four concurrent requests, each with its own connection."""
+    with triton.InferenceServerClient(address, concurrency=4) as pool:
+        requests = [pool.async_infer("tiny", tensor(), headers=dict(KEY)) for _ in range(4)]
+        return [arrays(one.get_result()) for one in requests]
 
 
 one = infer(tensor(), request_id="seven", model_version="1")
 mixed = [*outputs("tokens", "static", binary=True), *outputs("offsets", binary=False)]
-told = {
+results = {
     "live": client.is_server_live(),
     "ready": client.is_server_ready(),
     "model_ready": client.is_model_ready("tiny", headers=KEY),
@@ -92,20 +90,20 @@ told = {
     "asked": arrays(
         infer(tensor(np.array(["APPLE"], np.object_)), parameters={"case": "lower"}),
     ),
-    "twin": asyncio.run(by_the_twin()),
+    "twin": asyncio.run(asynchronous()),
     "threads": threads(),
     "refused": {
-        "no key": refused(tensor(), headers={}),
-        "no model": refused(tensor(), model="none"),
-        "no version": refused(tensor(), model_version="2"),
-        "broken model": refused(tensor(), model="cut"),
-        "wrong name": refused(tensor(name="sentence")),
-        "wrong kind": refused(tensor(np.ones(1, np.float32), kind="FP32")),
-        "not UTF-8": refused(tensor(np.array([b"\xff"], np.object_))),
-        "sequence": refused(tensor(), sequence_id=7, sequence_start=True),
-        "gzip": refused(tensor(), request_compression_algorithm="gzip"),
-        "many": refused(tensor(np.array(["a"] * 41, np.object_))),
+        "no key": error_of(tensor(), headers={}),
+        "no model": error_of(tensor(), model="none"),
+        "no version": error_of(tensor(), model_version="2"),
+        "broken model": error_of(tensor(), model="cut"),
+        "wrong name": error_of(tensor(name="sentence")),
+        "wrong kind": error_of(tensor(np.ones(1, np.float32), kind="FP32")),
+        "not UTF-8": error_of(tensor(np.array([b"\xff"], np.object_))),
+        "sequence": error_of(tensor(), sequence_id=7, sequence_start=True),
+        "gzip": error_of(tensor(), request_compression_algorithm="gzip"),
+        "many": error_of(tensor(np.array(["a"] * 41, np.object_))),
     },
 }
 client.close()
-sys.stdout.write(json.dumps(told))
+sys.stdout.write(json.dumps(results))

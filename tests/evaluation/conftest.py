@@ -1,4 +1,4 @@
-"""A tiny model that has the words of the tiny sets."""
+"""A tiny model with the words of the tiny evaluation sets."""
 
 import pytest
 
@@ -11,12 +11,11 @@ from polyseme.training.closed_form import (
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
-pytest.importorskip("scipy", reason="needs the extra `evaluate`")
 
 
 @pytest.fixture
 def model(tmp_path):
-    """The tiny model with the closed form of its vectors."""
+    """The tiny model with the closed-form layer of its vectors."""
     p = frequencies_by_rank(len(WORDS))
     layer = closed_form(VECTORS, association(VECTORS, p))
     return tiny_model(tmp_path, layers=[layer], word_bias=informativeness(p))

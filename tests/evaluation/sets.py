@@ -1,4 +1,4 @@
-"""Tiny evaluation sets in the form of the real ones, and ways to put them on the disk."""
+"""Tiny evaluation sets in the formats of the real ones, and functions that write them to disk."""
 
 import io
 import json
@@ -18,7 +18,7 @@ COARSE = {
     ],
     "coarsewsd/bank/test.gold.txt": ["0", "1", "0", "1"],
 }
-"""Of bank: beside river or beside money, except the last one."""
+"""Occurrences of bank beside river (sense 0) or money (sense 1), and a last one beside neither."""
 WIC = {
     "wic/train/train.data.txt": [
         "bank\tN\t0-1\tbank river\triver bank",
@@ -40,7 +40,7 @@ WIC_WITH_MOLES = {
     ],
     "wic/dev/dev.gold.txt": ["T", "F", "F"],
 }
-"""With words that the tiny model lacks."""
+"""A set with words that the tiny model lacks."""
 WORDSIM = """\
 # Word 1\tWord 2\tHuman (mean)
 apple\tbank\t9
@@ -55,15 +55,15 @@ high\tend\t6.5
 river\tdid\t7.5
 zebra\tapple\t5
 """
-WORDS = {"river": [1, 0], "money": [0, 1], "-": [0, 0]}
+CONTEXT_VECTORS = {"river": [1, 0], "money": [0, 1], "-": [0, 0]}
 
 
-def by_neighbour(occurrences):
-    """Vectors of the adjacent word, so that results follow by hand. -> [m, 2]"""
-    rows = [
-        np.sum([WORDS.get(w, [0, 0]) for n, w in enumerate(one.words) if n != one.place], axis=0)
-        for one in occurrences
-    ]
+def by_neighbor(occurrences):
+    """The sum of the vectors of the other words, for results by hand. -> [m, 2]"""
+    rows = []
+    for one in occurrences:
+        others = [word for n, word in enumerate(one.words) if n != one.place]
+        rows.append(np.sum([CONTEXT_VECTORS.get(word, [0, 0]) for word in others], axis=0))
     return np.array(rows, np.float32)
 
 
@@ -74,9 +74,9 @@ def text_of(lines):
 def unpacked(folder, files):
     """Write a set as files; return the folder."""
     for name, lines in files.items():
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text_of(lines), "utf-8")
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text_of(lines), "utf-8")
     return folder
 
 

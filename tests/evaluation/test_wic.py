@@ -6,7 +6,7 @@ import pytest
 from polyseme.command_error import CommandError
 from polyseme.evaluation.statistics import resample_counts
 from polyseme.evaluation.wic import best_threshold, occurrences_in, parse_pair, wic
-from tests.evaluation.sets import WIC, by_neighbour
+from tests.evaluation.sets import WIC, by_neighbor
 
 DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
 
@@ -14,19 +14,19 @@ DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
 def test_a_pair_counts_as_the_same_from_the_threshold_of_train_up():
     """In train the cosine 1 is T and 0 is F, so the threshold is 1. In dev the third pair has the
     cosine 1 but is F."""
-    found = wic(WIC, by_neighbour)
+    found = wic(WIC, by_neighbor)
     assert (found.train, found.threshold, found.accuracy.value) == (100.0, 1.0, 66.67)
     assert found.rounded() == {"train_accuracy": 100.0, "dev_accuracy": 66.67}
 
 
 def test_figures_of_the_test_part_are_named_so():
     files = {**WIC, "wic/test/test.data.txt": WIC[DATA][:1], "wic/test/test.gold.txt": ["F"]}
-    found = wic(files, by_neighbour, split="test")
+    found = wic(files, by_neighbor, split="test")
     assert found.rounded("test") == {"train_accuracy": 100.0, "test_accuracy": 0.0}
 
 
 def test_figures_of_several_embedders_are_means_with_separate_thresholds():
-    found = wic(WIC, by_neighbour, lambda o: np.ones((len(o), 2)))
+    found = wic(WIC, by_neighbor, lambda o: np.ones((len(o), 2)))
     # With equal cosines all pairs count as the same: 1 of 2 is right in train, 1 of 3 in dev.
     assert (found.train, found.accuracy.value) == (75.0, 50.0)
 
@@ -37,20 +37,20 @@ def test_the_reported_threshold_is_that_of_the_first_embedder():
     def by_first_word(occurrences):
         return np.array([vectors[one.words[0]] for one in occurrences])
 
-    assert wic(WIC, by_first_word, by_neighbour).threshold == -1
-    assert wic(WIC, by_neighbour, by_first_word).threshold == 1
+    assert wic(WIC, by_first_word, by_neighbor).threshold == -1
+    assert wic(WIC, by_neighbor, by_first_word).threshold == 1
 
 
 def test_the_length_of_vectors_does_not_matter():
     def stretched(occurrences):
-        return by_neighbour(occurrences) * np.arange(1, len(occurrences) + 1)[:, None]
+        return by_neighbor(occurrences) * np.arange(1, len(occurrences) + 1)[:, None]
 
-    assert wic(WIC, stretched) == wic(WIC, by_neighbour)
+    assert wic(WIC, stretched) == wic(WIC, by_neighbor)
 
 
 def test_the_interval_is_that_of_the_resampled_pairs():
     right = np.array([0, 1, 1])
-    found = wic({**WIC, GOLD: ["F", "F", "T"]}, by_neighbour)
+    found = wic({**WIC, GOLD: ["F", "F", "T"]}, by_neighbor)
     low, high = np.percentile(100 * (resample_counts(3) * right).sum(axis=1) / 3, [2.5, 97.5])
     assert found.accuracy == pytest.approx((66.67, low, high), abs=0.006)
 
@@ -80,7 +80,7 @@ def test_no_pair_is_the_same_if_that_is_best_on_train():
 
 def test_the_threshold_is_not_tuned_on_the_measured_split():
     turned = {**WIC, GOLD: ["F", "T", "T"]}
-    assert wic(turned, by_neighbour).threshold == wic(WIC, by_neighbour).threshold
+    assert wic(turned, by_neighbor).threshold == wic(WIC, by_neighbor).threshold
 
 
 def test_a_line_has_the_positions_of_both_words():
@@ -125,16 +125,16 @@ def test_a_malformed_set_is_rejected(name, lines, message):
     if lines is None:
         del files[name]
     with pytest.raises(CommandError) as caught:
-        wic(files, by_neighbour)
+        wic(files, by_neighbor)
     assert message in caught.value.sentence
     assert caught.value.sentence.endswith(".")
 
 
 def test_a_split_without_pairs_is_rejected():
     with pytest.raises(CommandError, match="has 0 labels for 0 pairs"):
-        wic({**WIC, DATA: [], GOLD: []}, by_neighbour)
+        wic({**WIC, DATA: [], GOLD: []}, by_neighbor)
 
 
 def test_a_set_without_a_test_split_is_rejected():
     with pytest.raises(CommandError, match=r"no test/test\.data\.txt"):
-        wic(WIC, by_neighbour, split="test")
+        wic(WIC, by_neighbor, split="test")
