@@ -1,7 +1,7 @@
-"""The live service follows its OpenAPI document: schemathesis, with all of its checks.
+"""A running service follows its OpenAPI document: schemathesis, with all of its checks.
 
-`/metrics`, `/`, `/docs` and the files of the page are no part of the document: what they answer is
-text that no schema describes.
+The document does not contain `/metrics`, `/`, `/docs` and the files of the page: their responses
+are text that no schema describes.
 """
 
 import os
@@ -30,19 +30,19 @@ hooks = "tests.server.schema_lines"
 enabled = false
 [checks]
 max_response_time = 30
-# What a request may get of which each field is as described: a schema cannot say that `start` and
-# `end` lie in the text, that matrices fit each other, or which layers, words and subwords a model
-# has. That is a 422 (or a 413 where it multiplies), and never a 400, 405, 406 or 415.
+# The statuses of requests that follow the schema. A schema cannot say that `start` and `end` are in
+# the text, that the shapes of matrices fit, or which layers, words and subwords a model has. Such
+# requests get a 422, or a 413 if the response would be too large.
 positive_data_acceptance.expected-statuses = ["200", "404", "413", "422"]
 [headers]
 """
 
 
-def described(client: httpx.Client, *, keyed: bool, lines: bool) -> dict:
-    """The live document, for one kind of body.
+def document_of(client: httpx.Client, *, keyed: bool, ndjson: bool) -> dict:
+    """The document of the service, reduced to JSON bodies or to NDJSON bodies of /v1/encode.
 
-    OpenAPI cannot tie parameters to a media type: those of the query go with NDJSON alone, and
-    where the body is JSON nobody looks at them.
+    OpenAPI cannot restrict parameters to a media type, and the service reads those of the query
+    only with NDJSON.
     """
     document = client.get("/openapi.json").raise_for_status().json()
     if keyed:
@@ -55,7 +55,7 @@ def described(client: httpx.Client, *, keyed: bool, lines: bool) -> dict:
     encode = document["paths"]["/v1/encode"]["post"]
     content = encode["requestBody"]["content"]
     assert set(content) == {JSON, NDJSON}
-    if lines:
+    if ndjson:
         del content[JSON]
         document["paths"] = {"/v1/encode": {"post": encode}}
     else:
@@ -81,23 +81,23 @@ def run(folder: Path, address: str, document: dict, examples: int, *, keyed: boo
 
 
 @pytest.mark.parametrize(
-    ("keyed", "lines", "examples"), [(False, False, 6), (True, False, 2), (True, True, 6)]
+    ("keyed", "ndjson", "examples"), [(False, False, 6), (True, False, 2), (True, True, 6)]
 )
 def test_every_response_matches_the_openapi_document(
-    serve: Serve, tmp_path, keyed, lines, examples
+    serve: Serve, tmp_path, keyed, ndjson, examples
 ):
     client = serve(api_keys=KEY) if keyed else serve()
-    document = described(client, keyed=keyed, lines=lines)
+    document = document_of(client, keyed=keyed, ndjson=ndjson)
     address = str(client.base_url)
-    told = run(tmp_path, address, document, examples, keyed=keyed)
-    tested = int(re.search(r"Tested: (\d+)", told)[1])
+    output = run(tmp_path, address, document, examples, keyed=keyed)
+    tested = int(re.search(r"Tested: (\d+)", output)[1])
     assert tested == sum(map(len, document["paths"].values()))
-    cases = int(re.search(r"([\d,]+) generated", told)[1].replace(",", ""))
+    cases = int(re.search(r"([\d,]+) generated", output)[1].replace(",", ""))
     assert cases > examples
 
 
 def test_an_undocumented_response_is_found(client: httpx.Client, tmp_path):
-    document = described(client, keyed=False, lines=False)
+    document = document_of(client, keyed=False, ndjson=False)
     document["paths"] = {"/livez": document["paths"]["/livez"]}
     document["components"]["schemas"]["LiveResponse"]["properties"]["status"]["const"] = "dead"
     with pytest.raises(AssertionError, match="violates schema"):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -36,44 +35,44 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="ne
 ALICE, BOB = "polyseme_" + "a" * 43, "polyseme_" + "b" * 43
 
 
-def test_no_request_is_lost_over_three_reloads_and_the_end(tmp_path) -> None:
+def test_no_request_is_lost_during_reloads_and_shutdown(tmp_path) -> None:
     with running(tmp_path, graceful_timeout=20, drain_seconds=3) as service:
-        with load(service) as asking:
+        with load(service) as clients:
             for _ in range(3):
-                asking.go_on()
+                clients.go_on()
                 service.reload()
-            asking.go_on()
+            clients.go_on()
             service.signal(signal.SIGTERM)
             until(lambda: service.ask("GET", "/readyz")[0], 503)
-            asking.go_on(10)  # draining: new requests are still answered
+            clients.go_on(10)  # while draining, new requests still get responses
             assert service.process.wait(WAIT) == 0
-            until(lambda: all(one.refused for one in asking.clients))
-        assert asking.lost == []
+            until(lambda: all(one.refused for one in clients.clients))
+        assert clients.lost == []
     assert "Traceback" not in service.log.read_text()
 
 
 def test_a_killed_worker_loses_only_its_own_requests(tmp_path) -> None:
-    inside: set[int] = set()
-    with running(tmp_path) as service, load(service) as asking:
+    of_victims: set[int] = set()
+    with running(tmp_path) as service, load(service) as clients:
         for _ in range(2):
-            asking.go_on()
+            clients.go_on()
             victim = service.workers()[0]
             os.kill(victim, signal.SIGSTOP)
-            inside |= client_ports(service, victim)
+            of_victims |= client_ports(service, victim)
             os.kill(victim, signal.SIGKILL)
             service.wait_for_workers(2, but={victim})
-        asking.go_on()
-    assert {port for port, _ in asking.lost} <= inside
+        clients.go_on()
+    assert {port for port, _ in clients.lost} <= of_victims
 
 
 @pytest.mark.slow
-def test_the_numbers_are_right_with_two_workers_and_after_a_kill(tmp_path, monkeypatch) -> None:
+def test_metrics_count_both_workers_and_survive_a_kill(tmp_path, monkeypatch) -> None:
     (tmp_path / "metrics").mkdir()
     monkeypatch.setenv(metrics.DIRECTORY, str(tmp_path / "metrics"))
     with running(tmp_path) as service, httpx.Client(base_url=service.url, timeout=WAIT) as client:
-        asked = 0
+        sent = 0
 
-        def answered() -> float:
+        def counted() -> float:
             return total(numbers(client), "requests_total", route="/v1/encode", status="200")
 
         for kills in range(2):
@@ -81,68 +80,68 @@ def test_the_numbers_are_right_with_two_workers_and_after_a_kill(tmp_path, monke
                 lambda: service.ask("POST", "/v1/encode", {"input": "a b"})
             )
             assert [status for status, _ in found] == [200, 200]
-            asked += 2
-            until(answered, asked)
-            seen = numbers(client)
-            assert total(seen, "tokens_total", model="wiki-en") == 2 * asked
-            assert total(seen, "workers") == 2
-            assert total(seen, "worker_starts_total") == 2 + kills
-            assert total(seen, "ready") == 1
-            assert total(seen, "connections") >= 1
+            sent += 2
+            until(counted, sent)
+            before = numbers(client)
+            assert total(before, "tokens_total", model="wiki-en") == 2 * sent
+            assert total(before, "workers") == 2
+            assert total(before, "worker_starts_total") == 2 + kills
+            assert total(before, "ready") == 1
+            assert total(before, "connections") >= 1
             victim = service.workers()[0]
             os.kill(victim, signal.SIGKILL)
             service.wait_for_workers(2, but={victim})
             until(lambda: total(numbers(client), "worker_starts_total"), 3 + kills)
-            counted = numbers(client)
-            rising = [key for key in seen if key[0].endswith(("_total", "_count", "_bucket"))]
-            assert all(counted[key] >= seen[key] for key in rising)
+            after = numbers(client)
+            counters = [key for key in before if key[0].endswith(("_total", "_count", "_bucket"))]
+            assert all(after[key] >= before[key] for key in counters)
             until(lambda: total(numbers(client), "workers"), 2)
     assert list((tmp_path / "metrics").iterdir()) == []
 
 
 @pytest.mark.slow
-def test_models_change_in_every_worker_by_themselves_and_on_a_reload(tmp_path) -> None:
-    place, made = tmp_path / "models", tmp_path / "made"
+def test_every_worker_loads_changed_models_with_and_without_a_reload(tmp_path) -> None:
+    models, staging = tmp_path / "models", tmp_path / "staging"
     for name in ("one", "two", "three"):
-        write_version(place / name, 1)
-    made.mkdir()
+        write_version(models / name, 1)
+    staging.mkdir()
 
     def versions(name: str) -> list[int | None]:
         return service.every_worker(lambda: version_of(service, name))
 
-    settings = {"models_dir": place, "model": "one", "metrics": "open"}
+    settings = {"models_dir": models, "model": "one", "metrics": "open"}
     with running(tmp_path, **settings) as service:
         workers = service.workers()
-        with load(service) as asking:
+        with load(service) as clients:
             assert versions("two") + versions("three") + versions("new") == [1] * 4 + [None] * 2
-            write_version(place / "new", 3)
+            write_version(models / "new", 3)
             assert versions("new") == [3, 3]
-            write_version(place / "two", 2)
-            remove_model(place / "three")
-            rename_model(place / "new", "newer")
+            write_version(models / "two", 2)
+            remove_model(models / "three")
+            rename_model(models / "new", "newer")
             until(lambda: versions("three"), [None, None])
             assert versions("newer") == [3, 3]
             until(lambda: versions("two"), [2, 2])
-        assert (asking.lost, service.workers()) == ([], workers)
+        assert (clients.lost, service.workers()) == ([], workers)
         for pid in workers:
             lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-            mapped = [line for line in lines if str(place) in line]
+            mapped = [line for line in lines if str(models) in line]
             assert not [line for line in mapped if line.endswith("(deleted)")]
             assert sum(line.endswith("/vectors.npy") for line in mapped) == 3
-        # An idle service finds a change too.
+        # A service without requests notices a change too.
         logged = service.log.read_text().count('"polyseme: changed models: two"')
-        write_version(place / "two", 5)
+        write_version(models / "two", 5)
         until(lambda: service.log.read_text().count('"polyseme: changed models: two"'), logged + 2)
         assert versions("two") == [5, 5]
-        # A worker that replaces a dead one has the newest models from its first request.
+        # A new worker has the newest models from its first request.
         os.kill(workers[0], signal.SIGKILL)
         service.wait_for_workers(2, but={workers[0]})
         assert versions("two") + versions("three") == [5, 5, None, None]
-        # A damaged model is reported and the loaded one answers.
-        write_version(place / "one", 2)
+        # A damaged model is reported, and the loaded one stays in use.
+        write_version(models / "one", 2)
         service.reload()
         assert versions("one") == [2, 2]
-        damage(place / "one", made)
+        damage(models / "one", staging)
         service.reload()
         assert versions("one") == [2, 2]
         problem = "vectors.npy: the checksum differs from manifest.json."
@@ -151,19 +150,19 @@ def test_models_change_in_every_worker_by_themselves_and_on_a_reload(tmp_path) -
             assert document["models"][1]["problem"].endswith(problem)
         assert problem in service.log.read_text()
         # Without its default model the service is not ready until the model is back.
-        (place / "one").rename(place / ".one")
+        (models / "one").rename(models / ".one")
         service.reload()
         found = service.every_worker(lambda: service.ask("GET", "/readyz"))
         assert [status for status, _ in found] == [503, 503]
         assert found[0][1]["detail"].startswith("The default model cannot be used: no model has")
         assert found[0][1]["hint"].startswith("Add the model")
-        write_version(place / "one", 4)
+        write_version(models / "one", 4)
         service.reload()
         assert versions("one") == [4, 4]
 
 
 @pytest.mark.slow
-def test_a_reload_adds_and_removes_keys_and_a_bad_file_changes_nothing(tmp_path) -> None:
+def test_a_reload_adds_and_removes_keys_unless_the_file_is_invalid(tmp_path) -> None:
     file = tmp_path / f"keys-{SECRET}"
     alice, bob = key_file_line("alice", ALICE), key_file_line("bob", BOB)
     file.write_text(alice)
@@ -192,7 +191,7 @@ def test_a_reload_adds_and_removes_keys_and_a_bad_file_changes_nothing(tmp_path)
         assert SECRET not in log and "Traceback" not in log
 
 
-EARLY = """
+TERMINATE_IN_WORKER = """
 import os, signal
 from polyseme.server.config import *
 
@@ -200,8 +199,8 @@ def post_fork(server, worker):
     if worker.age == 1:
         os.kill(os.getpid(), signal.SIGTERM)
 """
-EARLIER = """
-# On one processor a parent goes on before its child takes a step.
+TERMINATE_AFTER_FORK = """
+# On one processor, the parent continues before the child runs.
 import os, signal
 from pathlib import Path
 from polyseme.server.config import *
@@ -210,19 +209,23 @@ os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 
 def kill():
     children = Path("/proc/self/task", str(os.getpid()), "children").read_text().split()
-    if not told:
-        told.append([os.kill(int(pid), signal.SIGTERM) for pid in children])
+    if not killed:
+        killed.append([os.kill(int(pid), signal.SIGTERM) for pid in children])
 
-told = []
+killed = []
 os.register_at_fork(after_in_parent=kill)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", [EARLY, EARLIER], ids=["in the worker", "before its first step"])
-def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, moment) -> None:
-    (tmp_path / "early.py").write_text(moment, "utf-8")
-    command = [sys.executable, "-m", "gunicorn", "--config", tmp_path / "early.py"]
+@pytest.mark.parametrize(
+    "config",
+    [TERMINATE_IN_WORKER, TERMINATE_AFTER_FORK],
+    ids=["in the worker", "before the worker runs"],
+)
+def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, config) -> None:
+    (tmp_path / "config.py").write_text(config, "utf-8")
+    command = [sys.executable, "-m", "gunicorn", "--config", tmp_path / "config.py"]
     given = {"POLYSEME_PORT": str(free_port()), "POLYSEME_WORKERS": "1"}
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "service"), **given}
     log = tmp_path / "log"
@@ -231,7 +234,7 @@ def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, moment) -> None
             [*command, "polyseme.api.app:create_app()"], env=environment, stderr=out, stdout=out
         )
     try:
-        # The worker is replaced; otherwise the master would wait for it.
+        # The master starts another worker once the first has ended.
         until(lambda: log.read_text("utf-8").count("Booting worker") > 1, seconds=30)
     finally:
         process.terminate()
@@ -258,25 +261,35 @@ def test_requests_in_progress_get_responses_during_shutdown(tmp_path) -> None:
         assert service.process.wait(WAIT) == 0
 
 
+def status_of(pid: int) -> dict[str, str]:
+    """The fields of /proc/PID/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def has_pending_sigterm(pid: int) -> bool:
+    return bool(int(status_of(pid)["ShdPnd"], 16) & 1 << signal.SIGTERM - 1)
+
+
 @pytest.mark.slow
 def test_queued_connections_get_responses_during_shutdown(tmp_path) -> None:
     with running(tmp_path, workers=1) as service, ExitStack() as stack:
         (worker,) = service.workers()
         os.kill(worker, signal.SIGSTOP)
+        until(lambda: status_of(worker)["State"].startswith("T"))
         callers = [stack.enter_context(Caller(service)) for _ in range(8)]
         for caller in callers:
             caller.send(get("/livez"))
         service.signal(signal.SIGTERM)
         # The master closes its listener before it signals the worker.
-        until(lambda: "signal: term" in service.log.read_text())
-        time.sleep(0.5)
+        until(lambda: has_pending_sigterm(worker))
         os.kill(worker, signal.SIGCONT)
         assert [caller.response()[0] for caller in callers] == [200] * 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Le"])
-def test_a_client_that_never_finishes_does_not_keep_the_service(tmp_path, sent) -> None:
+def test_an_unfinished_request_does_not_prevent_shutdown(tmp_path, sent) -> None:
     with running(tmp_path, workers=1, graceful_timeout=3) as service, Caller(service) as half:
         half.send(sent)
         until(lambda: client_ports(service, service.workers()[0]))
@@ -285,9 +298,9 @@ def test_a_client_that_never_finishes_does_not_keep_the_service(tmp_path, sent) 
         assert half.closed
 
 
-@pytest.mark.parametrize(("together", "drain", "left"), [(45, 10, 35), (5, 10, 0)])
-def test_responses_have_the_time_that_draining_leaves(together: int, drain: int, left: int) -> None:
-    given = {"GRACEFUL_TIMEOUT": together, "DRAIN_SECONDS": drain, "MAX_REQUESTS": 1000}
+@pytest.mark.parametrize(("graceful", "drain", "expected"), [(45, 10, 35), (5, 10, 0)])
+def test_draining_is_part_of_the_graceful_timeout(graceful: int, drain: int, expected: int) -> None:
+    given = {"GRACEFUL_TIMEOUT": graceful, "DRAIN_SECONDS": drain, "MAX_REQUESTS": 1000}
     code = (
         "from polyseme.server import config;"
         "print(config.graceful_timeout, config.max_requests, config.max_requests_jitter)"
@@ -299,10 +312,10 @@ def test_responses_have_the_time_that_draining_leaves(together: int, drain: int,
         check=True,
         env={**os.environ, **{f"POLYSEME_{name}": str(value) for name, value in given.items()}},
     )
-    assert done.stdout.split() == [str(left), "1000", "100"]
+    assert done.stdout.split() == [str(expected), "1000", "100"]
 
 
-def test_the_not_ready_document_while_draining(tmp_path) -> None:
+def test_only_readiness_fails_while_draining(tmp_path) -> None:
     with running(tmp_path, workers=1, drain_seconds=60) as service, Caller(service) as kept:
         assert kept.ask(get("/readyz"))[0] == 200
         service.signal(signal.SIGTERM)
@@ -311,39 +324,44 @@ def test_the_not_ready_document_while_draining(tmp_path) -> None:
         assert (status, json.loads(body)["code"], headers["retry-after"]) == (503, "draining", "5")
         assert httpx.get(f"{service.url}/livez").status_code == 200
         assert service.ask("POST", "/v1/encode", {"input": "a"})[0] == 200
-        service.signal(signal.SIGTERM)  # a second one ends the wait
+        service.signal(signal.SIGTERM)  # a second SIGTERM ends draining
         assert service.process.wait(WAIT) == 0
 
 
 @pytest.mark.slow
-def test_workers_are_replaced_after_enough_requests_and_none_is_lost(tmp_path) -> None:
+def test_workers_are_replaced_after_max_requests_and_no_request_is_lost(tmp_path) -> None:
     with running(tmp_path, max_requests=100) as service:
-        seen = set(service.workers())
-        with load(service) as asking:
-            until(lambda: len(seen.union(service.workers())) > 8 or seen.update(service.workers()))
-    assert asking.lost == []
+        seen: set[int] = set()
+
+        def replaced() -> bool:
+            seen.update(service.workers())
+            return len(seen) > 8
+
+        with load(service) as clients:
+            until(replaced)
+    assert clients.lost == []
 
 
 @pytest.mark.slow
-def test_a_storm_of_reloads_loses_nothing(tmp_path) -> None:
+def test_many_quick_reloads_lose_no_request(tmp_path) -> None:
     write_version(tmp_path / "models" / "one", 1)
     with running(tmp_path, models_dir=tmp_path / "models") as service:
-        with load(service) as asking:
+        with load(service) as clients:
             for number in range(20):
                 write_version(tmp_path / "models" / "one", 1 + number)
                 service.signal(signal.SIGHUP)
-                asking.go_on(20)
+                clients.go_on(20)
         service.wait_for_workers(2)
-        assert asking.lost == []
+        assert clients.lost == []
         assert "Traceback" not in service.log.read_text()
 
 
 @pytest.mark.slow
-def test_workers_whose_master_is_killed_end(tmp_path) -> None:
+def test_workers_end_if_their_master_is_killed(tmp_path) -> None:
     with running(tmp_path, graceful_timeout=3) as service:
         workers = service.workers()
-        with load(service, kept=3, new=2) as asking:
-            asking.go_on()
+        with load(service, kept=3, new=2) as clients:
+            clients.go_on()
             service.process.kill()
             service.process.wait()
             until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

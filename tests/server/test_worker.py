@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from contextlib import ExitStack
 from select import select
 
@@ -12,6 +11,7 @@ import pytest
 from polyseme.api.responses import OpenAIProblemResponse
 from polyseme.observability.request_context import SECURITY_HEADERS
 from tests.api.problem import SECRET
+from tests.observability.samples import Numbers, numbers_in, total
 from tests.server.service import (
     SHORT,
     Caller,
@@ -35,14 +35,25 @@ def service(tmp_path_factory):
         yield made
 
 
+def metrics_of(caller: Caller) -> Numbers:
+    return numbers_in(caller.ask(get("/metrics"))[2].decode())
+
+
+def refused(service: Service) -> float:
+    """The number of requests that were rejected because the queue was full."""
+    with Caller(service) as caller:
+        return total(metrics_of(caller), "refused_total", reason="overloaded")
+
+
 def test_a_full_queue_responds_with_503_and_retry_after(service: Service) -> None:
+    before = refused(service)
     with ExitStack() as stack:
         busy = stack.enter_context(Caller(service))
         busy.hold_thread()
         callers = [stack.enter_context(Caller(service)) for _ in range(10)]
         for caller in callers:
             caller.send(posted(SHORT))
-        # They are accepted in order; waiting ones are answered when the thread is free.
+        # Connections are accepted in order. The first three wait for the thread.
         responses = [caller.response() for caller in callers[3:]]
         assert [status for status, _, _ in responses] == [503] * 7
         assert busy.response()[0] == 200
@@ -56,57 +67,53 @@ def test_a_full_queue_responds_with_503_and_retry_after(service: Service) -> Non
         assert headers["x-request-id"] == document["request_id"]
         assert headers["connection"] == "close"
     until(lambda: service.ask("POST", "/v1/encode", SHORT)[0], 200)
+    assert refused(service) == before + 7
     assert '"code":"overloaded"' in service.log.read_text()
 
 
-def test_the_worker_counts_its_connections_and_refusals(service: Service) -> None:
+def test_the_worker_counts_its_connections(service: Service) -> None:
+    with ExitStack() as stack:
+        callers = [stack.enter_context(Caller(service)) for _ in range(3)]
+        until(lambda: total(metrics_of(callers[0]), "connections"), 3)
     with Caller(service) as caller:
-        metrics = caller.ask(get("/metrics"))[2].decode()
-        assert 'polyseme_refused_total{reason="overloaded"}' in metrics
-        until(lambda: len(client_ports(service, service.workers()[0])), 1)
-        caller.ask(LIVE)
-        time.sleep(0.1)
-        metrics = caller.ask(get("/metrics"))[2].decode()
-        assert "\npolyseme_connections 1.0\n" in metrics
+        until(lambda: total(metrics_of(caller), "connections"), 1)
 
 
-def test_a_client_that_does_not_close_delays_nobody(service: Service) -> None:
+def test_a_client_that_does_not_close_does_not_delay_others(service: Service) -> None:
     (worker,) = service.workers()
     last = get("/livez", "Connection: close\r\n")
     with ExitStack() as stack:
         kept = stack.enter_context(Caller(service))
         assert kept.ask(LIVE)[0] == 200
-        began = time.monotonic()
         for _ in range(10):
-            lazy = stack.enter_context(Caller(service))
-            assert lazy.ask(last)[0] == 200
-            assert lazy.closed
+            open_client = stack.enter_context(Caller(service))
+            assert open_client.ask(last)[0] == 200
+            assert open_client.closed
             assert kept.ask(LIVE)[0] == 200
-        # gunicorn's own worker would wait 2 s for each.
-        assert time.monotonic() - began < 10
+        # gunicorn's own worker blocks until the client closes, or for 2 s, before the next request.
         assert len(client_ports(service, worker)) > 5
     until(lambda: client_ports(service, worker), set())
 
 
 def test_busy_kept_connections_do_not_starve_new_ones(service: Service) -> None:
-    answered = [0] * 4
+    responses = [0] * 4
     enough = threading.Event()
 
-    def keep_asking(number: int) -> None:
+    def send_requests(number: int) -> None:
         with Caller(service) as caller:
             while not enough.is_set():
                 assert caller.ask(LIVE)[0] == 200
-                answered[number] += 1
-                if sum(answered) >= 400:
+                responses[number] += 1
+                if sum(responses) >= 400:
                     enough.set()
 
-    threads = [threading.Thread(target=keep_asking, args=(n,)) for n in range(4)]
+    threads = [threading.Thread(target=send_requests, args=(n,)) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert min(answered) > 20, answered
-    # The end of a connection takes a place in the queue, and there are only four.
+    assert min(responses) > 20, responses
+    # The end of a connection takes one of the four places in the queue.
     until(lambda: client_ports(service, service.workers()[0]), set())
 
 
@@ -127,7 +134,7 @@ def test_a_client_that_expects_100_gets_it(service: Service) -> None:
         assert caller.response()[0] == 200
 
 
-def test_a_client_that_disconnects_midway_harms_nobody(service: Service) -> None:
+def test_a_client_that_disconnects_midway_does_not_affect_others(service: Service) -> None:
     for _ in range(8):
         with Caller(service) as half:
             half.send(posted(SHORT)[:-5])
@@ -192,14 +199,14 @@ def test_a_chunked_body_is_read_and_limited(service: Service) -> None:
         assert response.status_code == status, response.text
 
 
-def test_a_body_that_ends_too_soon_is_rejected_though_it_is_json(service: Service) -> None:
+def test_a_truncated_body_is_rejected_even_if_it_is_json(service: Service) -> None:
     head, _, body = posted(SHORT).partition(b"\r\n\r\n")
     short = head.replace(b": %d" % len(body), b": %d" % (len(body) + 1))
     assert raw(service.address, posted(SHORT)).startswith(b"HTTP/1.1 200 ")
     assert raw(service.address, short + b"\r\n\r\n" + body).startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_body_that_is_rejected_unread_never_becomes_a_request(service: Service) -> None:
+def test_an_unread_body_is_not_parsed_as_a_request(service: Service) -> None:
     head = b"POST /v1/encode HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     sent = head + b"Content-Length: 2000000\r\n\r\n" + LIVE * 100
     received = raw(service.address, sent)
@@ -208,7 +215,7 @@ def test_a_body_that_is_rejected_unread_never_becomes_a_request(service: Service
 
 
 @pytest.mark.parametrize("path", [b"/v1//models", b"/docs//", b"/page/%2e%2e/api/app.py"])
-def test_a_path_traversal_finds_nothing(service: Service, path: bytes) -> None:
+def test_a_path_with_empty_or_parent_segments_is_unknown(service: Service, path: bytes) -> None:
     assert raw(service.address, get(path.decode())).startswith(b"HTTP/1.1 404 ")
 
 
@@ -231,8 +238,8 @@ def test_a_worker_without_a_free_thread_leaves_connections_to_the_others(tmp_pat
         callers = [stack.enter_context(Caller(service)) for _ in range(6)]
         for caller in callers:
             caller.send(posted(SHORT))
-        # The busy worker may have accepted a connection before its thread was held, or one that the
-        # other worker left pending for half a second on a loaded machine.
+        # The busy worker may have accepted a connection before its thread was held, or after half a
+        # second if the other worker accepted none, on a loaded machine.
         until(lambda: len(select([one.socket for one in callers], [], [], 0)[0]) >= 4)
         assert len(client_ports(service, first)) <= 3
         assert busy.response()[0] == 200
