@@ -77,7 +77,7 @@ def test_a_typed_sentence_survives_leaving_the_view(open_page: Open) -> None:
     sentence(reader, 1).fill("The green bank of a river")
     reader.page.get_by_role("link", name="Models", exact=True).click()
     reader.settle()
-    # Typed text is read after 300 ms, also when another view is open.
+    # The view reads typed text 300 ms after the last key.
     reader.page.wait_for_timeout(500)
     assert reader.address == "#models"
     reader.page.get_by_role("navigation").get_by_role("link", name="Compare").click()

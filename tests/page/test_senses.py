@@ -24,11 +24,11 @@ BANKS = [
     f"The {[*RIVER, *MONEY][i % 10]} is near the bank, which number {i} describes."
     for i in range(500)
 ]
-HEARD = """() => {
-  globalThis.heard = [];
+RECORD_ANNOUNCEMENTS = """() => {
+  globalThis.announced = [];
   new MutationObserver((changes) => {
     for (const { target } of changes) {
-      if (target.closest?.(".visually-hidden")) globalThis.heard.push(target.textContent);
+      if (target.closest?.(".visually-hidden")) globalThis.announced.push(target.textContent);
     }
   }).observe(document.querySelector("main"), { childList: true, subtree: true });
 }"""
@@ -110,8 +110,8 @@ def test_it_opens_with_an_example_and_the_services_senses(
     assert points(reader).count() == len(answer["occurrences"])
     for card, sense in zip(cards(reader).all(), senses, strict=True):
         assert f"({sense['size']})" in card.text_content()
-        said = card.locator(".near-word").all_text_contents()
-        assert said == [one["word"] for one in sense["keywords"] + sense["neighbors"]]
+        near = card.locator(".near-word").all_text_contents()
+        assert near == [one["word"] for one in sense["keywords"] + sense["neighbors"]]
         texts = [sent(reader)["texts"][answer["occurrences"][i]["text"]] for i in sense["examples"]]
         assert card.locator("blockquote").all_text_contents() == texts
         marked = card.locator("mark").all_text_contents()
@@ -129,8 +129,8 @@ def test_the_attended_words_have_the_weights_of_the_last_layer(
     row = [word.lower() for word in words].index("apple")
     weights = np.array(result["attention"])[0, row]
     best = [i for i in np.argsort(-weights, kind="stable") if i != row][:4]
-    said = cards(reader).first.locator(".examples .status").first.text_content()
-    assert said == "Attends to " + ", ".join(f"{words[i]} {weights[i]:.2f}" for i in best)
+    status = cards(reader).first.locator(".examples .status").first.text_content()
+    assert status == "Attends to " + ", ".join(f"{words[i]} {weights[i]:.2f}" for i in best)
     attended = cards(reader).first.locator("li").filter(has_text=text).locator(".attended")
     expected = [word for i, word in enumerate(words) if i != row and weights[i] >= 0.02]
     assert attended.all_text_contents() == expected
@@ -158,9 +158,9 @@ def test_each_example_has_its_senses_and_a_history_entry(open_page: Open) -> Non
     assert sent(reader)["word"] == "bank"
 
 
-def test_five_hundred_pasted_sentences(open_page: Open) -> None:
+def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_page: Open) -> None:
     reader = open_page("#senses")
-    reader.page.evaluate(HEARD)
+    reader.page.evaluate(RECORD_ANNOUNCEMENTS)
     paste(reader, "\n".join(BANKS))
     expect(reader.page.get_by_text("500 sentences.")).to_be_visible()
     frequent = reader.page.get_by_role("group", name="Frequent words")
@@ -172,9 +172,9 @@ def test_five_hundred_pasted_sentences(open_page: Open) -> None:
     expect(points(reader)).to_have_count(500)
     reader.settle()
     assert sent(reader)["texts"] == BANKS
-    heard = reader.page.evaluate("globalThis.heard")
-    assert heard == [reader.page.locator(".summary").text_content()]
-    assert heard[0].startswith("500 occurrences of “bank” in 500 sentences: ")
+    announced = reader.page.evaluate("globalThis.announced")
+    assert announced == [reader.page.locator(".summary").text_content()]
+    assert announced[0].startswith("500 occurrences of “bank” in 500 sentences: ")
     reader.page.reload()
     reader.settle()
     assert points(reader).count() == 500
@@ -263,13 +263,13 @@ def test_errors_of_the_service_are_shown(open_page: Open) -> None:
     reader.settle()
     assert not reader.problem.is_visible()
     assert cards(reader).count() == 1
-    for odd in ("0", "21", "many"):
-        reader.go(f"#senses?senses={odd}")
+    for invalid in ("0", "21", "many"):
+        reader.go(f"#senses?senses={invalid}")
         expect(reader.problem).to_contain_text("/senses")
-        expect(reader.page.get_by_label("Number of senses")).to_have_value(odd)
+        expect(reader.page.get_by_label("Number of senses")).to_have_value(invalid)
 
 
-def test_the_number_of_senses_is_chosen(open_page: Open) -> None:
+def test_the_reader_chooses_the_number_of_senses(open_page: Open) -> None:
     reader = open_page("#senses")
     number = reader.page.get_by_label("Number of senses")
     assert number.locator("option").count() == 21
@@ -278,7 +278,7 @@ def test_the_number_of_senses_is_chosen(open_page: Open) -> None:
     assert reader.address == "#senses?senses=4"
     assert sent(reader)["senses"] == 4
     assert cards(reader).count() == 4
-    # What is typed waits for the button, and the choice with it.
+    # With unsubmitted sentences, a choice waits until the form is submitted.
     paste(reader, "\n".join(BANKS[:40]))
     number.select_option("2")
     reader.page.get_by_label("Theme").select_option("dark")
@@ -292,7 +292,9 @@ def test_the_number_of_senses_is_chosen(open_page: Open) -> None:
     assert sent(reader)["senses"] == 2
 
 
-def test_right_to_left_sentences(open_page: Open, tiny_models: httpx.Client) -> None:
+def test_right_to_left_sentences_keep_their_direction(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
     one, two, three = HEBREW
     text = "\n".join([f"{one} {two}", f"{three} {one}", f"{two} {one} {three}"] * 3)
     reader = open_page(address(text, one, model="hebrew", senses="2"), service=tiny_models)
@@ -315,7 +317,7 @@ def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
     mark = points(reader).nth(3)
     name = mark.get_attribute("aria-label")
     mark.hover(force=True)
-    expect(reader.page.locator(".pointed")).to_have_text(re.compile("^Sense . *"))
+    expect(reader.page.locator(".pointed")).to_have_text(re.compile("^Sense "))
     mark.dispatch_event("click")
     chosen = reader.page.get_by_role("status", name="Chosen occurrence")
     expect(chosen.get_by_role("link")).to_have_count(2)
@@ -376,7 +378,7 @@ def test_a_click_beside_a_mark_chooses_the_nearest(open_page: Open) -> None:
     expect(points(reader).first).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_keyboard_reaches_everything(open_page: Open) -> None:
+def test_the_form_and_the_map_are_usable_by_keyboard(open_page: Open) -> None:
     reader = open_page("#senses")
     press = reader.page.keyboard.press
     word = reader.page.get_by_label("Word", exact=True)
@@ -439,7 +441,7 @@ def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
     reader = open_page("#senses")
     files = reader.page.get_by_label("Text files, chosen or dropped here")
     status = reader.page.locator(".drop .status")
-    for name, content, said in [
+    for name, content, message in [
         ("utf-8.txt", "\ufeffThe bank\r\n\r\nA bänk".encode(), "2 sentences."),
         ("utf-16.txt", "The bank\nA bänk\n".encode("utf-16"), "2 sentences."),
         (
@@ -454,7 +456,7 @@ def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(content)
         files.set_input_files(path)
-        expect(status).to_contain_text(said)
+        expect(status).to_contain_text(message)
         assert field(reader).input_value().split() == ["The", "bank", "A", "bänk"]
     reader.page.evaluate(DROP, ["dropped.txt", "\n".join(BANKS[:20])])
     expect(status).to_have_text("20 sentences.")
@@ -473,7 +475,7 @@ def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme:
     marks = reader.page.locator("svg.senses-map > g > .mark").evaluate_all(
         "(all) => all.map((one) => [one.getAttribute('fill'), one.getAttribute('points')])"
     )
-    # Neither the color nor the shape is the only difference.
+    # Senses differ in color and in shape.
     legend = marks[:4]
     assert len({color for color, _ in legend}) == len({shape for _, shape in legend}) == 4
 

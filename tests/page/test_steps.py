@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Route
 
 from tests.page.conftest import Open
 from tests.page.reader import Reader
@@ -43,7 +44,7 @@ def test_an_example_has_its_correct_values(visit: Open) -> None:
         for label, right in example["right"].items():
             name, _, row = label.partition("_row_")
             shown = numbers(reader, name)
-            # Beside a printed value there may be more decimals than four.
+            # A number with a printed value may have more than four decimals.
             given = shown[int(row)] if row else shown
             assert np.round(given, 4).tolist() == right, (number, label)
     assert number == 6
@@ -110,9 +111,9 @@ DERIVED = [
 
 def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
     reader = visit("#steps")
-    for number, cell, sum_ in DERIVED:
+    for number, cell, expected in DERIVED:
         reader.go(address(example=number, cell=cell))
-        assert said(reader) == [sum_], cell
+        assert said(reader) == [expected], cell
         assert "differ" not in panel(reader), cell
 
 
@@ -127,12 +128,12 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize("turn", [lambda request: request, turned], ids=["row", "column"])
-def test_heads_and_conventions_select_the_correct_columns(visit: Open, turn) -> None:
+@pytest.mark.parametrize("request_", [SMALL, turned(SMALL)], ids=["row", "column"])
+def test_heads_and_conventions_select_the_correct_columns(visit: Open, request_: dict) -> None:
     reader = visit("#steps")
-    for cell, head, sum_ in HEADS:
-        reader.go(address(turn(SMALL), cell=cell, head=head))
-        assert said(reader) == [sum_], (cell, head)
+    for cell, head, expected in HEADS:
+        reader.go(address(request_, cell=cell, head=head))
+        assert said(reader) == [expected], (cell, head)
         assert "differ" not in panel(reader), (cell, head)
 
 
@@ -152,7 +153,7 @@ def test_weights_contexts_and_outputs_of_heads_are_derived(visit: Open) -> None:
     assert said(reader) == [shown.replace("5.0000", "5")]
 
 
-MADE_OF = [
+OPERANDS = [
     (None, {"example": 3, "cell": "scores:1:2"},
      {"queries:1:0", "queries:1:1", "keys:2:0", "keys:2:1"}),
     (None, {"example": 3, "cell": "weights:1:2"}, {"scores:1:0", "scores:1:1", "scores:1:2"}),
@@ -174,7 +175,7 @@ MADE_OF = [
 
 def test_exactly_the_operands_of_a_number_are_highlighted(visit: Open) -> None:
     reader = visit("#steps")
-    for request, fields, cells in MADE_OF:
+    for request, fields, cells in OPERANDS:
         reader.go(address(request, **fields))
         assert lit(reader) == cells, fields
         name, *place = fields["cell"].split(":")
@@ -277,7 +278,7 @@ MALFORMED = [
 ]
 
 
-def test_a_malformed_state_falls_back(visit: Open) -> None:
+def test_a_malformed_state_falls_back_to_the_first_example(visit: Open) -> None:
     reader = visit(address(**MALFORMED[0]))
     for fields in MALFORMED:
         reader.go(address(**fields))
@@ -306,6 +307,7 @@ ONLY_FORMULAS = {
     *("queries", "keys", "embeddings", "position_bias", "word_bias", "scaled_word_bias"),
     *("visible", "position"),
 }
+"""Steps of the bundled model whose cells have a formula but no sum."""
 
 
 def test_every_step_of_a_stored_model_is_shown(visit: Open, client: httpx.Client) -> None:
@@ -322,24 +324,27 @@ def test_the_contextual_vectors_are_those_of_encode(visit: Open, client: httpx.C
 
 
 def places(given: dict[str, list], heads: int) -> Iterator[tuple[str, int]]:
-    """Two of three corners of every step; corners and heads take turns."""
-    for at, (name, values) in enumerate(given.items()):
-        # Of an array with heads, one head has the shape that matters.
-        wide = 3 if name == "weighted_values" else 1 if name.endswith("word_bias") else 2
-        shape = np.shape(values)[-wide:]
-        corners = [[0] * wide, [size - 1 for size in shape], [*[0] * (wide - 1), shape[-1] - 1]]
-        for turn in range(2):
-            corner = corners[(at + turn) % len(corners)]
-            cell = ":".join(map(str, [name, *corner, *([0] if wide == 1 else [])]))
-            yield cell, (at + turn) % heads
+    """A cell and a head for two of three corners of every step. Corners and heads take turns."""
+    for number, (name, values) in enumerate(given.items()):
+        # The axis of the heads, which is the first one if there is one, is left out.
+        axes = 3 if name == "weighted_values" else 1 if name.endswith("word_bias") else 2
+        shape = np.shape(values)[-axes:]
+        corners = [[0] * axes, [size - 1 for size in shape], [*[0] * (axes - 1), shape[-1] - 1]]
+        for turn in (number, number + 1):
+            corner = corners[turn % len(corners)]
+            cell = ":".join(map(str, [name, *corner, *([0] if axes == 1 else [])]))
+            yield cell, turn % heads
 
 
 def derived(reader: Reader, given: dict[str, list], heads: int, **fields: object) -> set[str]:
-    """The steps of which a sum is written out, where every cell is chosen and none contradicts."""
+    """Choose cells of every step; return the names of the steps with sums.
+
+    Check that each cell is chosen and that no sum differs from the service's number.
+    """
     cells = list(dict.fromkeys(places(given, heads)))
-    walk = [address(**fields, cell=cell, head=head) for cell, head in cells]
-    seen = reader.page.evaluate(WALK, walk)
-    assert len(seen) == len(walk)
+    addresses = [address(**fields, cell=cell, head=head) for cell, head in cells]
+    seen = reader.page.evaluate(VISIT, addresses)
+    assert len(seen) == len(addresses)
     for (cell, head), one in zip(cells, seen, strict=True):
         name, *place = cell.split(":")
         assert one["chosen"] == [":".join([name, *place[-2:]])], (cell, head)
@@ -347,15 +352,16 @@ def derived(reader: Reader, given: dict[str, list], heads: int, **fields: object
     return {cell.split(":")[0] for (cell, _), one in zip(cells, seen, strict=True) if one["sums"]}
 
 
-# Many addresses in one go: each is drawn when its change has been told, as nothing new is asked.
-WALK = f"""async (addresses) => {{
+# Visits many addresses in one script. None needs a request, so each is drawn in the task after
+# `popstate`.
+VISIT = f"""async (addresses) => {{
   const seen = [];
   for (const address of addresses) {{
-    const told = new Promise((done) => addEventListener("popstate", done, {{ once: true }}));
+    const changed = new Promise((done) => addEventListener("popstate", done, {{ once: true }}));
     location.hash = address;
-    await told;
+    await changed;
     await new Promise((done) => setTimeout(done));
-    if (document.querySelector("[aria-busy=true]")) throw new Error(`${{address}} asked anew`);
+    if (document.querySelector("[aria-busy=true]")) throw new Error(`${{address}} sent a request`);
     seen.push({{
       chosen: ({CELLS})("chosen"),
       panel: document.querySelector(".derived").textContent,
@@ -372,7 +378,7 @@ def test_no_derivation_of_the_bundled_model_contradicts_the_service(
     fields = {"source": "sentence", "text": "the bank and qqzzxx of the river"}
     given = traced(client, text=fields["text"])
     reader = visit(address(**fields))
-    # The trace does not have the bias of the values.
+    # The values have no sum, because the trace does not have their bias.
     assert derived(reader, given, 4, **fields) == set(given) - ONLY_FORMULAS - {"values"}
 
 
@@ -410,13 +416,13 @@ def test_a_step_with_only_a_formula_highlights_its_operands(
 def test_a_differing_number_is_marked(open_page: Open) -> None:
     reader = open_page("#models")
 
-    def falsified(route) -> None:
-        answer = route.fetch()
-        body = answer.json()
+    def change_a_score(route: Route) -> None:
+        response = route.fetch()
+        body = response.json()
         next(step for step in body["steps"] if step["name"] == "scores")["values"][0][1] += 1e-6
-        route.fulfill(response=answer, json=body)
+        route.fulfill(response=response, json=body)
 
-    reader.page.route("**/v1/trace", falsified)
+    reader.page.route("**/v1/trace", change_a_score)
     reader.go(address(example=1, cell="scores:0:1"))
     assert "but this arithmetic gives" in panel(reader)
     reader.go(address(example=1, cell="scores:0:2"))
@@ -436,9 +442,8 @@ def test_a_weight_sums_the_biases_and_excludes_masked_keys(
     ]
     first, second = said(reader)
     assert first.startswith("score + position bias + word bias: ")
-    assert np.allclose(
-        plain(first.split(": ")[1].replace(" =", " +")), [*parts, sum(parts)], atol=1e-4
-    )
+    shown = terms(first.split(": ")[1].replace(" =", " +"))
+    np.testing.assert_allclose(shown, [*parts, sum(parts)], atol=1e-4)
     # "river" attends to the two others and not to itself.
     assert second.count("e^") == 3
     assert {"scores:1:0", "position_bias:1:1", "scaled_word_bias:2:0", "visible:1:2"} <= lit(reader)
@@ -446,7 +451,8 @@ def test_a_weight_sums_the_biases_and_excludes_masked_keys(
     assert "river does not attend to river" in panel(reader)
 
 
-def plain(text: str) -> list[float]:
+def terms(text: str) -> list[float]:
+    """The numbers of a sum."""
     return [float(part.strip(" ()").replace("−", "-")) for part in text.split("+")]
 
 
@@ -457,7 +463,7 @@ def test_long_sums_show_their_first_terms_and_a_count(visit: Open) -> None:
     assert line.count("·") == 4
 
 
-def test_the_head_is_chosen(visit: Open, client: httpx.Client) -> None:
+def test_the_reader_chooses_the_head(visit: Open, client: httpx.Client) -> None:
     reader = visit(address(source="sentence", text="the river bank"))
     reader.page.get_by_label("Head", exact=True).select_option("3")
     reader.settle()
@@ -481,14 +487,16 @@ def test_wide_matrices_show_a_window(visit: Open, client: httpx.Client) -> None:
     reader = visit(address(source="sentence", text=text))
     static = np.array(traced(client, text=text)["embeddings"])
     shown = np.array(numbers(reader, "embeddings"))
-    many = shown.shape[1]
-    assert 5 <= many <= 20
+    columns = shown.shape[1]
+    assert 5 <= columns <= 20
     reader.page.get_by_role("button", name="Embeddings: later columns").click()
-    np.testing.assert_allclose(numbers(reader, "embeddings"), static[:, many : 2 * many], atol=6e-5)
+    np.testing.assert_allclose(
+        numbers(reader, "embeddings"), static[:, columns : 2 * columns], atol=6e-5
+    )
     reader.page.get_by_role("button", name="Embeddings: earlier columns").click()
-    np.testing.assert_allclose(numbers(reader, "embeddings"), static[:, :many], atol=6e-5)
+    np.testing.assert_allclose(numbers(reader, "embeddings"), static[:, :columns], atol=6e-5)
     reader.go(address(source="sentence", text=text, cell="embeddings:1:299"))
-    np.testing.assert_allclose(numbers(reader, "embeddings"), static[:, -many:], atol=6e-5)
+    np.testing.assert_allclose(numbers(reader, "embeddings"), static[:, -columns:], atol=6e-5)
     assert chosen(reader) == ["embeddings:1:299"]
 
 
@@ -504,11 +512,15 @@ def test_back_restores_the_previous_sentence(open_page: Open) -> None:
     assert reader.page.locator("[data-step=scores] th").first.text_content() == "river"
 
 
-def test_an_empty_sentence_sends_no_request(visit: Open) -> None:
-    reader = visit(address(source="sentence", text=""))
+def test_an_empty_sentence_sends_no_request(open_page: Open) -> None:
+    reader = open_page("#models")
+    requests: list[str] = []
+    reader.page.on("request", lambda request: requests.append(request.url))
     for text in ("", "   "):
+        requests.clear()
         reader.go(address(source="sentence", text=text))
         assert reader.problem.text_content() == "Type a sentence to see its steps."
+        assert not [url for url in requests if url.endswith("/v1/trace")]
         assert not reader.page.locator(".step").first.is_visible()
         reader.go(address(source="sentence", text="bank"))
         assert not reader.problem.is_visible()
@@ -516,7 +528,7 @@ def test_an_empty_sentence_sends_no_request(visit: Open) -> None:
 
 def test_a_missing_layer_is_reported(visit: Open) -> None:
     reader = visit(address(source="sentence", layer=7))
-    assert "the model's layers are 0 to 0" in reader.problem.text_content()
+    assert "the model has one layer, 0" in reader.problem.text_content()
     reader.page.get_by_label("Layer").select_option("0")
     reader.settle()
     assert not reader.problem.is_visible()
@@ -547,7 +559,7 @@ VIEWS = {
     "example with columns": address(example=5, cell="weights:5:3"),
     "sentence": address(source="sentence", cell="weights:1:2", text="the bank of the river"),
     "numbers": address(SMALL, cell="output:0:0"),
-    "a refusal": address({**SMALL, "heads": 3}),
+    "a rejected request": address({**SMALL, "heads": 3}),
 }
 
 
@@ -560,9 +572,9 @@ def overflowing(reader: Reader) -> int:
 
 def test_it_is_accessible_and_fits(visit: Open, axe: Axe) -> None:
     reader = visit("#steps", width=320, theme="dark")
-    for view, there in VIEWS.items():
-        reader.go(there)
-        assert reader.problem.is_visible() == (view == "a refusal")
+    for view, fragment in VIEWS.items():
+        reader.go(fragment)
+        assert reader.problem.is_visible() == (view == "a rejected request")
         assert reader.violations(axe) == [], view
         assert not reader.scrolls_sideways(), view
         assert overflowing(reader) == 0, view
@@ -571,8 +583,8 @@ def test_it_is_accessible_and_fits(visit: Open, axe: Axe) -> None:
 @pytest.mark.parametrize("width", [700, 1600])
 def test_nothing_is_wider_than_the_window(visit: Open, axe: Axe, width: int) -> None:
     reader = visit("#steps", width=width)
-    for view, there in VIEWS.items():
-        reader.go(there)
+    for view, fragment in VIEWS.items():
+        reader.go(fragment)
         assert not reader.scrolls_sideways(), view
         assert overflowing(reader) == 0, view
     if width == 1600:

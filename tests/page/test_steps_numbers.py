@@ -1,4 +1,4 @@
-"""The view Step by step: the reader's own numbers, and what stays while they change."""
+"""The view Step by step: the reader's own numbers, and input that survives changes."""
 
 import json
 import math
@@ -33,25 +33,29 @@ PLAIN = {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, -1]], "scale": False}
 X = "Embeddings X"
 
 
+SQUARE = [[1, 2], [3, 4]]
+
+
 def attention(x: list[list[float]], k: int | None = None) -> np.ndarray:
-    """Parameter-free attention, by NumPy; k scales."""
+    """Parameter-free attention by NumPy, scaled by 1/√k if k is given."""
     x = np.array(x, float)
     scores = x @ x.T / (1 if k is None else np.sqrt(k))
-    shares = np.exp(scores)
-    return shares / shares.sum(axis=1, keepdims=True) @ x
+    weights = np.exp(scores)
+    return weights / weights.sum(axis=1, keepdims=True) @ x
 
 
-def right(reader: Reader, x: list[list[float]]) -> None:
+def check_context(reader: Reader, x: list[list[float]]) -> None:
+    """Check that the page shows the attention of the vectors x."""
     np.testing.assert_allclose(numbers(reader, "context"), attention(x), atol=5.1e-5)
 
 
 def test_an_edited_number_gives_numpys_result(open_page: Open) -> None:
     reader = open_page(address(PLAIN))
-    right(reader, [[1, 2], [3, -1]])
+    check_context(reader, [[1, 2], [3, -1]])
     typed(reader, X, 0, 1, "-0.5")
-    right(reader, [[1, -0.5], [3, -1]])
+    check_context(reader, [[1, -0.5], [3, -1]])
     typed(reader, X, 1, 0, "1e-1")
-    right(reader, [[1, -0.5], [0.1, -1]])
+    check_context(reader, [[1, -0.5], [0.1, -1]])
 
 
 def test_the_address_keeps_the_numbers(open_page: Open) -> None:
@@ -60,7 +64,7 @@ def test_the_address_keeps_the_numbers(open_page: Open) -> None:
     other = open_page(reader.address)
     assert own(other)["embeddings"] == [[1, 7], [3, -1]]
     assert field(other, X, 0, 1).input_value() == "7"
-    right(other, [[1, 7], [3, -1]])
+    check_context(other, [[1, 7], [3, -1]])
 
 
 def test_own_numbers_start_from_the_example(open_page: Open) -> None:
@@ -97,7 +101,7 @@ def test_a_matrix_is_pasted(open_page: Open) -> None:
     pasted(reader, X, BLOCKS["tabs"])
     assert own(reader)["embeddings"] == expected
     assert len(own(reader)["tokens"]) == 3
-    right(reader, expected)
+    check_context(reader, expected)
     found = reader.page.evaluate(PARSE, list(BLOCKS.values()))
     assert found == [{"rows": expected}] * len(BLOCKS)
 
@@ -130,7 +134,7 @@ def test_an_invalid_matrix_is_rejected_with_a_message(open_page: Open) -> None:
     pasted(reader, X, "1 2\n3")
     assert message.text_content() == "Row 1 has 1 numbers, but row 0 has 2."
     assert own(reader)["embeddings"] == PLAIN["embeddings"]
-    # The message is cleared with the numbers that it is about.
+    # Other numbers clear the message.
     reader.go(address(SMALL))
     assert message.text_content() == ""
     found = reader.page.evaluate(PARSE, [text for text, _ in INVALID_MATRICES])
@@ -140,16 +144,16 @@ def test_an_invalid_matrix_is_rejected_with_a_message(open_page: Open) -> None:
 
 def test_an_invalid_number_is_marked_and_not_sent(open_page: Open) -> None:
     reader = open_page("#steps")
-    asked = []
-    reader.page.on("request", lambda request: asked.append(request.url))
+    requests = []
+    reader.page.on("request", lambda request: requests.append(request.url))
     for text, sentence, width in [
         ("x", "“x” is not a number.", 1100),
         ("", "A number is missing.", 1000),
         ("0,5", "Write decimals with a point", 900),
     ]:
         reader.go(address(PLAIN))
-        right(reader, PLAIN["embeddings"])
-        asked.clear()
+        check_context(reader, PLAIN["embeddings"])
+        requests.clear()
         typed(reader, X, 0, 0, text)
         cell = field(reader, X, 0, 0)
         assert cell.get_attribute("aria-invalid") == "true", text
@@ -157,13 +161,13 @@ def test_an_invalid_number_is_marked_and_not_sent(open_page: Open) -> None:
         assert sentence in described.text_content()
         typed(reader, X, 1, 1, "4")
         reader.resize(width)
-        assert asked == [], text
+        assert requests == [], text
         assert "Correct it" in reader.problem.text_content(), text
         assert not reader.page.locator(".step").first.is_visible(), text
         typed(reader, X, 0, 0, "2")
         assert cell.get_attribute("aria-invalid") is None, text
         assert not reader.problem.is_visible(), text
-        right(reader, [[2, 2], [3, 4]])
+        check_context(reader, [[2, 2], [3, 4]])
 
 
 def test_an_error_marks_the_matrix_that_it_names(open_page: Open) -> None:
@@ -227,8 +231,7 @@ def test_words_are_added_and_removed_in_all_matrices(open_page: Open) -> None:
 def test_a_column_is_added_to_all_matrices_that_must_match(
     open_page: Open, convention: str
 ) -> None:
-    square = [[1, 2], [3, 4]]
-    weights = dict.fromkeys(["query", "key", "value", "output"], square)
+    weights = dict.fromkeys(["query", "key", "value", "output"], SQUARE)
     reader = open_page(address({**PLAIN, "weights": weights, "convention": convention}))
     press(reader, "Embeddings X: add a column")
     line = "row" if convention == "column" else "column"
@@ -243,10 +246,7 @@ def test_a_column_is_added_to_all_matrices_that_must_match(
         expected = {name: shape[::-1] for name, shape in expected.items()}
     assert shapes == expected
     assert np.shape(request["embeddings"]) == (2, 3)
-    assert [row[:2] for row in request["weights"]["query"][:2]] == square
-
-
-SQUARE = [[1, 2], [3, 4]]
+    assert [row[:2] for row in request["weights"]["query"][:2]] == SQUARE
 
 
 @pytest.mark.parametrize("convention", ["row", "column"])
@@ -282,7 +282,7 @@ def test_weights_are_added_and_removed(open_page: Open) -> None:
     box.check()
     reader.settle()
     assert own(reader)["weights"] == {"key": [[1, 0], [0, 1]]}
-    right(reader, PLAIN["embeddings"])
+    check_context(reader, PLAIN["embeddings"])
     box.uncheck()
     reader.settle()
     assert "weights" not in own(reader)
@@ -295,8 +295,8 @@ def test_the_reader_sets_scale_and_convention(open_page: Open, client: httpx.Cli
     np.testing.assert_allclose(
         numbers(reader, "context"), attention(PLAIN["embeddings"], k=2), atol=5.1e-5
     )
-    lop = {**PLAIN, "weights": {"key": [[1, 2], [3, 4]]}}
-    reader.go(address(lop, decimals=0))
+    asymmetric = {**PLAIN, "weights": {"key": SQUARE}}
+    reader.go(address(asymmetric, decimals=0))
     assert numbers(reader, "keys") == [[7, 10], [0, 2]]
     reader.page.get_by_label("Convention").select_option("column")
     reader.settle()
@@ -343,7 +343,7 @@ def test_arrows_and_enter_move_between_cells_as_in_a_spreadsheet(open_page: Open
     assert own(reader)["embeddings"] == [[5, 6], [8, 9]]
 
 
-def test_the_keyboard_suffices(open_page: Open) -> None:
+def test_sources_and_cells_are_usable_by_keyboard(open_page: Open) -> None:
     reader = open_page(address(example=3))
     keyboard = reader.page.keyboard
     reader.page.get_by_role("tab", name="Worked example").focus()
@@ -455,8 +455,8 @@ def test_a_link_with_more_words_than_can_be_edited_falls_back(visit: Open) -> No
 def test_a_long_word_is_shown_shortened_and_sent_whole(visit: Open, client: httpx.Client) -> None:
     reader = visit("#steps", width=320)
     request = {**PLAIN, "tokens": ["x" * 50_000, "b"]}
-    for there in (address(request), address(source="sentence", text=f"a {LONG} b")):
-        reader.go(there)
+    for fragment in (address(request), address(source="sentence", text=f"a {LONG} b")):
+        reader.go(fragment)
         assert not reader.scrolls_sideways()
         assert overflowing(reader) == 0
         texts = reader.page.locator(".step option, .step th, .derived").all_text_contents()
@@ -478,8 +478,8 @@ def test_words_with_equal_shortened_forms_are_distinguished(visit: Open) -> None
 def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None:
     request = EXAMPLES[0]["request"]
     x = np.array(request["embeddings"])
-    shares = np.exp(x @ x.T)[0]
-    weights = shares / shares.sum()
+    weights = np.exp(x @ x.T)[0]
+    weights /= weights.sum()
     reader = visit("#steps", width=1200)
     for decimals, width in [(4, 1200), (2, 320), (0, 700), (10, 320)]:
         reader.resize(width)
@@ -488,9 +488,9 @@ def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None
         assert cell.locator("s").text_content() == "0.40505"
         shown = cell.locator(".number").text_content()
         assert shown == f"{weights @ x[:, 0]:.{max(decimals, 5)}f}"
-        for wrong in reader.page.locator(".step td.misprinted").all():
-            right = wrong.locator(".number").text_content()
-            assert right != wrong.locator("s").text_content()
+        for misprinted in reader.page.locator(".step td.misprinted").all():
+            correct = misprinted.locator(".number").text_content()
+            assert correct != misprinted.locator("s").text_content()
         # A cell without a printed value has the chosen precision.
         plain = reader.page.locator("[data-step=context] td[data-row='1'] .number").first
         assert len(plain.text_content().partition(".")[2]) == decimals
@@ -506,13 +506,13 @@ def test_adding_and_removing_words_by_keyboard_keeps_the_focus(open_page: Open) 
         assert len(own(reader)["tokens"]) == count
         assert focused(reader) == "Add a word"
     reader.page.get_by_role("button", name="Remove the last word").focus()
-    for count, there in [
+    for count, button in [
         (3, "Remove the last word"), (2, "Remove the last word"), (1, "Add a word"),
     ]:  # fmt: skip
         reader.page.keyboard.press("Enter")
         reader.settle()
         assert len(own(reader)["tokens"]) == count
-        assert focused(reader) == there
+        assert focused(reader) == button
     typed(reader, "Embeddings X", 0, 0, "4")
     reader.page.get_by_label("Word 0").focus()
     reader.page.keyboard.type("c")
@@ -531,7 +531,7 @@ def test_a_typed_sentence_is_kept(open_page: Open) -> None:
     reader.page.emulate_media(color_scheme="dark")
     reader.settle()
     assert box.input_value() == "money ba"
-    # Another address has its own sentence, and so has the way back.
+    # The sentence of another address, also of the previous one, replaces the typed text.
     reader.go(address(source="sentence", text="open door"))
     assert box.input_value() == "open door"
     box.fill("river")
@@ -558,7 +558,7 @@ FEW_DECIMALS = [
 ]
 
 
-TINY = [
+SMALL_AND_LARGE = [
     ([[1e-5, 0], [2, 0]], 4, "1.00e−5", "2.00e−5 = 1.00e−5·2 + 0·0"),
     ([[0.0003, 0], [2, 0]], 2, "0.0003", "0.0006 = 0.0003·2 + 0·0"),
     ([[4e12, 0], [2, 0]], 4, "4.00e12", "8.00e12 = 4.00e12·2 + 0·0"),
@@ -568,15 +568,15 @@ TINY = [
 
 def test_tiny_and_huge_numbers_have_powers_of_ten(visit: Open) -> None:
     reader = visit("#steps")
-    for number, cell, decimals, sum_ in FEW_DECIMALS:
+    for number, cell, decimals, expected in FEW_DECIMALS:
         reader.go(address(example=number, cell=cell, decimals=decimals))
-        assert said(reader) == [sum_], (cell, decimals)
-    for rows, decimals, number, sum_ in TINY:
+        assert said(reader) == [expected], (cell, decimals)
+    for rows, decimals, number, expected in SMALL_AND_LARGE:
         request = {**PLAIN, "embeddings": rows}
         reader.go(address(request, cell="queries:0:0", decimals=decimals))
         assert said(reader) == [f"{number} = {number}"]
         reader.go(address(request, cell="scores:0:1", decimals=decimals))
-        assert said(reader) == [sum_]
+        assert said(reader) == [expected]
 
 
 def test_an_unknown_case_shows_the_services_error(visit: Open) -> None:
@@ -622,7 +622,7 @@ def test_weights_are_kept_when_queries_keys_and_values_are_given(open_page: Open
     assert own(reader)["weights"] == SMALL["weights"]
     assert own(reader)["embeddings"] == [*SMALL["embeddings"], [0, 0]]
     assert not reader.problem.is_visible()
-    # Other numbers bring their own.
+    # Other embeddings replace the kept queries, keys and values.
     reader.go(address(PLAIN))
     start.select_option("queries, keys, values")
     reader.settle()
