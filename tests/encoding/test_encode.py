@@ -520,3 +520,10 @@ def test_a_context_that_overflows_is_rejected(tmp_path):
     model = tiny_model(tmp_path, layers=[unit_residual(value=huge, output=huge)])
     with pytest.raises(NonFiniteError):
         ask_one(model, "apple Apple", include={"features"})
+
+
+def test_the_error_for_a_missing_layer_names_the_only_one(plain):
+    with pytest.raises(InvalidError) as caught:
+        ask(plain, ["apple"], include={"attention"}, layers=[0, 1])
+    (error,) = caught.value.errors
+    assert (error.pointer, error.message) == ("/layers/1", "the model has one layer, 0")

@@ -356,3 +356,10 @@ def test_a_trace_of_a_text_over_the_limit_is_rejected(tmp_path, part):
             with pytest.raises(TooLargeError) as caught:
                 trace_text(broad, text, 0, limits=replace(LIMITS, **{setting: size - 1}))
             assert caught.value.members()["setting"] == setting
+
+
+def test_the_error_for_a_missing_layer_names_the_only_one(plain):
+    with pytest.raises(InvalidError) as caught:
+        trace_text(plain, "bank", 1)
+    (error,) = caught.value.errors
+    assert (error.pointer, error.message) == ("/layer", "the model has one layer, 0")

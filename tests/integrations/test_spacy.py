@@ -105,7 +105,7 @@ def test_a_chunk_size_below_one_is_rejected(most):
     ("wrong", "message"),
     [
         ({"model": "absent"}, r"^No model is named 'absent'\. Available: wiki-en, deep, tiny\. "),
-        ({"layer": 9}, " `layer`: the model's layers are 0 to "),
+        ({"layer": 9}, " `layer`: the model has one layer, 0"),
         ({"oov": "subword"}, " `oov`: this model has no subword vectors"),
     ],
 )

@@ -163,7 +163,7 @@ UNREPRESENTABLE = {
     ),
     "a scale of zero": (
         {"vectors": with_scales([*QUANTIZED.scales[:-1], np.float32(0)])},
-        "scales.npy has a scale that is not positive and finite in row 10.",
+        "scales.npy has a scale that is not positive or is too large in row 10.",
     ),
     "-128": (
         {"vectors": with_integers(np.full((11, 5), -128, np.int8))},

@@ -119,7 +119,7 @@ def test_the_first_scale_that_is_not_positive_and_finite_is_named(quantized_fold
     scales = ONES.copy()
     scales[row:] = scale
     replace(quantized_folder, SCALES, saved(scales))
-    expected = f"scales.npy has a scale that is not positive and finite in row {row}."
+    expected = f"scales.npy has a scale that is not positive or is too large in row {row}."
     assert read_error(quantized_folder) == expected
 
 
@@ -132,7 +132,9 @@ def test_a_positive_finite_scale_gives_finite_vectors(quantized_folder, scale):
 def test_scales_of_subwords_are_checked(quantized_folder):
     replace(quantized_folder, SUBWORD_SCALES, saved(np.array([1, np.nan], np.float32)))
     message = read_error(quantized_folder)
-    assert message == "subword_scales.npy has a scale that is not positive and finite in row 1."
+    assert (
+        message == "subword_scales.npy has a scale that is not positive or is too large in row 1."
+    )
     replace(quantized_folder, SUBWORD_SCALES, saved(np.ones(3, np.float32)))
     message = read_error(quantized_folder)
     assert message == "subword_scales.npy: the shape differs from manifest.json."
@@ -160,7 +162,8 @@ def test_invalid_numbers_are_found_in_large_tables(tmp_path):
     rows.integers[99_999, 2] = 127
     replace(folder, VECTORS, saved(rows.integers))
     assert (
-        read_error(folder) == "scales.npy has a scale that is not positive and finite in row 70001."
+        read_error(folder)
+        == "scales.npy has a scale that is not positive or is too large in row 70001."
     )
 
 

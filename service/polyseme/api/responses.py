@@ -47,7 +47,9 @@ class ResultResponse(_Response):
     keys: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
     values: list[Any] | Base64Array | None = Field(None, description="[L, h, n, v]")
     scores: list[Any] | Base64Array | None = Field(
-        None, description="[L, h, n, n], queries·keysᵀ before scaling, biases and softmax"
+        None,
+        description="[L, h, n, n], or [L, n, n] as the mean of the heads: queries·keysᵀ before"
+        " scaling, biases and softmax",
     )
 
 
@@ -252,7 +254,9 @@ class ModelResponse(_Response):
     layers: int | None = None
     heads: int | None = None
     cased: bool | None = None
-    subwords: bool | None = Field(None, description="whether it composes out-of-vocabulary words")
+    subwords: bool | None = Field(
+        None, description="whether it composes vectors of out-of-vocabulary words"
+    )
     languages: list[str] | None = None
     licence: str | None = None
     source: str | None = None

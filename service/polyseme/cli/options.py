@@ -22,7 +22,8 @@ case_option = click.option(
     type=click.Choice(get_args(Case)),
     default="auto",
     show_default=True,
-    help="How words are looked up: as written or else in another case, as written, in lower case.",
+    help="How words are looked up. auto: as written, else in lower case, capitalized or in upper"
+    " case; exact: only as written; lower: only in lower case.",
 )
 phrases_option = click.option(
     "--phrases",

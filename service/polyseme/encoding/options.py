@@ -34,6 +34,13 @@ Dtype: TypeAlias = Literal["float32", "float16"]
 _UNLIMITED = 1 << 62
 
 
+def missing_layer(count: int) -> str:
+    """Return the message for a layer that a model of `count` layers does not have."""
+    if count == 1:
+        return "the model has one layer, 0"
+    return f"the model's layers are 0 to {count - 1}"
+
+
 @dataclass(frozen=True)
 class EncodeOptions:
     """The options of encoding, from the fields of /v1/encode and /v1/embeddings."""
@@ -65,7 +72,7 @@ class EncodeOptions:
             return [count - 1]
         wrong = [place for place, layer in enumerate(self.layers) if not 0 <= layer < count]
         if wrong:
-            message = f"the model's layers are 0 to {count - 1}"
+            message = missing_layer(count)
             raise InvalidError([FieldError(f"/layers/{place}", message) for place in wrong])
         return sorted(set(self.layers))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyseme.encoding.encode import Tokenized, tokenize_text
-from polyseme.encoding.options import Limits
+from polyseme.encoding.options import Limits, missing_layer
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
@@ -46,8 +46,7 @@ def trace_text(
     """
     limits = limits or Limits()
     if layer >= len(model.layers):
-        message = f"the model's layers are 0 to {len(model.layers) - 1}"
-        raise InvalidError([FieldError("/layer", message)])
+        raise InvalidError([FieldError("/layer", missing_layer(len(model.layers)))])
     tokens, more = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens)
     limits.check_trace_tokens(len(tokens) + more)
     if not tokens:

@@ -49,7 +49,7 @@ VALUE_TYPES: Final[dict[Dtype, ValueType]] = {
 SCALE: Final = ValueType(
     np.dtype("<f4"),
     lambda scales: (scales > 0) & (scales <= LARGEST_SCALE),
-    "has a scale that is not positive and finite",
+    "has a scale that is not positive or is too large",
 )
 
 

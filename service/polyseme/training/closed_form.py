@@ -39,9 +39,11 @@ MIN_SINGULAR_VALUE = 1e-6
 
 
 def informativeness(frequencies: Floats) -> NDArray[np.float32]:
-    """Return log(s), s = 1e-3 / (1e-3 + p): near 0 for rare words, −4 for "the". [V] -> [V]
+    """Return log(s), the logarithm of the informativeness s of each word. [V] -> [V]
 
-    p is the relative frequency; s is the smooth inverse frequency of Arora et al. 2017.
+    s = 1e-3 / (1e-3 + p) is the smooth inverse frequency of Arora et al. 2017, where p is the
+    relative frequency. The logarithm, which the word bias stores, is near 0 for rare words and
+    about −4 for "the".
     """
     logs: NDArray[np.float32] = np.log(RARE / (RARE + frequencies)).astype(np.float32)
     return logs
