@@ -107,6 +107,7 @@ def test_words_of_the_evaluation_sets_are_excluded(place, tmp_path):
     tags.write_text(json_lines(tagged))
     done = attention(place, "--lemmas", "all", tags=tags)
     assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.endswith(b"use more tags.\n")
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def test_no_pair_is_the_same_if_that_is_best_on_train():
 
 
 def test_the_threshold_is_not_tuned_on_the_measured_split():
-    turned = {**WIC, GOLD: ["F", "T", "T"]}
-    assert wic(turned, by_neighbor).threshold == wic(WIC, by_neighbor).threshold
+    relabeled = {**WIC, GOLD: ["F", "T", "T"]}
+    assert wic(relabeled, by_neighbor).threshold == wic(WIC, by_neighbor).threshold
 
 
 def test_a_line_has_the_positions_of_both_words():

@@ -82,8 +82,8 @@ def test_a_member_of_a_zip_is_chosen_by_its_name(importer):
 
 
 def test_only_a_zip_has_members(importer):
-    said = importer.refusal(gzip.compress(rows()), "--member", "vectors")
-    assert said == "The file is not a .zip, so it has no members."
+    message = importer.refusal(gzip.compress(rows()), "--member", "vectors")
+    assert message == "The file is not a .zip, so it has no members."
 
 
 def test_a_zip_without_files_is_rejected(importer):
@@ -107,8 +107,8 @@ def test_paths_in_a_zip_are_not_written_to(importer):
 
 
 def test_control_characters_in_the_names_of_a_zip_are_replaced(importer):
-    said = importer.refusal(archive({"a\nb\x1b[31m": rows(), "c" * 100: rows()}))
-    assert said == f"The .zip has 2 files (a?b?[31m, {'c' * 60}); --member selects one."
+    message = importer.refusal(archive({"a\nb\x1b[31m": rows(), "c" * 100: rows()}))
+    assert message == f"The .zip has 2 files (a?b?[31m, {'c' * 60}); --member selects one."
 
 
 def flagged(content, bit):
@@ -155,9 +155,9 @@ def test_damaged_compression_is_rejected(importer, content):
 def test_damage_far_into_a_file_is_rejected_with_the_place(importer):
     content = gzip.compress(many("glove", 50_000, 20), 1)
     half = content[: len(content) // 2]
-    said = importer.refusal(half, "--format", "glove")
-    place = int(said.rsplit(" ", 1)[1][:-1])
-    assert said == DAMAGED.format(place)
+    message = importer.refusal(half, "--format", "glove")
+    place = int(message.rsplit(" ", 1)[1][:-1])
+    assert message == DAMAGED.format(place)
     decompressed = len(zlib.decompressobj(wbits=31).decompress(half))
     assert decompressed - (1 << 20) < place <= decompressed
 
@@ -188,9 +188,9 @@ def test_a_zip_with_an_array_is_an_array(importer):
     ids=["gz", "bz2", "xz", "zip", "gz of rows"],
 )
 def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packing, content, within):
-    said = importer.refusal(packed(content, packing))
-    place = int(said.split("at byte ")[1].split(",")[0])
-    assert said == (
+    message = importer.refusal(packed(content, packing))
+    place = int(message.split("at byte ")[1].split(",")[0])
+    assert message == (
         "The file expands to more than 100 times its size at byte"
         f" {place}, unlike vectors; decompress it yourself if you trust it."
     )
@@ -203,19 +203,19 @@ def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packin
 def test_a_hundred_megabytes_of_zeros_are_rejected_early(importer, kind, packing):
     beginning = {"glove": b"", "fasttext": fasttext()[:-100]}.get(kind, b"1000 60000\nzebra ")
     content = packed(beginning + bytes(100_000_000), packing)
-    said = importer.refusal(content, "--format", kind)
+    message = importer.refusal(content, "--format", kind)
     assert {
         "glove": "Line 1 is longer than 2097152 bytes.",
         "word2vec-text": "Line 2 is longer than 2097152 bytes.",
         "word2vec-binary": "The word at byte 240017 is longer than 4096 bytes.",
         "fasttext": "continues after its last table.",
-    }[kind] in said
+    }[kind] in message
 
 
 def test_many_zeros_after_a_fasttext_file_are_rejected_as_a_bomb(importer):
     endless = fasttext(output_quantized_shape=(2**40, 3)) + bytes(100_000_000)
-    said = importer.refusal(gzip.compress(endless))
-    assert said.startswith("The file expands to more than 100 times its size")
+    message = importer.refusal(gzip.compress(endless))
+    assert message.startswith("The file expands to more than 100 times its size")
 
 
 @pytest.mark.parametrize("packing", COMPRESSED)

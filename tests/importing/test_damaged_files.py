@@ -58,19 +58,21 @@ def test_the_undamaged_files_are_valid(importer):
 
 def test_words_that_are_equal_after_decoding_are_rejected(importer):
     same = [*WORDS[:3], "+AHo-ebra"]  # UTF-7 for zebra
-    said = importer.refusal(rows(same), "--encoding", "utf-7")
-    assert said == f"Line 4 repeats the word of line 1{SKIP}"
-    said = importer.refusal(fasttext(same), "--encoding", "utf-7")
-    assert said == at(place_of(fasttext(), b"1999"), "has a word twice")
+    message = importer.refusal(rows(same), "--encoding", "utf-7")
+    assert message == f"Line 4 repeats the word of line 1{SKIP}"
+    message = importer.refusal(fasttext(same), "--encoding", "utf-7")
+    assert message == at(place_of(fasttext(), b"1999"), "has a word twice")
 
 
 def test_a_word_that_decodes_to_a_lone_surrogate_is_rejected(importer):
     words = [*WORDS[:3], "+2AA-"]  # UTF-7 for a lone surrogate
-    said = importer.refusal(rows(words), "--encoding", "utf-7")
-    assert said == f"Line 4 has a word that is not UTF-7 (--encoding names another encoding){SKIP}"
-    said = importer.refusal(fasttext(words), "--encoding", "utf-7")
+    message = importer.refusal(rows(words), "--encoding", "utf-7")
+    assert (
+        message == f"Line 4 has a word that is not UTF-7 (--encoding names another encoding){SKIP}"
+    )
+    message = importer.refusal(fasttext(words), "--encoding", "utf-7")
     place = place_of(fasttext(), b"1999")
-    assert said == at(place, f"has a word that is not UTF-7{SKIP[:-1]}")
+    assert message == at(place, f"has a word that is not UTF-7{SKIP[:-1]}")
 
 
 @pytest.mark.parametrize(

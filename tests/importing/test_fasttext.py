@@ -168,8 +168,8 @@ def test_words_beyond_the_limit_are_composed_of_ngrams(importer, trained):
     path, right = trained
     model = imported(importer, path, "--limit", "3")
     assert_same(model, right.index_to_key[:3], right.vectors[:3])
-    gone = right.index_to_key[3]
-    static, _ = composed(model, [gone, "catz"])
+    beyond = right.index_to_key[3]
+    static, _ = composed(model, [beyond, "catz"])
     ngrams = right.vectors_ngrams[right.buckets_word[3]]
     expected = ngrams.mean(axis=0) if len(ngrams) else np.zeros(7)
     np.testing.assert_allclose(static[0], expected, rtol=0, atol=1e-6)
@@ -200,9 +200,9 @@ def test_skipped_words_do_not_affect_others(importer, tmp_path):
     right = facebook(path)
     data = path.read_bytes()
     mir = "мир".encode()
-    spoiled = data.replace(b"cat\0", b"c\xfft\0").replace(mir + b"\0", b"\xff" * len(mir) + b"\0")
+    damaged = data.replace(b"cat\0", b"c\xfft\0").replace(mir + b"\0", b"\xff" * len(mir) + b"\0")
     kept = [row for row, word in enumerate(right.index_to_key) if word not in {"cat", "мир"}]
-    model = imported(importer, importer.file(spoiled), "--skip-bad-rows")
+    model = imported(importer, importer.file(damaged), "--skip-bad-rows")
     assert_same(model, [right.index_to_key[row] for row in kept], right.vectors[kept])
     counts = Counter(word for line in CORPUS for word in line)
     assert_biases(model, [counts[right.index_to_key[row]] for row in kept])

@@ -79,8 +79,8 @@ def test_finite_numbers_of_any_size_are_read(importer):
 
 @pytest.mark.parametrize("number", [b"nan", b"inf", b"-1e39"])
 def test_a_number_that_is_not_finite_is_rejected_by_its_line(importer, number):
-    said = importer.refusal(rows() + row("gnu", b"1 2 " + number), *INT8)
-    assert said.startswith("Line 5 has a value that is not finite as float32;")
+    message = importer.refusal(rows() + row("gnu", b"1 2 " + number), *INT8)
+    assert message.startswith("Line 5 has a value that is not finite as float32;")
 
 
 def test_rows_with_non_finite_numbers_may_be_skipped(importer):
@@ -93,8 +93,8 @@ def test_a_fasttext_file_with_infinity_is_rejected(importer):
     vectors = VECTORS.copy()
     vectors[2] = 3e38
     buckets = np.full((2, 3), 3e38, np.float32)
-    said = importer.refusal(fasttext(WORDS, vectors, buckets), *INT8)
-    assert said == "The file has a value that is not finite as float32."
+    message = importer.refusal(fasttext(WORDS, vectors, buckets), *INT8)
+    assert message == "The file has a value that is not finite as float32."
 
 
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")

@@ -99,7 +99,9 @@ def test_an_interrupted_import_leaves_nothing(tmp_path, large, stage, number, gr
 def test_files_of_a_killed_import_are_hidden_and_removed_by_the_next(tmp_path, large):
     with ImportProcess(tmp_path, large[writing], "--processes", "1") as work:
         interrupt(work, writing, signal.SIGKILL, group=False)
-        assert all(path.name.startswith(".") for path in work.models.iterdir())
+        left = [path.name for path in work.models.iterdir()]
+        assert left
+        assert all(name.startswith(".") for name in left)
     assert "big" not in run("models", "list", "--models-dir", work.models).out
     (tmp_path / "small").write_bytes(rows())
     done = run("models", "import", tmp_path / "small", "--models-dir", work.models)
@@ -141,11 +143,11 @@ def test_a_killed_child_process_is_reported(tmp_path, large):
         code, out, err = work.end()
         wait_for(lambda: not work.processes())
     assert (code, out) == (1, "")
-    assert err.splitlines()[1] == (
+    assert err.splitlines()[-1] == (  # a slow machine prints progress first
         "polyseme: A process that parsed vectors was killed, perhaps because memory ran out;"
         " --processes 1 uses the least memory."
     )
-    assert err.count("\n") == 2
+    assert "Traceback" not in err
     assert not any(work.models.iterdir())
     assert not any(work.scratch.iterdir())
 
@@ -208,7 +210,7 @@ def test_a_model_that_the_disk_cannot_hold_is_rejected_before_it_is_written(tmp_
     command = import_command(tmp_path / "file", small_disk)
     code, out, err = on_a_small_disk("1m", small_disk, command)
     assert (code, out) == (1, "")
-    assert err.splitlines()[1] == (
+    assert err.splitlines()[-1] == (
         "polyseme: The model needs 2 MB on disk, and 1 MB are free; --limit or --dtype int8"
         " makes it smaller."
     )

@@ -132,18 +132,18 @@ def test_processes_return_the_chunks_in_order(importer, chunks):
 def test_a_number_that_a_process_cannot_read_is_rejected_with_its_line(importer, chunks):
     chunks(70, min_parallel=0)
     content = rows(*numbered_table(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
-    said = importer.refusal(content, "--processes", 2)
-    assert said.startswith("Line 301 has an invalid number;")
+    message = importer.refusal(content, "--processes", 2)
+    assert message.startswith("Line 301 has an invalid number;")
 
 
 def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_chunk(importer, chunks):
     words, vectors = numbered_table(300)
     for place, size in ((0, 1), (150, 70), (299, 7_000_000)):
         chunks(size)
-        spoiled = vectors.copy()
-        spoiled[place, 6] = -np.inf
-        said = importer.refusal(rows(words, spoiled), "--processes", 1)
-        assert said.startswith(f"Line {place + 1} has a value that is not finite as float32;")
+        damaged = vectors.copy()
+        damaged[place, 6] = -np.inf
+        message = importer.refusal(rows(words, damaged), "--processes", 1)
+        assert message.startswith(f"Line {place + 1} has a value that is not finite as float32;")
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,8 @@ def test_words_that_differ_only_in_spaces_stay_distinct(importer):
 
 
 def test_an_additional_number_in_a_row_is_an_error(importer):
-    said = importer.refusal(rows() + row("at 7", b"1 2 3"))
-    assert said.startswith("Line 5 has 4 values, but line 1 has 3;")
+    message = importer.refusal(rows() + row("at 7", b"1 2 3"))
+    assert message.startswith("Line 5 has 4 values, but line 1 has 3;")
 
 
 @pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary", "fasttext"])
@@ -173,9 +173,9 @@ def test_a_file_whose_rows_are_mostly_unusable_is_rejected(importer, build):
     wide, others = row("the", b"1 2 3 4"), rows(words, np.ones((101, 3), np.float32))
     content = wide + others if build is rows else b"102 4\n" + wide + others
     has = "line 1 has" if build is rows else "line 1 declares"
-    said = importer.refusal(content, "--skip-bad-rows")
+    message = importer.refusal(content, "--skip-bad-rows")
     line = f"line {2 if build is rows else 3}"
-    assert said == f"Most rows are unusable, 101 of 102: {line} has 3 values, but {has} 4."
+    assert message == f"Most rows are unusable, 101 of 102: {line} has 3 values, but {has} 4."
     fewer = content.replace(words[100].encode() + b" ", words[99].encode() + b"0 0 ", 1)
     assert importer.read(fewer, "--skip-bad-rows")[0] == ["the", "w990"]
 
@@ -209,8 +209,8 @@ def test_bad_words_of_fasttext_are_skipped(importer):
 def test_a_bad_word_of_fasttext_that_gensim_would_take_for_another_is_rejected(importer):
     content = fasttext(["zebra", "\\xff", b"\xff", "gnu"], VECTORS, ())
     place = content.index(b"\xff\0")
-    said = importer.refusal(content, "--skip-bad-rows")
-    assert said == f"At byte {place} the fastText file has a word twice."
+    message = importer.refusal(content, "--skip-bad-rows")
+    assert message == f"At byte {place} the fastText file has a word twice."
 
 
 def test_a_row_too_large_for_float16_is_skipped(importer):
