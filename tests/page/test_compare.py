@@ -1,4 +1,4 @@
-"""The view Compare: its numbers, map and cards, odd addresses; accessibility."""
+"""The view Compare: its numbers, map and cards, invalid addresses; accessibility."""
 
 import json
 import re

@@ -78,7 +78,7 @@ def sent(reader: Reader) -> dict:
     return json.loads(reader.command().partition("-d '")[2].removesuffix("'"))
 
 
-def asked(client: httpx.Client, reader: Reader) -> dict:
+def service_response(client: httpx.Client, reader: Reader) -> dict:
     """The service's own response to the shown request."""
     return client.post("/v1/senses", json=sent(reader)).raise_for_status().json()
 
@@ -98,7 +98,7 @@ def test_it_opens_with_an_example_and_the_services_senses(
 ) -> None:
     reader = open_page("#senses")
     assert reader.page.get_by_label("Word", exact=True).input_value() == "apple"
-    answer = asked(client, reader)
+    answer = service_response(client, reader)
     senses = answer["senses"]
     summary = reader.page.locator(".summary").text_content()
     assert summary == (
