@@ -119,7 +119,7 @@ def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
 
 @both_clients
 @pytest.mark.parametrize(
-    ("said", "error"),
+    ("response", "error"),
     [
         (problem(500, b"internal"), PolysemeError),
         (problem(422, b"invalid"), InvalidError),
@@ -127,18 +127,20 @@ def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
     ],
     ids=["500", "422", "404"],
 )
-def test_permanent_errors_are_not_retried(ask, said, error):
-    with scripted_server(said) as server:
+def test_permanent_errors_are_not_retried(ask, response, error):
+    with scripted_server(response) as server:
         with pytest.raises(error):
             ask(server.url)
         assert len(server.requests) == 1
 
 
 @both_clients
-@pytest.mark.parametrize("said", [RESET, CUT_OFF], ids=["reset", "cut off"])
-def test_a_connection_that_fails_every_time_is_unreachable(ask, said):
-    with scripted_server(said) as server, pytest.raises(UnreachableError, match="The connection"):
-        ask(server.url, retries=1)
+@pytest.mark.parametrize("response", [RESET, CUT_OFF], ids=["reset", "cut off"])
+def test_a_connection_that_fails_every_time_is_unreachable(ask, response):
+    with scripted_server(response) as server:
+        with pytest.raises(UnreachableError, match="The connection"):
+            ask(server.url, retries=1)
+        assert len(server.requests) == 2
 
 
 @both_clients

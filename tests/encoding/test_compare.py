@@ -18,9 +18,9 @@ def compare_all(model, *occurrences, neighbors=3, case="auto", limits=LIMITS):
     return compare(model, occurrences, neighbors, case, limits)
 
 
-def found_token(model, text, word=None, **place):
+def found_token(model, text, word=None, **position):
     """The token of an occurrence."""
-    return compare_all(model, Occurrence(text, word, **place)).occurrences[0].token
+    return compare_all(model, Occurrence(text, word, **position)).occurrences[0].token
 
 
 def error_of(model, *occurrences):
@@ -97,9 +97,9 @@ def test_the_shift_is_one_minus_the_cosine_in_float64(deep):
     for text in ("bank river money", "the bank didn't bank", "apple"):
         arrays = ask_one(deep, text).arrays
         word = "apple" if text == "apple" else "bank"
-        place = 1 if text.startswith("the") else 0
+        index = 1 if text.startswith("the") else 0
         one = compare_all(deep, Occurrence(text, word)).occurrences[0]
-        static, contextual = arrays["static"][place], arrays["contextual"][place]
+        static, contextual = arrays["static"][index], arrays["contextual"][index]
         assert one.shift == pytest.approx(1 - cosine(static, contextual), abs=1e-6)
 
 
@@ -272,9 +272,9 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
     for text in TEXTS:
         tokens = bundled.tokenizer.tokens(text)
         sentence = bundled.sentence(tokens)
-        place = [token.text for token in tokens].index("bank")
-        contextual = contextualize(sentence, bundled.layers).contextual[place]
-        both = unit(np.stack([contextual, sentence.vectors[place]]))
+        index = [token.text for token in tokens].index("bank")
+        contextual = contextualize(sentence, bundled.layers).contextual[index]
+        both = unit(np.stack([contextual, sentence.vectors[index]]))
         directions.append(unit((both[0] + NEIGHBOR_SHARE * both[1])[None])[0])
     words = list(result.map.neighbors)
     listed = {
