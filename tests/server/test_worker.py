@@ -47,6 +47,8 @@ def refused(service: Service) -> float:
 
 def test_a_full_queue_responds_with_503_and_retry_after(service: Service) -> None:
     before = refused(service)
+    # The end of a connection takes a place in the queue.
+    until(lambda: client_ports(service, service.workers()[0]), set())
     with ExitStack() as stack:
         busy = stack.enter_context(Caller(service))
         busy.hold_thread()
@@ -67,7 +69,7 @@ def test_a_full_queue_responds_with_503_and_retry_after(service: Service) -> Non
         assert headers["x-request-id"] == document["request_id"]
         assert headers["connection"] == "close"
     until(lambda: service.ask("POST", "/v1/encode", SHORT)[0], 200)
-    assert refused(service) == before + 7
+    assert refused(service) >= before + 7  # the last requests may have been rejected too
     assert '"code":"overloaded"' in service.log.read_text()
 
 
