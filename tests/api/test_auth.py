@@ -254,6 +254,8 @@ def test_a_64_bit_network_of_ipv6_is_one_caller(status_from) -> None:
         ("unknown", None),
         ("_hidden:80", None),
         ("1.2.3.4.5", None),
+        ("[::1", None),
+        ("[1.2.3.4:80", None),
         ("١.2.3.4", None),
     ],
 )

@@ -116,9 +116,11 @@ def test_a_symbolic_link_is_never_replaced(train, folder):
     assert "The model's folder is a symbolic link" in error_of(done)
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", ".hidden"])
+@pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", ""])
 def test_an_invalid_model_name_is_rejected(train, name):
-    assert "letters, digits" in error_of(train("--tags", "tags.jsonl", "--output", name))
+    message = error_of(train("--tags", "tags.jsonl", "--output", name))
+    assert "letters, digits" in message
+    assert message.endswith("; --output sets it.")
 
 
 def test_an_unknown_model_is_reported(folder):
@@ -152,11 +154,19 @@ def test_a_flag_overrides_the_recipe_of_a_file(train, folder):
     assert again == {**recipe, "keep": "best"}
 
 
-def test_an_unknown_field_of_a_recipe_is_named(train, folder):
-    (folder / "recipe.json").write_text('{"speed": 3}')
-    done = train("--tags", "tags.jsonl", "--recipe", folder / "recipe.json")
+@pytest.mark.parametrize(
+    ("recipe", "flags", "message"),
+    [
+        ({"speed": 3}, (), "--recipe: 'speed' is not a known field."),
+        ({"key_width": 0}, (), "--recipe: 'key_width' must be at least 1."),
+        ({"key_width": 1}, ("--key-width", 0), "--key-width: must be at least 1."),
+    ],
+)
+def test_an_invalid_field_of_a_recipe_is_named(train, folder, recipe, flags, message):
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    done = train("--tags", "tags.jsonl", "--recipe", folder / "recipe.json", *flags)
     assert done.returncode == 2
-    assert b"--speed: " in done.stderr
+    assert done.stderr.decode().endswith(f"Error: {message}\n")
 
 
 @pytest.mark.parametrize("form", ["words", "file"])

@@ -124,7 +124,7 @@ def test_each_set_that_is_there_has_a_table(measured):
     assert found["task"] == "senses" and found["model"] == "tiny"
     assert list(found["sets"]) == ["coarsewsd", "pseudowords", "semeval"]
     assert text.count("one sense for all") == 2
-    for line in ("CoarseWSD-20, senses found", "2 pseudo-words", "SemEval-2013 task 13, 1 words"):
+    for line in ("CoarseWSD-20, senses found", "2 pseudo-words", "SemEval-2013 task 13, 1 word,"):
         assert line in text
 
 

@@ -144,7 +144,7 @@ def train(
     """
     if not corpus and not tags:
         raise click.UsageError("There is no training data; use --tags, --corpus or both.")
-    output = output or f"{name}-trained"
+    output = f"{name}-trained" if output is None else output
     with exit_on_signals(), _explaining_errors():
         _require_free(models_dir, output, replacing=replacing)
         if not all(find_spec(name) for name in ("torch", "sklearn")):
@@ -167,7 +167,7 @@ def train(
 
 def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
     """Raise CommandError if the name is taken; a bundled model is never replaced."""
-    check_name(name)
+    check_name(name, "; --output sets it")
     if (bundled_models() / name).exists():
         raise CommandError("A bundled model has this name; choose another one with --output.")
     if (models_dir / name).is_symlink():
@@ -183,10 +183,10 @@ def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
 def _recipe(options: dict[str, Any], model: Model) -> TrainingConfig:
     """Return the recipe; options override the fields of the recipe file."""
     file, left_out = options.pop("recipe_file"), options.pop("leave_out")
-    given = _read_recipe(file) if file else {}
-    given |= {name: value for name, value in options.items() if value is not None}
+    flags = {name: value for name, value in options.items() if value is not None}
     if left_out is not None:
-        given["leave_out"] = _read_words(left_out)
+        flags["leave_out"] = _read_words(left_out)
+    given = (_read_recipe(file) if file else {}) | flags
     if given.get("steps") is None and given.get("minutes") is None:
         given["steps"] = DEFAULT_STEPS
     if given.get("init") is None:
@@ -198,8 +198,11 @@ def _recipe(options: dict[str, Any], model: Model) -> TrainingConfig:
         return TrainingConfig(**given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        flag = "".join(f"--{str(part).replace('_', '-')}: " for part in first["loc"][:1])
-        raise click.UsageError(f"{flag}{validation_message(first)}.") from None
+        problem = f"{validation_message(first)}."
+        for field in map(str, first["loc"][:1]):  # empty if several fields contradict each other
+            named = f"--{field.replace('_', '-')}:" if field in flags else f"--recipe: {field!r}"
+            problem = f"{named} {problem}"
+        raise click.UsageError(problem) from None
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:

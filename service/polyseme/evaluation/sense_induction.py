@@ -388,7 +388,8 @@ def _semeval(
             bar.advance(1)
     return Results(
         task="senses",
-        title=f"SemEval-2013 task 13, {len(terms)} words, number of senses not given, × 100",
+        title=f"SemEval-2013 task 13, {len(terms)} word{'s' * (len(terms) != 1)}, number of senses"
+        " not given, × 100",
         columns=semeval.COLUMNS,
         rows=rows,
         notes=[_NOTE.format("words")],

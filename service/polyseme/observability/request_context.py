@@ -202,7 +202,7 @@ def client_address(environ: dict[str, Any], proxies: int) -> str:
 def parse_address(entry: str) -> str | None:
     """Return the IP address in an entry of X-Forwarded-For without its port, None if invalid."""
     host = entry.strip()
-    if host.startswith("["):
+    if host.startswith("[") and "]" in host:
         host = host[1:].partition("]")[0]
     elif host.count(":") == 1:
         host = host.partition(":")[0]
