@@ -148,17 +148,36 @@ def test_a_truncated_archive_is_rejected_or_complete(tmp_path, kind):
     assert rejected > len(ends) / 2
 
 
-def test_most_changes_of_a_byte_of_an_archive_are_rejected(tmp_path):
-    """The checksum of a .tar.gz is not verified, so other changes are read."""
-    archive = archived(tmp_path / "coarsewsd.tar.gz", COARSE, "gz")
+@pytest.mark.parametrize("kind", ["xz", "gz", "bz2"])
+def test_a_damaged_archive_is_rejected_or_complete(tmp_path, kind):
+    archive = archived(tmp_path / f"coarsewsd.tar.{kind}", COARSE, kind)
     whole = bytearray(archive.read_bytes())
-    rejected = 0
-    for place in range(0, len(whole), 7):
+    rejected, places = 0, range(0, len(whole), 3)
+    for place in places:
         whole[place] ^= 0xFF
         archive.write_bytes(whole)
         whole[place] ^= 0xFF
-        rejected += isinstance(outcome(archive), str)
-    assert rejected > len(whole) / 14
+        found = outcome(archive)
+        assert found == COARSE or "cannot be read" in found
+        rejected += found != COARSE
+    assert rejected > 0.9 * len(places)
+
+
+def test_a_wrong_checksum_of_an_archive_is_rejected(tmp_path):
+    archive = archived(tmp_path / "coarsewsd.tar.gz", COARSE, "gz")
+    whole = bytearray(archive.read_bytes())
+    whole[-8] ^= 0xFF
+    archive.write_bytes(whole)
+    assert "cannot be read" in refusal(tmp_path)
+
+
+def test_an_archive_with_much_padding_is_rejected(tmp_path, monkeypatch):
+    archive = archived(tmp_path / "coarsewsd.tar", COARSE, "")
+    with archive.open("ab") as file:
+        file.write(bytes(1 << 20))
+    assert read_archive(archive) == COARSE
+    monkeypatch.setattr(datasets, "MAX_TOTAL_BYTES", 1 << 20)
+    assert "larger than any evaluation set" in refusal(tmp_path)
 
 
 def test_text_that_is_not_utf8_is_rejected_by_its_name(tmp_path):

@@ -6,7 +6,6 @@ import io
 import lzma
 import os
 import zipfile
-import zlib
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ from tests.importing.other_formats import ARRAY
 pytestmark = pytest.mark.slow
 
 TWICE = "The file is compressed twice; decompress it once."
-DAMAGED = "The file is damaged or truncated: it cannot be decompressed beyond byte {}."
+DAMAGED = "The file is damaged or truncated: it cannot be decompressed."
 BAD_ZIP = "The .zip is damaged, encrypted or compressed with an unsupported method."
 COMPRESSED = PACKINGS[1:]
 ZIP = archive({"vectors": rows()})
@@ -149,17 +148,12 @@ def test_a_zip_that_cannot_be_opened_is_rejected(importer, content):
     ids=["cut", "wrong checksum", "wrong length", "more", "cut bz2", "cut xz", "changed zip"],
 )
 def test_damaged_compression_is_rejected(importer, content):
-    assert importer.refusal(content) == DAMAGED.format(0)
+    assert importer.refusal(content) == DAMAGED
 
 
-def test_damage_far_into_a_file_is_rejected_with_the_place(importer):
+def test_damage_far_into_a_file_is_rejected(importer):
     content = gzip.compress(many("glove", 50_000, 20), 1)
-    half = content[: len(content) // 2]
-    message = importer.refusal(half, "--format", "glove")
-    place = int(message.rsplit(" ", 1)[1][:-1])
-    assert message == DAMAGED.format(place)
-    decompressed = len(zlib.decompressobj(wbits=31).decompress(half))
-    assert decompressed - (1 << 20) < place <= decompressed
+    assert importer.refusal(content[: len(content) // 2], "--format", "glove") == DAMAGED
 
 
 @pytest.mark.parametrize("outer", COMPRESSED)

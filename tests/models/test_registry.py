@@ -100,6 +100,12 @@ def test_a_hostile_name_is_unknown(models_dir):
             assert re.match(message, str(caught.value))
 
 
+def test_the_available_models_have_a_manifest(models_dir):
+    (models_dir / "empty").mkdir()
+    with pytest.raises(UnknownModelError, match=r"Available: two, one\."):
+        registry_of(models_dir, "two").model("zero")
+
+
 def test_a_later_directory_takes_precedence(models_dir, tmp_path):
     later = tmp_path / "later"
     write_tiny(later / "one", source="later")

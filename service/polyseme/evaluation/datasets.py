@@ -121,14 +121,15 @@ def read_archive(archive: Path) -> Files:
 
 def _members(tar: tarfile.TarFile, archive: str) -> Iterator[tarfile.TarInfo]:
     """Yield the members to read; raise CommandError for an oversized archive or unsafe path."""
+    too_large = CommandError(
+        f"{archive} is larger than any evaluation set: more than {MAX_FILES:,} files,"
+        f" {MAX_FILE_BYTES >> 20} MiB in a file or {MAX_TOTAL_BYTES >> 20} MiB in total."
+    )
     total = 0
     for number, member in enumerate(tar):
         total += member.size
         if member.size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or number >= MAX_FILES:
-            raise CommandError(
-                f"{archive} is larger than any evaluation set: more than {MAX_FILES:,} files,"
-                f" {MAX_FILE_BYTES >> 20} MiB in a file or {MAX_TOTAL_BYTES >> 20} MiB in total."
-            )
+            raise too_large
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts:
             raise CommandError(
@@ -136,6 +137,11 @@ def _members(tar: tarfile.TarFile, archive: str) -> Iterator[tarfile.TarInfo]:
             )
         if member.isfile() and member.name.endswith(ENDINGS):
             yield member
+    # The checksum is verified at the end of the stream; tarfile stops before.
+    while padding := tar.fileobj.read(1 << 20):
+        total += len(padding)
+        if total > MAX_TOTAL_BYTES:
+            raise too_large
 
 
 def _read_folder(folder: Path) -> Files:

@@ -86,8 +86,7 @@ class Decompressed:
             data = read(count)
         except _DECOMPRESSION_ERRORS:
             raise CommandError(
-                "The file is damaged or truncated: it cannot be decompressed beyond byte"
-                f" {self.position}."
+                "The file is damaged or truncated: it cannot be decompressed."
             ) from None
         self.position += len(data)
         limit = max(_MIN_CHECKED_BYTES, MAX_COMPRESSION_RATIO * self.size)

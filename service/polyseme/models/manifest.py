@@ -35,12 +35,15 @@ Dtype: TypeAlias = Literal["float16", "float32", "int8"]
 SCALES_OF: Final[dict[FileName, FileName]] = {VECTORS: SCALES, SUBWORDS: SUBWORD_SCALES}
 
 
-def _require_finite(details: dict[str, Any]) -> dict[str, Any]:
-    json.dumps(details, allow_nan=False)
+def _require_json(details: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(details, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError):
+        raise ValueError("must be JSON with finite numbers and valid Unicode") from None
     return details
 
 
-Details: TypeAlias = Annotated[dict[str, Any], AfterValidator(_require_finite)]
+Details: TypeAlias = Annotated[dict[str, Any], AfterValidator(_require_json)]
 _Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
 

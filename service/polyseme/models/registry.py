@@ -221,8 +221,9 @@ class Registry:
             self.refresh_if_changed()
             handle = self._handles.get(name)
         if handle is None:
-            names = sorted(self.names, key=lambda one: one != self.default)
-            raise UnknownModelError(names, name)
+            found = sorted(self._handles.items())
+            names = [one for one, other in found if _file_version(other.folder / MANIFEST)]
+            raise UnknownModelError(sorted(names, key=lambda one: one != self.default), name)
         return handle
 
 

@@ -68,6 +68,8 @@ def write_model(
     """
     if len(vectors.shape) != 2 or 0 in vectors.shape:  # noqa: PLR2004 - [V, d]
         raise ModelFolderError("the vectors are not a two-dimensional array, or it is empty.")
+    if not layers:
+        raise ModelFolderError("there are no layers.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _staging_directory(folder.parent) as staging:
         _require_free(folder, replace=replace)
