@@ -118,7 +118,7 @@ COMMANDS = re.compile(r"^(?:    |\$ )?(?:[A-Z_]+=\S+ )*polyseme ([a-z][^|>&#\\\n
 def options_of(arguments: list[str]) -> set[str]:
     """The options of the command that arguments call."""
     command: click.Command = program
-    context = click.Context(command)
+    context = click.Context(command, **command.context_settings)
     while isinstance(command, click.Group):
         _, command, arguments = command.resolve_command(context, arguments)
     parameters = command.get_params(context)

@@ -278,8 +278,21 @@ def test_the_command_finds_phrases_on_request(tmp_path):
     done = run("senses", "high speed", file, "--phrases", "--output", target)
     assert "high speed: 1 sense in 2 occurrences" in done.stdout.decode()
     assert [(int(one["start"]), int(one["end"])) for one in read_rows(target)] == [(2, 13), (4, 14)]
-    missing = run("senses", "savings bank", file)
-    assert b"--phrases finds" in missing.stderr
+
+
+def test_a_phrase_that_is_not_found_is_an_error_that_names_the_option(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("a high speed train\n")
+    absent = "polyseme: The word does not occur in the texts; --form adds other forms."
+    on_request = f"{absent} --phrases finds phrases of the vocabulary."
+    for arguments, message in (
+        (("savings bank",), on_request),
+        (("high speed",), on_request),
+        (("high-speed", "--form", "high speed"), on_request),
+        (("speed train", "--phrases"), absent),
+    ):
+        done = run("senses", *arguments, file)
+        assert (done.returncode, done.stderr.decode().splitlines()[-1]) == (1, message)
 
 
 def test_the_command_rejects_an_unknown_format_and_an_absent_word(file, tmp_path):

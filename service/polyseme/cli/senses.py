@@ -23,7 +23,7 @@ from polyseme.cli.options import (
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
 from polyseme.encoding.compare import word_places
-from polyseme.errors import install_command
+from polyseme.errors import InvalidError, install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.senses.clustering import assign
@@ -118,15 +118,11 @@ def senses(
     chosen = registry.model(model)
     source = _Source(files, column, (word, *forms), exact=exact)
     texts, total = _sample(source)
-    if not texts:
-        phrase = " --phrases finds phrases of the vocabulary." if len(word.split()) > 1 else ""
-        raise CommandError(
-            f"The word does not occur in the texts; --form adds other forms.{phrase}"
-        )
     options = SenseOptions(count, with_map=plot is not None)
-    found = find_senses(
-        chosen, word, texts, options, forms=forms, matching=source.matching, phrases=phrases
-    )
+    with _explaining_absence((word, *forms), phrases=phrases):
+        found = find_senses(
+            chosen, word, texts, options, forms=forms, matching=source.matching, phrases=phrases
+        )
     if output:
         with exit_on_signals():
             _write_occurrences(output, source, chosen, found, texts, phrases=phrases)
@@ -202,6 +198,20 @@ def _sentences_with(text: str | list[str] | None, pattern: re.Pattern[str]) -> I
             end = len(sentence) - MAX_CHARACTERS
             first = max(min(match.start() - MAX_CHARACTERS // 2, end), 0)
             yield sentence[first : first + MAX_CHARACTERS].strip()
+
+
+@contextmanager
+def _explaining_absence(forms: tuple[str, ...], *, phrases: bool) -> Iterator[None]:
+    """Name the options of the command if no token of the texts is the word."""
+    try:
+        yield
+    except InvalidError as error:
+        if [one.pointer for one in error.errors] != ["/word"]:
+            raise
+        message = "The word does not occur in the texts; --form adds other forms."
+        if not phrases and any(len(one.split()) > 1 for one in forms):
+            message += " --phrases finds phrases of the vocabulary."
+        raise CommandError(message) from None
 
 
 def _write_occurrences(

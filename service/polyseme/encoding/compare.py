@@ -21,6 +21,8 @@ from polyseme.tokenizer import Case, ResolvedToken, spellings
 NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are
 searched. With the smaller shares of models, neighbors describe the context instead of the word."""
+_SAME_DIRECTION = 1 - 1e-9
+"""Vectors of a larger cosine are the same point of the map."""
 MOST_ATTENDED = 10
 """Maximum number of tokens in `attends_to`."""
 _SUBSTITUTE = {"oov": "zero", "subword": "composed from its subwords"}
@@ -235,6 +237,11 @@ def _occurrence_map(
     static = np.stack([one.static for one in found])
     contextual = np.stack([one.query for one in found])
     directions = unit(np.concatenate([static, contextual, words]).astype(np.float64))
+    m = len(found)
+    # The contextual vector of a lone word may equal its static vector except for rounding.
+    close = directions[: 2 * m] @ directions[: 2 * m].T > _SAME_DIRECTION
+    np.fill_diagonal(close, val=True)
+    directions[: 2 * m] = directions[close.argmax(axis=1)]
     nonzero: Flags = np.any(directions != 0, axis=1)
     positions, ratios = np.zeros((len(directions), 2)), [0.0, 0.0]
     if nonzero.any():
@@ -244,7 +251,6 @@ def _occurrence_map(
         positions[nonzero] = flat[inverse.reshape(-1)]
     pairs = zip(positions.tolist(), nonzero, strict=True)
     placed = [position if is_nonzero else None for position, is_nonzero in pairs]
-    m = len(found)
     neighbors = dict(zip(near, positions[2 * m :].tolist(), strict=True))
     return OccurrenceMap(ratios, placed[:m], placed[m : 2 * m], neighbors)
 

@@ -64,14 +64,14 @@ class LayerNorm:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """W₂·activation(W₁·x + b₁) + b₂ for each token (Vaswani et al. 2017, §3.3)."""
+    """activation(x·W₁ + b₁)·W₂ + b₂ for each token (Vaswani et al. 2017, §3.3)."""
 
     inner: Projection
     outer: Projection
     activation: Activation = "gelu"
 
     def activate(self, x: Floats) -> Floats:
-        """Return activation(W₁·x + b₁), m hidden units for each token. [n, d] -> [n, m]
+        """Return activation(x·W₁ + b₁), m hidden units for each token. [n, d] -> [n, m]
 
         `gelu` is the tanh approximation (Hendrycks & Gimpel 2016, §2).
         """

@@ -31,8 +31,8 @@ FORMULAS = {
     "position": "p, a unit vector for the position of the token",
     "residual": "R, a combination of X and O",
     "feed_forward_norm": "LayerNorm",
-    "feed_forward_inner": "activation(W1·x + b1)",
-    "feed_forward": "F = W2·activation(W1·x + b1) + b2",
+    "feed_forward_inner": "activation(x·W1 + b1)",
+    "feed_forward": "F = activation(x·W1 + b1)·W2 + b2",
     "contextual": "the output of the layer",
 }
 """The formula of each step by name."""
@@ -246,10 +246,10 @@ def _norm_formulas(layer: Layer) -> dict[str, str]:
     before = layer.norm == "before"
     start = "X̂" if layer.attention_norm is not None and layer.norm == "after" else "R"
     x = "x" if layer.feed_forward_norm is not None and before else start
-    inner = f"activation(W1·{x} + b1)"
+    inner = f"activation({x}·W1 + b1)"
     return {
         "attention_norm": f"X̂ = LayerNorm({'X' if before else 'R'})",
         "feed_forward_norm": "x = LayerNorm(R)" if before else f"LayerNorm({start} + F)",
         "feed_forward_inner": inner,
-        "feed_forward": f"F = W2·{inner} + b2",
+        "feed_forward": f"F = {inner}·W2 + b2",
     }
