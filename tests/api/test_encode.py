@@ -204,7 +204,9 @@ def test_layers_are_chosen_by_number(make_client, tmp_path) -> None:
     body = {"input": "apple bank", "include": ["attention"]}
     both = encode(deep, **body, layers=[0, 1])["results"][0]["attention"]
     for layers, expected in (("last", [1]), ([0], [0]), ([1], [1])):
-        (result,) = encode(deep, **body, layers=layers)["results"]
+        document = encode(deep, **body, layers=layers)
+        assert document["layers"] == 2  # of the model
+        (result,) = document["results"]
         assert result["attention"] == [both[layer] for layer in expected]
 
 

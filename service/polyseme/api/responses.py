@@ -66,8 +66,8 @@ class EncodeResponse(_Response):
 
     model: str
     dimension: int
-    layers: int
-    heads: int
+    layers: int = Field(description="number of layers of the model")
+    heads: int = Field(description="number of attention heads of the model")
     results: list[ResultResponse]
     usage: UsageResponse
 
