@@ -3,24 +3,27 @@
 Words of Wikipedia are hidden in 60 sentences each. The projection is the linear discriminant that
 tells the words apart: directions in which the surroundings of every word vary count less,
 directions in which words differ count more. The rule is a logistic regression that tells words from
-pairs of words of like ending and frequency. None of the words is in the file of pseudo-words, or a
-word of CoarseWSD-20.
+pairs of similar words, and tagged nouns with one sense from those whose senses the clusters find.
+None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
 
-python models/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz
+python models/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz \
+    --tags google_wsd.tar.xz
 """
 
 import argparse
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 from zlib import crc32
 
 import numpy as np
 import zstandard
 from scipy.linalg import eigh
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.datasets import TokenizedOccurrence
@@ -28,19 +31,28 @@ from polyseme.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudow
 from polyseme.evaluation.results import TWENTY
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.senses.clustering import best_separation, statistics
+from polyseme.senses.clustering import best_clusters, statistics
 from polyseme.senses.induction import encode_occurrences
 from polyseme.senses.projection import ContextProjection, project, write_projection
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
+from polyseme.training.tags import read_tagged, word_of_lemma
 
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
 """Frequency ranks of the words, as in the file of pseudo-words."""
 SHRINKAGE, WIDTH = 1.0, 200
 """The part of the mean variance that is added to the covariance within words; dimensions kept."""
-CLEAR = 0.93
+CLEAR = 0.95
 """The share of single words whose silhouette is below the threshold for several senses."""
+RATIO, SIMILAR = 1.35, (0.1, 0.35)
+"""Largest ratio of the ranks, and range of the static cosine, of a pair of similar words."""
+TAGGED, MAX_TAGGED = 40, 300
+"""Smallest number of occurrences of a tagged noun; a random sample if there are more than this."""
+ONE_SENSE, FOUND_SENSES = 0.95, 0.2
+"""A noun has one sense if so many of its occurrences have the same tag, and several if the clusters
+have at least this adjusted Rand index with the tags. Others are not used: dictionary senses are
+finer than contexts show."""
 LONGEST = 100
 _SENTENCE_END = re.compile(r'(?<=[.!?]) +(?=[A-Z"])')
 
@@ -50,28 +62,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", type=Path, required=True, help="paragraphs, a line each, .zst")
     parser.add_argument("--pseudowords", type=Path, required=True, help="words to leave out")
+    parser.add_argument("--tags", type=Path, required=True, help="sense tags (SemCor, MASC)")
     parser.add_argument("--model", type=Path, default=Path(__file__).parent / "wiki-en")
     given = parser.parse_args()
     model = read_model(given.model)
     held_out = read_pseudowords(given.pseudowords)
     chosen = choose_words(model, held_out)
     hidden = {
-        word: hidden_surroundings(model, occurrences)
+        word: surroundings(model, occurrences, hide=True)
         for word, occurrences in collect(given.corpus, chosen).items()
     }
     print(f"{len(hidden)} words, {sum(map(len, hidden.values()))} contexts")  # noqa: T201
-    ranks = {word: model.vocabulary.row(word) or 0 for word in hidden}
+    tagged = [
+        (surroundings(model, occurrences), senses)
+        for occurrences, senses in tagged_nouns(given.tags)
+    ]
+    print(f"{len(tagged)} tagged nouns")  # noqa: T201
     names = sorted(hidden)
     halves = names[::2], names[1::2]
-    examples = []
+    pairs = [pair for half in halves for pair in similar_pairs(model, half)]
+    points = {}
     for known, other in (halves, halves[::-1]):
         projection = fit_projection([hidden[word] for word in known])
-        points = {word: project(hidden[word], projection) for word in other}
-        examples += pair_examples(points, ranks)
-    rule = fit_rule("projected", examples)
-    contexts = {word: rows[:, : model.manifest.dimension] for word, rows in hidden.items()}
-    fit_rule("plain, for PLAIN_RULE", pair_examples(contexts, ranks))
-    write_projection(model, fit_projection(list(hidden.values()))._replace(rule=rule))
+        points |= {word: project(hidden[word], projection) for word in other}
+    projection = fit_projection(list(hidden.values()))
+    nouns = [(project(rows, projection), senses) for rows, senses in tagged]
+    rule = fit_rule("projected", pair_examples(points, pairs), tagged_examples(nouns))
+    d = model.manifest.dimension
+    contexts = {word: unit(rows[:, :d]) for word, rows in hidden.items()}
+    nouns = [(unit(rows[:, :d]), senses) for rows, senses in tagged]
+    fit_rule("plain, for PLAIN_RULE", pair_examples(contexts, pairs), tagged_examples(nouns))
+    write_projection(model, projection._replace(rule=rule))
 
 
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
@@ -108,12 +129,33 @@ def _with_word(paragraph: str, word: str) -> Iterator[TokenizedOccurrence]:
                 yield TokenizedOccurrence(tokens, tokens.index(word))
 
 
-def hidden_surroundings(model: Model, occurrences: Sequence[TokenizedOccurrence]) -> Floats:
-    """Return the surroundings of a word that is hidden. -> [m, 3d]"""
+def tagged_nouns(path: Path) -> list[tuple[list[TokenizedOccurrence], list[str]]]:
+    """Return the occurrences of each noun with enough tags, and their senses."""
+    found: dict[str, list[tuple[TokenizedOccurrence, str]]] = {}
+    for sentence in read_tagged(path):
+        if 5 <= len(sentence.tokens) <= LONGEST:  # noqa: PLR2004 - a sentence
+            for tag in sentence.tags:
+                if tag.lemma.endswith("/noun") and word_of_lemma(tag.lemma) not in TWENTY:
+                    one = TokenizedOccurrence(tuple(sentence.tokens), tag.token)
+                    found.setdefault(tag.lemma, []).append((one, tag.sense))
+    rng = np.random.default_rng(0)
+    nouns = []
+    for _, every in sorted(found.items()):
+        if len(every) >= TAGGED:
+            drawn = rng.choice(len(every), min(len(every), MAX_TAGGED), replace=False)
+            some = [every[number] for number in np.sort(drawn)]
+            nouns.append(([one for one, _ in some], [sense for _, sense in some]))
+    return nouns
+
+
+def surroundings(
+    model: Model, occurrences: Sequence[TokenizedOccurrence], *, hide: bool = False
+) -> Floats:
+    """Return the surroundings of the occurrences, with the word itself hidden or not. -> [m, 3d]"""
     rows = []
     for words, place in occurrences:
-        hidden = [*words[:place], HIDDEN_WORD, *words[place + 1 :]]
-        tokens = resolve_all(hidden, model.vocabulary, composes=model.composes)
+        shown = [*words[:place], HIDDEN_WORD, *words[place + 1 :]] if hide else words
+        tokens = resolve_all(shown, model.vocabulary, composes=model.composes)
         rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
     return unit(np.stack(rows).astype(np.float64))
 
@@ -130,58 +172,91 @@ def fit_projection(words: Sequence[Floats]) -> ContextProjection:
     return ContextProjection(means.mean(axis=0), directions[:, ::-1], np.zeros(0))
 
 
-def like_pairs(ranks: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Pair words with equal last 3, different first 4 letters, and ranks within a factor of 2."""
-    left = sorted(ranks, key=lambda word: crc32(word.encode()))
+def similar_pairs(model: Model, words: Sequence[str]) -> list[tuple[str, str]]:
+    """Pair words of the same last two letters, of similar rank and static vector.
+
+    The pairs are as similar as those in the file of pseudo-words.
+    """
+    left = sorted(words, key=lambda word: crc32(word.encode()))
+    ranks = {word: model.vocabulary.row(word) or 0 for word in left}
+    tokens = resolve_all(left, model.vocabulary, composes=model.composes)
+    vectors = dict(zip(left, unit(model.sentence(tokens).vectors), strict=True))
     found = []
     while left:
         word = left.pop()
-        like = [
+        similar = [
             other
             for other in left
-            if other[-3:] == word[-3:]
-            and other[:4] != word[:4]
-            and 0.5 < ranks[other] / ranks[word] < 2  # noqa: PLR2004 - a factor
+            if other[-2:] == word[-2:]
+            and 1 / RATIO < ranks[other] / ranks[word] < RATIO
+            and SIMILAR[0] < vectors[other] @ vectors[word] < SIMILAR[1]
         ]
-        if like:
-            found.append((word, like[0]))
-            left.remove(like[0])
+        if similar:
+            found.append((word, similar[0]))
+            left.remove(similar[0])
     return found
 
 
-def pair_examples(
-    points: Mapping[str, Floats], ranks: Mapping[str, int]
-) -> list[tuple[Floats, bool]]:
+Example: TypeAlias = tuple[Floats, bool]
+"""The points of a word, and whether it has several senses. [m, r]"""
+
+
+def pair_examples(points: Mapping[str, Floats], pairs: Sequence[tuple[str, str]]) -> list[Example]:
     """Return the occurrences of each word (False), and half of those of both in a pair (True)."""
     examples = []
-    for pair in like_pairs({word: ranks[word] for word in points}):
-        words = [unit(points[word]) for word in pair]
+    for pair in pairs:
+        words = [points[word] for word in pair]
         both = np.concatenate([one[::2] for one in words])
         examples += [*((one, False) for one in words), (both, True)]
     return examples
 
 
-def fit_rule(name: str, examples: Sequence[tuple[Floats, bool]]) -> Floats:
-    """Fit the rule; print it with its area under the curve on pairs that are left out. -> [4]"""
+def tagged_examples(nouns: Sequence[tuple[Floats, Sequence[str]]]) -> list[Example]:
+    """Return the nouns with one sense (False), and those whose senses the clusters find (True)."""
+    examples = []
+    for points, senses in nouns:
+        most = max(Counter(senses).values()) / len(senses)
+        if most >= ONE_SENSE:
+            examples.append((points, False))
+        elif adjusted_rand_score(senses, best_clusters(points)[0]) > FOUND_SENSES:
+            examples.append((points, True))
+    return examples
+
+
+def fit_rule(name: str, pairs: Sequence[Example], nouns: Sequence[Example]) -> Floats:
+    """Fit the rule, and print it with its areas under the curve on examples left out. -> [4]
+
+    The words, the pairs of words, and both kinds of nouns have the same total weight.
+    """
+    examples = [*pairs, *nouns]
     features = np.array([statistics(points) for points, _ in examples])
-    separations = [best_separation(points) for points, label in examples if not label]
     several = np.array([label for _, label in examples])
-    folds = np.arange(len(several)) // 3 % 4
-    scores = np.empty(len(several))
+    is_noun = np.arange(len(examples)) >= len(pairs)
+    weights = np.empty(len(examples))
+    for group in (several & is_noun, several & ~is_noun, ~several & is_noun, ~several & ~is_noun):
+        weights[group] = len(examples) / 4 / group.sum()
+    folds = np.arange(len(examples)) // 3 % 4
+    scores = np.empty(len(examples))
     for fold in range(4):
-        fitted = _fitted(features[folds != fold], several[folds != fold])
-        scores[folds == fold] = fitted.decision_function(features[folds == fold])
-    fitted = _fitted(features, several)
+        kept = folds != fold
+        fitted = _fitted(features[kept], several[kept], weights[kept])
+        scores[~kept] = fitted.decision_function(features[~kept])
+    fitted = _fitted(features, several, weights)
+    separations = [best_clusters(points)[1] for points, label in pairs if not label]
     clear = np.quantile(separations, CLEAR)
     rule = np.round(np.array([*fitted.intercept_, *fitted.coef_[0], clear]), 3)
-    area = roc_auc_score(several, scores)
-    print(f"{name}: {rule.tolist()}; {len(several)} examples, area {area:.3f}")  # noqa: T201
+    print(f"{name}: {rule.tolist()}")  # noqa: T201
+    for kind, group in (("words and pairs", ~is_noun), ("nouns", is_noun)):
+        area = roc_auc_score(several[group], scores[group])
+        right = [np.mean((scores[group] > 0)[several[group] == label] == label) for label in (0, 1)]
+        print(  # noqa: T201
+            f"  {group.sum()} {kind}: area {area:.3f}, right {right[0]:.3f} and {right[1]:.3f}"
+        )
     return rule
 
 
-def _fitted(features: Floats, several: Flags) -> LogisticRegression:
-    rule = LogisticRegression(C=100, max_iter=10_000, class_weight="balanced")
-    return rule.fit(features, several)
+def _fitted(features: Floats, several: Flags, weights: Floats) -> LogisticRegression:
+    return LogisticRegression(C=100, max_iter=10_000).fit(features, several, weights)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from polyseme.senses import clustering
 from polyseme.senses.clustering import (
     MAX_CLUSTERED,
-    SAMPLE,
     cluster,
     evidence,
     silhouette,
@@ -120,24 +119,34 @@ def test_the_silhouette_is_that_of_scikit_learn():
 
 
 def test_the_statistics_of_two_directions_by_hand():
-    # Twenty points along each of two axes: more than a tenth of the pairs has the cosine 0, and
-    # all points are on the line from one axis to the other.
-    assert statistics(np.eye(2)[np.repeat([0, 1], 20)]) == pytest.approx([0, 1])
-    # Along three axes, the variance is the same in the two directions of their plane.
-    assert statistics(np.eye(3)[np.repeat([0, 1, 2], 20)]) == pytest.approx([0, 0.5])
+    assert statistics(np.eye(2)[np.repeat([0, 1], 20)]) == pytest.approx([0, 1 / 2])
+    # Two of three directions are one cluster.
+    assert statistics(np.eye(3)[np.repeat([0, 1, 2], 20)]) == pytest.approx([0, 1 / 3])
+    assert statistics(np.eye(2)[np.repeat([0, 1], [19, 1])]) == pytest.approx([1, 1 / 20])
+
+
+@pytest.mark.parametrize("cosine", [-0.4, 0, 0.5])
+def test_the_first_statistic_is_corrected_for_the_spread_in_each_cluster(cosine):
+    # Ten points at each of p ± q: the cosine of two centers is given, and each q is a direction of
+    # its own. The mean cosine inside a cluster of 20 is (400·|p|² − 20)/380.
+    centers = np.array([[1, 0, 0, 0], [cosine, math.sqrt(1 - cosine**2), 0, 0]]) * math.sqrt(0.9)
+    sides = np.array([[0, 0, 1, 0], [0, 0, 0, 1]]) * math.sqrt(0.1)
+    points = np.repeat(np.concatenate([centers + sides, centers - sides]), 10, axis=0)
+    expected = 0.9 * cosine / ((400 * 0.9 - 20) / 380)
+    assert statistics(points) == pytest.approx([expected, 1 / 2])
+
+
+def test_the_evidence_is_the_log_odds_unless_the_silhouette_is_clear():
+    points = np.eye(2)[np.repeat([0, 1], 20)]  # the silhouette is 1
+    assert evidence(points, (-3, 1, 4, 1.1)) == pytest.approx(-1)
+    assert evidence(points, (-3, 1, 4, 0.9)) == clustering.CLEAR_EVIDENCE
+    assert evidence(points, (3, 1, 4, 0.9)) == pytest.approx(5)
 
 
 def test_the_evidence_for_several_senses_grows_with_the_number_of_groups():
     one, two, three = (groups(sizes, spread=0.15)[0] for sizes in ((60,), (30, 30), (20, 20, 20)))
     points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two, three)]
     assert evidence(points[0]) < 0 < min(evidence(points[1]), evidence(points[2]))
-
-
-def test_statistics_of_many_points_are_means_over_samples():
-    points, _ = groups((SAMPLE, SAMPLE), spread=0.3)
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    expected = (statistics(points[::2]) + statistics(points[1::2])) / 2
-    assert statistics(points) == pytest.approx(expected)
 
 
 def test_a_sense_of_five_percent_is_found():

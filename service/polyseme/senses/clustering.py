@@ -23,15 +23,15 @@ MAX_FOUND = 6
 """Largest number of clusters to try if no number is given."""
 MIN_OCCURRENCES = 8
 """Fewer occurrences are one sense unless a number is given."""
-SAMPLE = 60
-"""Maximum number of points of which `statistics` are computed at once. They depend on the number,
-so more points are split into samples, and the results are averaged."""
 FURTHER = 0.01
 """How much a further sense has to raise the silhouette; chosen on mixtures of two to five words and
 on tagged lemmas."""
-SLOPE = 20
-"""The factor that converts a difference of silhouettes to log-odds."""
-PLAIN_RULE = (-2.912, -33.754, 10.987, 0.253)
+CLEAR_EVIDENCE = 0.05
+"""The evidence of a silhouette above the last number of the rule. It is small, because a word with
+one sense may have a large silhouette, too."""
+MIN_COHESION = 0.01
+"""The smallest mean cosine inside a cluster to divide by, in `statistics`."""
+PLAIN_RULE = (0.214, -4.837, 3.607, 0.264)
 """The rule for contexts that are not projected, as fitted by `models/fit_senses.py`."""
 CONCENTRATION = 25.0
 """The concentration of all distributions of the mixture. It is smaller than the likeliest one, so
@@ -108,58 +108,69 @@ def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
 def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
     """Return one cluster, or the best ones if there is evidence for several. [m, d] -> [m]"""
     if len(points) >= MIN_OCCURRENCES:
-        labels, separation = _best_clusters(points)
-        if _evidence(points, separation, rule) > 0:
-            return labels
+        two, best, separation = _divide(points)
+        if _evidence(points, two, separation, rule) > 0:
+            return best
     return np.zeros(len(points), np.int64)
 
 
-def _best_clusters(points: Floats) -> tuple[NDArray[np.int64], float]:
-    """Return the labels with the largest silhouette − FURTHER·clusters, and the silhouette."""
+def _divide(points: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
+    """Return the labels of two clusters, those of the best number, and the silhouette of these.
+
+    The best number has the largest silhouette − FURTHER·clusters.
+    """
     counts = range(2, max(min(MAX_FOUND, len(points) // 2), 2) + 1)
     tried = [_mixture(points, count) for count in counts]
     quality = np.array([silhouette(points, labels) for labels in tried])
     best = int(np.argmax(quality - FURTHER * np.array(counts)))
-    return tried[best], float(quality[best])
+    return tried[0], tried[best], float(quality[best])
 
 
 def evidence(points: Floats, rule: Rule = PLAIN_RULE) -> float:
     """Return the evidence that points of norm 1 have several senses; above 0, they do. [m, d]
 
-    It is above 0 if the log-odds of the logistic regression are, or if the silhouette exceeds the
-    last number of the rule.
+    It is the log-odds of the logistic regression, but at least CLEAR_EVIDENCE if the silhouette of
+    the best clusters exceeds the last number of the rule.
     """
-    return _evidence(points, best_separation(points), rule)
+    two, _, separation = _divide(points)
+    return _evidence(points, two, separation, rule)
 
 
-def best_separation(points: Floats) -> float:
-    """Return the silhouette of the best clusters of points of norm 1. [m, d]"""
-    return _best_clusters(points)[1]
+def best_clusters(points: Floats) -> tuple[NDArray[np.int64], float]:
+    """Return the labels of the best clusters of points of norm 1, and their silhouette. [m, d]"""
+    return _divide(points)[1:]
 
 
-def _evidence(points: Floats, separation: float, rule: Rule) -> float:
+def _evidence(points: Floats, two: NDArray[np.int64], separation: float, rule: Rule) -> float:
     intercept, *weights, clear = rule
-    log_odds = float(intercept + statistics(points) @ np.array(weights))
-    return max(log_odds, SLOPE * (separation - float(clear)))
+    log_odds = float(intercept + _statistics(points, two) @ np.array(weights))
+    return max(log_odds, CLEAR_EVIDENCE) if separation > clear else log_odds
 
 
 def statistics(points: Floats) -> Floats:
     """Return two statistics that distinguish several senses from one. [m, d] -> [2]
 
-    The first decile of the cosines of all pairs of points of norm 1, and the share of the first
-    principal component in the variance; means over samples of at most SAMPLE points.
+    Points of norm 1 are divided into two clusters. The first statistic is the mean cosine of points
+    in different clusters, divided by the geometric mean of those inside the clusters. This
+    correction for attenuation (Spearman 1904) makes it independent of how similar all contexts of
+    a word are. The second statistic is the proportion of the smaller cluster.
     """
-    step = -(-len(points) // SAMPLE)
-    found: Floats = np.mean([_statistics(points[first::step]) for first in range(step)], axis=0)
-    return found
+    return _statistics(points, _mixture(points, 2))
 
 
-def _statistics(points: Floats) -> Floats:
-    cosines = points @ points.T
-    pairs = cosines[np.triu_indices(len(points), 1)]
-    centered = cosines - cosines.mean(axis=0) - cosines.mean(axis=1)[:, None] + cosines.mean()
-    variances = np.maximum(np.linalg.eigvalsh(centered), 1e-9)
-    return np.array([np.quantile(pairs, 0.1), variances[-1] / variances.sum()])
+def _statistics(points: Floats, two: NDArray[np.int64]) -> Floats:
+    parts = [points[two == label] for label in (0, 1)]
+    size = min(map(len, parts))
+    if size < 2:  # noqa: PLR2004 - no pair
+        return np.array([1, size / len(points)])
+    first, second = (part.sum(axis=0) for part in parts)
+    between = first @ second / (len(parts[0]) * len(parts[1]))
+    inside = [
+        (total @ total - np.vecdot(part, part).sum()) / (len(part) * (len(part) - 1))
+        for part, total in zip(parts, (first, second), strict=True)
+    ]
+    cohesion = np.sqrt(np.prod(np.maximum(inside, MIN_COHESION)))
+    return np.array([np.clip(between / cohesion, -1, 1), size / len(points)])
 
 
 def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
