@@ -149,9 +149,11 @@ def _read_archive(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
     try:
         with tarfile.open(fileobj=file, mode="r|") as tar:  # type: ignore[call-overload]
             for member in tar:
-                inside = tar.extractfile(member) if member.name.endswith(".xml") else None
-                if inside is not None:
-                    yield from _read_xml(inside, Path(member.name).name)
+                if not member.name.endswith(".xml") or member.isdir():
+                    continue
+                if not member.isfile():
+                    raise CommandError(f"{name}: an .xml file in the archive is a link.")
+                yield from _read_xml(tar.extractfile(member), Path(member.name).name)
     except tarfile.TarError:
         raise CommandError(f"{name}: the archive is damaged or truncated.") from None
 
