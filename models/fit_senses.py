@@ -31,7 +31,7 @@ from polyseme.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudow
 from polyseme.evaluation.results import TWENTY
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.senses.clustering import best_clusters, statistics
+from polyseme.senses.clustering import divide
 from polyseme.senses.induction import encode_occurrences
 from polyseme.senses.projection import ContextProjection, project, write_projection
 from polyseme.tokenizer import resolve_all
@@ -218,7 +218,7 @@ def tagged_examples(nouns: Sequence[tuple[Floats, Sequence[str]]]) -> list[Examp
         most = max(Counter(senses).values()) / len(senses)
         if most >= ONE_SENSE:
             examples.append((points, False))
-        elif adjusted_rand_score(senses, best_clusters(points)[0]) > FOUND_SENSES:
+        elif adjusted_rand_score(senses, divide(points).labels) > FOUND_SENSES:
             examples.append((points, True))
     return examples
 
@@ -229,7 +229,8 @@ def fit_rule(name: str, pairs: Sequence[Example], nouns: Sequence[Example]) -> F
     The words, the pairs of words, and both kinds of nouns have the same total weight.
     """
     examples = [*pairs, *nouns]
-    features = np.array([statistics(points) for points, _ in examples])
+    divisions = [divide(points) for points, _ in examples]
+    features = np.array([one.statistics for one in divisions])
     several = np.array([label for _, label in examples])
     is_noun = np.arange(len(examples)) >= len(pairs)
     weights = np.empty(len(examples))
@@ -242,8 +243,8 @@ def fit_rule(name: str, pairs: Sequence[Example], nouns: Sequence[Example]) -> F
         fitted = _fitted(features[kept], several[kept], weights[kept])
         scores[~kept] = fitted.decision_function(features[~kept])
     fitted = _fitted(features, several, weights)
-    separations = [best_clusters(points)[1] for points, label in pairs if not label]
-    clear = np.quantile(separations, CLEAR)
+    separations = np.array([one.separation for one in divisions])
+    clear = np.quantile(separations[~several & ~is_noun], CLEAR)
     rule = np.round(np.array([*fitted.intercept_, *fitted.coef_[0], clear]), 3)
     print(f"{name}: {rule.tolist()}")  # noqa: T201
     for kind, group in (("words and pairs", ~is_noun), ("nouns", is_noun)):

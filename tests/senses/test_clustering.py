@@ -11,7 +11,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from polyseme.senses import clustering
 from polyseme.senses.clustering import (
     MAX_CLUSTERED,
+    Division,
     cluster,
+    divide,
     evidence,
     silhouette,
     statistics,
@@ -118,11 +120,12 @@ def test_the_silhouette_is_that_of_scikit_learn():
     assert silhouette(points, np.zeros(60, np.int64)) == 0
 
 
-def test_the_statistics_of_two_directions_by_hand():
-    assert statistics(np.eye(2)[np.repeat([0, 1], 20)]) == pytest.approx([0, 1 / 2])
-    # Two of three directions are one cluster.
-    assert statistics(np.eye(3)[np.repeat([0, 1, 2], 20)]) == pytest.approx([0, 1 / 3])
-    assert statistics(np.eye(2)[np.repeat([0, 1], [19, 1])]) == pytest.approx([1, 1 / 20])
+def test_the_statistics_of_clusters_by_hand():
+    labels = np.repeat([0, 1], [20, 10])
+    assert statistics(np.eye(2)[labels], labels) == pytest.approx([0, 1 / 3])
+    assert statistics(np.eye(2)[labels * 0], labels) == pytest.approx([1, 1 / 3])
+    single = np.repeat([0, 1], [19, 1])
+    assert statistics(np.eye(2)[single], single) == pytest.approx([1, 1 / 20])
 
 
 @pytest.mark.parametrize("cosine", [-0.4, 0, 0.5])
@@ -133,20 +136,29 @@ def test_the_first_statistic_is_corrected_for_the_spread_in_each_cluster(cosine)
     sides = np.array([[0, 0, 1, 0], [0, 0, 0, 1]]) * math.sqrt(0.1)
     points = np.repeat(np.concatenate([centers + sides, centers - sides]), 10, axis=0)
     expected = 0.9 * cosine / ((400 * 0.9 - 20) / 380)
-    assert statistics(points) == pytest.approx([expected, 1 / 2])
+    assert statistics(points, np.repeat([0, 1, 0, 1], 10)) == pytest.approx([expected, 1 / 2])
+
+
+def test_points_are_divided_into_the_clearest_number_and_into_two():
+    labels = np.repeat([0, 1, 2], 20)
+    division = divide(np.eye(3)[labels])
+    assert adjusted_rand_score(division.labels, labels) == 1
+    assert division.separation == pytest.approx(1)
+    assert division.statistics == pytest.approx([0, 1 / 3])
 
 
 def test_the_evidence_is_the_log_odds_unless_the_silhouette_is_clear():
-    points = np.eye(2)[np.repeat([0, 1], 20)]  # the silhouette is 1
-    assert evidence(points, (-3, 1, 4, 1.1)) == pytest.approx(-1)
-    assert evidence(points, (-3, 1, 4, 0.9)) == clustering.CLEAR_EVIDENCE
-    assert evidence(points, (3, 1, 4, 0.9)) == pytest.approx(5)
+    division = Division(np.zeros(0, np.int64), 0.5, np.array([0.1, 0.4]))
+    assert evidence(division, (-3, -10, 5, 0.6)) == pytest.approx(-2)
+    assert evidence(division, (-3, -10, 5, 0.4)) == clustering.CLEAR_EVIDENCE
+    assert evidence(division, (3, -10, 5, 0.4)) == pytest.approx(4)
 
 
 def test_the_evidence_for_several_senses_grows_with_the_number_of_groups():
     one, two, three = (groups(sizes, spread=0.15)[0] for sizes in ((60,), (30, 30), (20, 20, 20)))
     points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two, three)]
-    assert evidence(points[0]) < 0 < min(evidence(points[1]), evidence(points[2]))
+    found = [evidence(divide(one)) for one in points]
+    assert found[0] < 0 < min(found[1:])
 
 
 def test_a_sense_of_five_percent_is_found():

@@ -41,7 +41,15 @@ from polyseme.evaluation.systems import (
 )
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
-from polyseme.senses.clustering import MAX_FOUND, PLAIN_RULE, Rule, cluster, evidence, silhouette
+from polyseme.senses.clustering import (
+    MAX_FOUND,
+    PLAIN_RULE,
+    Rule,
+    cluster,
+    divide,
+    evidence,
+    silhouette,
+)
 from polyseme.senses.induction import encode_occurrences, points_to_cluster
 from polyseme.senses.projection import read_projection
 
@@ -285,10 +293,14 @@ def one_sense_rules(
     rule: Rule = PLAIN_RULE,
 ) -> dict[str, tuple[str, Kind, Callable[[Floats], float], bool]]:
     """Return title, kind, evidence for two senses, and whether evidence above 0 means two."""
+
+    def default(points: Floats) -> float:
+        return evidence(divide(points), rule)
+
     return {
         "silhouette": ("silhouette of 2-means", "control", _split_silhouette, False),
         "distance": ("mean cosine distance", "control", _mean_distance, False),
-        "model": ("`/v1/senses`", "model", partial(evidence, rule=rule), True),
+        "model": ("`/v1/senses`", "model", default, True),
     }
 
 

@@ -8,7 +8,7 @@ clusters. docs/decisions/0022 has the measurements.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,69 +108,65 @@ def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
 def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
     """Return one cluster, or the best ones if there is evidence for several. [m, d] -> [m]"""
     if len(points) >= MIN_OCCURRENCES:
-        two, best, separation = _divide(points)
-        if _evidence(points, two, separation, rule) > 0:
-            return best
+        division = divide(points)
+        if evidence(division, rule) > 0:
+            return division.labels
     return np.zeros(len(points), np.int64)
 
 
-def _divide(points: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-    """Return the labels of two clusters, those of the best number, and the silhouette of these.
+class Division(NamedTuple):
+    """The best of the divisions of m points into several clusters."""
 
-    The best number has the largest silhouette − FURTHER·clusters.
+    labels: NDArray[np.int64]
+    """[m]"""
+    separation: float
+    """the silhouette"""
+    statistics: Floats
+    """[2], of the division into two clusters"""
+
+
+def divide(points: Floats) -> Division:
+    """Divide points of norm 1 into several clusters. [m, d]
+
+    The number of clusters is the one with the largest silhouette − FURTHER·clusters.
     """
     counts = range(2, max(min(MAX_FOUND, len(points) // 2), 2) + 1)
     tried = [_mixture(points, count) for count in counts]
     quality = np.array([silhouette(points, labels) for labels in tried])
     best = int(np.argmax(quality - FURTHER * np.array(counts)))
-    return tried[0], tried[best], float(quality[best])
+    return Division(tried[best], float(quality[best]), statistics(points, tried[0]))
 
 
-def evidence(points: Floats, rule: Rule = PLAIN_RULE) -> float:
-    """Return the evidence that points of norm 1 have several senses; above 0, they do. [m, d]
+def statistics(points: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Return two statistics of two clusters that tell several senses from one. [m, d], [m] -> [2]
 
-    It is the log-odds of the logistic regression, but at least CLEAR_EVIDENCE if the silhouette of
-    the best clusters exceeds the last number of the rule.
+    The first is the mean cosine of points in different clusters, divided by the geometric mean of
+    those inside the clusters. This correction for attenuation (Spearman 1904) makes it independent
+    of how similar all contexts of a word are. The second is the proportion of the smaller cluster.
     """
-    two, _, separation = _divide(points)
-    return _evidence(points, two, separation, rule)
-
-
-def best_clusters(points: Floats) -> tuple[NDArray[np.int64], float]:
-    """Return the labels of the best clusters of points of norm 1, and their silhouette. [m, d]"""
-    return _divide(points)[1:]
-
-
-def _evidence(points: Floats, two: NDArray[np.int64], separation: float, rule: Rule) -> float:
-    intercept, *weights, clear = rule
-    log_odds = float(intercept + _statistics(points, two) @ np.array(weights))
-    return max(log_odds, CLEAR_EVIDENCE) if separation > clear else log_odds
-
-
-def statistics(points: Floats) -> Floats:
-    """Return two statistics that distinguish several senses from one. [m, d] -> [2]
-
-    Points of norm 1 are divided into two clusters. The first statistic is the mean cosine of points
-    in different clusters, divided by the geometric mean of those inside the clusters. This
-    correction for attenuation (Spearman 1904) makes it independent of how similar all contexts of
-    a word are. The second statistic is the proportion of the smaller cluster.
-    """
-    return _statistics(points, _mixture(points, 2))
-
-
-def _statistics(points: Floats, two: NDArray[np.int64]) -> Floats:
-    parts = [points[two == label] for label in (0, 1)]
+    parts = [points[labels == label] for label in (0, 1)]
     size = min(map(len, parts))
     if size < 2:  # noqa: PLR2004 - no pair
         return np.array([1, size / len(points)])
-    first, second = (part.sum(axis=0) for part in parts)
-    between = first @ second / (len(parts[0]) * len(parts[1]))
+    sums = [part.sum(axis=0) for part in parts]
+    between = sums[0] @ sums[1] / (len(parts[0]) * len(parts[1]))
     inside = [
         (total @ total - np.vecdot(part, part).sum()) / (len(part) * (len(part) - 1))
-        for part, total in zip(parts, (first, second), strict=True)
+        for part, total in zip(parts, sums, strict=True)
     ]
     cohesion = np.sqrt(np.prod(np.maximum(inside, MIN_COHESION)))
     return np.array([np.clip(between / cohesion, -1, 1), size / len(points)])
+
+
+def evidence(division: Division, rule: Rule = PLAIN_RULE) -> float:
+    """Return the evidence that divided points have several senses; above 0, they do.
+
+    It is the log-odds of the logistic regression, but at least CLEAR_EVIDENCE if the silhouette
+    exceeds the last number of the rule.
+    """
+    intercept, *weights, clear = rule
+    log_odds = float(intercept + division.statistics @ np.array(weights))
+    return max(log_odds, CLEAR_EVIDENCE) if division.separation > clear else log_odds
 
 
 def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
