@@ -50,8 +50,7 @@ def start(found: Document) -> list[str]:
 The table has the seconds from exec to the end of each stage of `polyseme serve`, with the bundled
 model and with a model of {found["words"]:,} words of {found["width"]} dimensions. The last two rows
 read the model only. The files are in the page cache, and all checksums and values are verified,
-except in the last row. All figures are medians of {found["rounds"]} rounds, of a version whose
-models had no subword vectors.
+except in the last row. All figures are medians of {found["rounds"]} rounds.
 """
     stages = found["median_seconds_until"]
     rows = [

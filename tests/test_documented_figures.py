@@ -63,7 +63,7 @@ def test_readmes_figures_of_speed_are_those_measured():
     assert f"processes {one} times as many words per second as all-MiniLM-L6-v2" in README
     assert f"and {many} times as many in batches" in README
     ready = measured("benchmarks/results/start.json")["median_ready_seconds"]["wiki-en"]
-    assert round(ready, 1) == 0.5 and "ready after half a second" in README
+    assert f"ready after {ready:.1f} seconds" in README
     worker = measured("benchmarks/results/worker_memory.json")["each_further_worker_mb"]["later"]
     assert f"each additional worker takes {worker['pss_mb']:.0f} MB" in README
 
