@@ -104,7 +104,7 @@ def test_a_chunk_size_below_one_is_rejected(most):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"model": "absent"}, r"^No model is named 'absent'\. Available: wiki-en, deep, tiny\. "),
+        ({"model": "absent"}, r"^No model is named 'absent'\. Available: wiki-en, tiny\. "),
         ({"layer": 9}, " `layer`: the model has one layer, 0"),
         ({"oov": "subword"}, " `oov`: this model has no subword vectors"),
     ],
