@@ -352,7 +352,8 @@ _SENSES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         """\
 Adjusted Rand index and V-measure of the senses in {occurrences:,} test sentences of CoarseWSD-20,
 with the number of senses given and not given; *right* is how often the number found is that of the
-set.""",
+set. The rule for one sense was chosen with these words in view, so its results without the number
+are optimistic ([decision 22](decisions/0022-senses.md)).""",
         ("system", "ARI, given", "V", "ARI, not given", "V", "right"),
         ("ari_given", "v_given", "ari_found", "v_found", "number_right"),
     ),
