@@ -1,4 +1,4 @@
-"""Fit what `/v1/senses` knows of a model: the projection, and the rule for one sense.
+"""Fit what `/v1/senses` knows of a model: the projection, and the rule for one sense or several.
 
 Words of Wikipedia are hidden in 60 sentences each. The projection is the linear discriminant that
 tells the words apart: directions in which the surroundings of every word vary count less,
@@ -14,7 +14,9 @@ import argparse
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
@@ -29,11 +31,18 @@ from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
 from polyseme.evaluation.results import TWENTY
+from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.senses.clustering import divide
-from polyseme.senses.induction import encode_occurrences
-from polyseme.senses.projection import ContextProjection, project, write_projection
+from polyseme.senses.occurrences import encode_occurrences
+from polyseme.senses.projection import (
+    SHRINKAGE,
+    ContextProjection,
+    estimate_projection,
+    project,
+    write_projection,
+)
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme.training.tags import read_tagged, word_of_lemma
@@ -41,10 +50,8 @@ from polyseme.training.tags import read_tagged, word_of_lemma
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
 """Frequency ranks of the words, as in the file of pseudo-words."""
-SHRINKAGE, WIDTH = 1.0, 200
-"""The part of the mean variance that is added to the covariance within words; dimensions kept."""
-CLEAR = 0.95
-"""The share of single words whose silhouette is below the threshold for several senses."""
+WIDTH = 200
+"""The number of dimensions of the projection."""
 RATIO, SIMILAR = 1.35, (0.1, 0.35)
 """Largest ratio of the ranks, and range of the static cosine, of a pair of similar words."""
 TAGGED, MAX_TAGGED = 40, 300
@@ -68,31 +75,39 @@ def main() -> None:
     model = read_model(given.model)
     held_out = read_pseudowords(given.pseudowords)
     chosen = choose_words(model, held_out)
-    hidden = {
-        word: surroundings(model, occurrences, hide=True)
-        for word, occurrences in collect(given.corpus, chosen).items()
-    }
-    print(f"{len(hidden)} words, {sum(map(len, hidden.values()))} contexts")  # noqa: T201
-    tagged = [
-        (surroundings(model, occurrences), senses)
-        for occurrences, senses in tagged_nouns(given.tags)
-    ]
-    print(f"{len(tagged)} tagged nouns")  # noqa: T201
+    contexts = collect(given.corpus, chosen)
+    tagged = tagged_nouns(given.tags)
+    print(f"{len(contexts)} words, {len(tagged)} tagged nouns")  # noqa: T201
+    hidden = {word: surroundings(model, rows, hide=True) for word, rows in contexts.items()}
     names = sorted(hidden)
     halves = names[::2], names[1::2]
     pairs = [pair for half in halves for pair in similar_pairs(model, half)]
-    points = {}
+    points: dict[str, Floats] = {}
     for known, other in (halves, halves[::-1]):
         projection = fit_projection([hidden[word] for word in known])
         points |= {word: project(hidden[word], projection) for word in other}
     projection = fit_projection(list(hidden.values()))
-    nouns = [(project(rows, projection), senses) for rows, senses in tagged]
-    rule = fit_rule("projected", pair_examples(points, pairs), tagged_examples(nouns))
-    d = model.manifest.dimension
-    contexts = {word: unit(rows[:, :d]) for word, rows in hidden.items()}
-    nouns = [(unit(rows[:, :d]), senses) for rows, senses in tagged]
-    fit_rule("plain, for PLAIN_RULE", pair_examples(contexts, pairs), tagged_examples(nouns))
+    examples = tagged_examples(
+        (project(surroundings(model, some), projection), senses) for some, senses in tagged
+    )
+    rule = fit_rule("fitted", pair_examples(points, pairs), examples)
     write_projection(model, projection._replace(rule=rule))
+    imported = with_closed_form(model)
+    estimated = estimate_projection(imported)
+    points = {
+        word: project(surroundings(imported, contexts[word], hide=True), estimated)
+        for word in dict.fromkeys(chain.from_iterable(pairs))
+    }
+    examples = tagged_examples(
+        (project(surroundings(imported, some), estimated), senses) for some, senses in tagged
+    )
+    fit_rule("DEFAULT_RULE", pair_examples(points, pairs), examples)
+
+
+def with_closed_form(model: Model) -> Model:
+    """Return a model of the same vectors, with the weights that an import computes."""
+    weights = in_closed_form(model.rows, None, by_rank=True)
+    return replace(model, layers=weights.layers, word_bias=weights.word_bias)
 
 
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
@@ -211,7 +226,7 @@ def pair_examples(points: Mapping[str, Floats], pairs: Sequence[tuple[str, str]]
     return examples
 
 
-def tagged_examples(nouns: Sequence[tuple[Floats, Sequence[str]]]) -> list[Example]:
+def tagged_examples(nouns: Iterable[tuple[Floats, Sequence[str]]]) -> list[Example]:
     """Return the nouns with one sense (False), and those whose senses the clusters find (True)."""
     examples = []
     for points, senses in nouns:
@@ -224,7 +239,7 @@ def tagged_examples(nouns: Sequence[tuple[Floats, Sequence[str]]]) -> list[Examp
 
 
 def fit_rule(name: str, pairs: Sequence[Example], nouns: Sequence[Example]) -> Floats:
-    """Fit the rule, and print it with its areas under the curve on examples left out. -> [4]
+    """Fit the rule, and print it with its areas under the curve on examples left out. -> [3]
 
     The words, the pairs of words, and both kinds of nouns have the same total weight.
     """
@@ -243,9 +258,7 @@ def fit_rule(name: str, pairs: Sequence[Example], nouns: Sequence[Example]) -> F
         fitted = _fitted(features[kept], several[kept], weights[kept])
         scores[~kept] = fitted.decision_function(features[~kept])
     fitted = _fitted(features, several, weights)
-    separations = np.array([one.separation for one in divisions])
-    clear = np.quantile(separations[~several & ~is_noun], CLEAR)
-    rule = np.round(np.array([*fitted.intercept_, *fitted.coef_[0], clear]), 3)
+    rule = np.round(np.array([*fitted.intercept_, *fitted.coef_[0]]), 3)
     print(f"{name}: {rule.tolist()}")  # noqa: T201
     for kind, group in (("words and pairs", ~is_noun), ("nouns", is_noun)):
         area = roc_auc_score(several[group], scores[group])

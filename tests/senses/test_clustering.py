@@ -143,15 +143,13 @@ def test_points_are_divided_into_the_clearest_number_and_into_two():
     labels = np.repeat([0, 1, 2], 20)
     division = divide(np.eye(3)[labels])
     assert adjusted_rand_score(division.labels, labels) == 1
-    assert division.separation == pytest.approx(1)
     assert division.statistics == pytest.approx([0, 1 / 3])
 
 
-def test_the_evidence_is_the_log_odds_unless_the_silhouette_is_clear():
-    division = Division(np.zeros(0, np.int64), 0.5, np.array([0.1, 0.4]))
-    assert evidence(division, (-3, -10, 5, 0.6)) == pytest.approx(-2)
-    assert evidence(division, (-3, -10, 5, 0.4)) == clustering.CLEAR_EVIDENCE
-    assert evidence(division, (3, -10, 5, 0.4)) == pytest.approx(4)
+def test_the_evidence_is_the_log_odds():
+    division = Division(np.zeros(0, np.int64), np.array([0.1, 0.4]))
+    assert evidence(division, (-3, -10, 5)) == pytest.approx(-2)
+    assert evidence(division, (3, -10, 5)) == pytest.approx(4)
 
 
 def test_the_evidence_for_several_senses_grows_with_the_number_of_groups():

@@ -17,7 +17,8 @@ from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
-from polyseme.senses.induction import SenseOptions, encode_occurrences, find_senses
+from polyseme.senses.induction import SenseOptions, find_senses
+from polyseme.senses.occurrences import encode_occurrences
 from polyseme.tokenizer import resolve_all
 from tests.api.problem import expect_problem
 from tests.cli.conftest import run

@@ -31,12 +31,11 @@ from polyseme.senses.induction import (
     Matching,
     SenseInventory,
     SenseOptions,
-    encode_occurrences,
     find_senses,
     inventory_document,
-    points_to_cluster,
 )
-from polyseme.senses.projection import read_projection
+from polyseme.senses.occurrences import encode_occurrences
+from polyseme.senses.projection import find_projection, project_occurrences
 from polyseme.settings import Settings
 
 MAX_SENTENCES = 2000
@@ -236,7 +235,7 @@ def _write_occurrences(
             *(("sense", pa.int32()), ("confidence", pa.float32())),
         ]
     )
-    projection = read_projection(model)
+    projection = find_projection(model)
     senses = zip(found.clusters.labels, found.clusters.confidence, strict=True)
     clustered = {
         (texts[one.text], one.start): sense
@@ -253,7 +252,7 @@ def _write_occurrences(
             if not places:
                 continue
             occurrences = encode_occurrences(model, tokens, places, 0)
-            points = points_to_cluster(occurrences, projection)
+            points = project_occurrences(occurrences, projection)
             labels, confidence = assign(points, found.clusters.centroids)
             for one, *nearest in zip(occurrences, labels, confidence, strict=True):
                 label, sure = clustered.get((sentence, one.start), nearest)

@@ -42,16 +42,16 @@ from polyseme.evaluation.systems import (
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
 from polyseme.senses.clustering import (
+    DEFAULT_RULE,
     MAX_FOUND,
-    PLAIN_RULE,
     Rule,
     cluster,
     divide,
     evidence,
     silhouette,
 )
-from polyseme.senses.induction import encode_occurrences, points_to_cluster
-from polyseme.senses.projection import read_projection
+from polyseme.senses.occurrences import encode_occurrences
+from polyseme.senses.projection import find_projection, project_occurrences
 
 MAX_OCCURRENCES = 300
 """Maximum occurrences of a word of CoarseWSD-20; a random sample if its test split has more."""
@@ -104,7 +104,7 @@ def _k_means(vectors: Floats, count: int | None) -> Integers:
     return max(tried, key=quality) if tried else _one_sense(vectors, 1)
 
 
-def sense_systems(rule: Rule = PLAIN_RULE, *, compare: bool = False) -> dict[str, SenseSystem]:
+def sense_systems(rule: Rule = DEFAULT_RULE, *, compare: bool = False) -> dict[str, SenseSystem]:
     """Return the systems by name; in `model`, `rule` decides between one sense and several."""
 
     def default(vectors: Floats, count: int | None) -> Integers:
@@ -120,11 +120,6 @@ def sense_systems(rule: Rule = PLAIN_RULE, *, compare: bool = False) -> dict[str
         "model": SenseSystem("`/v1/senses`", "model", "senses", default),
         **(compared if compare else {}),
     }
-
-
-def _rule(model: Model) -> Rule:
-    projection = read_projection(model)
-    return PLAIN_RULE if projection is None else projection.rule
 
 
 def measure_senses(
@@ -161,11 +156,11 @@ def _tables(
     names: Sequence[str] = ("mean", "model"),
 ) -> dict[str, Embedder]:
     """Return the vectors of occurrences: those of some systems, and those of `/v1/senses`."""
-    projection = read_projection(model)
+    projection = find_projection(model)
 
     def points(read: StaticSentence, places: Sequence[int]) -> Floats:
         found = encode_occurrences(model, read.tokens, places, 0)
-        return points_to_cluster(found, projection)
+        return project_occurrences(found, projection)
 
     readers: dict[str, Reader] = {
         name: one.readers[0] for name, one in systems(model, names).items() if names
@@ -211,7 +206,7 @@ def _coarsewsd(model: Model, directory: Path, *, compare: bool, progress: Progre
     samples = coarsewsd_samples(directory)
     asked = [one for sample in samples for one in sample.occurrences]
     tables = _tables(model, asked, compare=compare, progress=progress)
-    chosen = sense_systems(_rule(model), compare=compare)
+    chosen = sense_systems(find_projection(model).rule, compare=compare)
     rows = []
     with progress.stage("clusters", len(chosen) * len(samples), in_bytes=False) as bar:
         for name, system in chosen.items():
@@ -290,7 +285,7 @@ def _split_silhouette(points: Floats) -> float:
 
 
 def one_sense_rules(
-    rule: Rule = PLAIN_RULE,
+    rule: Rule = DEFAULT_RULE,
 ) -> dict[str, tuple[str, Kind, Callable[[Floats], float], bool]]:
     """Return title, kind, evidence for two senses, and whether evidence above 0 means two."""
 
@@ -309,7 +304,7 @@ def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
     pairs = read_pseudowords(path)
     asked = [one for pair in pairs for one in pair.occurrences]
     table = _tables(model, asked, progress=progress, names=())["senses"]
-    rules = one_sense_rules(_rule(model))
+    rules = one_sense_rules(find_projection(model).rule)
     scores = {name: np.empty((len(pairs), 4)) for name in rules}
     splits = np.empty(len(pairs))
     with progress.stage("one sense or two", len(pairs), in_bytes=False) as bar:
@@ -386,7 +381,7 @@ def _semeval(
     """Measure the senses that are found for each term with the two measures of the task."""
     asked = [one for term in terms for one in term.occurrences]
     tables = _tables(model, asked, compare=compare, progress=progress)
-    chosen = sense_systems(_rule(model), compare=compare)
+    chosen = sense_systems(find_projection(model).rule, compare=compare)
     rows = []
     with progress.stage("clusters", len(chosen), in_bytes=False) as bar:
         for name, system in chosen.items():

@@ -1,8 +1,8 @@
 """Cluster occurrences by their contexts, into a given or an estimated number of clusters.
 
 A mixture of von Mises-Fisher distributions (Banerjee et al. 2005), started from SciPy's k-means. A
-logistic regression of `statistics`, or a large silhouette, decides whether there are several
-clusters. docs/decisions/0022 has the measurements.
+logistic regression of `statistics` decides whether there are several clusters.
+docs/decisions/0022 has the measurements.
 """
 
 import warnings
@@ -26,13 +26,10 @@ MIN_OCCURRENCES = 8
 FURTHER = 0.01
 """How much a further sense has to raise the silhouette; chosen on mixtures of two to five words and
 on tagged lemmas."""
-CLEAR_EVIDENCE = 0.05
-"""The evidence of a silhouette above the last number of the rule. It is small, because a word with
-one sense may have a large silhouette, too."""
 MIN_COHESION = 0.01
 """The smallest mean cosine inside a cluster to divide by, in `statistics`."""
-PLAIN_RULE = (0.214, -4.837, 3.607, 0.264)
-"""The rule for contexts that are not projected, as fitted by `models/fit_senses.py`."""
+DEFAULT_RULE = (0.462, -6.627, 3.023)
+"""The rule for models without a fitted projection; `models/fit_senses.py` fits it."""
 CONCENTRATION = 25.0
 """The concentration of all distributions of the mixture. It is smaller than the likeliest one, so
 that uncertain points belong to several distributions until the last iteration."""
@@ -48,7 +45,7 @@ _SINGLE_THREAD = SingleThread()
 
 Rule: TypeAlias = Sequence[float] | Floats
 """The rule for more than one sense: the intercept and the two weights of a logistic regression of
-`statistics`, and a silhouette that few words with one sense exceed."""
+`statistics`."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class Clusters:
     cluster"""
 
 
-def cluster(vectors: Floats, count: int | None = None, rule: Rule = PLAIN_RULE) -> Clusters:
+def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE) -> Clusters:
     """Cluster vectors into `count` clusters, or into a number that is found by a rule. [m, d]
 
     The result is deterministic. Empty clusters are dropped, so there may be fewer than `count`.
@@ -119,8 +116,6 @@ class Division(NamedTuple):
 
     labels: NDArray[np.int64]
     """[m]"""
-    separation: float
-    """the silhouette"""
     statistics: Floats
     """[2], of the division into two clusters"""
 
@@ -134,7 +129,7 @@ def divide(points: Floats) -> Division:
     tried = [_mixture(points, count) for count in counts]
     quality = np.array([silhouette(points, labels) for labels in tried])
     best = int(np.argmax(quality - FURTHER * np.array(counts)))
-    return Division(tried[best], float(quality[best]), statistics(points, tried[0]))
+    return Division(tried[best], statistics(points, tried[0]))
 
 
 def statistics(points: Floats, labels: NDArray[np.int64]) -> Floats:
@@ -158,15 +153,10 @@ def statistics(points: Floats, labels: NDArray[np.int64]) -> Floats:
     return np.array([np.clip(between / cohesion, -1, 1), size / len(points)])
 
 
-def evidence(division: Division, rule: Rule = PLAIN_RULE) -> float:
-    """Return the evidence that divided points have several senses; above 0, they do.
-
-    It is the log-odds of the logistic regression, but at least CLEAR_EVIDENCE if the silhouette
-    exceeds the last number of the rule.
-    """
-    intercept, *weights, clear = rule
-    log_odds = float(intercept + division.statistics @ np.array(weights))
-    return max(log_odds, CLEAR_EVIDENCE) if division.separation > clear else log_odds
+def evidence(division: Division, rule: Rule = DEFAULT_RULE) -> float:
+    """Return the log-odds that divided points have several senses; above 0, they do."""
+    intercept, *weights = rule
+    return float(intercept + division.statistics @ np.array(weights))
 
 
 def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
