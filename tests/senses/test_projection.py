@@ -110,6 +110,11 @@ def test_the_projection_of_equal_contexts_is_finite(tmp_path):
     assert len(find_senses(model, "bank", texts).senses) == 1
 
 
+def test_vectors_of_width_1_have_a_projection(tmp_path):
+    found = estimate_projection(tiny_model(tmp_path, vectors=VECTORS[:, :1]))
+    assert found.directions.shape == (1, 1) and np.isfinite(found.directions).all()
+
+
 def test_what_all_vectors_have_in_common_does_not_hide_the_senses(tmp_path):
     model = tiny_model(tmp_path, vectors=VECTORS + 3)
     texts = ["the river bank", "bank of money"] * 10

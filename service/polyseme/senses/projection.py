@@ -89,7 +89,7 @@ def estimate_projection(model: Model) -> ContextProjection:
         tokens.insert(place, _ABSENT)
         contexts.append(encode_occurrences(model, tokens, [place], 0)[0].context)
     points = np.stack(contexts).astype(np.float64)
-    covariance = np.cov(points.T)
+    covariance = np.atleast_2d(np.cov(points.T))
     d = len(covariance)
     eigenvalues, directions = np.linalg.eigh(
         covariance + SHRINKAGE * np.trace(covariance) / d * np.eye(d)
