@@ -8,7 +8,7 @@ DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
 .PHONY: serve test test-all reliability check format model results image sbom docs clean
-.PHONY: $(addprefix results-,similarity wic coarsewsd senses attention ablation examples minilm)
+.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
@@ -53,7 +53,7 @@ model: $(VENV)/.installed-test
 		--tags $(SENSES)/google_wsd.tar.xz
 
 # Measures the bundled model, for `make docs` (a quarter of an hour with -j2 on two cores).
-MEASURED := similarity wic coarsewsd senses attention ablation examples
+MEASURED := similarity wic coarsewsd senses closed-form attention ablation examples
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
 EVALUATE := nice $(BIN)/polyseme evaluate
 RESULTS := models/results
@@ -67,6 +67,13 @@ results-coarsewsd: $(VENV)/.installed-test
 	$(EVALUATE) coarsewsd $(DATA) --systems most-frequent,$(WHOLE) --json $(RESULTS)/coarsewsd.json
 results-senses: $(VENV)/.installed-test
 	$(EVALUATE) senses $(DATA) --json $(RESULTS)/senses.json
+# The vectors of the bundled model with the attention weights of an import.
+results-closed-form: $(VENV)/.installed-test
+	mkdir -p build
+	$(BIN)/polyseme models export wiki-en --output build/wiki-en.txt
+	$(BIN)/polyseme models import build/wiki-en.txt --name closed-form --models-dir build/models --replace
+	$(EVALUATE) senses $(DATA) --models-dir build/models --model closed-form \
+		--json $(RESULTS)/senses-closed-form.json
 results-attention: $(VENV)/.installed-test
 	$(EVALUATE) attention $(SENSES)/google_wsd.tar.xz --json $(RESULTS)/explanation.json
 results-ablation: $(VENV)/.installed-test

@@ -55,7 +55,7 @@ def quality() -> str:
         *(HEAD.splitlines(), coarsewsd(), wic(), ablation(result("ablation"))),
         *(attention_explained(result_if_any("explanation")), attention_pictures(), context_words()),
         downstream(),
-        senses_found(result_if_any("senses")),
+        senses_found(result_if_any("senses"), result_if_any("senses-closed-form")),
         sentence_vectors(),
         training_runs(records, pictured=bool(histories(manifest(), records))),
         *(not_helpful(result_if_any("not-helpful")), imported(), constants()),
@@ -314,7 +314,9 @@ bold."""
     ]
 
 
-def senses_found(found: dict[str, Any] | None) -> list[str]:
+def senses_found(
+    found: dict[str, Any] | None, closed_form: dict[str, Any] | None = None
+) -> list[str]:
     """Senses found without labels, on each set that was measured."""
     if found is None:
         return []
@@ -323,17 +325,22 @@ def senses_found(found: dict[str, Any] | None) -> list[str]:
         *paragraph(
             """\
 What `/v1/senses` finds (`polyseme evaluate senses`), with 95 % intervals over words or pairs of
-words. [Evaluation](evaluation.md) explains the measures; a dash marks a rule that ranks words, but
-does not decide."""
+words. *Closed form* is a model of the same vectors with the attention weights of an import.
+[Evaluation](evaluation.md) explains the measures; a dash marks a rule that ranks words, but does
+not decide."""
         ),
     ]
     for name, (text, head, columns) in _SENSES.items():
         if name not in found["sets"]:
             continue
         measured = found["sets"][name]
+        systems = [(one["title"], one) for one in measured["systems"].values()]
+        if closed_form and name in closed_form["sets"]:
+            one = closed_form["sets"][name]["systems"]["model"]
+            systems.append((f"{one['title']}, closed form", one))
         rows = [
-            (one["title"], *(interval(one[key]) if key in one else "–" for key in columns))
-            for one in measured["systems"].values()
+            (title, *(interval(one[key]) if key in one else "–" for key in columns))
+            for title, one in systems
         ]
         lines += ["", *paragraph(text.format(**measured)), "", *table(head, rows)]
     if "coarsewsd" in found["sets"]:

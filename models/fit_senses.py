@@ -4,7 +4,8 @@ Words of Wikipedia are hidden in 60 sentences each. The projection is the linear
 tells the words apart: directions in which the surroundings of every word vary count less,
 directions in which words differ count more. The rule is a logistic regression that tells words from
 pairs of similar words, and tagged nouns with one sense from those whose senses the clusters find.
-None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
+A second rule, DEFAULT_RULE of `senses/clustering.py`, is fitted to the closed form of the same
+vectors. None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
 
 python models/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz \
     --tags google_wsd.tar.xz
@@ -39,7 +40,7 @@ from polyseme.senses.occurrences import encode_occurrences
 from polyseme.senses.projection import (
     SHRINKAGE,
     ContextProjection,
-    estimate_projection,
+    find_projection,
     project,
     write_projection,
 )
@@ -93,7 +94,7 @@ def main() -> None:
     rule = fit_rule("fitted", pair_examples(points, pairs), examples)
     write_projection(model, projection._replace(rule=rule))
     imported = with_closed_form(model)
-    estimated = estimate_projection(imported)
+    estimated = find_projection(imported)
     points = {
         word: project(surroundings(imported, contexts[word], hide=True), estimated)
         for word in dict.fromkeys(chain.from_iterable(pairs))
@@ -107,7 +108,8 @@ def main() -> None:
 def with_closed_form(model: Model) -> Model:
     """Return a model of the same vectors, with the weights that an import computes."""
     weights = in_closed_form(model.rows, None, by_rank=True)
-    return replace(model, layers=weights.layers, word_bias=weights.word_bias)
+    manifest = model.manifest.model_copy(update={"files": {}})
+    return replace(model, manifest=manifest, layers=weights.layers, word_bias=weights.word_bias)
 
 
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:

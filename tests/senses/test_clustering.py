@@ -11,10 +11,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from polyseme.senses import clustering
 from polyseme.senses.clustering import (
     MAX_CLUSTERED,
-    Division,
     cluster,
     divide,
-    evidence,
+    log_odds,
     silhouette,
     statistics,
 )
@@ -146,16 +145,14 @@ def test_points_are_divided_into_the_clearest_number_and_into_two():
     assert division.statistics == pytest.approx([0, 1 / 3])
 
 
-def test_the_evidence_is_the_log_odds():
-    division = Division(np.zeros(0, np.int64), np.array([0.1, 0.4]))
-    assert evidence(division, (-3, -10, 5)) == pytest.approx(-2)
-    assert evidence(division, (3, -10, 5)) == pytest.approx(4)
+def test_the_log_odds_are_linear_in_the_statistics():
+    assert log_odds(np.array([0.1, 0.4]), (-3, -10, 5)) == pytest.approx(-3 - 1 + 2)
 
 
-def test_the_evidence_for_several_senses_grows_with_the_number_of_groups():
+def test_the_log_odds_of_several_senses_grow_with_the_number_of_groups():
     one, two, three = (groups(sizes, spread=0.15)[0] for sizes in ((60,), (30, 30), (20, 20, 20)))
     points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two, three)]
-    found = [evidence(divide(one)) for one in points]
+    found = [log_odds(divide(one).statistics) for one in points]
     assert found[0] < 0 < min(found[1:])
 
 

@@ -1,5 +1,9 @@
 """The projection of surroundings: fitted for a model, or estimated from random sentences."""
 
+import gc
+import weakref
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -9,8 +13,8 @@ from polyseme.engine.layers import Layer
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.senses import projection
-from polyseme.senses.clustering import DEFAULT_RULE
 from polyseme.senses.induction import find_senses
+from polyseme.senses.occurrences import encode_occurrences
 from polyseme.senses.projection import (
     ContextProjection,
     estimate_projection,
@@ -18,12 +22,12 @@ from polyseme.senses.projection import (
     project,
     write_projection,
 )
-from tests.tiny import VECTORS, WORDS, full_layer, tiny_model
+from tests.tiny import VECTORS, WORDS, deep_model, full_layer, tiny_model
 
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """A model with weights, and no projection."""
+    """A model with weights, and no fitted projection."""
     monkeypatch.setattr(projection, "FOLDER", tmp_path / "projections")
     return tiny_model(tmp_path, layers=[full_layer(1)], word_bias=VECTORS[:, 0])
 
@@ -31,7 +35,7 @@ def model(tmp_path, monkeypatch):
 def test_surroundings_are_centered_projected_and_scaled():
     surroundings = np.array([[3.0, 4, 0], [0, 0, 0]])
     fitted = ContextProjection(
-        np.array([0.6, 0, 0]), np.array([[1.0, 0], [0, 2], [0, 0]]), np.zeros(7)
+        np.array([0.6, 0, 0]), np.array([[1.0, 0], [0, 2], [0, 0]]), np.zeros(3)
     )
     # (0.6, 0.8, 0) less the mean is (0, 0.8, 0); a zero row stays zero.
     assert project(surroundings, fitted).tolist() == [[0, 1], [0, 0]]
@@ -44,12 +48,13 @@ def test_as_many_columns_are_projected_as_the_mean_has():
 
 
 def is_fitted(model):
-    return not np.array_equal(find_projection(model).rule, DEFAULT_RULE)
+    find_projection(model)
+    return model not in projection._estimated
 
 
 def test_a_projection_belongs_to_the_weights_it_was_fitted_for(model, tmp_path):
     assert not is_fitted(model)
-    fitted = ContextProjection(np.full(5, 0.5), np.eye(5, 2), np.arange(7.0))
+    fitted = ContextProjection(np.full(5, 0.5), np.eye(5, 2), np.arange(3.0))
     write_projection(model, fitted)
     read = find_projection(model)
     assert all(np.array_equal(a, b) for a, b in zip(read, fitted, strict=True))
@@ -86,37 +91,91 @@ def test_random_sentences_give_the_mean_and_the_whitening(tmp_path):
     found = estimate_projection(tiny_model(tmp_path))
     np.testing.assert_allclose(found.mean, contexts.mean(axis=0), atol=0.03)
     shrunk = covariance + np.trace(covariance) / 5 * np.eye(5)
-    np.testing.assert_allclose(found.directions @ shrunk @ found.directions, np.eye(5), atol=0.15)
+    np.testing.assert_allclose(found.directions.T @ shrunk @ found.directions, np.eye(5), atol=0.15)
 
 
-def test_the_words_of_random_sentences_are_drawn_by_their_frequency(tmp_path):
+def drawn(model, monkeypatch):
+    """Return how often each word occurs in the random sentences, as a fraction."""
+    seen = Counter()
+
+    def count(model, tokens, places, text):
+        seen.update(token.row for token in tokens if token.row is not None)
+        return encode_occurrences(model, tokens, places, text)
+
+    monkeypatch.setattr(projection, "encode_occurrences", count)
+    estimate_projection(model)
+    return [seen[row] / seen.total() for row in range(len(WORDS))]
+
+
+WITH_BIAS = Layer(scoring=Scoring(scale=False, word_bias=True))
+
+
+def test_the_words_of_random_sentences_are_drawn_by_their_frequency(tmp_path, monkeypatch):
     frequencies = np.zeros(len(WORDS))
-    frequencies[[WORDS.index("river"), WORDS.index("money")]] = 0.5
+    frequencies[[4, 5]] = 0.9, 0.1
     bias = np.log(1e-3 / (1e-3 + frequencies)).astype(np.float32)
-    layer = Layer(scoring=Scoring(scale=False, word_bias=True))
-    found = estimate_projection(tiny_model(tmp_path, layers=[layer], word_bias=bias))
-    # The vectors of the two words: (0, 1, 0, 2, 0) and (1, 0, 0, 0, 2).
-    assert found.mean[2] == 0
-    assert found.mean / np.linalg.norm(found.mean) == pytest.approx(
-        np.array([1, 1, 0, 2, 2]) / 10**0.5, abs=0.05
-    )
+    found = drawn(tiny_model(tmp_path, layers=[WITH_BIAS], word_bias=bias), monkeypatch)
+    assert found == pytest.approx(frequencies, abs=0.02)
 
 
-def test_the_projection_of_equal_contexts_is_finite(tmp_path):
-    model = tiny_model(tmp_path, vectors=np.ones_like(VECTORS))
-    found = estimate_projection(model)
+def test_without_a_word_bias_all_words_are_equally_frequent(tmp_path, monkeypatch):
+    assert drawn(tiny_model(tmp_path), monkeypatch) == pytest.approx([1 / 11] * 11, abs=0.02)
+
+
+TEXTS = ["the river bank", "bank of money"] * 10
+
+
+@pytest.mark.parametrize("bias", [-800, -50, 2])
+def test_any_word_bias_gives_a_finite_projection(tmp_path, bias):
+    biases = np.zeros(len(WORDS), np.float32)
+    biases[0] = bias
+    model = tiny_model(tmp_path, layers=[WITH_BIAS], word_bias=biases)
+    assert np.isfinite(estimate_projection(model).directions).all()
+    assert len(find_senses(model, "bank", TEXTS).occurrences) == 20
+
+
+@pytest.mark.parametrize("size", [1e19, 3e38])
+def test_a_huge_vector_of_another_word_does_not_matter(tmp_path, size):
+    vectors = VECTORS.copy()
+    vectors[WORDS.index("end")] = size
+    found = find_senses(tiny_model(tmp_path, vectors=vectors), "bank", TEXTS)
+    assert len(found.occurrences) == 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_vectors_of_one_direction_have_one_sense(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    vectors = np.outer(rng.uniform(0.5, 2, len(WORDS)), rng.standard_normal(5)).astype(np.float32)
+    assert len(find_senses(tiny_model(tmp_path, vectors=vectors), "bank", TEXTS).senses) == 1
+
+
+def test_vectors_of_zeros_have_one_sense(tmp_path):
+    model = tiny_model(tmp_path, vectors=np.zeros_like(VECTORS))
+    assert len(find_senses(model, "bank", TEXTS).senses) == 1
+
+
+def test_two_layers_have_a_projection(tmp_path):
+    found = estimate_projection(deep_model(tmp_path))
+    assert found.directions.shape == (5, 5) and np.isfinite(found.directions).all()
+
+
+@pytest.mark.parametrize(("width", "directions"), [(1, 1), (500, 400)])
+def test_directions_are_at_most_as_many_as_the_sentences(tmp_path, width, directions):
+    vectors = np.random.default_rng(0).standard_normal((len(WORDS), width)).astype(np.float32)
+    found = estimate_projection(tiny_model(tmp_path, vectors=vectors))
+    assert found.directions.shape == (width, directions)
     assert np.isfinite(found.directions).all()
-    texts = ["the river bank", "bank of money"] * 10
-    assert len(find_senses(model, "bank", texts).senses) == 1
-
-
-def test_vectors_of_width_1_have_a_projection(tmp_path):
-    found = estimate_projection(tiny_model(tmp_path, vectors=VECTORS[:, :1]))
-    assert found.directions.shape == (1, 1) and np.isfinite(found.directions).all()
 
 
 def test_what_all_vectors_have_in_common_does_not_hide_the_senses(tmp_path):
     model = tiny_model(tmp_path, vectors=VECTORS + 3)
-    texts = ["the river bank", "bank of money"] * 10
-    assert len(find_senses(model, "bank", texts).senses) == 2
-    assert len(find_senses(model, "bank", texts[::2]).senses) == 1
+    assert len(find_senses(model, "bank", TEXTS).senses) == 2
+
+
+def test_a_projection_does_not_keep_its_model_in_memory(tmp_path):
+    model = tiny_model(tmp_path)
+    find_projection(model)
+    kept = weakref.ref(model)
+    del model
+    gc.collect()
+    assert kept() is None

@@ -47,7 +47,7 @@ from polyseme.senses.clustering import (
     Rule,
     cluster,
     divide,
-    evidence,
+    log_odds,
     silhouette,
 )
 from polyseme.senses.occurrences import encode_occurrences
@@ -290,7 +290,7 @@ def one_sense_rules(
     """Return title, kind, evidence for two senses, and whether evidence above 0 means two."""
 
     def default(points: Floats) -> float:
-        return evidence(divide(points), rule)
+        return log_odds(divide(points).statistics, rule)
 
     return {
         "silhouette": ("silhouette of 2-means", "control", _split_silhouette, False),

@@ -21,7 +21,7 @@ from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The content of a model folder."""
+    """The content of a model folder. Models are compared by identity."""
 
     manifest: Manifest
     vocabulary: Vocabulary

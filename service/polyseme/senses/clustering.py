@@ -106,18 +106,18 @@ def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
     """Return one cluster, or the best ones if there is evidence for several. [m, d] -> [m]"""
     if len(points) >= MIN_OCCURRENCES:
         division = divide(points)
-        if evidence(division, rule) > 0:
+        if log_odds(division.statistics, rule) > 0:
             return division.labels
     return np.zeros(len(points), np.int64)
 
 
 class Division(NamedTuple):
-    """The best of the divisions of m points into several clusters."""
+    """The best clustering of m points, and the statistics of the one into two clusters."""
 
     labels: NDArray[np.int64]
     """[m]"""
     statistics: Floats
-    """[2], of the division into two clusters"""
+    """[2]"""
 
 
 def divide(points: Floats) -> Division:
@@ -153,10 +153,10 @@ def statistics(points: Floats, labels: NDArray[np.int64]) -> Floats:
     return np.array([np.clip(between / cohesion, -1, 1), size / len(points)])
 
 
-def evidence(division: Division, rule: Rule = DEFAULT_RULE) -> float:
-    """Return the log-odds that divided points have several senses; above 0, they do."""
+def log_odds(values: Floats, rule: Rule = DEFAULT_RULE) -> float:
+    """Return the log-odds of several senses, from `statistics`; above 0, there are several. [2]"""
     intercept, *weights = rule
-    return float(intercept + division.statistics @ np.array(weights))
+    return float(intercept + values @ np.array(weights))
 
 
 def _mixture(points: Floats, count: int) -> NDArray[np.int64]:

@@ -1,11 +1,13 @@
 """The projection of occurrences to the points that are clustered.
 
-A linear discriminant (Fisher 1936): directions in which the surroundings of every word vary count
-less. `models/fit_senses.py` fits it to hidden words; the file is named by the checksum of the
-weights whose contexts it projects. For other models, it is estimated from random sentences.
+For the bundled model, a linear discriminant (Fisher 1936): directions in which the surroundings of
+one word vary count less, directions in which different words differ count more. Its file is named
+by the checksum of the weights; `models/fit_senses.py` fits it. For other models, a whitening of the
+contexts, estimated from random sentences.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine.arrays import Floats, NonFiniteError, unit
 from polyseme.models.manifest import ATTENTION
 from polyseme.models.model import Model
 from polyseme.senses.clustering import DEFAULT_RULE
@@ -22,13 +24,15 @@ from polyseme.tokenizer import ResolvedToken
 
 FOLDER = Path(__file__).parent / "projections"
 SHRINKAGE = 1.0
-"""The part of the mean variance that is added to a covariance."""
-MIN_EIGENVALUE = 1e-9
-"""Lower bound of the eigenvalues of a covariance; they are 0 if all contexts are equal."""
+"""The part of the mean variance that is added to each variance."""
 RANDOM_SENTENCES, RANDOM_WORDS = 400, 20
 """The number of random sentences, and of the words in each."""
+BIAS_RANGE = (-6.9, -1e-9)
+"""The word biases of an import: log(1e-3/(1e-3 + p)) for frequencies p from 1 to 1e-12."""
 SEED = 1
-_ABSENT = ResolvedToken("", None, None, None, "oov", None)
+EQUAL = 1e-5
+"""Contexts nearer than this to the mean differ from it by rounding errors only."""
+_HIDDEN = ResolvedToken("", None, None, None, "oov", None)
 _estimated: WeakKeyDictionary[Model, "ContextProjection"] = WeakKeyDictionary()
 
 
@@ -40,7 +44,7 @@ class ContextProjection(NamedTuple):
     directions: Floats
     """[3d, r], or [d, r]"""
     rule: Floats
-    """[3], as `clustering.evidence` uses it"""
+    """[3], as `clustering.log_odds` uses it"""
 
 
 def project_occurrences(found: Sequence[FoundOccurrence], projection: ContextProjection) -> Floats:
@@ -49,13 +53,14 @@ def project_occurrences(found: Sequence[FoundOccurrence], projection: ContextPro
 
 
 def project(surroundings: Floats, projection: ContextProjection) -> Floats:
-    """Return the points to cluster, of norm 1. [m, 3d] -> [m, r]
+    """Project the first c columns of surroundings, where c is the length of the mean.
 
-    A zero row stays zero.
+    The points have norm 1. A row that is zero or equal to the mean becomes zero. [m, 3d] -> [m, r]
     """
-    points = unit(surroundings[:, : len(projection.mean)].astype(np.float64))
-    projected = (points - projection.mean) @ projection.directions
-    return unit(np.where(points.any(axis=1, keepdims=True), projected, 0))
+    rows = unit(surroundings[:, : len(projection.mean)].astype(np.float64))
+    centered = rows - projection.mean
+    distinct = rows.any(axis=1) & (np.linalg.norm(centered, axis=1) > EQUAL)
+    return unit(np.where(distinct[:, None], centered @ projection.directions, 0))
 
 
 def find_projection(model: Model) -> ContextProjection:
@@ -64,38 +69,48 @@ def find_projection(model: Model) -> ContextProjection:
     if file and file.is_file():
         return _read(file)
     if model not in _estimated:
+        # Several threads may estimate it at the same time, with equal results.
         _estimated[model] = estimate_projection(model)
     return _estimated[model]
 
 
 def estimate_projection(model: Model) -> ContextProjection:
-    """Estimate what all contexts of a model have in common, from sentences of random words.
+    """Estimate the mean and the whitening of a model's contexts from random sentences.
 
-    The words are drawn by their frequency p, which follows from the word bias log(1e-3/(1e-3 + p))
-    of an import; without a word bias, all words are equally frequent. The mean of the contexts is
-    subtracted, and the directions in which they vary count less. [d], [d, d]
+    The words are drawn by their frequency, which follows from the word bias of an import
+    (`training.closed_form.informativeness`), and approximately from a trained one. Without a word
+    bias, all words are equally frequent. The directions are at most as many as the sentences; those
+    in which contexts vary more count less. -> [d], [d, r]
     """
-    size = model.manifest.vocabulary_size
-    bias = np.zeros(size) if model.word_bias is None else model.word_bias.astype(np.float64)
-    frequencies = np.maximum(np.expm1(-bias), 0)
-    frequencies = frequencies if frequencies.any() else np.ones(size)
-    rng = np.random.default_rng(SEED)
-    shape = (RANDOM_SENTENCES, RANDOM_WORDS)
+    contexts = _random_contexts(model)
+    mean = contexts.mean(axis=0)
+    _, deviations, directions = np.linalg.svd(contexts - mean, full_matrices=False)
+    variances = deviations**2 / len(contexts)
+    shrunk = variances + SHRINKAGE * variances.sum() / len(mean)
+    scales = 1 / np.sqrt(np.maximum(shrunk, EQUAL**2))
+    return ContextProjection(mean, directions.T * scales, np.array(DEFAULT_RULE))
+
+
+def _random_contexts(model: Model) -> Floats:
+    """Return the contexts of a hidden word in random sentences. -> [s, d]
+
+    Sentences without a context are left out, and so are those with vectors that are too large. If
+    there are no others, all rows are zero.
+    """
+    size, d = model.manifest.vocabulary_size, model.manifest.dimension
+    bias = np.zeros(size, np.float32) if model.word_bias is None else model.word_bias
+    cumulative = np.cumsum(np.expm1(-np.clip(bias, *BIAS_RANGE)), dtype=np.float64)
+    drawn = np.random.default_rng(SEED).random((RANDOM_SENTENCES, RANDOM_WORDS)) * cumulative[-1]
     place = RANDOM_WORDS // 2
-    contexts = []
-    for rows in rng.choice(size, shape, p=frequencies / frequencies.sum()).tolist():
+    found = []
+    for rows in np.searchsorted(cumulative, drawn).tolist():
         words = [(model.vocabulary.word(row), row) for row in rows]
         tokens = [ResolvedToken(word, None, None, word, "exact", row) for word, row in words]
-        tokens.insert(place, _ABSENT)
-        contexts.append(encode_occurrences(model, tokens, [place], 0)[0].context)
-    points = np.stack(contexts).astype(np.float64)
-    covariance = np.atleast_2d(np.cov(points.T))
-    d = len(covariance)
-    eigenvalues, directions = np.linalg.eigh(
-        covariance + SHRINKAGE * np.trace(covariance) / d * np.eye(d)
-    )
-    scaled = directions / np.sqrt(np.maximum(eigenvalues, MIN_EIGENVALUE))
-    return ContextProjection(points.mean(axis=0), scaled @ directions.T, np.array(DEFAULT_RULE))
+        tokens.insert(place, _HIDDEN)
+        with suppress(NonFiniteError):
+            found.append(encode_occurrences(model, tokens, [place], 0)[0].context)
+    found = [one for one in found if one.any()] or [np.zeros(d)] * RANDOM_SENTENCES
+    return np.array(found, np.float64)
 
 
 @lru_cache
