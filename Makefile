@@ -86,6 +86,7 @@ results-examples: $(VENV)/.installed-test
 results-minilm: $(VENV)/.installed-test
 	$(EVALUATE) wic $(DATA) --systems minilm --json $(RESULTS)/wic-minilm.json
 	$(EVALUATE) coarsewsd $(DATA) --systems minilm --json $(RESULTS)/coarsewsd-minilm.json
+	$(EVALUATE) senses $(DATA) --compare --json $(RESULTS)/senses-minilm.json
 
 # Generates pages, snapshots and figures from the code and from measurements.
 docs: $(VENV)/.installed-test

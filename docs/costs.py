@@ -132,9 +132,8 @@ def _import_costs() -> list[str]:
 ## Import
 The file is a synthetic GloVe file of {found["words"]:,} words of {found["width"]} dimensions,
 {found["file_mb"]:.0f} MB of text. gensim loads it into memory. The import also checks every row,
-computes weights, writes the model and reads it back. The figures are medians on
-{found["machine"]["cores"]} processors; memory is that of the largest process. These figures are of
-a version that did not fit subwords.
+computes weights, fits subwords, writes the model and reads it back. The figures are medians on
+{found["machine"]["cores"]} processors; memory is that of the largest process.
 
 | | seconds | relative to gensim | memory, MB |
 |---|---|---|---|"""

@@ -55,7 +55,7 @@ def quality() -> str:
         *(HEAD.splitlines(), coarsewsd(), wic(), ablation(result("ablation"))),
         *(attention_explained(result_if_any("explanation")), attention_pictures(), context_words()),
         downstream(),
-        senses_found(result_if_any("senses"), result_if_any("senses-closed-form")),
+        senses_found(*(result_if_any(f"senses{one}") for one in ("", "-closed-form", "-minilm"))),
         sentence_vectors(),
         training_runs(records, pictured=bool(histories(manifest(), records))),
         *(not_helpful(result_if_any("not-helpful")), imported(), constants()),
@@ -315,7 +315,9 @@ bold."""
 
 
 def senses_found(
-    found: dict[str, Any] | None, closed_form: dict[str, Any] | None = None
+    found: dict[str, Any] | None,
+    closed_form: dict[str, Any] | None = None,
+    transformer: dict[str, Any] | None = None,
 ) -> list[str]:
     """Senses found without labels, on each set that was measured."""
     if found is None:
@@ -335,9 +337,11 @@ not decide."""
             continue
         measured = found["sets"][name]
         systems = [(one["title"], one) for one in measured["systems"].values()]
-        if closed_form and name in closed_form["sets"]:
-            one = closed_form["sets"][name]["systems"]["model"]
-            systems.append((f"{one['title']}, closed form", one))
+        beside = (closed_form, "model", ", closed form"), (transformer, "minilm", "")
+        for other, system, suffix in beside:
+            if other and system in other["sets"].get(name, {"systems": {}})["systems"]:
+                one = other["sets"][name]["systems"][system]
+                systems.append((one["title"] + suffix, one))
         rows = [
             (title, *(interval(one[key]) if key in one else "–" for key in columns))
             for title, one in systems

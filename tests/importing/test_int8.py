@@ -169,6 +169,16 @@ def test_the_estimated_cost_includes_integers_and_scales():
     assert Cost.of_rows(7, 5, "float16").disk == 70
 
 
+def test_the_estimated_cost_includes_fitted_subwords():
+    without, fitted = (Cost.of_rows(400_000, 100, "float32", subwords=one) for one in (0, 1))
+    # The largest process has 407 MB without subwords and 1,053 MB with them (benchmarks/importing).
+    assert without.memory == pytest.approx(407e6, rel=0.15)
+    assert fitted.memory == pytest.approx(1053e6, rel=0.15)
+    assert fitted.disk - without.disk == 200_000 * 104
+    few = (Cost.of_rows(999, 100, "float32", subwords=one) for one in (0, 1))
+    assert len(set(few)) == 1
+
+
 @pytest.mark.slow
 def test_an_import_never_has_all_numbers_as_floats(tmp_path, monkeypatch):
     monkeypatch.setattr(loading, "_CHUNK_VALUES", 50_000)

@@ -26,7 +26,7 @@ from polyseme.importing.formats import (
 )
 from polyseme.importing.loading import CHANGED, load
 from polyseme.importing.rows import VectorFile, scan
-from polyseme.importing.subwords import MIN_WORDS, fit_subwords
+from polyseme.importing.subwords import MAX_WORDS, MIN_WORDS, fit_subwords
 from polyseme.importing.weights import (
     PARAMETER_FREE,
     AttentionWeights,
@@ -40,11 +40,14 @@ from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.registry import bundled_models, find_models
 from polyseme.models.writer import write_model
 from polyseme.progress import SILENT, Progress
+from polyseme.training.closed_form import FREQUENT
 
 _BASE_MEMORY = 130_000_000
 """Bytes of memory for Python, NumPy and gensim."""
 _WORD_MEMORY = 250
 """Bytes of memory for each word during an import."""
+_FITTED_WORD_MEMORY = 2400
+"""Bytes of memory for the n-grams of each word that subwords are fitted to."""
 _FORMATS: dict[Format, str] = {
     "glove": "GloVe",
     "word2vec-text": "word2vec text",
@@ -117,10 +120,20 @@ class Cost:
     """peak memory of the import, in bytes"""
 
     @classmethod
-    def of_rows(cls, words: int, width: int, dtype: str) -> "Cost":
-        """Estimate the cost of a GloVe or word2vec file: one copy of its table in memory."""
+    def of_rows(cls, words: int, width: int, dtype: str, *, subwords: bool = False) -> "Cost":
+        """Estimate the cost of a GloVe or word2vec file: one copy of its table in memory.
+
+        After reading, the closed form takes three float64 copies of the rows that it is computed
+        from; fitting subwords, three float32 copies of the fitted rows, and the solver's arrays.
+        """
         disk = words * row_bytes(width, dtype)
-        return cls(words, width, disk, _BASE_MEMORY + disk + words * _WORD_MEMORY)
+        computing = 3 * min(words, FREQUENT) * width * 8
+        if subwords and words >= MIN_WORDS:
+            fitted = min(words, MAX_WORDS)
+            disk += fitted * row_bytes(width, "int8")
+            computing = max(computing, fitted * (3 * width * 4 + _FITTED_WORD_MEMORY))
+        memory = _BASE_MEMORY + words * (row_bytes(width, dtype) + _WORD_MEMORY) + computing
+        return cls(words, width, disk, memory)
 
     @classmethod
     def of_fasttext(cls, words: int, buckets: int, width: int, dtype: str) -> "Cost":
@@ -245,7 +258,9 @@ def _read_rows(
     with progress.stage("checking", size) as bar:
         dtype = _float_dtype(options.dtype)
         found = scan(file, bar, encoding=options.encoding, dtype=dtype, skip=options.skip)
-    Cost.of_rows(len(found.words), found.dimension, options.dtype).announce(folder, progress)
+    fits = options.subwords is not False
+    cost = Cost.of_rows(len(found.words), found.dimension, options.dtype, subwords=fits)
+    cost.announce(folder, progress)
     stored = _stored_weights(options, len(found.words), found.dimension)
     if stored and stored.lacks_word_bias:
         by_rank = sorted_by_frequency(found.words) if options.sorted is None else options.sorted
