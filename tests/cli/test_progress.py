@@ -37,7 +37,7 @@ def test_the_needed_memory_and_disk_space_are_printed_first(tmp_path, large):
     done = run("models", "import", large, *options, models_dir=tmp_path)
     assert done.returncode == 0
     assert done.stderr.decode().splitlines()[0] == (
-        "polyseme: 11,000 words of dimension 100: about 135 MB of memory to import, 2 MB on disk"
+        "polyseme: 11,000 words of dimension 100: about 161 MB of memory to import, 2 MB on disk"
         " for its vectors, shared by all workers."
     )
 
@@ -81,7 +81,7 @@ def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
     size = re.escape(f"{large.stat().st_size / 1e6:.1f}M")
     assert re.search(rf"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/{size} ", err), err
     assert re.search(rf"\rreading: +\d+%\|[^|]*\| [\d.]+M/{size} \[.*[\d,]+ rows\]", err), err
-    assert "polyseme: 12,000 words of dimension 100: about 138 MB of memory to import" in err
+    assert "polyseme: 12,000 words of dimension 100: about 167 MB of memory to import" in err
     shown = err.split("\r")
     assert not shown[-1].strip() or shown[-1].startswith(("polyseme: ", "\n"))
 
