@@ -73,7 +73,8 @@ def test_a_client_that_does_not_read_does_not_hold_the_service(
             "length": f"Content-Length: {size}\r\n\r\n",
             "chunked": f"Transfer-Encoding: chunked\r\n\r\n{size:x}\r\n",
         }
-        connection.sendall(f"HTTP/1.1 200 OK\r\n{headers[framing]}".encode())
+        # Without "close", nginx may send the next request as the connection is closed.
+        connection.sendall(f"HTTP/1.1 200 OK\r\nConnection: close\r\n{headers[framing]}".encode())
         connection.sendall(bytes(size))
         connection.sendall(b"\r\n0\r\n\r\n" if framing == "chunked" else b"")
         sent.release()
