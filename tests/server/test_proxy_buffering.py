@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import httpx
 import pytest
@@ -19,23 +18,14 @@ REQUEST = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: application/jso
 pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
 
 
-def _head(request: BinaryIO) -> Iterator[bytes]:
-    """The header lines of a request, without its first line."""
-    request.readline()
-    while line := request.readline().strip():
-        yield line
-
-
 @contextmanager
 def upstream(respond: Callable[[socket.socket], None]) -> Iterator[str]:
     """The address of a server that answers each connection with `respond`."""
     with closing(socket.create_server(("127.0.0.1", 0), backlog=256)) as listener:
 
         def answer(connection: socket.socket) -> None:
-            with closing(connection), connection.makefile("rb") as request:
-                # Closing a connection with unread bytes would reset it.
-                headers = dict(line.lower().split(b":", 1) for line in _head(request))
-                request.read(int(headers.get(b"content-length", b"0")))
+            with closing(connection):
+                connection.recv(65536)
                 respond(connection)
 
         def accept() -> None:
