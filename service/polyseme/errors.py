@@ -18,6 +18,8 @@
             ModelFolderError    503
             DrainingError       503
         OverloadedError         503
+        DeadlineError           503
+        AbortedError            503
 
 `detail` and `hint` never contain text of the request. The member `words`, with `oov: "error"`,
 does, and a pointer may contain the name of an unknown field. `str(error)` has the summary, the
@@ -353,6 +355,22 @@ class OverloadedError(_RetryLater, PolysemeError):
         "Wait for the seconds in the Retry-After header, and back off exponentially on repeated 503"
         " responses."
     )
+
+
+class DeadlineError(_RetryLater, PolysemeError):
+    """The request took longer than its deadline."""
+
+    status, code, title = 503, "deadline", "The request took too long"
+    detail = "The deadline of the request passed before its response was complete."
+    hint = "Send less in one request, or try again when the service is less busy."
+
+
+class AbortedError(_RetryLater, PolysemeError):
+    """The client closed the connection before the response; nobody receives this error."""
+
+    status, code, title = 503, "aborted", "The client closed the connection"
+    detail = "The client closed the connection before the response."
+    hint = "Send the request again and wait for the response."
 
 
 def install_command(extra: str) -> str:

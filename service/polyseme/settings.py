@@ -160,6 +160,18 @@ class Settings(BaseSettings):
         le=1 << 32,
         description="maximum size of a response, or of a line of streamed NDJSON, in bytes",
     )
+    max_work: int = Field(
+        5000,
+        ge=1,
+        le=3_600_000,
+        description="maximum estimated work of one request, in milliseconds of one processor",
+    )
+    request_seconds: int = Field(
+        30,
+        ge=1,
+        le=3600,
+        description="deadline of a request in seconds, after which it is not computed further",
+    )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (),
         description="API keys of /v1 and /v2/models, separated by commas; without keys, access is"

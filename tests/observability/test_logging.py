@@ -89,6 +89,7 @@ def test_each_request_has_one_line_with_its_details(client: httpx.Client) -> Non
     moment = datetime.fromisoformat(encode.pop("time"))
     assert moment.utcoffset() == timedelta(0)
     assert encode.pop("ms") > 0
+    assert 0 < encode.pop("work_ms") < 10
     assert encode.pop("pid") == os.getpid()
     assert encode == {
         "level": "info",

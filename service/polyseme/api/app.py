@@ -6,7 +6,7 @@ import re
 from flask import Flask, Response
 from threadpoolctl import threadpool_limits
 
-from polyseme.api import auth, errors
+from polyseme.api import auth, errors, supervision
 from polyseme.api.inference import inference
 from polyseme.api.openai import openai
 from polyseme.api.pages import pages
@@ -60,6 +60,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     if settings.cors_origins:
         _init_cors(app, settings)
     service.auth.init_app(app)
+    supervision.init_app(app, settings, service.limits)
     for blueprint in (routes, openai, inference, pages):
         app.register_blueprint(blueprint)
     if settings.metrics != "off":

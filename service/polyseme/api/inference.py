@@ -26,7 +26,8 @@ from polyseme.api.routes import json_response
 from polyseme.api.service import current_service, find_model
 from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, tokenize
 from polyseme.encoding.options import PER_TOKEN, Limits
-from polyseme.encoding.serialize import check_size, number_bytes
+from polyseme.encoding.serialize import check_size, number_bytes, number_work
+from polyseme.encoding.work import encode_cost
 from polyseme.errors import FieldError, InvalidError
 from polyseme.observability.request_context import current_context
 
@@ -112,7 +113,8 @@ def infer(name: str) -> Response:
     options = body.options(frozenset(one.name for one in outputs))
     in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
     try:
-        sentences = tokenize(model, texts, options, limits, "/inputs/0/data/{}")
+        cost = encode_cost(model, options, number_work("json" if in_json else "npz"))
+        sentences = tokenize(model, texts, options, limits, "/inputs/0/data/{}", cost)
         size = number_bytes("json") if in_json else _ITEM_BYTES
         check_size(model, sentences, options, size, limits)
     except InvalidError as error:

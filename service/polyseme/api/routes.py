@@ -36,10 +36,12 @@ from polyseme.encoding.serialize import (
     json_document,
     npz_archive,
     number_bytes,
+    number_work,
     sentence_document,
     sentence_json,
     usage,
 )
+from polyseme.encoding.work import REQUEST, admit, encode_cost, search_work
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
@@ -69,7 +71,8 @@ def encode() -> Response:
     texts, pointer = body.input, "/input/{}"
     if isinstance(texts, str):
         texts, pointer = [texts], "/input"
-    sentences = tokenize(model, texts, options, limits, pointer)
+    cost = encode_cost(model, options, number_work(form, body.encoding))
+    sentences = tokenize(model, texts, options, limits, pointer, cost)
     size = number_bytes(form, body.encoding, body.dtype)
     check_size(model, sentences, options, size, limits, streamed=form == "ndjson")
     counts = context.counts = TokenCounts(sentences)
@@ -110,7 +113,9 @@ def _stream(
             result = encode_sentence(model, one, options, context.timings)
             line = sentence_json(result, encoding) + b"\n"
             context.response_bytes += len(line)
+            start = context.timings.now()
             yield line
+            context.supervisor.extend(context.timings.now() - start)
     except GeneratorExit:
         context.aborted = True
         raise
@@ -232,6 +237,7 @@ def neighbors() -> Response:
     body = read_json(NeighborsRequest)
     start = context.timings.add("parse", context.started)
     model = find_model(body.model)
+    admit(REQUEST + search_work(model, body.k))
     resolution = None
     if body.vector is not None:
         found = neighbors_of_vector(model, body.vector, body.k)

@@ -11,6 +11,7 @@ from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions, Limits
 from polyseme.encoding.serialize import token_documents
+from polyseme.encoding.work import check_request, compare_cost
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
@@ -123,7 +124,8 @@ def compare(
     start = timings.now()
     texts = [occurrence.text for occurrence in occurrences]
     options = EncodeOptions(case=case, share=share, phrases=phrases)
-    sentences = tokenize(model, texts, options, limits or Limits(), "/occurrences/{}/text")
+    cost = compare_cost(model, options, len(texts), neighbors, with_map=with_map)
+    sentences = tokenize(model, texts, options, limits or Limits(), "/occurrences/{}/text", cost)
     places = [
         find_token(sentence.tokens, occurrence, number)
         for number, (sentence, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
@@ -180,6 +182,7 @@ def word_places(texts: Iterable[str], forms: Iterable[str], *, exact: bool = Fal
 
 
 def _encode(model: Model, sentence: Tokenized, place: int, share: float | None) -> _Vectors:
+    check_request()
     inputs = model.sentence(sentence.tokens)
     last = len(model.layers) - 1
     result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
@@ -196,6 +199,7 @@ def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
     Neighbors of the static vector exclude the word itself. The contextual vector is a mixture of
     the sentence's vectors, so its neighbors exclude all words of the sentence.
     """
+    check_request()
     order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
     attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
     return OccurrenceResult(

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
+from polyseme.encoding.work import TextCost, check_request, current_supervisor
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
@@ -78,10 +79,12 @@ def tokenize(
     options: EncodeOptions,
     limits: Limits,
     pointer: str = "/input/{}",
+    cost: TextCost | None = None,
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request, and check its options and limits.
 
-    `pointer` is the JSON pointer of a sentence in the request, with `{}` for its index.
+    `pointer` is the JSON pointer of a sentence in the request, with `{}` for its index. With a
+    `cost`, the supervisor of the request admits the work while the texts are tokenized.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
     `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
@@ -93,6 +96,11 @@ def tokenize(
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
     total = 0
+    supervisor = current_supervisor() if cost else None
+    if supervisor and cost:
+        # Long requests are rejected before they are tokenized: each chunk has at least one token.
+        supervisor.require(cost.at_least([_count_chunks(one, limits) for one in texts]))
+        work = cost.request
     for number, text in enumerate(texts):
         one = tokenize_text(text, tokenizer, options.case, limits.max_sentence_tokens)
         if one.truncated and not options.truncate:
@@ -104,6 +112,12 @@ def tokenize(
             whole = text if isinstance(text, str) else None
             one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
         sentences.append(one)
+        if supervisor and cost:
+            work += cost.of_sentence(one.tokens)
+            supervisor.require(work)
+            supervisor.check()
+    if supervisor:
+        supervisor.admit(work)
     if oov == "error":
         _require_known_words(sentences, pointer)
     if options.wordless == "refuse":
@@ -134,6 +148,7 @@ def encode_sentence(
     include = options.include
     if not include:
         return Encoded(tokens, truncated, {})
+    check_request()
     start = timings.now()
     inputs = model.sentence(tokens)
     start = timings.add("static", start)
@@ -194,6 +209,12 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
         error = FieldError("/dtype", "a number of the response exceeds the range of float16")
         raise OutOfRangeError(error, 'Send `dtype: "float32"`.')
     return converted
+
+
+def _count_chunks(text: Text, limits: Limits) -> int:
+    """Return the number of chunks between white space, or of words, up to `max_sentence_tokens`."""
+    most = limits.max_sentence_tokens
+    return len(text.split(None, most)) if isinstance(text, str) else min(len(text), most)
 
 
 def _count_words(text: Text) -> int:

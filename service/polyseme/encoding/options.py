@@ -1,5 +1,6 @@
 """The options of encoding, and the limits on one request."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -32,6 +33,10 @@ OovPolicy: TypeAlias = Literal["zero", "subword", "error"]
 """The vector of an out-of-vocabulary word: zero, composed of subwords, or an error instead."""
 Dtype: TypeAlias = Literal["float32", "float16"]
 _UNLIMITED = 1 << 62
+_LESS_WORK = (
+    "Send less in one request: fewer or shorter texts, fewer arrays, occurrences or neighbors."
+    " `polyseme bulk` and `polyseme senses` read files of any size."
+)
 
 
 def missing_layer(count: int) -> str:
@@ -111,6 +116,7 @@ class Limits:
     max_trace_tokens: int = _UNLIMITED
     max_trace_bytes: int = _UNLIMITED
     max_answer_bytes: int = _UNLIMITED
+    max_work: int = _UNLIMITED
 
     def check_sentences(self, number: int) -> None:
         """Raise TooLargeError for too many sentences in one request."""
@@ -132,6 +138,17 @@ class Limits:
     def check_tokens(self, number: int) -> None:
         """Raise TooLargeError for too many tokens in one request."""
         self._check("The request has too many tokens", number, "max_tokens")
+
+    def check_work(self, milliseconds: float) -> None:
+        """Raise TooLargeError for too much estimated work in one request."""
+        if milliseconds > self.max_work:
+            raise TooLargeError(
+                "The estimated work in milliseconds of one processor is too much",
+                math.ceil(milliseconds),
+                "max_work",
+                self.max_work,
+                _LESS_WORK,
+            )
 
     def check_trace_tokens(self, number: int) -> None:
         """Raise TooLargeError for too many tokens in a trace."""

@@ -20,6 +20,8 @@ Encoding: TypeAlias = Literal["float", "base64"]
 _JSON_NUMBER_BYTES = 17.0
 """Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
 _ITEM_SIZES: dict[Dtype, float] = {"float32": 4.0, "float16": 2.0}
+_NUMBER_WORK = {"float": 3.3e-5, "base64": 7e-6, "npz": 4e-6}
+"""Milliseconds of one processor for an array element (`benchmarks/work.py`)."""
 _TOKEN_BYTES = 128
 """Approximate bytes of a token in JSON."""
 _LITTLE_ENDIAN = {size: np.dtype(f"<f{size}") for size in (2, 4, 8)}
@@ -33,6 +35,11 @@ def number_bytes(form: Format, encoding: Encoding = "float", dtype: Dtype = "flo
     if form == "npz":
         return _ITEM_SIZES[dtype]
     return _JSON_NUMBER_BYTES if encoding == "float" else _ITEM_SIZES[dtype] * 4 / 3
+
+
+def number_work(form: Format, encoding: Encoding = "float") -> float:
+    """Return the estimated work of writing one array element."""
+    return _NUMBER_WORK["npz" if form == "npz" else encoding]
 
 
 def check_size(

@@ -8,6 +8,7 @@ import numpy as np
 
 from polyseme.encoding.encode import Tokenized, tokenize_text
 from polyseme.encoding.options import Limits, missing_layer
+from polyseme.encoding.work import REQUEST, TRACED_VALUE, admit
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
@@ -54,7 +55,7 @@ def trace_text(
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
     inner = _inner_width(model.layers[layer], manifest.dimension)
-    limits.check_trace_bytes(_trace_bytes(len(tokens), manifest.heads, *widths, inner))
+    _admit(_trace_bytes(len(tokens), manifest.heads, *widths, inner), limits)
     return Tokenized(tokens), trace_layer(model.sentence(tokens), model.layers, layer)
 
 
@@ -84,16 +85,13 @@ def trace_arrays(arrays: TraceArrays, limits: Limits) -> list[Step]:
         if arrays.transposed:
             message = f"must be {d} by {value_width}: [d, h·v]"
         _require(fits, "/weights/output", message)
-        limits.check_trace_bytes(
-            _trace_bytes(n, heads, d, key_width // heads, value_width // heads)
-        )
+        _admit(_trace_bytes(n, heads, d, key_width // heads, value_width // heads), limits)
         return trace_embeddings(x, weights, heads, arrays.scale)
     queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
     query_width, key_width, value_width = (one.shape[1] for one in (queries, keys, values))
     _check_widths(query_width, key_width, value_width, heads, "/keys")
-    limits.check_trace_bytes(
-        _trace_bytes(n, heads, value_width, key_width // heads, value_width // heads)
-    )
+    size = _trace_bytes(n, heads, value_width, key_width // heads, value_width // heads)
+    _admit(size, limits)
     return trace_projected(queries, keys, values, heads, arrays.scale)
 
 
@@ -124,6 +122,12 @@ def _matrix(rows: Rows, pointer: str) -> Floats:
 def _require(condition: bool, pointer: str, message: str) -> None:
     if not condition:
         raise InvalidError([FieldError(pointer, message)])
+
+
+def _admit(size: int, limits: Limits) -> None:
+    """Check the bytes and the work of a trace before it is computed."""
+    limits.check_trace_bytes(size)
+    admit(REQUEST + size / FLOAT64_BYTES * TRACED_VALUE)
 
 
 def _inner_width(layer: Layer, d: int) -> int:

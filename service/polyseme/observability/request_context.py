@@ -62,6 +62,10 @@ class RequestContext:
         """whether the client disconnected before the end of a stream"""
         self.model: str | None = None
         self.counts: TokenCounts | None = None
+        self.work = 0.0
+        """the estimated work of the request, in milliseconds of one processor"""
+        self.supervisor: Any = None
+        """the `api.supervision.RequestSupervisor` of a request with a body"""
         self.caller: str | None = None
         """the name of the caller's key"""
         self.unauthorized = False
@@ -133,6 +137,8 @@ class Middleware:
     def _finish(self, context: RequestContext) -> None:
         """Log, count and trace a request whose response was sent or aborted."""
         context.seconds = time.perf_counter() - context.started
+        if context.supervisor:
+            context.supervisor.close()
         if self._counted:
             metrics.IN_PROGRESS.dec()
             metrics.observe(context)
@@ -175,6 +181,7 @@ def _log_fields(context: RequestContext) -> dict[str, Any]:
         "ms": round(context.seconds * 1000, 3),
         "bytes": context.response_bytes,
         "tokens": context.counts.tokens if context.counts else None,
+        "work_ms": round(context.work, 3) or None,
         "model": context.model,
         "caller": context.caller,
         "address": context.address,

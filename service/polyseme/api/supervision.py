@@ -1,0 +1,120 @@
+"""The supervision of requests: a limit on their work, their deadline, and clients that leave."""
+
+import math
+import select
+from threading import Lock
+from time import perf_counter
+from typing import Any
+
+from flask import Flask, Response, request
+
+from polyseme.encoding.options import Limits
+from polyseme.encoding.work import BYTE, supervise
+from polyseme.errors import AbortedError, DeadlineError, OverloadedError
+from polyseme.observability.request_context import RequestContext, current_context
+from polyseme.settings import Settings
+
+_SHORT = 50
+"""A request with at most 1/50 of `max_work` is always admitted."""
+_PAUSE = 0.05
+"""Seconds between two looks at the connection."""
+_GONE = select.POLLERR | select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+
+
+class WorkInProgress:
+    """The work that the requests of one process have been admitted with.
+
+    The sum stays within `max_work`, so that threads and processor time are left for short requests,
+    which are always admitted.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._total, self._lock = limit, 0.0, Lock()
+
+    def add(self, work: float) -> bool:
+        """Add work and return True, unless it has to wait for other requests."""
+        if work * _SHORT <= self._limit:
+            return False
+        with self._lock:
+            if self._total and self._total + work > self._limit:
+                seconds = math.ceil(self._total / 1000)
+                detail = "The process is busy with long requests."
+                raise OverloadedError(detail, retry_after=seconds)
+            self._total += work
+        return True
+
+    def remove(self, work: float) -> None:
+        """Remove work that is done."""
+        with self._lock:
+            self._total -= work
+
+
+class RequestSupervisor:
+    """The `Supervisor` of one request."""
+
+    def __init__(
+        self, context: RequestContext, limits: Limits, seconds: float, in_progress: WorkInProgress
+    ) -> None:
+        self._context, self._limits, self._in_progress = context, limits, in_progress
+        self._deadline = context.started + seconds
+        self._next_check = context.started + _PAUSE
+        self._socket: Any = request.environ.get("gunicorn.socket")
+        self._added = 0.0
+        context.work = BYTE * (request.content_length or 0)
+
+    def require(self, work: float) -> None:
+        """Raise TooLargeError if the work exceeds `max_work`."""
+        self._limits.check_work(work)
+
+    def admit(self, work: float) -> None:
+        """Add to the work of the request; raise TooLargeError or OverloadedError."""
+        self._limits.check_work(self._context.work + work)
+        if self._in_progress.add(work):
+            self._added += work
+        self._context.work += work
+
+    def check(self) -> None:
+        """Raise DeadlineError after the deadline, AbortedError once the client has left."""
+        now = perf_counter()
+        if now < self._next_check:
+            return
+        self._next_check = now + _PAUSE
+        if now > self._deadline:
+            raise DeadlineError
+        if self._socket is not None:
+            poll = select.poll()
+            poll.register(self._socket, _GONE)
+            if poll.poll(0):
+                self._context.aborted = True
+                raise AbortedError
+
+    def extend(self, seconds: float) -> None:
+        """Move the deadline: a client that reads a stream slowly does not use the processor."""
+        self._deadline += seconds
+
+    def close(self) -> None:
+        """End the supervision; nothing happens if it has ended."""
+        supervise(None)
+        self._in_progress.remove(self._added)
+        self._added = 0.0
+
+
+def init_app(app: Flask, settings: Settings, limits: Limits) -> None:
+    """Supervise every request with a body; responses without one take no work."""
+    in_progress = WorkInProgress(settings.max_work)
+
+    @app.before_request
+    def start() -> None:
+        if request.method == "POST":
+            context = current_context()
+            supervisor = RequestSupervisor(context, limits, settings.request_seconds, in_progress)
+            context.supervisor = supervisor
+            supervise(supervisor)
+
+    @app.after_request
+    def end(response: Response) -> Response:
+        """End the supervision before the response is sent, or with the context of a stream."""
+        supervisor = current_context().supervisor
+        if supervisor and not response.is_streamed:
+            supervisor.close()
+        return response
