@@ -33,23 +33,23 @@ IMAGES = HERE / "images"
 WORK = """\
 ## Work
 
-Before a request is computed, its work is estimated from the tokens, layers, pairs of tokens, arrays,
-neighbor searches, occurrences and bytes of the response, in milliseconds of one processor
+Before a request is computed, its work is estimated from the tokens, layers, pairs of tokens,
+arrays, neighbor searches, occurrences and bytes of the response, in milliseconds of one processor
 (`service/polyseme/encoding/work.py`; [how exact it is](reliability.md#estimated-work)).
 
 - A request with more than `max_work` gets a 413 that names its estimate, the limit and what to send
   instead. Texts that exceed it by their number of words alone are not tokenized.
-- The requests that a worker computes at the same time have at most `max_work` together. A longer one
-  gets a 503 with `Retry-After`, so that threads stay free; requests of at most 1/50 of `max_work` are
-  always computed.
-- After `request_seconds`, or once the client has closed its connection, a request ends before its next
-  sentence, search or cluster: 503 `deadline`, or a log line with the code `aborted`. The time in which
-  a client reads a stream does not count.
+- The requests that a worker computes at the same time have at most `max_work` together. A longer
+  one gets a 503 with `Retry-After`, so that threads stay free; requests of at most 1/50 of
+  `max_work` are always computed.
+- After `request_seconds`, or once the client has closed its connection, a request ends before its
+  next sentence, search or cluster: 503 `deadline`, or a log line with the code `aborted`. The time
+  in which a client reads a stream does not count.
 - The log has the estimate of each request as `work_ms`. In process, and in `polyseme bulk`, work is
   not limited.
 
-On a slower machine, lower `max_work`; for callers that send long requests on purpose, raise it together
-with `request_seconds`.
+On a slower machine, lower `max_work`; for callers that send long requests on purpose, raise it
+together with `request_seconds`.
 """
 
 
