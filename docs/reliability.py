@@ -20,7 +20,8 @@ writes this page from that file. The measurement runs gunicorn with two workers 
 model; clients and service share the processors. `make test-all` runs the fault and hostile tests
 fewer times. It also tests model folders that are damaged while they are served, full and read-only
 disks, logs that cannot be written, signals at every stage of a worker, and valid and invalid
-requests generated from the OpenAPI document (`tests/server`)."""
+requests generated from the OpenAPI document (`tests/server`). It kills the commands that import,
+replace, rename and remove a model at each step; a model is lost at none (`tests/models`)."""
 
 
 def reliability() -> str:

@@ -72,9 +72,14 @@ def _rename(temporary: Path, target: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.copymode(target, temporary)
     temporary.replace(target)
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk, so that a power loss undoes no earlier rename."""
     with suppress(OSError):  # not every file system can sync a folder
-        folder = os.open(target.parent, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(descriptor)
         finally:
-            os.close(folder)
+            os.close(descriptor)

@@ -34,7 +34,10 @@ write_tiny(Path(sys.argv[1]), words=Words(WORDS), source="the paused one")
 KILLED_AT_A_RENAME = """
 import os, signal, sys
 from pathlib import Path
+from polyseme.models import staging
 from tests.tiny import write_tiny
+
+staging._RENAMEAT2 = None  # as on a system without it
 
 folder = Path(sys.argv[1])
 
@@ -97,7 +100,11 @@ assert appeared
 KILLED_DURING_CLEANUP = """
 import os, signal, sys
 from pathlib import Path
+from polyseme.models import staging
 from tests.tiny import write_tiny
+
+if sys.argv[2] == "two renames":
+    staging._RENAMEAT2 = None  # as on a system without it
 
 def stop(event, arguments):
     if event == "shutil.rmtree":
@@ -209,13 +216,16 @@ def test_a_model_that_was_moved_aside_does_not_replace_another(tmp_path):
     assert names(tmp_path) == ["elsewhere", "other", "tiny"]
 
 
-def test_a_replaced_model_is_not_restored(tmp_path):
+@pytest.mark.parametrize(
+    ("way", "replaced"), [("exchange", "new/tiny"), ("two renames", "old-*/tiny")]
+)
+def test_a_replaced_model_is_not_restored(tmp_path, way, replaced):
     folder = write_tiny(tmp_path / "tiny", source="the older one")
-    process = python(KILLED_DURING_CLEANUP, folder)
+    process = python(KILLED_DURING_CLEANUP, folder, way)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert read_manifest(folder).source == "the new one"
-    assert list(tmp_path.glob(".writing-*/old-*/tiny"))
+    assert list(tmp_path.glob(f".writing-*/{replaced}"))
     folder.rename(tmp_path / "elsewhere")
     write_tiny(tmp_path / "other")
     assert names(tmp_path) == ["elsewhere", "other"]

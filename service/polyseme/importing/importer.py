@@ -38,6 +38,7 @@ from polyseme.importing.weights import (
 )
 from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.registry import bundled_models, find_models
+from polyseme.models.staging import recover
 from polyseme.models.writer import write_model
 from polyseme.progress import SILENT, Progress
 from polyseme.training.closed_form import FREQUENT
@@ -241,6 +242,7 @@ def check_destination(folder: Path, *, replace: bool) -> None:
     check_name(folder.name)
     if replace:
         return
+    recover(folder.parent)
     if folder.exists():
         raise CommandError("A model of this name already exists; --replace replaces it.")
     if folder.name in find_models([bundled_models()]):

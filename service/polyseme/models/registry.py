@@ -21,13 +21,14 @@ from polyseme.models.reader import (
     read_model,
     require_agreement,
 )
+from polyseme.models.staging import is_replacing, recover
 
 _log = logging.getLogger("polyseme")
 _PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
 """Number of attempts to find a missing folder, and the seconds after each.
 
-A writer replaces a folder with two renames; in between, the folder is missing."""
+On some file systems, a writer replaces a folder with two renames; in between, it is missing."""
 _MAX_READS = 5
 _CHECK_SECONDS = 2.0
 """Minimum seconds between two checks by `Registry.check`."""
@@ -76,9 +77,9 @@ class Registry:
         self._refreshing = threading.Lock()
         self._next_check = time.monotonic() + _CHECK_SECONDS if follow else math.inf
         self._seen = self._versions()
-        self._handles: Mapping[str, ModelHandle] = {
-            name: ModelHandle(folder, verify=verify)
-            for name, folder in find_models(self._directories).items()
+        self._handles: Mapping[str, ModelHandle] = {}
+        self._handles = {
+            name: ModelHandle(folder, verify=verify) for name, folder in self._find_models().items()
         }
 
     @classmethod
@@ -178,9 +179,12 @@ class Registry:
 
     def _versions(self) -> "Versions":
         """Return each folder and its version, without the bundled models, which do not change."""
-        bundled = bundled_models()
-        folders = find_models(one for one in self._directories if one != bundled)
+        folders = find_models(self._changing())
         return {name: (folder, _folder_version(folder)) for name, folder in folders.items()}
+
+    def _changing(self) -> list[Path]:
+        """Return the directories without that of the bundled models."""
+        return [directory for directory in self._directories if directory != bundled_models()]
 
     def refresh(self) -> None:
         """Find models that were added, changed, repaired or removed.
@@ -204,11 +208,16 @@ class Registry:
         self._seen = seen  # the next check finds what has changed since
 
     def _find_models(self) -> dict[str, Path]:
-        """Return the folders by name; retry while a folder is missing, which may be temporary."""
+        """Return the folders by name; retry while a folder is missing, which may be temporary.
+
+        First restores folders that are missing because a writer was killed.
+        """
         before = {handle.folder for handle in self._handles.values()}
         for _ in range(_RETRIES):
+            for directory in self._changing():
+                recover(directory)
             folders = find_models(self._directories)
-            if before <= set(folders.values()):
+            if before <= set(folders.values()) and not any(map(is_replacing, self._changing())):
                 break
             time.sleep(_PAUSE)
         return folders

@@ -1,14 +1,8 @@
 """Atomic writes of model folders: a folder appears complete or not at all."""
 
-import errno
-import fcntl
 import json
 import os
-import shutil
-import stat
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import save as save_tensors
 
-from polyseme.atomic_files import TEMPORARY_PREFIX
+from polyseme.atomic_files import sync_folder
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import Rows, stored
@@ -37,12 +31,21 @@ from polyseme.models.manifest import (
     SubwordsEntry,
 )
 from polyseme.models.reader import fingerprint, manifest_problem, read_model
+from polyseme.models.staging import (
+    NEW,
+    OLD,
+    move_into_place,
+    recover,
+    rename_to_free_name,
+    require_free,
+    staging_directory,
+)
 from polyseme.models.vocabulary import build_index, count_lines, map_file
 from polyseme.models.weights import layer_entry, tensors_from_layers
 
 _BLOCK_ROWS = 4096
 """Rows of a table that are copied into C order at once."""
-_LOCK, _NEW, _OLD = "lock", "new", "old"
+_GONE = "another command has removed or renamed the model."
 
 
 def write_model(
@@ -71,9 +74,9 @@ def write_model(
     if not layers:
         raise ModelFolderError("there are no layers.")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _staging_directory(folder.parent) as staging:
-        _require_free(folder, replace=replace)
-        new = staging / _NEW / folder.name
+    with staging_directory(folder.parent) as staging:
+        require_free(folder, replace=replace)
+        new = staging / NEW / folder.name
         new.mkdir(parents=True)
         _write_vocabulary(new, words)
         _write_rows(new, VECTORS, vectors)
@@ -90,47 +93,39 @@ def write_model(
         expected = [layer.astype(np.float32) for layer in layers]
         if not _equal(list(read_model(new).layers), expected):
             raise ModelFolderError("the format cannot represent these layers.")
-        _move_into_place(new, folder, staging, replace=replace)
+        sync_folder(new)
+        move_into_place(new, folder, staging, replace=replace)
     return manifest
 
 
 def remove_model(folder: Path) -> None:
     """Remove a model folder, which disappears at once. The target of a symbolic link remains.
 
-    Processes that have mapped its files keep them.
+    Processes that have mapped its files keep them. Raises ModelFolderError if the folder has gone.
     """
-    with _staging_directory(folder.parent) as staging:
-        folder.rename(staging / _OLD)
+    with staging_directory(folder.parent) as staging:
+        try:
+            folder.rename(staging / OLD)
+        except FileNotFoundError:
+            raise ModelFolderError(_GONE) from None
+        sync_folder(folder.parent)
 
 
 def rename_model(folder: Path, name: str) -> None:
     """Rename a model folder atomically. The manifest keeps the name that it was written under.
 
-    Raises ModelFolderError if the name is taken.
+    Raises ModelFolderError if the name is taken, or if the folder has gone.
     """
+    recover(folder.parent, clean=True)
     target = folder.with_name(name)
-    _require_free(target, replace=False)
+    require_free(target, replace=False)
     try:
-        folder.rename(target)
-    except OSError as error:  # another writer was faster
-        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
-            raise
-        raise ModelFolderError("a model of this name already exists.") from None
-
-
-def _require_free(folder: Path, *, replace: bool) -> None:
-    """Raise ModelFolderError for an existing file, and for an existing folder without `replace`.
-
-    `stat` is called only once, because another writer may move the folder between two calls.
-    """
-    try:
-        found = folder.stat()
+        rename_to_free_name(folder, target)
     except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(found.st_mode):
-        raise ModelFolderError("the path of the model's folder is a file.")
-    if not replace:
-        raise ModelFolderError("a model of this name already exists.")
+        raise ModelFolderError(_GONE) from None
+    except FileExistsError:  # another writer was faster
+        raise ModelFolderError("a model of this name already exists.") from None
+    sync_folder(folder.parent)
 
 
 def _write_vocabulary(folder: Path, words: Sequence[str]) -> None:
@@ -225,84 +220,3 @@ def _equal(a: Any, b: Any) -> bool:
     if is_dataclass(a) and type(a) is type(b):
         return all(_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
     return bool(a == b)
-
-
-def _move_into_place(new: Path, folder: Path, staging: Path, *, replace: bool) -> None:
-    """Rename a finished folder, after moving an existing one into the staging directory.
-
-    A rename never replaces a folder that is not empty, so if another writer's folder appears in
-    between, the rename fails and is retried.
-    """
-    attempt = 0
-    while True:
-        _require_free(folder, replace=replace)
-        if replace:
-            attempt += 1
-            old = staging / f"{_OLD}-{attempt:06}"
-            old.mkdir()
-            with suppress(FileNotFoundError):
-                folder.rename(old / folder.name)
-        try:
-            new.rename(folder)
-        except OSError as error:
-            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
-                raise
-        else:
-            return
-
-
-@contextmanager
-def _staging_directory(directory: Path) -> Iterator[Path]:
-    """Create a hidden folder for the new and the old model folder; remove it at the end.
-
-    The writer holds a lock on a file in it. The kernel releases the lock even if the writer is
-    killed; the next writer then removes the folder.
-    """
-    for abandoned in directory.glob(f"{TEMPORARY_PREFIX}*"):
-        _clear(abandoned)
-    while True:
-        staging = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=directory))
-        with suppress(FileNotFoundError):
-            lock = _open_lock(staging)
-            with suppress(OSError):  # without file locks, an abandoned folder is never removed
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            if os.fstat(lock).st_nlink:
-                break
-            os.close(lock)  # another writer removed the folder before it was locked
-    try:
-        yield staging
-    finally:
-        _remove(staging)
-        os.close(lock)
-
-
-def _open_lock(staging: Path) -> int:
-    return os.open(staging / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
-def _clear(staging: Path) -> None:
-    """Remove the staging directory of a dead writer; keep one that is locked or unknown."""
-    try:
-        parts = {entry.name.partition("-")[0] for entry in staging.iterdir()}
-        if not parts <= {_LOCK, _NEW, _OLD} or staging.is_symlink():
-            return
-        lock = _open_lock(staging)
-    except OSError:
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove(staging)
-    except OSError:
-        return
-    finally:
-        os.close(lock)
-
-
-def _remove(staging: Path) -> None:
-    """Remove a staging directory; if its new folder was not renamed, restore the old one."""
-    if any((staging / _NEW).glob("*")):
-        for old in sorted(staging.glob(f"{_OLD}-*/*"), reverse=True):  # most recently moved first
-            with suppress(OSError):
-                if not (staging.parent / old.name).exists():
-                    old.rename(staging.parent / old.name)
-    shutil.rmtree(staging, ignore_errors=True)
