@@ -14,7 +14,7 @@ from polyseme.errors import TooLargeError, UnknownWordError
 from polyseme.senses.induction import find_senses, senses_of_occurrences
 from polyseme.tokenizer import MAX_WORD_LENGTH
 from tests.encoding.calls import ask
-from tests.tiny import LIMITS
+from tests.tiny import LIMITS, WORDS, tiny_model
 from tests.tokenizer.hostile import TEXTS, Work
 
 SIZE = 3000
@@ -87,6 +87,13 @@ def test_a_query_of_many_words_is_rejected_after_a_few_lookups(counting):
     refuse_word(counting, "bank " * 100_000)
     refuse_word(counting, "x" * 1_000_000)
     assert counting.vocabulary.lookups < 100
+
+
+def test_a_phrase_with_a_further_word_is_no_phrase(tmp_path):
+    words = ["a_b_c_d" if word == "high" else word for word in WORDS]
+    model = tiny_model(tmp_path, words=words)
+    assert query_token(model, "a b c d").key == "a_b_c_d"
+    refuse_word(model, "a b c d bank")
 
 
 def test_a_long_entry_of_the_vocabulary_is_no_query(counting):

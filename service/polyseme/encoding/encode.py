@@ -101,7 +101,7 @@ def tokenize(
     sentences: list[Tokenized] = []
     total = 0
     numbers = numbers or range(len(texts))
-    for done, (number, text) in enumerate(zip(numbers, texts, strict=True)):
+    for number, text in zip(numbers, texts, strict=True):
         most = min(limits.max_sentence_tokens, limits.max_tokens - total)
         one = tokenize_text(text, tokenizer, options.case, most)
         if one.truncated:
@@ -110,7 +110,7 @@ def tokenize(
                 limits.check_sentence_tokens(size, pointer.format(number))
             if most < limits.max_sentence_tokens:  # the request exceeds its limit
                 size = min(size, limits.max_sentence_tokens)
-                limits.check_tokens(total + size + _count_words(texts[done + 1 :]))
+                limits.check_tokens(total + size + _count_words(texts[len(sentences) + 1 :]))
         total += len(one.tokens)
         if options.phrases:
             whole = text if isinstance(text, str) else None

@@ -22,7 +22,7 @@ def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken:
 
     Raises UnknownWordError if it has no vector. The vector of a phrase is never composed.
     """
-    words = word.split(None, Tokenizer.PHRASE_WORDS) or [word]
+    words = word.split() or [word]
     if len(word) <= MAX_WORD_LENGTH and model.vocabulary.row(word) is not None:
         words = [word]  # an imported entry may contain a space
     # More words than those of a phrase are no phrase, and are not looked up.
