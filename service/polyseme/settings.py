@@ -148,6 +148,12 @@ class Settings(BaseSettings):
     max_tokens: int = Field(
         524_288, ge=1, le=10_000_000, description="maximum number of tokens in one request"
     )
+    max_occurrences: int = Field(
+        5_000,
+        ge=1,
+        le=10_000_000,
+        description="maximum number of occurrences of the word in a request for senses",
+    )
     max_trace_tokens: int = Field(
         64, ge=1, le=1024, description="maximum number of tokens in a trace"
     )

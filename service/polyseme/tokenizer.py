@@ -17,6 +17,9 @@ Resolution: TypeAlias = Literal["exact", "lower", "capitalised", "upper", "subwo
 Span: TypeAlias = tuple[int, int]
 CanCompose: TypeAlias = Callable[[str], bool]
 """A function that returns whether the subwords compose a vector for a spelling."""
+MAX_WORD_LENGTH = 256
+"""Maximum length in code points of a word that is looked up. A longer one is one unknown token: it
+is not normalized, split or composed, all of which may take more than linear time."""
 
 
 class ResolvedToken(NamedTuple):
@@ -120,11 +123,13 @@ def splits(word: str) -> Iterator[list[Span]]:
 
 
 def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
-    """Yield (spelling, resolution) in the order of lookup; a spelling may be repeated.
+    """Yield (spelling, resolution) in the order of lookup, none for a word that is too long.
 
     `auto` tries the word as written, in lower case, capitalized, and in upper case. The NFC form of
     the word, with a straight apostrophe, is tried next and has the same resolutions.
     """
+    if len(word) > MAX_WORD_LENGTH:
+        return
     for form in dict.fromkeys((word, unicodedata.normalize("NFC", word).replace("’", "'"))):
         lower = form.lower()
         if case == "lower":
@@ -132,9 +137,13 @@ def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
             continue
         yield form, "exact"
         if case == "auto":
-            yield lower, "lower"
-            yield form.capitalize(), "capitalised"
-            yield form.upper(), "upper"
+            # A spelling of this form is not repeated, because lookups take most of the time.
+            if lower != form:
+                yield lower, "lower"
+            if (capitalized := form.capitalize()) not in (form, lower):
+                yield capitalized, "capitalised"
+            if (upper := form.upper()) not in (form, lower, capitalized):
+                yield upper, "upper"
 
 
 def no_subwords(_spelling: str) -> bool:
@@ -147,6 +156,8 @@ def resolve(
 ) -> ResolvedToken:
     """Return the token of one word, without splitting or composing it."""
     end = None if start is None else start + len(word)
+    if len(word) > MAX_WORD_LENGTH:
+        return ResolvedToken(word, start, end, None, "oov", None)
     # Most words are in the vocabulary as written.
     if case != "lower" and (row := vocabulary.row(word)) is not None:
         return ResolvedToken(word, start, end, word, "exact", row)
@@ -166,7 +177,7 @@ def resolve_all(
     """Return one token for each word of a pretokenized sentence, without splitting."""
     return [
         token
-        if token.row is not None
+        if token.row is not None or len(token.text) > MAX_WORD_LENGTH
         else _resolve_unsplit(token, vocabulary, case, composes) or _compose(token, case, composes)
         for token in (resolve(text, vocabulary, case) for text in texts)
     ]
@@ -188,10 +199,13 @@ def iter_tokens(
     case: Case = "auto",
     composes: CanCompose = no_subwords,
 ) -> Iterator[ResolvedToken]:
-    """Yield the tokens that `tokenize` returns, one at a time."""
+    """Yield the tokens that `tokenize` returns.
+
+    All pieces of one word are made at once; these are at most MAX_WORD_LENGTH tokens.
+    """
     for start, end in words(text):
         token = resolve(text[start:end], vocabulary, case, start)
-        if token.row is None:
+        if token.row is None and end - start <= MAX_WORD_LENGTH:
             yield from _split_or_compose(token, vocabulary, case, composes)
         else:
             yield token
@@ -200,7 +214,7 @@ def iter_tokens(
 def _split_or_compose(
     whole: ResolvedToken, vocabulary: RowLookup, case: Case, composes: CanCompose
 ) -> list[ResolvedToken]:
-    """Return the tokens of a word that is not in the vocabulary.
+    """Return the tokens of a word that is not in the vocabulary and not too long.
 
     The first possible result is returned: the token of a word that is never split; the coarsest
     split whose pieces are all known; the unsplit word, composed from its subwords; the finest
@@ -208,17 +222,30 @@ def _split_or_compose(
     """
     if unsplit := _resolve_unsplit(whole, vocabulary, case, composes):
         return [unsplit]
-    tokens, offset = [whole], whole.start or 0
+    split: list[Span] = []
     for split in splits(whole.text):
-        tokens = [
-            resolve(whole.text[start:end], vocabulary, case, offset + start) for start, end in split
-        ]
-        if all(token.row is not None for token in tokens):
-            return tokens
+        known: list[ResolvedToken] = []
+        for piece in _resolve_pieces(whole, split, vocabulary, case):
+            if piece.row is None:  # the rest of a split with an unknown piece is not looked up
+                break
+            known.append(piece)
+        else:
+            return known
     composed = _compose(whole, case, composes)
-    if composed is whole and any(t.row is not None and t.text[0].isalnum() for t in tokens):
-        return [_compose(token, case, composes) for token in tokens]
+    if composed is whole:
+        tokens = list(_resolve_pieces(whole, split, vocabulary, case))
+        if any(token.row is not None and token.text[0].isalnum() for token in tokens):
+            return [_compose(token, case, composes) for token in tokens]
     return [composed]
+
+
+def _resolve_pieces(
+    whole: ResolvedToken, split: Iterable[Span], vocabulary: RowLookup, case: Case
+) -> Iterator[ResolvedToken]:
+    """Yield the tokens of the pieces of a word."""
+    offset = whole.start or 0
+    for start, end in split:
+        yield resolve(whole.text[start:end], vocabulary, case, offset + start)
 
 
 def _resolve_unsplit(
@@ -274,7 +301,10 @@ class Tokenizer:
     def tokens(
         self, text: str, case: Case = "auto", most: int | None = None
     ) -> list[ResolvedToken]:
-        """Return the tokens of a text; with `most`, stop once there are at least that many."""
+        """Return the tokens of a text; with `most`, stop once there are at least that many.
+
+        At most `most` + MAX_WORD_LENGTH tokens are made, the pieces of the last word included.
+        """
         found: list[ResolvedToken] = []
         append, new, find = found.append, tuple.__new__, text.find
         cache = self._chunks[case]

@@ -434,6 +434,7 @@ LONG = " ".join(["river"] * 50)
         ("max_tokens", 99, "/v1/encode", {"input": [LONG, LONG]}, 100),
         ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 176400),
         ("max_trace_tokens", 49, "/v1/trace", {"text": LONG}, 50),
+        ("max_occurrences", 49, "/v1/senses", {"word": "river", "texts": [LONG]}, 50),
         (
             *("max_trace_bytes", 100, "/v1/trace"),
             *({"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]], "values": [[1.0]]}, 520),

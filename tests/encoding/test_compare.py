@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from polyseme.encoding import compare as compare_module
 from polyseme.encoding.compare import NEIGHBOR_SHARE, Occurrence, compare
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer, Projection, contextualize
@@ -238,11 +239,45 @@ def test_a_contextual_vector_without_a_direction_has_no_neighbors(tmp_path):
     "limits", [{"max_sentences": 1}, {"max_sentence_tokens": 1}, {"max_tokens": 3}]
 )
 def test_texts_over_a_limit_are_rejected(plain, limits):
+    texts = occurrences_of("bank", "bank river", "river bank")
     with pytest.raises(TooLargeError) as caught:
-        compare_all(
-            plain, *[Occurrence("bank river", "bank")] * 2, limits=replace(LIMITS, **limits)
-        )
+        compare_all(plain, *texts, limits=replace(LIMITS, **limits))
     assert caught.value.members()["setting"] in limits
+
+
+def test_occurrences_in_one_text_are_tokenized_and_encoded_once(deep, monkeypatch):
+    encoded = []
+
+    def count(inputs, *arguments, **options):
+        encoded.append(len(inputs.vectors))
+        return contextualize(inputs, *arguments, **options)
+
+    monkeypatch.setattr(compare_module, "contextualize", count)
+    first, second = "bank river bank", "money bank"
+    mixed = [
+        Occurrence(first, "bank", 1),
+        Occurrence(second, "bank"),
+        Occurrence(first, "bank", 0),
+        Occurrence(first, "river"),
+    ]
+    result = compare_all(deep, *mixed, limits=replace(LIMITS, max_sentences=2, max_tokens=5))
+    assert encoded == [3, 2]
+    assert result.counts.tokens == 5
+    # A space after a text makes it another one with the same tokens.
+    apart = [replace(one, text=one.text + " " * n) for n, one in enumerate(mixed)]
+    separate = compare_all(deep, *apart)
+    assert encoded == [3, 2, 3, 2, 3, 3]
+    assert result.occurrences == separate.occurrences
+    assert np.array_equal(result.contextual_similarity, separate.contextual_similarity)
+    assert [one.token.start for one in result.occurrences] == [11, 6, 0, 5]
+
+
+def test_a_text_over_a_limit_is_named_by_its_first_occurrence(plain):
+    texts = ["bank", "bank", "bank river"]
+    limits = replace(LIMITS, max_sentence_tokens=1)
+    with pytest.raises(TooLargeError) as caught:
+        compare_all(plain, *occurrences_of("bank", *texts), limits=limits)
+    assert [error.pointer for error in caught.value.errors] == ["/occurrences/2/text"]
 
 
 def test_the_case_chooses_the_vector(plain):

@@ -133,15 +133,12 @@ def test_the_document_of_a_composed_word_has_no_further_fields(composing):
 def test_a_word_without_ngrams_or_too_long_stays_unknown(composing):
     fives = replace(composing, subwords=replace(SUBWORDS, min_n=5, max_n=5))
     long = "x" * (LONGEST + 1)
-    for model, word in ((fives, "ox"), (composing, long), (composing, f"{long}-zebra")):
+    words = ((fives, "ox"), (composing, long), (composing, f"{long}-gnu-bank"))
+    for model, word in words:
         one = ask_one(model, f"bank {word}")
         assert resolved(one) == [("bank", "bank", "exact"), (word, None, "oov")]
         assert not one.arrays["static"][1].any()
         assert not one.arrays["attention"][..., 1].any()
-    one = ask_one(composing, f"{long}-gnu-bank")
-    assert [token.resolution for token in one.tokens] == [
-        *("oov", "exact", "subword", "exact", "exact")
-    ]
     # Its only n-gram is <gnu>.
     assert ask_one(fives, "gnu").arrays["static"].tolist() == [[0, 0, 0, 0, 3]]
 

@@ -13,12 +13,22 @@ from polyseme.api.responses import SensesResponse
 from polyseme.cli import progress
 from polyseme.cli.senses import _picture, _Source, _write_occurrences
 from polyseme.client.local import LocalModel
+from polyseme.encoding.compare import Occurrence
+from polyseme.encoding.options import Limits
 from polyseme.engine.arrays import unit
-from polyseme.errors import InvalidError
+from polyseme.engine.layers import contextualize
+from polyseme.errors import InvalidError, TooLargeError
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
-from polyseme.senses.induction import SenseOptions, find_senses
-from polyseme.senses.occurrences import encode_occurrences
+from polyseme.senses import occurrences
+from polyseme.senses.induction import (
+    SenseOptions,
+    _best_words,
+    find_senses,
+    inventory_document,
+    senses_of_occurrences,
+)
+from polyseme.senses.occurrences import REACH, encode_occurrences
 from polyseme.tokenizer import resolve_all
 from tests.api.problem import expect_problem
 from tests.cli.conftest import run
@@ -308,3 +318,119 @@ def test_twenty_senses_have_different_marks(found):
     legend = drawn[drawn.index('id="legend_1"') :]
     marks = re.findall(r'xlink:href="(#m\w+)" .*?style="fill: (#\w+);', legend)
     assert len(marks) == len(set(marks)) == 20
+
+
+def expected_occurrence(model, tokens, place):
+    """The surroundings and the attended words of a token, by definition."""
+    inputs = model.sentence(tokens)
+    last = len(model.layers) - 1
+    result = contextualize(inputs, model.layers, ("weights",), (last,))
+    names = [token.text.casefold() for token in tokens]
+    informative = np.exp(np.minimum(inputs.word_bias, 0))
+    static = unit(inputs.vectors).astype(np.float64)
+    means, attended = np.zeros((2, static.shape[1])), {}
+    weights = result.records[last]["weights"].mean(axis=0)[place]
+    for other, name in enumerate(names):
+        if name != names[place]:
+            means[0] += informative[other] * static[other]
+            means[1] += informative[other] * np.exp(-abs(other - place) / REACH) * static[other]
+            if name.isalnum():
+                weight = float(weights[other] * informative[other])
+                attended[name] = attended.get(name, 0) + weight
+    return unit(means), attended
+
+
+def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path):
+    bias = np.linspace(-2, 0.5, len(WORDS), dtype=np.float32)
+    tiny = tiny_model(tmp_path, layers=[full_layer(1)], word_bias=bias)
+    words = ["bank", "River", "-", "absent", "Bank", "money", "river", "end", "bank"] * 20
+    tokens = resolve_all(words, tiny.vocabulary)
+    places = [at for at, word in enumerate(words) if word != "-"]  # more than one block
+    found = encode_occurrences(tiny, tokens, places, 0)
+    for one, place in zip(found, places, strict=True):
+        means, attended = expected_occurrence(tiny, tokens, place)
+        d = len(one.context)
+        np.testing.assert_allclose(one.surroundings[d:].reshape(2, d), means, atol=1e-6)
+        shares = {w: s for w, s in zip(one.words, one.attended.tolist(), strict=True) if s}
+        assert shares == pytest.approx({word: one for word, one in attended.items() if one})
+    (alone,) = encode_occurrences(tiny, tokens, places[70:71], 0)
+    assert np.array_equal(alone.surroundings, found[70].surroundings)
+    assert np.array_equal(alone.attended, found[70].attended)
+
+
+def test_an_occurrence_keeps_no_array_of_its_text(model):
+    tokens = model.tokenizer.tokens("the bank " * 200)
+    found = encode_occurrences(model, tokens, [1], 0)[0]
+    owners = [one if one.base is None else one.base for one in (found.static, found.context)]
+    assert all(owner.size == len(found.context) for owner in owners)
+
+
+def test_keywords_of_equal_weight_are_in_alphabetical_order():
+    words, scores = ["d", "b", "zero", "c", "a"], np.array([1, 1, 0, 2, 1.0])
+    assert [one.word for one in _best_words(words, scores, 3)] == ["c", "a", "b"]
+    assert [one.word for one in _best_words(words, scores, 9)] == ["c", "a", "b", "d"]
+    assert _best_words(words, scores, 0) == _best_words([], np.zeros(0), 3) == []
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """The numbers of tokens of the sentences that are encoded."""
+    lengths = []
+
+    def count(inputs, *arguments, **options):
+        lengths.append(len(inputs.vectors))
+        return contextualize(inputs, *arguments, **options)
+
+    monkeypatch.setattr(occurrences, "contextualize", count)
+    return lengths
+
+
+def test_a_text_with_several_occurrences_is_encoded_once(model, encoded):
+    text, other = "bank of the bank by the river Bank", "the bank"
+    given = [
+        Occurrence(other, "bank"),
+        *(Occurrence(text, start=start, end=start + 4) for start in (12, 0, 30)),
+        Occurrence(other, start=4, end=8),
+    ]
+    limits = Limits(max_sentences=2, max_tokens=10, max_occurrences=5)
+    found = senses_of_occurrences(model, given, SenseOptions(2), limits=limits)
+    assert encoded == [2, 8]
+    assert [(one.text, one.start) for one in found.occurrences] == [
+        *((0, 4), (1, 12), (2, 0), (3, 30), (4, 4))
+    ]
+    apart = [replace(one, text=one.text + " " * n) for n, one in enumerate(given)]
+    separate = senses_of_occurrences(model, apart, SenseOptions(2))
+    assert inventory_document("m", found) == inventory_document("m", separate)
+
+
+def test_too_many_occurrences_are_rejected_before_they_are_encoded(model, encoded):
+    def find(**limits):
+        return find_senses(model, "bank", ["bank bank", "the bank bank"], limits=Limits(**limits))
+
+    def find_given(**limits):
+        given = [Occurrence("the bank", "bank")] * 4
+        return senses_of_occurrences(model, given, limits=Limits(**limits))
+
+    for senses in (find, find_given):
+        with pytest.raises(TooLargeError) as caught:
+            senses(max_occurrences=3)
+        expected = {"setting": "max_occurrences", "limit": 3, "size": 4}
+        assert caught.value.extra == expected
+        assert "sample of the texts" in caught.value.hint
+        assert "`polyseme senses`" in caught.value.hint
+        assert encoded == []
+        assert len(senses(max_occurrences=4).occurrences) == 4
+        encoded.clear()
+
+
+def test_the_forms_of_the_word_are_folded_once(model):
+    class Counted(str):
+        __slots__ = ()
+        folded = 0
+
+        def casefold(self):
+            Counted.folded += 1
+            return super().casefold()
+
+    find_senses(model, Counted("bank"), RIVER + MONEY, forms=[Counted("banks")])
+    assert Counted.folded == 2

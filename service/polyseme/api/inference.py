@@ -114,7 +114,7 @@ def infer(name: str) -> Response:
     in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
     try:
         cost = encode_cost(model, options, number_work("json" if in_json else "npz"))
-        sentences = tokenize(model, texts, options, limits, "/inputs/0/data/{}", cost)
+        sentences = tokenize(model, texts, options, limits, "/inputs/0/data/{}", cost=cost)
         size = number_bytes("json") if in_json else _ITEM_BYTES
         check_size(model, sentences, options, size, limits)
     except InvalidError as error:

@@ -40,7 +40,7 @@ def embeddings() -> Response:
     options = replace(pooled_options(pooling), wordless=wordless)
     width = check_dimensions(model, body.dimensions)
     cost = embedding_cost(model, options, width * number_work("json", body.encoding_format))
-    sentences = tokenize(model, texts, options, limits, pointer, cost)
+    sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
     per_entry = width * number_bytes("json", body.encoding_format) + _ENTRY_BYTES
     limits.check_response_bytes(int(len(texts) * per_entry))
     counts = context.counts = TokenCounts(sentences)

@@ -72,7 +72,7 @@ def encode() -> Response:
     if isinstance(texts, str):
         texts, pointer = [texts], "/input"
     cost = encode_cost(model, options, number_work(form, body.encoding))
-    sentences = tokenize(model, texts, options, limits, pointer, cost)
+    sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
     size = number_bytes(form, body.encoding, body.dtype)
     check_size(model, sentences, options, size, limits, streamed=form == "ndjson")
     counts = context.counts = TokenCounts(sentences)

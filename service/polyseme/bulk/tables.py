@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from polyseme.bulk.job import BulkOptions, Job, RowKind
 from polyseme.bulk.rows import Rows, Totals, count_rows, encode_each, tokenize_rows
 from polyseme.bulk.sources import Shard
-from polyseme.encoding.compare import word_places
+from polyseme.encoding.compare import match_forms, word_places
 from polyseme.encoding.encode import Encoded, Text, Timings, Tokenized, cast, encode_sentence
 from polyseme.encoding.options import PER_TOKEN, EncodeOptions, Part
 from polyseme.encoding.sentences import pooled_part, sentence_vector
@@ -251,6 +251,7 @@ def _write_tokens(
     words, exact = job.options.words, job.options.exact
     texts = [text if _may_contain(text, words, exact) else None for text in rows.texts]
     sentences = tokenize_rows(job, model, replace(rows, texts=texts), options)
+    wanted = match_forms(words, exact=exact)
     numbers = [number for number, text in enumerate(texts) if text is not None]
     (part,), timings = job.options.arrays, Timings()
     found: list[_FoundToken] = []
@@ -260,7 +261,7 @@ def _write_tokens(
         tokens = sentence.tokens
         places = list(range(len(tokens)))
         if words:
-            places = word_places([token.text for token in tokens], words, exact=exact)
+            places = word_places([token.text for token in tokens], wanted, exact=exact)
         if places:
             encoded = encode_sentence(model, sentence, options, timings).arrays[part][places]
             vectors.append(encoded.reshape(-1))

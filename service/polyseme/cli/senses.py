@@ -22,7 +22,7 @@ from polyseme.cli.options import (
 )
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
-from polyseme.encoding.compare import word_places
+from polyseme.encoding.compare import match_forms, word_places
 from polyseme.errors import InvalidError, install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
@@ -235,7 +235,8 @@ def _write_occurrences(
             *(("sense", pa.int32()), ("confidence", pa.float32())),
         ]
     )
-    projection = find_projection(model)
+    projection, exact = find_projection(model), source.matching == "exact"
+    wanted = match_forms(source.forms, exact=exact)
     senses = zip(found.clusters.labels, found.clusters.confidence, strict=True)
     clustered = {
         (texts[one.text], one.start): sense
@@ -247,8 +248,7 @@ def _write_occurrences(
             tokens = model.tokenizer.tokens(sentence, "auto", MAX_CHARACTERS)
             if phrases:
                 tokens = model.tokenizer.join(tokens, "auto", sentence)
-            words = [token.text for token in tokens]
-            places = word_places(words, source.forms, exact=source.matching == "exact")
+            places = word_places([token.text for token in tokens], wanted, exact=exact)
             if not places:
                 continue
             occurrences = encode_occurrences(model, tokens, places, 0)

@@ -18,7 +18,7 @@ from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
-from polyseme.encoding.compare import AttendedToken, word_places
+from polyseme.encoding.compare import AttendedToken, match_forms, word_places
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.errors import install_command
@@ -247,7 +247,8 @@ class Sentence(_OneLine):
 
     def _places(self, word: str) -> list[int]:
         """Return the indices of the tokens with this text, or else with it in another case."""
-        return word_places(self.words, [word], exact=True) or word_places(self.words, [word])
+        exact = word_places(self.words, match_forms([word], exact=True), exact=True)
+        return exact or word_places(self.words, match_forms([word]))
 
     def _encoded(self, place: int) -> EncodedToken:
         rows = {part: self.arrays[part][place] for part in PER_TOKEN if part in self.arrays}

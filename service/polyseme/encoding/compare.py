@@ -1,6 +1,6 @@
 """Comparison of occurrences of words: the effect of context on each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions, Limits
 from polyseme.encoding.serialize import token_documents
-from polyseme.encoding.work import check_request, compare_cost
+from polyseme.encoding.work import TextCost, check_request, compare_cost
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
@@ -122,19 +122,18 @@ def compare(
     """
     timings = timings or Timings()
     start = timings.now()
-    texts = [occurrence.text for occurrence in occurrences]
     options = EncodeOptions(case=case, share=share, phrases=phrases)
-    cost = compare_cost(model, options, len(texts), neighbors, with_map=with_map)
-    sentences = tokenize(model, texts, options, limits or Limits(), "/occurrences/{}/text", cost)
-    places = [
-        find_token(sentence.tokens, occurrence, number)
-        for number, (sentence, occurrence) in enumerate(zip(sentences, occurrences, strict=True))
-    ]
+    cost = compare_cost(model, options, len(occurrences), neighbors, with_map=with_map)
+    sentences, texts = tokenize_occurrences(model, occurrences, options, limits or Limits(), cost)
+    places: list[dict[int, int]] = [{} for _ in sentences]
+    for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
+        places[text][number] = find_token(sentences[text].tokens, occurrence, number)
     start = timings.add("tokens", start)
-    found = [
-        _encode(model, sentence, place, share)
-        for sentence, place in zip(sentences, places, strict=True)
-    ]
+    encoded: dict[int, _Vectors] = {}
+    for sentence, one in zip(sentences, places, strict=True):
+        vectors = _encode(model, sentence, list(one.values()), share)
+        encoded |= zip(one, vectors, strict=True)
+    found = [encoded[number] for number in range(len(occurrences))]
     start = timings.add("attention", start)
     compared = [_compared(model, one, neighbors) for one in found]
     timings.add("neighbors", start)
@@ -150,11 +149,34 @@ def compare(
     )
 
 
+def tokenize_occurrences(
+    model: Model,
+    occurrences: Sequence[Occurrence],
+    options: EncodeOptions,
+    limits: Limits,
+    cost: TextCost,
+) -> tuple[list[Tokenized], list[int]]:
+    """Tokenize each distinct text once; return the sentences, and the index of each occurrence's.
+
+    Raises the errors of `tokenize`, which name the first occurrence of a text.
+    """
+    numbers: dict[str, int] = {}
+    firsts: list[int] = []
+    for place, one in enumerate(occurrences):
+        if one.text not in numbers:
+            numbers[one.text] = len(firsts)
+            firsts.append(place)
+    pointer = "/occurrences/{}/text"
+    sentences = tokenize(model, list(numbers), options, limits, pointer, firsts, cost)
+    return sentences, [numbers[one.text] for one in occurrences]
+
+
 def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
     """Return the index of an occurrence's token; raise InvalidError unless it is exactly one."""
     if occurrence.word is not None:
-        texts, word = [token.text for token in tokens], (occurrence.word,)
-        found = word_places(texts, word, exact=True) or word_places(texts, word)
+        texts, word = [token.text for token in tokens], [occurrence.word]
+        found = word_places(texts, match_forms(word, exact=True), exact=True)
+        found = found or word_places(texts, match_forms(word))
         if occurrence.nth < len(found):
             return found[occurrence.nth]
         field, message = "word", "the text does not contain this word as a token"
@@ -169,28 +191,39 @@ def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: 
     return covered[0]
 
 
-def word_places(texts: Iterable[str], forms: Iterable[str], *, exact: bool = False) -> list[int]:
-    """Return the indices of the tokens that equal one of the forms, ignoring case unless `exact`.
+def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
+    """Return the forms of a word as `word_places` compares them."""
+    return frozenset(" ".join((form if exact else form.casefold()).split()) for form in forms)
 
-    `texts` are those of the tokens. White space between the words of a phrase counts as one space.
+
+def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = False) -> list[int]:
+    """Return the indices of the tokens that equal a form of a word, ignoring case unless `exact`.
+
+    `texts` are those of the tokens, `wanted` the result of `match_forms` with the same `exact`.
+    White space between the words of a phrase counts as one space.
     """
-    wanted = {" ".join((form if exact else form.casefold()).split()) for form in forms}
     spaced = (" ".join(text.split()) for text in texts)
     return [
         place for place, text in enumerate(spaced) if (text if exact else text.casefold()) in wanted
     ]
 
 
-def _encode(model: Model, sentence: Tokenized, place: int, share: float | None) -> _Vectors:
+def _encode(
+    model: Model, sentence: Tokenized, places: Sequence[int], share: float | None
+) -> list[_Vectors]:
+    """Return the vectors of the tokens at `places` of a sentence, which is encoded once."""
     check_request()
     inputs = model.sentence(sentence.tokens)
     last = len(model.layers) - 1
     result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
-    weights = result.records[last]["weights"][:, place].mean(axis=0)
-    tokens = sentence.tokens
-    static, contextual = inputs.vectors[place], result.contextual[place]
-    query = contextual if share is not None else _add_static(contextual, static)
-    return _Vectors(tokens, tokens[place], static, contextual, query, weights)
+    tokens, found = sentence.tokens, []
+    for place in places:
+        weights = result.records[last]["weights"][:, place].mean(axis=0)
+        # Copies, because a view would keep the vectors of all tokens in memory.
+        static, contextual = inputs.vectors[place].copy(), result.contextual[place].copy()
+        query = contextual if share is not None else _add_static(contextual, static)
+        found.append(_Vectors(tokens, tokens[place], static, contextual, query, weights))
+    return found
 
 
 def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:

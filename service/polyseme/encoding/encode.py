@@ -1,6 +1,7 @@
 """Encoding of sentences: tokens, static vectors, contextual vectors and attention."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
@@ -8,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
-from polyseme.encoding.work import TextCost, check_request, current_supervisor
+from polyseme.encoding.work import TextAdmission, TextCost, check_request
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
@@ -17,6 +18,10 @@ from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence: a string to tokenize, or a list of words."""
+MAX_COUNTED = 100_000
+"""Maximum number of words that are counted after the last token of a text or a request."""
+MAX_UNKNOWN_WORDS = 1000
+"""Maximum number of words in an UnknownWordError."""
 _resolution = attrgetter("resolution")
 
 
@@ -25,7 +30,7 @@ class Tokenized(NamedTuple):
 
     tokens: list[ResolvedToken]
     truncated: int = 0
-    """the number of words removed by truncation"""
+    """the number of words removed by truncation, of which at most MAX_COUNTED are counted"""
 
 
 class TokenCounts:
@@ -79,12 +84,14 @@ def tokenize(
     options: EncodeOptions,
     limits: Limits,
     pointer: str = "/input/{}",
-    cost: TextCost | None = None,
+    numbers: Sequence[int] | None = None,
+    cost: TextCost = TextCost(),
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request, and check its options and limits.
 
-    `pointer` is the JSON pointer of a sentence in the request, with `{}` for its index. With a
-    `cost`, the supervisor of the request admits the work while the texts are tokenized.
+    At most one token more than a limit is used, whatever the length of the texts. `pointer` is the
+    JSON pointer of a sentence in the request, with `{}` for its index, or its item of `numbers`.
+    The supervisor of the request admits the work of the texts while they are tokenized.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
     `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
@@ -96,44 +103,45 @@ def tokenize(
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
     total = 0
-    supervisor = current_supervisor() if cost else None
-    if supervisor and cost:
-        # Long requests are rejected before they are tokenized: each chunk has at least one token.
-        supervisor.require(cost.at_least([_count_chunks(one, limits) for one in texts]))
-        work = cost.request
-    for number, text in enumerate(texts):
-        one = tokenize_text(text, tokenizer, options.case, limits.max_sentence_tokens)
-        if one.truncated and not options.truncate:
-            limits.check_sentence_tokens(len(one.tokens) + one.truncated, pointer.format(number))
+    # Long requests are rejected before they are tokenized: each chunk has at least one token.
+    admission = TextAdmission(cost, (_count_chunks(one, limits) for one in texts))
+    numbers = numbers or range(len(texts))
+    for number, text in zip(numbers, texts, strict=True):
+        most = min(limits.max_sentence_tokens, limits.max_tokens - total)
+        one = tokenize_text(text, tokenizer, options.case, most)
+        if one.truncated:
+            size = len(one.tokens) + one.truncated
+            if not options.truncate:
+                limits.check_sentence_tokens(size, pointer.format(number))
+            if most < limits.max_sentence_tokens:  # the request exceeds its limit
+                size = min(size, limits.max_sentence_tokens)
+                limits.check_tokens(total + size + _count_words(texts[len(sentences) + 1 :]))
         total += len(one.tokens)
-        if total > limits.max_tokens:
-            limits.check_tokens(total + sum(map(_count_words, texts[number + 1 :])))
         if options.phrases:
             whole = text if isinstance(text, str) else None
             one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
         sentences.append(one)
-        if supervisor and cost:
-            work += cost.of_sentence(one.tokens)
-            supervisor.require(work)
-            supervisor.check()
-    if supervisor:
-        supervisor.admit(work)
+        admission.add(one.tokens)
+    admission.finish()
     if oov == "error":
-        _require_known_words(sentences, pointer)
+        _require_known_words(sentences, numbers, pointer)
     if options.wordless == "refuse":
-        _require_any_known_word(sentences, pointer)
+        _require_any_known_word(sentences, numbers, pointer)
     return sentences
 
 
 def tokenize_text(text: Text, tokenizer: Tokenizer, case: Case, most: int) -> Tokenized:
-    """Return the first `most` tokens of a text and the number of words after them."""
+    """Return the first `most` tokens of a text and the number of words after them.
+
+    At most MAX_COUNTED words are counted, in about 1 µs each, so that a refusal is cheap.
+    """
     if not isinstance(text, str):
         tokens = tokenizer.words(text[:most], case)
         return Tokenized(tokens, len(text) - len(tokens))
     tokens = tokenizer.tokens(text, case, most + 1)
     if len(tokens) <= most:
         return Tokenized(tokens)
-    return Tokenized(tokens[:most], _count_words(text[tokens[most].start or 0 :]))
+    return Tokenized(tokens[:most], _count_words([text[tokens[most].start or 0 :]]))
 
 
 def encode_sentence(
@@ -217,18 +225,30 @@ def _count_chunks(text: Text, limits: Limits) -> int:
     return len(text.split(None, most)) if isinstance(text, str) else min(len(text), most)
 
 
-def _count_words(text: Text) -> int:
-    return sum(1 for _ in words(text)) if isinstance(text, str) else len(text)
+def _count_words(texts: Iterable[Text]) -> int:
+    """Return the number of words of texts; stop after the text that reaches MAX_COUNTED."""
+    count = 0
+    for text in texts:
+        if isinstance(text, str):
+            count += sum(1 for _ in islice(words(text), MAX_COUNTED - count))
+        else:
+            count += len(text)
+        if count >= MAX_COUNTED:
+            break
+    return count
 
 
-def _require_known_words(sentences: Sequence[Tokenized], pointer: str) -> None:
-    """Raise UnknownWordError with all words that are not in the vocabulary."""
+def _require_known_words(
+    sentences: Sequence[Tokenized], numbers: Sequence[int], pointer: str
+) -> None:
+    """Raise UnknownWordError with the first MAX_UNKNOWN_WORDS words outside the vocabulary."""
     errors: list[FieldError] = []
     unknown: dict[str, None] = {}
-    for number, (tokens, _) in enumerate(sentences):
+    for number, (tokens, _) in zip(numbers, sentences, strict=True):
         for place, token in enumerate(tokens):
             if token.row is None:
-                unknown[token.text] = None
+                if len(unknown) < MAX_UNKNOWN_WORDS:
+                    unknown[token.text] = None
                 if len(errors) < MAX_ERRORS:
                     message = f"token {place} is not in the vocabulary"
                     errors.append(FieldError(pointer.format(number), message))
@@ -236,10 +256,12 @@ def _require_known_words(sentences: Sequence[Tokenized], pointer: str) -> None:
         raise UnknownWordError(errors, list(unknown))
 
 
-def _require_any_known_word(sentences: Sequence[Tokenized], pointer: str) -> None:
+def _require_any_known_word(
+    sentences: Sequence[Tokenized], numbers: Sequence[int], pointer: str
+) -> None:
     """Raise UnknownWordError for sentences in which no word has a vector."""
     errors = []
-    for number, (tokens, _) in enumerate(sentences):
+    for number, (tokens, _) in zip(numbers, sentences, strict=True):
         if not any(token.row is not None or token.composed is not None for token in tokens):
             message = "no word is in the vocabulary" if tokens else "the text has no words"
             errors.append(FieldError(pointer.format(number), message))

@@ -7,7 +7,7 @@ import numpy as np
 
 from polyseme.errors import FieldError, InvalidError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.tokenizer import Case, ResolvedToken, resolve_all
+from polyseme.tokenizer import MAX_WORD_LENGTH, Case, ResolvedToken, Tokenizer, resolve_all
 
 
 class Neighbor(NamedTuple):
@@ -23,11 +23,12 @@ def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken:
     Raises UnknownWordError if it has no vector. The vector of a phrase is never composed.
     """
     words = word.split() or [word]
-    if model.vocabulary.row(word) is not None:  # an imported entry may contain a space
-        words = [word]
-    tokens = resolve_all(words, model.vocabulary, case, model.composes)
+    if len(word) <= MAX_WORD_LENGTH and model.vocabulary.row(word) is not None:
+        words = [word]  # an imported entry may contain a space
+    # More words than those of a phrase are no phrase, and are not looked up.
+    tokens = resolve_all(words[: Tokenizer.PHRASE_WORDS], model.vocabulary, case, model.composes)
     tokens = model.tokenizer.join(tokens, case)
-    if len(tokens) > 1:
+    if len(tokens) > 1 or len(words) > Tokenizer.PHRASE_WORDS:
         hint = "Give one word, or a phrase of the vocabulary."
         raise UnknownWordError([FieldError("/word", "is no phrase of the vocabulary")], hint=hint)
     if tokens[0].resolution == "oov":

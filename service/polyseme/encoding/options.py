@@ -116,6 +116,7 @@ class Limits:
     max_trace_tokens: int = _UNLIMITED
     max_trace_bytes: int = _UNLIMITED
     max_answer_bytes: int = _UNLIMITED
+    max_occurrences: int = _UNLIMITED
     max_work: int = _UNLIMITED
 
     def check_sentences(self, number: int) -> None:
@@ -138,6 +139,14 @@ class Limits:
     def check_tokens(self, number: int) -> None:
         """Raise TooLargeError for too many tokens in one request."""
         self._check("The request has too many tokens", number, "max_tokens")
+
+    def check_occurrences(self, number: int) -> None:
+        """Raise TooLargeError for too many occurrences in a request for senses."""
+        hint = (
+            "Send a sample of the texts, or use the command `polyseme senses`, which samples files"
+            " of any size."
+        )
+        self._check("The word has too many occurrences", number, "max_occurrences", hint)
 
     def check_work(self, milliseconds: float) -> None:
         """Raise TooLargeError for too much estimated work in one request."""

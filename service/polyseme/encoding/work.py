@@ -4,7 +4,7 @@ The unit is a millisecond of one processor of the machine on which `benchmarks/w
 constants. A route sets a supervisor, which limits the work; in process, nothing does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -54,8 +54,6 @@ class Supervisor(Protocol):
 _supervisor: ContextVar[Supervisor | None] = ContextVar("polyseme_supervisor", default=None)
 supervise = _supervisor.set
 """Set the supervisor of this thread's request; None ends the supervision."""
-current_supervisor = _supervisor.get
-"""Return the supervisor of this thread's request, None in process."""
 
 
 def admit(work: float) -> None:
@@ -92,10 +90,28 @@ class TextCost:
                 work += COMPOSED + len(token.composed) * CHARACTER
         return work
 
-    def at_least(self, lengths: Sequence[int]) -> float:
-        """Return a lower bound of the work of sentences with at least so many tokens."""
-        work = self.request + self.sentence * len(lengths)
-        return work + sum(n * (self.token + n * self.pair) for n in lengths)
+
+class TextAdmission:
+    """The admission of texts while they are tokenized."""
+
+    def __init__(self, cost: TextCost, least: Iterable[int]) -> None:
+        """Raise TooLargeError if the work is too much for texts with at least so many tokens."""
+        self._cost, self._work, self._supervisor = cost, cost.request, _supervisor.get()
+        if self._supervisor:
+            lower = sum(cost.sentence + n * (cost.token + n * cost.pair) for n in least)
+            self._supervisor.require(cost.request + lower)
+
+    def add(self, tokens: Sequence[ResolvedToken]) -> None:
+        """Add a sentence; raise TooLargeError if the work is too much up to here."""
+        if self._supervisor:
+            self._work += self._cost.of_sentence(tokens)
+            self._supervisor.require(self._work)
+            self._supervisor.check()
+
+    def finish(self) -> None:
+        """Admit all texts."""
+        if self._supervisor:
+            self._supervisor.admit(self._work)
 
 
 def encode_cost(model: Model, options: EncodeOptions, number: float) -> TextCost:

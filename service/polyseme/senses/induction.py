@@ -1,21 +1,41 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.compare import NEIGHBOR_SHARE, Occurrence, find_token, word_places
+from polyseme.encoding.compare import (
+    NEIGHBOR_SHARE,
+    Occurrence,
+    find_token,
+    match_forms,
+    tokenize_occurrences,
+    word_places,
+)
 from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
 from polyseme.encoding.neighbors import Neighbor
 from polyseme.encoding.options import EncodeOptions, Limits
-from polyseme.engine.arrays import Floats, unit
+from polyseme.encoding.work import (
+    MULTIPLICATION,
+    TextCost,
+    admit,
+    decomposition_work,
+    encode_cost,
+    search_work,
+)
+from polyseme.engine.arrays import Flags, Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.senses.clustering import MIN_OCCURRENCES, Clusters, cluster
+from polyseme.senses.clustering import (
+    MAX_FOUND,
+    MIN_OCCURRENCES,
+    Clusters,
+    cluster,
+    cluster_work,
+)
 from polyseme.senses.occurrences import FoundOccurrence, encode_occurrences
 from polyseme.senses.projection import find_projection, project_occurrences
 from polyseme.tokenizer import spellings
@@ -24,6 +44,8 @@ Matching: TypeAlias = Literal["any", "exact"]
 """Whether an occurrence may differ from the word in case."""
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
+OCCURRENCE, MEAN_TOKEN = 0.1, 1e-5
+"""The work of an occurrence, and of each token of its text (`encoding.work`)."""
 CLOSE_SENSES = 0.05
 """With a smaller separation, a note says that the senses overlap."""
 
@@ -87,17 +109,18 @@ def find_senses(
 ) -> SenseInventory:
     """Find the senses of a word from all tokens that equal `word` or one of `forms`.
 
-    Raises InvalidError if no token does or there are fewer than `options.senses`, and the errors
-    of `tokenize`.
+    Raises InvalidError if no token does or there are fewer than `options.senses`, TooLargeError if
+    there are too many, and the errors of `tokenize`.
     """
-    timings = timings or Timings()
+    timings, limits = timings or Timings(), limits or Limits()
     start = timings.now()
     encoding = EncodeOptions(phrases=phrases)
-    sentences = tokenize(model, texts, encoding, limits or Limits(), "/texts/{}")
+    sentences = tokenize(model, texts, encoding, limits, "/texts/{}", cost=TextCost())
     timings.add("tokens", start)
     exact, spelled = matching == "exact", (word, *forms)
+    wanted = match_forms(spelled, exact=exact)
     places = [
-        word_places([token.text for token in one.tokens], spelled, exact=exact) for one in sentences
+        word_places([token.text for token in one.tokens], wanted, exact=exact) for one in sentences
     ]
     if not any(places):
         message = "does not occur in the texts as a token"
@@ -105,6 +128,7 @@ def find_senses(
         if not phrases and any(len(one.split()) > 1 for one in spelled):
             hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
         raise InvalidError([FieldError("/word", message)], hint)
+    limits.check_occurrences(sum(map(len, places)))
     return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
 
 
@@ -119,22 +143,23 @@ def senses_of_occurrences(
 ) -> SenseInventory:
     """Find the senses of given occurrences.
 
-    Raises InvalidError if one is not in its text or there are fewer than `options.senses`, and the
-    errors of `tokenize`.
+    A text that has several occurrences is tokenized and encoded once. Raises InvalidError if an
+    occurrence is not in its text or there are fewer than `options.senses`, TooLargeError if there
+    are too many, and the errors of `tokenize`.
     """
-    timings = timings or Timings()
+    timings, limits = timings or Timings(), limits or Limits()
     start = timings.now()
-    texts = [one.text for one in occurrences]
-    pointer = "/occurrences/{}/text"
+    limits.check_occurrences(len(occurrences))
     encoding = EncodeOptions(phrases=phrases)
-    sentences = tokenize(model, texts, encoding, limits or Limits(), pointer)
-    places = [
-        [find_token(sentence.tokens, one, number)]
-        for number, (sentence, one) in enumerate(zip(sentences, occurrences, strict=True))
-    ]
+    sentences, texts = tokenize_occurrences(model, occurrences, encoding, limits, TextCost())
+    places: list[list[int]] = [[] for _ in sentences]
+    order: list[list[int]] = [[] for _ in sentences]
+    for number, (text, one) in enumerate(zip(texts, occurrences, strict=True)):
+        places[text].append(find_token(sentences[text].tokens, one, number))
+        order[text].append(number)
     timings.add("tokens", start)
-    word = sentences[0].tokens[places[0][0]].text
-    return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
+    word = sentences[texts[0]].tokens[places[texts[0]][0]].text
+    return _inventory(model, word, sentences, places, options or SenseOptions(), timings, order)
 
 
 def _inventory(
@@ -144,20 +169,30 @@ def _inventory(
     places: Sequence[Sequence[int]],
     options: SenseOptions,
     timings: Timings,
+    order: Sequence[Sequence[int]] | None = None,
 ) -> SenseInventory:
+    """Encode and cluster the tokens at `places` of each sentence.
+
+    `order` has the index of each of them in the inventory, which is also the number of its text. By
+    default they are in the order of the sentences, whose numbers are those of the texts.
+    """
     start = timings.now()
+    projection = find_projection(model)
+    admit(_work(model, sentences, places, options, projection.directions.shape[1]))
     found = [
         one
         for number, (sentence, where) in enumerate(zip(sentences, places, strict=True))
         if where
         for one in encode_occurrences(model, sentence.tokens, where, number)
     ]
+    if order is not None:
+        given = [number for numbers in order for number in numbers]
+        found = [replace(found[at], text=n) for n, at in enumerate(np.argsort(given).tolist())]
     start = timings.add("attention", start)
     if options.senses is not None and options.senses > len(found):
         message = f"must be at most {len(found)}, the number of occurrences"
         raise InvalidError([FieldError("/senses", message)])
     contexts = np.stack([one.context for one in found])
-    projection = find_projection(model)
     points = project_occurrences(found, projection)
     clusters = cluster(points, options.senses, projection.rule)
     senses = describe(model, found, clusters, options)
@@ -169,6 +204,30 @@ def _inventory(
     return SenseInventory(word, senses, found, clusters, notes, TokenCounts(sentences), positions)
 
 
+def _work(
+    model: Model,
+    sentences: Sequence[Tokenized],
+    places: Sequence[Sequence[int]],
+    options: SenseOptions,
+    width: int,
+) -> float:
+    """Return the estimated work of encoding and clustering occurrences to points of a width."""
+    d = model.manifest.dimension
+    cost = encode_cost(model, EncodeOptions(), 0)
+    work = 0.0
+    for sentence, where in zip(sentences, places, strict=True):
+        if where:
+            n = len(sentence.tokens)
+            work += cost.of_sentence(sentence.tokens)
+            work += len(where) * (OCCURRENCE + n * (MEAN_TOKEN + 2 * d * MULTIPLICATION))
+    count = sum(map(len, places))
+    work += count * 3 * d * width * MULTIPLICATION + cluster_work(count, width, options.senses)
+    if options.with_map:
+        work += decomposition_work(count, d)
+    senses = options.senses or MAX_FOUND
+    return work + senses * search_work(model, options.neighbors)
+
+
 def describe(
     model: Model,
     found: Sequence[FoundOccurrence],
@@ -178,11 +237,9 @@ def describe(
     """Return the size, keywords, neighbors and examples of each cluster."""
     count = len(clusters.centroids)
     sizes = np.bincount(clusters.labels, minlength=count)
-    rates: dict[str, Floats] = defaultdict(lambda: np.zeros(count))
-    for one, label in zip(found, clusters.labels.tolist(), strict=True):
-        for word, weight in one.attended.items():
-            rates[word][label] += weight / sizes[label]
-    static = unit(np.mean([unit(one.static[None])[0] for one in found], axis=0)[None])[0]
+    words, rates = _attention_rates(found, clusters)
+    sums = rates.sum(axis=1)
+    static = unit(unit(np.stack([one.static for one in found])).mean(axis=0)[None])[0]
     contexts = np.stack([one.context for one in found])
     forms = {form for one in found if one.key for form, _ in spellings(one.key, "auto")}
     excluded = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
@@ -190,8 +247,7 @@ def describe(
     for label in range(count):
         # Score: mean attention to the word in this sense, times its share of the sum of these
         # means over all senses.
-        scores = {word: float(r[label] * (r[label] / r.sum())) for word, r in rates.items()}
-        best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: options.keywords]
+        scores = rates[:, label] * (rates[:, label] / sums)
         center = unit(contexts[clusters.labels == label].mean(axis=0)[None])[0]
         typical = contexts @ center
         typical[clusters.labels != label] = -np.inf
@@ -202,12 +258,44 @@ def describe(
             Sense(
                 int(sizes[label]),
                 float(sizes[label] / len(found)),
-                [Keyword(word, weight) for word, weight in best if weight > 0],
+                _best_words(words, scores, options.keywords),
                 [Neighbor(*one) for one in near],
                 order.tolist(),
             )
         )
     return senses
+
+
+def _attention_rates(
+    found: Sequence[FoundOccurrence], clusters: Clusters
+) -> tuple[list[str], Floats]:
+    """Return the words that are attended to, and the mean attention in each cluster. -> [W, k]"""
+    numbers: dict[str, int] = {}
+    rows: dict[int, Integers] = {}
+    for one in found:
+        if id(one.words) not in rows:  # the occurrences of a text share the list
+            rows[id(one.words)] = np.array(
+                [numbers.setdefault(word, len(numbers)) for word in one.words], np.int64
+            )
+    count = len(clusters.centroids)
+    sizes = np.bincount(clusters.labels, minlength=count)
+    rates = np.zeros((len(numbers), count))
+    for one, label in zip(found, clusters.labels.tolist(), strict=True):
+        rates[rows[id(one.words)], label] += one.attended / sizes[label]
+    attended: Flags = np.any(rates != 0, axis=1)
+    words = [word for word, kept in zip(numbers, attended.tolist(), strict=True) if kept]
+    return words, rates[attended]
+
+
+def _best_words(words: Sequence[str], scores: Floats, most: int) -> list[Keyword]:
+    """Return the words with the largest positive scores, in alphabetical order if equal. [W]"""
+    positive = np.flatnonzero(scores > 0)
+    if not most or not len(positive):
+        return []
+    # Only words that reach the last score to return are sorted.
+    least = np.sort(scores[positive])[-most:][0]
+    best = [(-scores[at], words[at]) for at in np.flatnonzero(scores >= least).tolist()]
+    return [Keyword(word, float(-score)) for score, word in sorted(best)[:most]]
 
 
 def _notes(

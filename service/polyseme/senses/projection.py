@@ -30,6 +30,8 @@ RANDOM_SENTENCES, RANDOM_WORDS = 400, 20
 BIAS_RANGE = (-6.9, -1e-9)
 """The word biases of an import: log(1e-3/(1e-3 + p)) for frequencies p from 1 to 1e-12."""
 SEED = 1
+_ROWS_AT_ONCE = 1024
+"""Occurrences that are projected together; this bound limits memory."""
 EQUAL = 1e-5
 """Contexts nearer than this to the mean differ from it by rounding errors only."""
 _HIDDEN = ResolvedToken("", None, None, None, "oov", None)
@@ -49,7 +51,10 @@ class ContextProjection(NamedTuple):
 
 def project_occurrences(found: Sequence[FoundOccurrence], projection: ContextProjection) -> Floats:
     """Return the points to cluster. -> [m, r]"""
-    return project(np.stack([one.surroundings for one in found]), projection)
+    parts = (found[at : at + _ROWS_AT_ONCE] for at in range(0, len(found), _ROWS_AT_ONCE))
+    return np.concatenate(
+        [project(np.stack([one.surroundings for one in part]), projection) for part in parts]
+    )
 
 
 def project(surroundings: Floats, projection: ContextProjection) -> Floats:

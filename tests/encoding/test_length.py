@@ -1,0 +1,150 @@
+"""Every text that is looked up has a limit, and limits apply while texts are tokenized."""
+
+from dataclasses import replace
+
+import pytest
+
+from polyseme.encoding import encode as encode_module
+from polyseme.encoding.compare import Occurrence, compare
+from polyseme.encoding.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
+from polyseme.encoding.neighbors import query_token
+from polyseme.encoding.options import EncodeOptions
+from polyseme.encoding.trace import trace_text
+from polyseme.errors import TooLargeError, UnknownWordError
+from polyseme.senses.induction import find_senses, senses_of_occurrences
+from polyseme.tokenizer import MAX_WORD_LENGTH
+from tests.encoding.calls import ask
+from tests.tiny import LIMITS, WORDS, tiny_model
+from tests.tokenizer.hostile import TEXTS, Work
+
+SIZE = 3000
+
+
+@pytest.fixture
+def work(monkeypatch):
+    return Work(monkeypatch)
+
+
+def refuse_word(model, word):
+    with pytest.raises(UnknownWordError):
+        query_token(model, word)
+
+
+def senses_of(model, text):
+    senses_of_occurrences(model, [Occurrence(f"bank {text}", "bank")] * 2)
+
+
+WAYS = {
+    "encode": lambda model, text: encode(model, [text, [text]]),
+    "encode with phrases": lambda model, text: encode(model, [text], EncodeOptions(phrases=True)),
+    "truncate": lambda model, text: tokenize_text(text, model.tokenizer, "auto", 10),
+    "compare": lambda model, text: compare(model, [Occurrence(f"bank {text}", "bank")] * 2),
+    "neighbors": refuse_word,
+    "neighbors of words": lambda model, text: refuse_word(model, f"{text} qz {text} qz {text}"),
+    "trace": lambda model, text: trace_text(model, f"bank {text[:300]}"),
+    "senses": lambda model, text: find_senses(model, "bank", [f"bank {text}"], forms=[text]),
+    "senses of occurrences": senses_of,
+}
+NAMES = [
+    *("marks in descending order", "words of such marks", "Hangul jamo", "chain of dots"),
+    *("contractions", "words of digits and letters", "joined emoji", "one letter", "surrogates"),
+    *("ligatures that grow in upper case", "letters in white space", "one sign with marks"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_operation_takes_linear_work(plain, work, way, name):
+    model = replace(plain, vocabulary=CountingVocabulary(plain.vocabulary, work))
+    found = []
+    for size in (SIZE, 2 * SIZE):
+        before = work.total() + work.tokens
+        WAYS[way](model, TEXTS[name](size))
+        found.append(work.total() + work.tokens - before)
+    assert found[1] <= 2.1 * found[0] + 200
+    assert found[1] <= 300 * 2 * SIZE
+
+
+class CountingVocabulary:
+    """A vocabulary that counts its lookups."""
+
+    def __init__(self, vocabulary, work):
+        self.vocabulary, self.work, self.lookups = vocabulary, work, 0
+        self.word = vocabulary.word
+
+    def row(self, word):
+        self.lookups += 1
+        self.work.row(word)
+        return self.vocabulary.row(word)
+
+
+@pytest.fixture
+def counting(plain, work):
+    return replace(plain, vocabulary=CountingVocabulary(plain.vocabulary, work))
+
+
+def test_a_query_of_many_words_is_rejected_after_a_few_lookups(counting):
+    refuse_word(counting, "bank " * 100_000)
+    refuse_word(counting, "x" * 1_000_000)
+    assert counting.vocabulary.lookups < 100
+
+
+def test_a_phrase_with_a_further_word_is_no_phrase(tmp_path):
+    words = ["a_b_c_d" if word == "high" else word for word in WORDS]
+    model = tiny_model(tmp_path, words=words)
+    assert query_token(model, "a b c d").key == "a_b_c_d"
+    refuse_word(model, "a b c d bank")
+
+
+def test_a_long_entry_of_the_vocabulary_is_no_query(counting):
+    refuse_word(counting, "x" * (MAX_WORD_LENGTH + 1))
+    assert counting.vocabulary.lookups == 0
+
+
+def test_a_request_makes_no_more_tokens_than_its_limit(counting, work):
+    limits = replace(LIMITS, max_sentence_tokens=50, max_tokens=120)
+    texts = ["bank river " * 20] * 1000
+    with pytest.raises(TooLargeError) as caught:
+        tokenize(counting, texts, EncodeOptions(), limits)
+    assert caught.value.extra == {"setting": "max_tokens", "limit": 120, "size": 40_000}
+    # Words are resolved once and cached, so distinct ones show how many are made.
+    work.tokens = 0
+    distinct = [" ".join(f"q{text}x{n}" for n in range(40)) for text in range(100)]
+    with pytest.raises(TooLargeError):
+        tokenize(counting, distinct, EncodeOptions(oov="zero"), limits)
+    whole_words = 120 + 1
+    pieces = 6  # q, 0, x and 1, the first of them also for the split that is abandoned
+    assert whole_words <= work.tokens <= whole_words * pieces
+
+
+def test_the_limit_of_the_request_applies_within_a_sentence(plain):
+    limits = replace(LIMITS, max_sentence_tokens=50, max_tokens=12)
+    with pytest.raises(TooLargeError) as caught:
+        ask(plain, ["bank " * 10, "river " * 3, "money"], limits)
+    assert caught.value.extra == {"setting": "max_tokens", "limit": 12, "size": 14}
+    assert len(ask(plain, ["bank " * 10, "river " * 2, ""], limits)) == 3
+    with pytest.raises(TooLargeError) as caught:
+        ask(plain, ["bank " * 10, "river " * 60, "money"], limits)
+    assert caught.value.extra == {"setting": "max_sentence_tokens", "limit": 50, "size": 60}
+    with pytest.raises(TooLargeError) as caught:
+        ask(plain, ["bank " * 10, "river " * 60, "money"], limits, truncate=True)
+    assert caught.value.extra == {"setting": "max_tokens", "limit": 12, "size": 61}
+
+
+def test_words_after_a_limit_are_counted_up_to_a_maximum(plain, monkeypatch):
+    monkeypatch.setattr(encode_module, "MAX_COUNTED", 10)
+    limits = replace(LIMITS, max_sentence_tokens=5, max_tokens=8)
+    (one,) = ask(plain, ["bank " * 100], limits, truncate=True)
+    assert (len(one.tokens), one.truncated) == (5, 10)
+    with pytest.raises(TooLargeError) as caught:
+        ask(plain, ["bank " * 5, "bank " * 4, *["bank " * 4] * 100], limits)
+    assert caught.value.extra["size"] == 9 + 10
+    words = ["bank"] * 100  # a list has a length that costs nothing
+    assert ask(plain, [words], limits, truncate=True)[0].truncated == 95
+
+
+def test_the_list_of_unknown_words_is_bounded(plain):
+    text = " ".join(f"qx{n}" for n in range(MAX_UNKNOWN_WORDS + 5))
+    with pytest.raises(UnknownWordError) as caught:
+        ask(plain, [text], replace(LIMITS, max_sentence_tokens=5000), oov="error")
+    assert caught.value.words == [f"qx{n}" for n in range(MAX_UNKNOWN_WORDS)]

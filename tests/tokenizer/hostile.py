@@ -1,0 +1,99 @@
+"""Texts of any length that cost much work per character, and a count of that work."""
+
+import unicodedata
+from types import SimpleNamespace
+
+from polyseme import tokenizer
+
+
+def repeated(unit):
+    return lambda size: (unit * (size // len(unit) + 1))[:size]
+
+
+def in_words(unit, length=250):
+    """Words of a length that is looked up, of repetitions of a unit."""
+    return repeated(repeated(unit)(length) + " ")
+
+
+def descending_marks(size):
+    """Marks that normalization sorts, in quadratic time."""
+    return "a" + "\u0301" * (size // 2) + "\u0316" * (size - size // 2 - 1)
+
+
+TEXTS = {
+    "ordinary": repeated("The bank did not raise its rates; the river rose. "),
+    "marks in descending order": descending_marks,
+    "words of such marks": repeated(descending_marks(250) + " "),
+    "Hangul jamo": repeated("\u1112\u1161\u11ab"),
+    "words of jamo": in_words("\u1112\u1161\u11ab"),
+    "ligatures that grow in upper case": repeated("\ufb03"),
+    "words of ligatures": in_words("\ufb03"),
+    "letters that grow in lower case": repeated("İ"),
+    "words of musical symbols that grow in NFC": in_words("x\U0001d160"),
+    "contractions": repeated("n't"),
+    "words of contractions": in_words("n't"),
+    "chain of dots": repeated("xq.zj."),
+    "words of dots": in_words("xq.zj."),
+    "chain of hyphens": repeated("a-"),
+    "words of hyphens": in_words("q-z-"),
+    "chain of apostrophes": repeated("é’q’"),
+    "chain of digits and letters": repeated("1a"),
+    "words of digits and letters": in_words("1a"),
+    "chain of commas": repeated("1,"),
+    "handles": repeated("@qz9x "),
+    "one long handle": lambda size: "@" + "q" * (size - 1),
+    "mail addresses": repeated("a@b.c "),
+    "web addresses": repeated("www.q "),
+    "one long address": lambda size: "http://" + "q/" * (size // 2),
+    "joined emoji": repeated("👩\u200d"),
+    "words of joined emoji": in_words("👩\u200d"),
+    "regional indicators": repeated("🇩"),
+    "currencies and units": repeated("$5 3kg "),
+    "digits": repeated("1"),
+    "one letter": repeated("x"),
+    "one sign": repeated("!"),
+    "two signs": repeated("!?"),
+    "one sign with marks": lambda size: "!" + repeated("\u0316\u0301")(size - 1),
+    "white space": repeated(" \u2003\u3000\x1c\t\n"),
+    "letters in white space": lambda size: "a" + " \u2003\u3000" * (size // 3) + "b",
+    "short unknown words": repeated("qz Xj "),
+    "surrogates": repeated("\ud800a"),
+}
+
+
+class Work:
+    """A count of what tokenization does, in units that grow with its time."""
+
+    def __init__(self, monkeypatch):
+        self.normalized = self.looked_up = self.composed = self.tokens = 0
+        self.longest = 0
+        """the longest text that was normalized, looked up or composed"""
+        self._resolve = tokenizer.resolve
+        monkeypatch.setattr(tokenizer, "unicodedata", SimpleNamespace(normalize=self._normalize))
+        monkeypatch.setattr(tokenizer, "resolve", self._count_token)
+
+    def _normalize(self, form, text):
+        # Normalization takes quadratic time for marks in descending order.
+        self.normalized += len(text) ** 2
+        self.longest = max(self.longest, len(text))
+        return unicodedata.normalize(form, text)
+
+    def _count_token(self, *arguments, **options):
+        self.tokens += 1
+        return self._resolve(*arguments, **options)
+
+    def row(self, word):
+        """Look up a word in a vocabulary of some pieces: a `RowLookup`."""
+        self.looked_up += 1 + len(word)
+        self.longest = max(self.longest, len(word))
+        return 0 if word in ("the", "a", "1", "-", ".", "x", "n") else None
+
+    def composes(self, spelling):
+        """Return False, so that words are split as far as possible: a `CanCompose`."""
+        self.composed += 1 + len(spelling)
+        self.longest = max(self.longest, len(spelling))
+        return False
+
+    def total(self):
+        """All work so far."""
+        return self.normalized / tokenizer.MAX_WORD_LENGTH + self.looked_up + self.composed
