@@ -18,6 +18,7 @@ from tests.api.problem import SECRET
 from tests.conftest import ROOT, free_port
 from tests.observability.samples import numbers, total
 from tests.server.service import (
+    SHORT,
     WAIT,
     Caller,
     Service,
@@ -25,6 +26,7 @@ from tests.server.service import (
     damage,
     get,
     load,
+    posted,
     running,
     until,
     version_of,
@@ -249,7 +251,7 @@ def test_requests_in_progress_get_responses_during_shutdown(tmp_path) -> None:
             busy.hold_thread()
             waiting = [Caller(service) for _ in range(5)]
             for caller in waiting:
-                caller.send(get("/livez"))
+                caller.send(posted(SHORT))
             service.signal(signal.SIGTERM)
             kept.send(get("/livez"))
             responses = [caller.response() for caller in (busy, kept, *waiting)]
