@@ -25,7 +25,7 @@ from polyseme.errors import MalformedError, OverloadedError
 from polyseme.observability import metrics
 from polyseme.observability.request_context import PROBES
 
-_STALL = 0.2
+_STALL = 0.1
 """Seconds after which a busy worker accepts connections that no other worker accepts."""
 _PAUSE = 0.01
 """Seconds between two attempts to accept without a free file descriptor."""
