@@ -303,6 +303,16 @@ def test_a_malformed_request_gets_a_problem_without_any_of_its_text(
     assert SECRET not in service.log.read_text()
 
 
+def test_malformed_requests_count_towards_the_rate_limit(tmp_path) -> None:
+    with running(tmp_path, workers=1, rate_limit="4/hour") as service:
+        received = [raw(service.address, b"s3cretqx\r\n\r\n") for _ in range(6)]
+        found = [one.split(b" ", 2)[1] for one in received]
+        assert found == [b"400"] * 4 + [b"429"] * 2
+        assert b"\r\nretry-after: " in received[-1].lower()
+        assert service.ask("POST", "/v1/encode", SHORT)[0] == 429
+        assert service.ask("GET", "/livez")[0] == 200
+
+
 @pytest.mark.parametrize("path", ["/v1/encode", "/v1/nothing"])
 def test_malformed_chunks_end_the_connection_with_one_response(service: Service, path: str) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

@@ -117,7 +117,7 @@ def init_app(app: Flask, registry: Registry) -> None:
         _model_counters(name)
     for code in _error_codes(PolysemeError):
         _error_counter(code)
-    for reason in ("malformed", "overloaded", "internal"):
+    for reason in ("malformed", "overloaded", "rate_limited", "internal"):
         REFUSED.labels(reason)
     ABORTED.labels("client_gone")
 

@@ -243,9 +243,13 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         """Send an error as the last response, without text of the request."""
         malformed = isinstance(error, ParseException)
         # With `req`, the rest of a body is malformed, which gunicorn reads after the response.
-        if not (malformed and req):
-            with suppress(OSError):  # the client has gone
-                sock.sendall(raw_response(MalformedError() if malformed else error, address[0]))
+        if malformed and req:
+            return
+        if malformed:
+            auth = self.app.wsgi().extensions["polyseme"].auth
+            error = auth.limit_malformed(address[0]) or MalformedError()
+        with suppress(OSError):  # the client has gone
+            sock.sendall(raw_response(error, address[0]))
 
 
 def _peek(conn: Any) -> bytes | None:
