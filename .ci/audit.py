@@ -1,10 +1,11 @@
 """Audits what the service is installed with: `make check` ends here.
 
-A weakness that an advisory names fails the check. Where no advisory database can be reached, which
-is so behind some package indexes, that is said and nothing more: it is no fault of the code.
+A weakness that an advisory names fails the check, and so does an audit of nothing: behind some
+package indexes no advisory database can be reached, and `AUDIT=skip make check` passes without one.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -76,7 +77,10 @@ def verdict(said: dict[str, Any]) -> tuple[str, int]:
     if weak:
         return "\n".join(weak), 1
     if not audited:
-        return "audit: nothing was audited, since no database of advisories can be reached.", 0
+        reason = "audit: nothing was audited, since no database of advisories can be reached"
+        if os.environ.get("AUDIT") == "skip":
+            return f"{reason}; AUDIT=skip accepts that.", 0
+        return f"{reason}; AUDIT=skip accepts that for once.", 1
     rest = f"; not audited: {', '.join(missed)}" if missed else ""
     return f"audit: {audited} packages have no known weakness{rest}.", 0
 

@@ -14,8 +14,23 @@ from polyseme.api_keys import (
     generate_key,
     is_valid_name,
     key_file_line,
+    permission_problem,
     read_key_file,
 )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_key_file_of_another_user_is_a_problem(tmp_path: Path, monkeypatch) -> None:
+    file = key_file(tmp_path, "")
+    file.chmod(0o640)
+    assert permission_problem(file) is None
+    os.chown(file, 12345, 0)
+    problem = "The key file belongs to neither root nor the user of the service; its mode is 0640"
+    assert permission_problem(file) == problem
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert permission_problem(file) is None
+    assert permission_problem(tmp_path / "none") is None
+
 
 HASH = "sha256:" + "a1" * 32
 SECRET = "s3cretqx"

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -64,10 +65,14 @@ def test_packages_without_vulnerabilities_pass_and_unaudited_ones_are_named(
     assert (text, code) == ("audit: 1 packages have no known weakness; not audited: regex.", 0)
 
 
-def test_without_an_index_the_audit_reports_it_and_passes(audit: ModuleType) -> None:
+@pytest.mark.parametrize(("accepted", "expected"), [("", 1), ("skip", 0)])
+def test_an_audit_of_nothing_fails_unless_that_is_accepted(
+    audit: ModuleType, monkeypatch, accepted: str, expected: int
+) -> None:
+    monkeypatch.setenv("AUDIT", accepted)
     unreachable = audit.read("", "requests.exceptions.ConnectionError: Max retries exceeded")
     for text, code in (verdict(audit, SKIPPED, SKIPPED), audit.verdict(unreachable)):
-        assert code == 0
+        assert code == expected
         assert re.fullmatch(r"audit: nothing was audited, [^\n]+\.", text)
 
 
@@ -87,7 +92,10 @@ def test_packages_of_the_service_are_audited_and_those_of_tests_are_not(
 @pytest.mark.slow
 def test_make_check_runs_the_audit_which_prints_only_its_verdict() -> None:
     assert ".ci/audit.py" in (SCRIPT.parents[1] / "Makefile").read_text()
-    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
+    environment = {name: value for name, value in os.environ.items() if name != "AUDIT"}
+    command = [sys.executable, SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.stdout == ""
     assert re.match(r"audit: .+\.\n", done.stderr), done.stderr
-    assert done.returncode == (1 if " has " in done.stderr else 0)
+    failed = " has " in done.stderr or "nothing was audited" in done.stderr
+    assert done.returncode == (1 if failed else 0)

@@ -1,6 +1,7 @@
 """The Dockerfile, the compose file, nginx.conf and the scripts, without running a container."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -91,7 +92,72 @@ def test_our_services_run_as_the_images_user(services, name):
 
 @pytest.mark.parametrize("name", THIRD_PARTY)
 def test_third_party_images_are_named_in_full_and_with_a_version(services, name):
-    assert re.fullmatch(r"docker\.io/[a-z/]+:v?\d+\.\d+[\w.-]*", services[name]["image"])
+    image = services[name]["image"].partition("@")[0]
+    assert re.fullmatch(r"docker\.io/[a-z/]+:v?\d+\.\d+[\w.-]*", image)
+
+
+IMAGE = re.compile(
+    r"^ARG BASE=(\S+)|^ +BASE: \$\{BASE:-(\S+)\}|^ *(?:- )?image: (\S+)|^FROM (\S+)", re.MULTILINE
+)
+
+
+def image_files(root):
+    return [root / "Dockerfile", root / "docker-compose.yml", *(root / "deploy").rglob("*.y*ml")]
+
+
+def listed_images(root):
+    lines = (root / "containers/images.txt").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def used_images(root):
+    """The images of registries that the files of a tree use."""
+    found = {
+        next(filter(None, groups))
+        for file in image_files(root)
+        for groups in IMAGE.findall(file.read_text())
+    }
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)", (root / "Dockerfile").read_text(), re.MULTILINE))
+    ours = {"polyseme:latest", "polyseme:${TAG:-latest}", "${BASE}"}
+    assert ours <= found
+    return found - ours - stages
+
+
+def test_every_image_of_a_registry_has_a_tag_and_is_listed():
+    assert sorted(used_images(ROOT)) == listed_images(ROOT)
+    for image in listed_images(ROOT):
+        assert re.fullmatch(r"[a-z./]+:v?\d[\w.-]*(@sha256:[0-9a-f]{64})?", image)
+
+
+SKOPEO = """#!/bin/sh
+# A registry whose digests begin with DIGIT, and which has no Grafana if DIGIT is 0.
+case "$DIGIT $4" in "0 "*grafana*) exit 1 ;; esac
+printf 'sha256:%s%s' "$DIGIT" "$(printf '%s' "$4" | sha256sum | cut -c 2-64)"
+"""
+
+
+def test_images_are_pinned_and_renewed_by_digest(tmp_path):
+    for file in (*image_files(ROOT), ROOT / "containers/images.txt", ROOT / "containers/pin"):
+        copy = tmp_path / "tree" / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    program = tmp_path / "skopeo"
+    program.write_text(SKOPEO)
+    program.chmod(0o755)
+
+    def pin(digit):
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DIGIT": digit}
+        command = [tmp_path / "tree/containers/pin"]
+        return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
+
+    names = [image.partition("@")[0] for image in listed_images(ROOT)]
+    for digit in "1", "2":
+        assert pin(digit) == 0
+        pinned = listed_images(tmp_path / "tree")
+        assert [re.sub(f"@sha256:{digit}[0-9a-f]{{63}}$", "", image) for image in pinned] == names
+        assert sorted(used_images(tmp_path / "tree")) == pinned
+    assert pin("0") != 0
+    assert listed_images(tmp_path / "tree") == pinned
 
 
 @pytest.mark.parametrize("name", THIRD_PARTY)

@@ -68,7 +68,16 @@ MAY_IMPORT = {
     API: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, KEYS, VERSION),
         *(SENSES, VALIDATION),
-        *(OBSERVABILITY, "flask", "flask_cors", "flask_limiter", "werkzeug", "pydantic"),
+        *(
+            OBSERVABILITY,
+            "flask",
+            "flask_cors",
+            "flask_limiter",
+            "limits",
+            "redis",
+            "werkzeug",
+            "pydantic",
+        ),
         *("pydantic_core", "numpy", "orjson", "pybase64", "regex", "threadpoolctl"),
     },
     "polyseme.server": {API, OBSERVABILITY, ERRORS, SETTINGS, "gunicorn", "orjson"},

@@ -81,6 +81,20 @@ def read_key_file(path: Path) -> dict[str, bytes]:
     return keys
 
 
+def permission_problem(path: Path) -> str | None:
+    """Return a sentence if another user than root and this one may write the key file."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    mode = f"its mode is {stat.S_IMODE(state.st_mode):04o}"
+    if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"Other users may write the key file, because {mode}; `chmod go-w` prevents it"
+    if state.st_uid not in {0, os.geteuid()}:
+        return f"The key file belongs to neither root nor the user of the service; {mode}"
+    return None
+
+
 def find_key(keys: Mapping[str, bytes], sent: str) -> str | None:
     """Return the name of the key sent in a header, or None if the key is not valid.
 

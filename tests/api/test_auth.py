@@ -11,6 +11,7 @@ from polyseme.api.app import create_app
 from polyseme.api_keys import key_file_line
 from polyseme.observability.request_context import parse_address
 from polyseme.settings import Settings
+from tests.api.conftest import in_process
 from tests.api.problem import SECRET, expect_problem
 
 # Constants, because pytest-xdist needs the same test IDs in every process.
@@ -169,6 +170,76 @@ def test_guessing_keys_on_metrics_is_limited_and_a_valid_key_is_not_affected(mak
     assert found == [200] * 5
     # Requests for the metrics do not count towards the rate of a key.
     assert statuses(limited, *[bearer("right")] * 4) == [200] * 3 + [429]
+
+
+@pytest.mark.parametrize("key", [None, "wrong", "right"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nothing"),
+        ("GET", "/v1/nothing"),
+        ("GET", "/v2/nothing/at/all"),
+        ("DELETE", "/livez"),
+        ("BREW", "/v1/encode"),
+        ("POST", "/"),
+    ],
+)
+def test_unknown_routes_and_methods_count(key, method: str, path: str) -> None:
+    limited = in_process(rate_limit="3/hour", api_keys="right")
+    headers = bearer(key) if key else {}
+    found = [limited.request(method, path, headers=headers).status_code for _ in range(5)]
+    assert set(found[:3]) <= {401, 404, 405}
+    assert found[3:] == [429] * 2
+    assert limited.get(MODELS, headers=headers).status_code == 429
+    assert limited.get("/livez", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "status"),
+    [("{", "application/json", 400), ("{}", "text/plain", 415), ("{}", "application/json", 422)],
+)
+def test_requests_with_invalid_bodies_count(content, media_type, status) -> None:
+    limited = in_process(rate_limit="2/hour")
+
+    def post() -> int:
+        headers = {"Content-Type": media_type}
+        return limited.post("/v1/encode", content=content, headers=headers).status_code
+
+    assert [post() for _ in range(3)] == [status, status, 429]
+
+
+def test_malformed_requests_count_for_their_address() -> None:
+    app = create_app(Settings(rate_limit="5/hour;3/minute"))
+    auth, client = app.extensions["polyseme"].auth, app.test_client()
+
+    def get(address: str) -> int:
+        return client.get(MODELS, environ_base={"REMOTE_ADDR": address}).status_code
+
+    assert [get("10.0.0.1"), auth.limit_malformed("10.0.0.1"), get("10.0.0.1")] == [200, None, 200]
+    error = auth.limit_malformed("10.0.0.1")
+    assert error is not None and error.status == 429
+    assert [get("10.0.0.1"), get("10.0.0.2")] == [429, 200]
+    assert auth.limit_malformed("10.0.0.3") is None
+    unlimited = create_app(Settings()).extensions["polyseme"].auth
+    assert [unlimited.limit_malformed("10.0.0.1") for _ in range(9)] == [None] * 9
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_key_file_that_others_may_write_is_a_warning_at_start_and_reload(
+    tmp_path, caplog, mode: int
+) -> None:
+    file = tmp_path / f"keys-{SECRET}"
+    file.write_text(key_file_line("alice", ALICE))
+    file.chmod(mode)
+    service = create_app(Settings(api_keys_file=file)).extensions["polyseme"]
+    sentence = f"Other users may write the key file, because its mode is {mode:04o};"
+    assert caplog.text.count(sentence) == 1
+    service.reload()
+    assert caplog.text.count(sentence) == 2
+    file.chmod(0o644)
+    service.reload()
+    assert caplog.text.count("key file") == 2
+    assert SECRET not in caplog.text
 
 
 def test_health_metrics_and_the_page_have_no_rate_limit(make_client) -> None:

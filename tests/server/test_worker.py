@@ -1,15 +1,17 @@
 """The worker: fair accepting, a bounded queue, malformed requests and connections."""
 
 import json
+import socket
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from select import select
 
 import httpx
 import pytest
 
 from polyseme.api.responses import OpenAIProblemResponse
-from polyseme.observability.request_context import SECURITY_HEADERS
+from polyseme.observability.request_context import PROBES, SECURITY_HEADERS
+from polyseme.server.worker import has_unread_responses
 from tests.api.problem import SECRET
 from tests.observability.samples import Numbers, numbers_in, total
 from tests.server.service import (
@@ -97,6 +99,129 @@ def test_a_client_that_does_not_close_does_not_delay_others(service: Service) ->
     until(lambda: client_ports(service, worker), set())
 
 
+def test_probes_get_responses_while_every_thread_is_busy_and_the_queue_is_full(
+    service: Service,
+) -> None:
+    until(lambda: client_ports(service, service.workers()[0]), set())
+    with ExitStack() as stack:
+        busy, *waiting = [stack.enter_context(Caller(service)) for _ in range(4)]
+        busy.hold_thread()
+        for caller in waiting:
+            caller.send(posted(SHORT))
+        for path in sorted(PROBES):
+            with Caller(service) as probe, Caller(service) as other:
+                assert [probe.ask(get(path))[0] for _ in range(3)] == [200] * 3
+                assert other.ask(get(f"{path}?a=1", "Connection: close\r\n"))[0] == 200
+        with Caller(service) as more:
+            assert more.ask(posted(SHORT))[0] == 503
+        assert not answered(*waiting)
+        assert busy.response()[0] == 200
+        assert [caller.response()[0] for caller in waiting] == [200] * 3
+
+
+def answered(*callers: Caller) -> bool:
+    """Whether any caller has received a part of a response."""
+    return bool(select([one.socket for one in callers], [], [], 0)[0])
+
+
+def test_a_kept_connection_alternates_probes_and_other_requests(service: Service) -> None:
+    until(lambda: client_ports(service, service.workers()[0]), set())
+    with Caller(service) as busy, Caller(service) as kept, Caller(service) as other:
+        assert [kept.ask(one)[0] for one in (LIVE, posted(SHORT), LIVE)] == [200] * 3
+        busy.hold_thread()
+        assert kept.ask(LIVE)[0] == 200
+        kept.send(LIVE + posted(SHORT) + LIVE)
+        assert kept.response()[0] == 200
+        assert other.ask(LIVE)[0] == 200
+        assert not answered(kept)
+        assert busy.response()[0] == 200
+        first, second = kept.response(), kept.response()
+        assert "results" in json.loads(first[2]) and "results" not in json.loads(second[2])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        LIVE[:-2],
+        get("/livez", "X-Long: " + "a" * 5000 + "\r\n"),
+        get("/livez", "Content-length: 1\r\n") + b"a",
+        get("/livez", "Transfer-Encoding: chunked\r\n") + b"0\r\n\r\n",
+        get("/livezz"),
+        get("/"),
+        LIVE.replace(b"GET", b"POST"),
+    ],
+)
+def test_requests_that_could_hold_the_thread_of_probes_wait_like_others(
+    service: Service, sent: bytes
+) -> None:
+    until(lambda: client_ports(service, service.workers()[0]), set())
+    with Caller(service) as busy, Caller(service) as caller, Caller(service) as probe:
+        busy.hold_thread()
+        caller.send(sent)
+        assert [probe.ask(LIVE)[0] for _ in range(20)] == [200] * 20
+        assert not answered(caller)
+        assert busy.response()[0] == 200
+
+
+def test_a_client_that_leaves_responses_unread_is_noticed() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+        server.accept()[0] as accepted,
+    ):
+        assert not has_unread_responses(accepted)
+        accepted.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                accepted.send(b"a" * 100_000)
+        assert has_unread_responses(accepted)
+        client.settimeout(0.1)
+        with suppress(TimeoutError):
+            while client.recv(1 << 20):
+                pass
+        until(lambda: not has_unread_responses(accepted))
+
+
+def test_idle_connections_at_the_limit_keep_out_neither_probes_nor_requests(tmp_path) -> None:
+    settings = {"workers": 1, "threads": 1, "max_connections": 12, "keep_alive": 3600}
+    with running(tmp_path, **settings) as service, ExitStack() as stack:
+        until(lambda: client_ports(service, service.workers()[0]), set())
+        idle = [stack.enter_context(Caller(service)) for _ in range(6)]
+        assert [caller.ask(LIVE)[0] for caller in idle] == [200] * 6
+        silent = [stack.enter_context(Caller(service)) for _ in range(20)]
+        with Caller(service) as caller:
+            assert caller.ask(posted(SHORT))[0] == 200
+        assert all(caller.closed for caller in idle)
+        busy = stack.enter_context(Caller(service))
+        busy.hold_thread()
+        silent += [stack.enter_context(Caller(service)) for _ in range(20)]
+        with Caller(service) as probe:
+            assert probe.ask(LIVE)[0] == 200
+        assert busy.response()[0] == 200
+
+
+def test_connections_without_a_request_hold_no_thread(service: Service) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(Caller(service)) for _ in range(20)]
+        with Caller(service) as caller:
+            assert [caller.ask(posted(SHORT))[0] for _ in range(3)] == [200] * 3
+        assert not answered(*silent)  # none is closed
+
+
+def test_waiting_requests_leave_connections_to_probes(tmp_path) -> None:
+    settings = {"workers": 1, "threads": 1, "max_connections": 12, "keep_alive": 3600}
+    with running(tmp_path, **settings) as service, ExitStack() as stack:
+        busy = stack.enter_context(Caller(service))
+        busy.hold_thread()
+        waiting = [stack.enter_context(Caller(service)) for _ in range(12)]
+        for caller in waiting:
+            caller.send(posted(SHORT))
+        with Caller(service) as probe:
+            assert probe.ask(LIVE)[0] == 200
+        assert busy.response()[0] == 200
+        assert [caller.response()[0] for caller in waiting] == [200] * 3 + [503] * 9
+
+
 def test_busy_kept_connections_do_not_starve_new_ones(service: Service) -> None:
     responses = [0] * 4
     enough = threading.Event()
@@ -176,6 +301,16 @@ def test_a_malformed_request_gets_a_problem_without_any_of_its_text(
     assert SECRET not in body.decode()
     until(lambda: document["request_id"] in service.log.read_text())
     assert SECRET not in service.log.read_text()
+
+
+def test_malformed_requests_count_towards_the_rate_limit(tmp_path) -> None:
+    with running(tmp_path, workers=1, rate_limit="4/hour") as service:
+        received = [raw(service.address, b"s3cretqx\r\n\r\n") for _ in range(6)]
+        found = [one.split(b" ", 2)[1] for one in received]
+        assert found == [b"400"] * 4 + [b"429"] * 2
+        assert b"\r\nretry-after: " in received[-1].lower()
+        assert service.ask("POST", "/v1/encode", SHORT)[0] == 429
+        assert service.ask("GET", "/livez")[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/v1/encode", "/v1/nothing"])

@@ -3,20 +3,34 @@
 import logging
 import math
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, request
 
 from polyseme.api.errors import problem
-from polyseme.api_keys import KeyFileError, digests_of_keys, find_key, read_key_file
+from polyseme.api_keys import (
+    KeyFileError,
+    digests_of_keys,
+    find_key,
+    permission_problem,
+    read_key_file,
+)
 from polyseme.errors import RateLimitedError, UnauthorisedError
-from polyseme.observability.request_context import current_context
+from polyseme.observability.request_context import UNMATCHED, current_context
 from polyseme.settings import Settings
 
+if TYPE_CHECKING:
+    from flask_limiter import Limiter
+
 _log = logging.getLogger("polyseme")
-_REDIS_TIMEOUT = 0.25
-"""Maximum seconds that a request waits for a connection to Redis, and for a response."""
+_KEY_PREFIX = "polyseme"
+"""The first part of the names under which requests are counted."""
+_SCOPE = "global"
+"""The scope of flask-limiter's application limits."""
+_MEMORY = "memory://"
 
 
 class ApiKeyAuth:
@@ -26,6 +40,8 @@ class ApiKeyAuth:
         self._settings = settings
         self._configured = digests_of_keys(key.get_secret_value() for key in settings.api_keys)
         self._keys = self._read()
+        self._limiter: Limiter | None = None
+        self._start_deadline: Callable[[], None] = lambda: None
         # An empty key file does not disable authentication.
         self.required = bool(self._configured) or settings.api_keys_file is not None
 
@@ -39,18 +55,26 @@ class ApiKeyAuth:
 
     def _read(self) -> dict[str, bytes]:
         file = self._settings.api_keys_file
+        if file and (problem := permission_problem(file)):
+            _log.warning("polyseme: %s.", problem)
         return {**self._configured, **(read_key_file(file) if file else {})}
 
     def init_app(self, app: Flask) -> None:
         """Protect /v1/… and /v2/… except /v2/health/…, and /metrics according to the settings.
 
-        The rate limit applies before the key is checked, so that it also limits guessing keys.
+        The rate limit applies before the key is checked, so that it also limits guessing keys, and
+        to unknown routes and methods.
         """
         if not self.required and not self._settings.rate_limit:
             return
         app.before_request(self._identify)
         if self._settings.rate_limit:
-            _init_rate_limit(app, self._settings)
+            if self._settings.rate_limit_storage.get_secret_value() != _MEMORY:
+                from polyseme.api.redis_connections import start_deadline  # noqa: PLC0415 - an extra
+
+                self._start_deadline = start_deadline
+                app.before_request(start_deadline)
+            self._limiter = _init_rate_limit(app, self._settings)
         if self.required:
             app.before_request(self._check)
 
@@ -69,11 +93,30 @@ class ApiKeyAuth:
             protected = metrics = False
         context.unauthorized = self.required and context.caller is None and (protected or metrics)
         # Requests without a valid key are limited at /metrics too.
-        context.rate_limited = protected or context.unauthorized
+        unknown = request.routing_exception is not None
+        context.rate_limited = protected or unknown or context.unauthorized
 
     def _check(self) -> None:
         if current_context().unauthorized:
             raise UnauthorisedError
+
+    def limit_malformed(self, address: str) -> RateLimitedError | None:
+        """Count a malformed request of an address; return an error if it exceeds the rate limit.
+
+        Such a request does not reach the application.
+        """
+        if self._limiter is None:
+            return None
+        from limits import parse_many  # noqa: PLC0415 - only with a rate limit
+
+        names = (_KEY_PREFIX, _name_of(address), _SCOPE)
+        rates = parse_many(self._settings.rate_limit)
+        self._start_deadline()
+        try:
+            hits = [self._limiter.limiter.hit(rate, *names) for rate in rates]
+        except Exception:  # noqa: BLE001 - without Redis, which the next other request notices
+            return None
+        return None if all(hits) else RateLimitedError()
 
 
 def _is_preflight() -> bool:
@@ -82,7 +125,7 @@ def _is_preflight() -> bool:
     return request.method == "OPTIONS" and all(name in request.environ for name in headers)
 
 
-def _init_rate_limit(app: Flask, settings: Settings) -> None:
+def _init_rate_limit(app: Flask, settings: Settings) -> "Limiter":
     """Limit the requests of each caller, in memory or in Redis.
 
     While Redis is unreachable, each worker counts in memory.
@@ -91,14 +134,13 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
 
     uri = settings.rate_limit_storage.get_secret_value()
     # Redis reports whole seconds, rounded.
-    rounding = 0 if uri == "memory://" else 1
+    rounding = 0 if uri == _MEMORY else 1
     redis: dict[str, Any] = {}
-    if uri != "memory://":
+    if uri != _MEMORY:
+        from polyseme.api.redis_connections import connection_pool  # noqa: PLC0415 - an extra
+
         redis = {
-            "storage_options": {
-                "socket_timeout": _REDIS_TIMEOUT,
-                "socket_connect_timeout": _REDIS_TIMEOUT,
-            },
+            "storage_options": {"connection_pool": connection_pool(uri)},
             "in_memory_fallback_enabled": True,
             "swallow_errors": True,
         }
@@ -107,8 +149,11 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
         app=app,
         application_limits=[settings.rate_limit],
         application_limits_exempt_when=lambda: not current_context().rate_limited,
-        key_prefix="polyseme",
-        storage_uri=uri,
+        # By default, requests without an endpoint are not limited.
+        request_identifier=lambda: request.endpoint or UNMATCHED,
+        key_prefix=_KEY_PREFIX,
+        # The name of this scheme differs from that of redis-py.
+        storage_uri=uri.replace("unix://", "redis+unix://", 1),
         **redis,
     )
 
@@ -116,24 +161,30 @@ def _init_rate_limit(app: Flask, settings: Settings) -> None:
     def exceeded(_: RateLimitExceeded) -> Response:
         """Return 429 with the seconds until the window of the exceeded limit ends."""
         limit, seconds = limiter.current_limit, None
-        if limit:
-            rest = math.ceil(limit.window.reset_time - time.time()) + rounding
-            seconds = min(max(rest, 1), limit.limit.get_expiry())
+        with suppress(Exception):  # Redis has failed since the request was counted
+            if limit:
+                rest = math.ceil(limit.window.reset_time - time.time()) + rounding
+                seconds = min(max(rest, 1), limit.limit.get_expiry())
         return problem(RateLimitedError(retry_after=seconds))
+
+    return limiter
 
 
 def _caller() -> str:
-    """Return the name under which requests are counted: that of the key, else the address.
+    """Return the name under which requests are counted: that of the key, else the address."""
+    context = current_context()
+    return f"key:{context.caller}" if context.caller else _name_of(context.address)
+
+
+def _name_of(address: str) -> str:
+    """Return the name under which requests of an address are counted.
 
     An IPv6 address is replaced by its /64 network, because one client has 2**64 addresses.
     """
-    context = current_context()
-    if context.caller:
-        return f"key:{context.caller}"
     try:
-        found = ip_address(context.address)
+        found = ip_address(address)
     except ValueError:
         return "address:local"
     if found.version == 6 and not found.ipv4_mapped:  # noqa: PLR2004 - the version's name
-        return f"address:{ip_network((context.address, 64), strict=False).network_address}"
-    return f"address:{context.address}"
+        return f"address:{ip_network((address, 64), strict=False).network_address}"
+    return f"address:{address}"

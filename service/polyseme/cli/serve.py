@@ -1,6 +1,7 @@
 """`polyseme serve`: run gunicorn with the settings."""
 
 import errno
+import fcntl
 import os
 import runpy
 import shutil
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,8 +24,9 @@ from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
 
 _STANDARD_ERROR = 2
-_METRICS_BYTES = 16 << 20
-"""Free bytes that the metrics directory requires; each worker that starts uses about 0.1 MB."""
+_METRICS_BYTES = 1 << 20
+"""Free bytes that the metrics directory requires at the start; a worker uses about 0.2 MB."""
+_METRICS_PREFIX = "polyseme-metrics-"
 _APPLICATION = "polyseme:create_app()"
 SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag, because every user of the machine can read a command line."""
@@ -56,18 +59,48 @@ def _create_metrics_directory() -> None:
     """Create the multiprocess metrics directory, before prometheus_client is imported.
 
     Its parent is PROMETHEUS_MULTIPROC_DIR, /dev/shm or the temporary directory, the first with
-    enough free space: the files are memory-mapped, and writing to them on a full disk kills the
-    process. If none has enough, each worker reports only its own metrics. gunicorn's `on_exit`
-    removes the directory.
+    enough free space. If none has enough, each worker reports only its own metrics. gunicorn's
+    `on_exit` removes the directory; after a SIGKILL, the next start does.
     """
     given = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     for parent in (*filter(None, (given, "/dev/shm")), None):  # noqa: S108 - private
+        folder = parent or tempfile.gettempdir()
         with suppress(OSError):
-            folder = parent or tempfile.gettempdir()
+            _remove_abandoned(folder)
             if shutil.disk_usage(folder).free >= _METRICS_BYTES:
-                created = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=folder)
-                os.environ["PROMETHEUS_MULTIPROC_DIR"] = created
+                os.environ["PROMETHEUS_MULTIPROC_DIR"] = _locked_directory(folder)
                 return
+
+
+def _locked_directory(parent: str) -> str:
+    """Create a directory that is locked until this process and its workers have exited."""
+    while True:
+        created = tempfile.mkdtemp(prefix=_METRICS_PREFIX, dir=parent)
+        # A service that starts at the same time may remove the directory until it is locked.
+        with suppress(FileNotFoundError, BlockingIOError):
+            _lock(created)
+            Path(created).stat()
+            return created
+
+
+def _remove_abandoned(parent: str) -> None:
+    """Remove the metrics directories of services that were killed."""
+    for directory in Path(parent).glob(f"{_METRICS_PREFIX}*"):
+        with suppress(OSError):  # in use, or of another user
+            descriptor = _lock(directory)
+            shutil.rmtree(directory, ignore_errors=True)
+            os.close(descriptor)
+
+
+def _lock(directory: str | Path) -> int:
+    """Lock a directory; return its descriptor. Raises BlockingIOError if it is locked."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _check_model(registry: Registry, name: str) -> None:

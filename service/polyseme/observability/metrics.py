@@ -6,7 +6,6 @@ sets.
 """
 
 import os
-import shutil
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,17 +18,19 @@ from prometheus_client import (
     disable_created_metrics,
 )
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from polyseme import __version__
 from polyseme.errors import PolysemeError
 from polyseme.models.registry import Registry
+from polyseme.observability import metrics_files
+from polyseme.observability.metrics_files import DIRECTORY
 
 if TYPE_CHECKING:
     from polyseme.observability.request_context import RequestContext
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
-DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+metrics_files.count_in_allocated_files()
 _REQUEST_BUCKETS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0),
@@ -87,18 +88,6 @@ READY = _gauge("ready", "1 if the default model can be used, else 0.", "livemost
 INFO = _gauge("info", "The version of the service.", "livemax", "version")
 
 
-def remove_directory() -> None:
-    """Remove the directory of multiprocess mode."""
-    if directory := os.environ.get(DIRECTORY):
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def mark_dead(pid: int) -> None:
-    """Remove the live gauges of a worker that has exited."""
-    if os.environ.get(DIRECTORY):
-        mark_process_dead(pid)  # type: ignore[no-untyped-call]
-
-
 def init_app(app: Flask, registry: Registry) -> None:
     """Add /metrics, and create known label sets at 0, so that `rate()` sees the first increment.
 
@@ -109,12 +98,13 @@ def init_app(app: Flask, registry: Registry) -> None:
     def exposition() -> Response:
         """Return the metrics, in the text format or OpenMetrics."""
         update_model_gauges(registry)
-        collected = METRICS
+        encode, content_type = choose_encoder(request.environ.get("HTTP_ACCEPT", ""))
         if directory := os.environ.get(DIRECTORY):
             collected = CollectorRegistry()
             MultiProcessCollector(collected, directory)  # type: ignore[no-untyped-call]
-        encode, content_type = choose_encoder(request.environ.get("HTTP_ACCEPT", ""))
-        return Response(encode(collected), content_type=content_type)
+            with metrics_files.reading(directory):
+                return Response(encode(collected), content_type=content_type)
+        return Response(encode(METRICS), content_type=content_type)
 
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
@@ -127,7 +117,7 @@ def init_app(app: Flask, registry: Registry) -> None:
         _model_counters(name)
     for code in _error_codes(PolysemeError):
         _error_counter(code)
-    for reason in ("malformed", "overloaded", "internal"):
+    for reason in ("malformed", "overloaded", "rate_limited", "internal"):
         REFUSED.labels(reason)
     ABORTED.labels("client_gone")
 
@@ -137,6 +127,7 @@ def start_worker() -> None:
     STARTS.inc()
     WORKERS.set(1)
     INFO.labels(__version__).set(1)
+    metrics_files.warn_if_full()
 
 
 def update_model_gauges(registry: Registry) -> None:
@@ -179,6 +170,7 @@ def observe(context: "RequestContext") -> None:
                 counter.inc(number)
     if context.aborted:
         ABORTED.labels("client_gone").inc()
+    metrics_files.warn_if_full()
 
 
 def refuse(reason: str) -> None:

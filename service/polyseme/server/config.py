@@ -15,15 +15,15 @@ from typing import Any
 
 from gunicorn import glogging
 
-from polyseme.observability import metrics
+from polyseme.observability import metrics, metrics_files
 from polyseme.observability.logging import capture_warnings, logging_config
+from polyseme.server import termination
 from polyseme.settings import Settings
 
 _settings = Settings()
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - for the workers' heartbeat files
 _M_MMAP_THRESHOLD = -3
 """The constant of glibc's malloc.h."""
-_TERMINATION = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 
 bind = [f"{_settings.host}:{_settings.port}"]
 workers = _settings.workers
@@ -95,6 +95,7 @@ def when_ready(server: Any) -> None:
         timer.start()
 
     server.handle_term = handle_term
+    termination.take_precedence(server, draining=lambda: _service(server).draining)
     _return_memory()
     _freeze_memory()
 
@@ -112,11 +113,11 @@ def pre_fork(server: Any, _worker: Any) -> None:
     """
     if _service(server).models.refresh_if_changed():
         _freeze_memory()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
+    signal.pthread_sigmask(signal.SIG_BLOCK, termination.SIGNALS)
 
 
 def _release_signals() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, termination.SIGNALS)
 
 
 os.register_at_fork(after_in_parent=_release_signals)
@@ -136,11 +137,11 @@ def worker_exit(_server: Any, worker: Any) -> None:
         tracer.close()
 
 
-def child_exit(_server: Any, worker: Any) -> None:
-    """Remove the gauges of a dead worker."""
-    metrics.mark_dead(worker.pid)
+def child_exit(server: Any, worker: Any) -> None:
+    """Remove the gauges of a dead worker, and merge its counts with those of earlier ones."""
+    metrics_files.remove_dead(worker.pid, live={os.getpid(), *server.WORKERS})
 
 
 def on_exit(_server: Any) -> None:
     """Remove the metrics directory."""
-    metrics.remove_directory()
+    metrics_files.remove_directory()
