@@ -16,8 +16,9 @@ from polyseme.settings import Settings
 
 _SHORT = 50
 """A request with at most 1/50 of `max_work` is always admitted."""
-_PAUSE = 0.05
-"""Seconds between two looks at the connection."""
+_FIRST_CHECK, _PAUSE = 1.0, 0.05
+"""Seconds until the connection is looked at, and between two looks. A client that has only ended its
+sending side looks like one that left, so it gets shorter responses all the same."""
 _GONE = select.POLLERR | select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 
 
@@ -57,7 +58,7 @@ class RequestSupervisor:
     ) -> None:
         self._context, self._limits, self._in_progress = context, limits, in_progress
         self._deadline = context.started + seconds
-        self._next_check = context.started + _PAUSE
+        self._next_check = context.started + _FIRST_CHECK
         self._socket: Any = request.environ.get("gunicorn.socket")
         self._added = 0.0
         context.work = BYTE * (request.content_length or 0)

@@ -1,0 +1,361 @@
+"""Search for the requests that take the service the most work, and measure what they do to it.
+
+    python benchmarks/attack.py [--bounded] [--number 60]
+
+A search on each route mutates the units of a text (Unicode classes, words, punctuation), their
+repetitions, the numbers of words and texts, and the options of the route. It keeps the requests
+that take the most processor time, in all and for each byte. Every request is within the limits of
+the default settings. The worst of each route are then sent to a gunicorn with two workers: each
+alone, and 16 of them at once beside probes and the requests of another client.
+`--bounded` searches briefly and writes nothing. Results: results/attack.json, which
+docs/reliability.md shows.
+"""
+
+import os
+import random
+import resource
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import orjson
+from record import record
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.server.service import Service, running
+
+from polyseme import create_app
+from polyseme.encoding.options import PER_LAYER
+from polyseme.settings import Settings
+
+SEED = 1
+MAX_BODY = Settings().max_body_bytes
+OK, AT_ONCE = 200, 16
+TICK = os.sysconf("SC_CLK_TCK")
+UNITS = {
+    "word": ["bank ", "the ", "river near the bank "],
+    "unknown": ["vbnrpx ", "unfriendlinesses ", "Xqzt"],
+    "marks": ["a\u0301", "\u0316", "\u0301", "\u1e69\u0323", "\u0f73\u0f74"],
+    "scripts": ["東", "가", "\u1100\u1161\u11a8", "б", "\u0645"],
+    "growing": ["\ufb03", "\u0130", "ß", "\u0149"],
+    "joined": ["a.b.", "xq.zj.", "n't", "a-", "a’", "1,", "1:", "a_"],
+    "signs": ["! ", "!?", "…", "$1", "5kg ", "#a ", "@b ", "a+", "...", "--"],
+    "symbols": ["👩\u200d💻", "🇩🇪", "👍🏽", "\u20e3"],
+    "spaces": [" ", "\t", "\u2003", "\u200b", "\n"],
+    "addresses": ["www.a.b/", "a@b.cd ", "http://x.y "],
+}
+ALL_UNITS = [unit for units in UNITS.values() for unit in units]
+PARTS = ["static", "contextual", "features", *PER_LAYER]
+LARGEST = {"word": 1 << 20, "words": 1 << 18, "texts": 1 << 17}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A request before it is written."""
+
+    route: str
+    units: tuple[str, ...]
+    word: int
+    """repetitions of the units without white space"""
+    words: int
+    texts: int
+    options: int
+    """seed of the options"""
+
+    def text(self, most: int) -> str:
+        """Return a text of at most so many bytes."""
+        word = "".join(self.units)
+        word *= max(1, min(self.word, most // len(word.encode()) + 1))
+        size = len(word.encode()) + 1
+        return " ".join([word] * max(1, min(self.words, most // size)))
+
+    def request(self) -> tuple[str, bytes, dict[str, str]]:
+        """Return path, body and headers; the body is within `max_body_bytes`."""
+        rng = random.Random(self.options)  # noqa: S311 - not for secrets
+        room = MAX_BODY - 4096
+        text = self.text(room // 2)
+        each = len(orjson.dumps(text)) + 64
+        texts = [text] * max(1, min(self.texts, room // each))
+        return ROUTES[self.route](rng, texts)
+
+
+def encode(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
+    """Return a request with random options."""
+    accept = rng.choice(["application/json", "application/x-npz", "application/x-ndjson"])
+    body = {
+        "input": [one.split() for one in texts] if rng.random() < PRETOKENIZED else texts,
+        "include": rng.sample(PARTS, rng.randint(1, len(PARTS))),
+        "truncate": rng.choice([True, True, False]),
+        "oov": rng.choice(["zero", "subword", "error"]),
+        "case": rng.choice(["auto", "lower", "exact"]),
+        "phrases": rng.choice([True, False]),
+        "encoding": rng.choice(["float", "base64"]),
+        "heads": rng.choice(["all", "mean"]),
+        "dtype": rng.choice(["float32", "float16"]),
+    }
+    return "/v1/encode", orjson.dumps(body), {"Accept": accept}
+
+
+def embeddings(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
+    """Return a request with random options."""
+    pooling = rng.choice(["sif", "informativeness", "mean"])
+    form, wordless = rng.choice(["float", "base64"]), rng.choice(["zero", "refuse"])
+    body = {"input": texts, "pooling": pooling, "encoding_format": form, "wordless": wordless}
+    return "/v1/embeddings", orjson.dumps(body), {}
+
+
+def infer(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
+    """Return a request with random options."""
+    binary = {"binary_data_output": rng.choice([True, False]), "truncate": True}
+    names = ["tokens", "offsets", "static", "contextual", "features", "attention"]
+    outputs = [{"name": one} for one in rng.sample(names, rng.randint(1, len(names)))]
+    tensor = {"name": "text", "datatype": "BYTES", "shape": [len(texts)], "data": texts}
+    body = {"inputs": [tensor], "outputs": outputs, "parameters": binary}
+    return "/v2/models/wiki-en/infer", orjson.dumps(body), {}
+
+
+def compare(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
+    """Return a request for random neighbors; each text has the word at its end."""
+    # Different texts, because equal ones are encoded once.
+    numbered = [f"{number} {one} bank" for number, one in enumerate(texts[:64])]
+    occurrences = [{"text": one, "word": "bank"} for one in numbered] * (1 if texts[1:] else 2)
+    k, with_map = rng.choice([0, 5, 100]), rng.choice([True, False])
+    body = {"occurrences": occurrences, "neighbors": k, "map": with_map}
+    return "/v1/compare", orjson.dumps(body), {}
+
+
+def senses(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
+    """Return a request with random options for a word that may be anywhere in the texts."""
+    word = rng.choice(["bank", "the", texts[0].split()[0] if texts[0].split() else "a"])
+    body: dict[str, Any] = {
+        "senses": rng.choice(["auto", 1, 2, 20]),
+        "neighbors": rng.choice([0, 5, 100]),
+        "keywords": rng.choice([0, 100]),
+        "map": rng.choice([True, False]),
+        "phrases": rng.choice([True, False]),
+    }
+    if rng.random() < GIVEN:
+        body["occurrences"] = [{"text": f"{one} bank", "word": "bank"} for one in texts]
+    else:
+        body |= {"word": word, "texts": [f"{one} {word}" for one in texts]}
+        body["forms"] = rng.choice([[], [f"a{number}" for number in range(64)]])
+    return "/v1/senses", orjson.dumps(body), {}
+
+
+def neighbors(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
+    """Return a request for a word of any length, or for a vector."""
+    k = rng.choice([1, 10, 1000])
+    word = {"vector": [0.5] * 300} if rng.random() < GIVEN else {"word": " ".join(texts) or "a"}
+    return "/v1/neighbors", orjson.dumps({**word, "k": k}), {}
+
+
+def trace(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
+    """Return a request for a text, or for arrays that are as large as their number of texts."""
+    if rng.random() < GIVEN:
+        return "/v1/trace", orjson.dumps({"text": texts[0], "layer": 0}), {}
+    n, heads = min(len(texts), 64), rng.choice([1, 2, 8])
+    width = heads * rng.choice([1, 8, 64, 512])
+    rows = [[1 / (i + j + 1) for i in range(width)] for j in range(n)]
+    body = {"tokens": ["a"] * n, "embeddings": rows, "heads": heads}
+    return "/v1/trace", orjson.dumps(body), {}
+
+
+PRETOKENIZED, GIVEN = 0.3, 0.4
+ROUTES: dict[str, Callable[[random.Random, list[str]], tuple[str, bytes, dict[str, str]]]] = {
+    one.__name__: one for one in (encode, embeddings, infer, compare, senses, neighbors, trace)
+}
+
+
+def drawn(rng: random.Random, route: str) -> Candidate:
+    """Draw a candidate; the logarithms of its lengths are uniform."""
+    word, words, texts = (round(most ** rng.random()) for most in LARGEST.values())
+    units = tuple(rng.choices(ALL_UNITS, k=rng.choice([1, 1, 2, 3])))
+    return Candidate(route, units, word, words, texts, rng.randrange(1 << 30))
+
+
+def mutated(rng: random.Random, one: Candidate) -> Candidate:
+    """Change one or two properties of a candidate."""
+    other = drawn(rng, one.route)
+    for name in rng.sample(["units", "word", "words", "texts", "options"], rng.choice([1, 2])):
+        value = getattr(other, name)
+        if isinstance(value, int) and name != "options" and rng.choice([True, False]):
+            value = max(1, round(getattr(one, name) * rng.choice([0.5, 0.8, 1.25, 2])))
+        one = replace(one, **{name: value})
+    return one
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A request and what it took."""
+
+    candidate: Candidate
+    seconds: float
+    """processor time"""
+    status: int
+    bytes: int
+
+
+def search(client: Any, route: str, number: int) -> Iterator[Measured]:
+    """Yield every request of a search."""
+    rng = random.Random(f"{SEED} {route}")  # noqa: S311 - not for secrets
+    found: list[Measured] = []
+    for count in range(number):
+        if count < number // 3 or not found:
+            candidate = drawn(rng, route)
+        else:
+            by_seconds = sorted(found, key=lambda one: -one.seconds)[:4]
+            by_bytes = sorted(found, key=lambda one: -one.seconds / (one.bytes + 4096))[:3]
+            refused = sorted((one for one in found if one.status != OK), key=lambda o: -o.seconds)
+            candidate = mutated(rng, rng.choice(by_seconds + by_bytes + refused[:3]).candidate)
+        path, body, headers = candidate.request()
+        start = time.process_time()
+        response = client.post(
+            path, data=body, headers={"Content-Type": "application/json", **headers}
+        )
+        for _ in response.iter_encoded():
+            pass
+        response.close()
+        seconds = time.process_time() - start
+        found.append(Measured(candidate, seconds, response.status_code, len(body)))
+        yield found[-1]
+
+
+def processor_seconds(pids: list[int]) -> float:
+    """Return the processor time of processes."""
+    total = 0.0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        total += (int(fields[11]) + int(fields[12])) / TICK
+    return total
+
+
+def peak_megabytes(pids: list[int]) -> float:
+    """Return the largest resident memory of one of the processes since `forget_peaks`."""
+    peaks = []
+    for pid in pids:
+        lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+        peaks += [int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")]
+    return max(peaks)
+
+
+def forget_peaks(pids: list[int]) -> float:
+    """Reset the peaks of resident memory; return the largest memory now."""
+    for pid in pids:
+        Path(f"/proc/{pid}/clear_refs").write_text("5", "ascii")
+    return peak_megabytes(pids)
+
+
+def alone(service: Service, one: Candidate) -> dict[str, Any]:
+    """Send one request; return its status, processor time, peak memory and response bytes."""
+    path, body, headers = one.request()
+    workers = service.workers()
+    idle, before = forget_peaks(workers), processor_seconds(workers)
+    with httpx.Client(base_url=service.url, timeout=120) as client:
+        sent = {"Content-Type": "application/json", **headers}
+        response = client.post(path, content=body, headers=sent)
+    if service.workers() != workers:
+        raise SystemExit(f"A worker ended: {one}.")
+    return {
+        "units": [ascii(unit)[1:-1] for unit in one.units],
+        "repeated": [one.word, one.words, one.texts],
+        "bytes": len(body),
+        "status": response.status_code,
+        "code": None if response.is_success else response.json()["code"],
+        "seconds": round(processor_seconds(workers) - before, 2),
+        "peak_mb": round(peak_megabytes(workers) - idle),
+        "response_mb": round(len(response.content) / 1e6, 2),
+    }
+
+
+def at_once(service: Service, worst: list[Candidate]) -> dict[str, Any]:
+    """Send AT_ONCE requests at once; measure probes and the requests of another client."""
+    requests = [one.request() for one in worst]
+    statuses: list[int] = []
+
+    def attack(number: int) -> None:
+        path, body, headers = requests[number % len(requests)]
+        with suppress(httpx.HTTPError), httpx.Client(base_url=service.url, timeout=120) as client:
+            sent = {"Content-Type": "application/json", **headers}
+            statuses.append(client.post(path, content=body, headers=sent).status_code)
+
+    workers = service.workers()
+    idle = forget_peaks(workers)
+    threads = [threading.Thread(target=attack, args=(number,)) for number in range(AT_ONCE)]
+    longest = {"probe": 0.0, "other": 0.0}
+    count = 0
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        for name, method, path in (("probe", "GET", "/livez"), ("other", "POST", "/v1/encode")):
+            start = time.monotonic()
+            with httpx.Client(base_url=service.url, timeout=120) as client:
+                given = {"json": {"input": "the river bank"}} if method == "POST" else {}
+                client.request(method, path, **given).raise_for_status()
+            longest[name] = max(longest[name], time.monotonic() - start)
+            count += 1
+        time.sleep(0.02)
+    for thread in threads:
+        thread.join()
+    return {
+        "requests": AT_ONCE,
+        "statuses": {str(one): statuses.count(one) for one in sorted(set(statuses))},
+        "longest_probe_seconds": round(longest["probe"], 2),
+        "longest_other_seconds": round(longest["other"], 2),
+        "measured": count,
+        "peak_mb": round(peak_megabytes(workers) - idle),
+    }
+
+
+@click.command()
+@click.option("--number", default=60, help="Requests of the search on each route.")
+@click.option("--bounded", is_flag=True, help="Search briefly; write nothing.")
+def main(number: int, bounded: bool) -> None:
+    """Run the attack."""
+    client = create_app().test_client()
+    worst: dict[str, list[Candidate]] = {}
+    for route in ROUTES:
+        measured: list[Measured] = []
+        with click.progressbar(
+            search(client, route, 6 if bounded else number),
+            length=6 if bounded else number,
+            label=route,
+            file=sys.stderr,
+        ) as bar:
+            measured += bar
+        measured.sort(key=lambda one: -one.seconds)
+        accepted = [one.candidate for one in measured if one.status == OK][:2]
+        refused = [one.candidate for one in measured if one.status != OK][:1]
+        worst[route] = accepted + refused
+        click.echo(f"{route}: {measured[0].seconds:.2f} s, {measured[0].candidate}", err=True)
+    found: dict[str, Any] = {"searched": number, "route": {}}
+    with tempfile.TemporaryDirectory() as name, running(Path(name)) as service:
+        for route, candidates in worst.items():
+            found["route"][route] = [alone(service, one) for one in candidates]
+            for one in found["route"][route]:
+                click.echo(f"{route}: {orjson.dumps(one).decode()}")
+        heaviest = sorted(
+            (
+                (one["seconds"], candidate)
+                for route, candidates in worst.items()
+                for one, candidate in zip(found["route"][route], candidates, strict=True)
+            ),
+            key=lambda pair: -pair[0],
+        )
+        found["at_once"] = at_once(service, [candidate for _, candidate in heaviest[:4]])
+        click.echo(orjson.dumps(found["at_once"]).decode())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    click.echo(f"The search had a peak of {peak >> 10} MB.", err=True)
+    if not bounded:
+        record("attack", ["gunicorn", "flask", "numpy", "pydantic"], found)
+
+
+if __name__ == "__main__":
+    main()
