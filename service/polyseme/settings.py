@@ -9,7 +9,7 @@ import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from platformdirs import user_data_path
 from pydantic import (
@@ -30,6 +30,9 @@ from polyseme.errors import install_command
 from polyseme.models.manifest import NAME_PATTERN
 from polyseme.validation import did_you_mean, validation_message
 
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+
 PREFIX = "POLYSEME_"
 _OTHER_VARIABLES = ("API_KEY", "KEY", "MIRROR", "TEST_DATA", "URL")
 """Variables of the clients, the command line, the web interface, the notebooks and the tests."""
@@ -39,6 +42,7 @@ _ORIGIN = re.compile(
     r"(?::(?P<port>[1-9][0-9]{0,4}))?"
 )
 _DEFAULT_PORTS = {"http": {"80"}, "https": {"443"}}
+_WORK_RATE = re.compile(r"(?P<seconds>[0-9]{1,9}) ?s *(?:/|per) *(?P<window>.+)")
 _MAX_RATE_WINDOW = 366 * 24 * 3600
 """The longest window of a rate limit, in seconds; Redis limits expiry times."""
 
@@ -51,6 +55,25 @@ def usable_cpus() -> int:
 def default_models_dir() -> Path:
     """Return the default folder of the user's models, which may not exist."""
     return user_data_path("polyseme", appauthor=False) / "models"
+
+
+def request_rates(setting: str) -> "list[RateLimitItem]":
+    """Return the rates of requests in a `rate_limit`; raise ValueError if one is invalid."""
+    from limits import parse  # noqa: PLC0415 - only needed with a rate limit
+
+    return [parse(one) for one in _rates(setting) if not _WORK_RATE.fullmatch(one)]
+
+
+def work_rates(setting: str) -> "list[RateLimitItem]":
+    """Return the rates of work in a `rate_limit`, in milliseconds; raise ValueError."""
+    from limits import parse  # noqa: PLC0415 - only needed with a rate limit
+
+    found = [match for one in _rates(setting) if (match := _WORK_RATE.fullmatch(one))]
+    return [parse(f"{int(match['seconds']) * 1000}/{match['window']}") for match in found]
+
+
+def _rates(setting: str) -> list[str]:
+    return [one.strip() for one in re.split("[;,|]", setting)]
 
 
 class SettingError(ValueError):
@@ -204,7 +227,9 @@ class Settings(BaseSettings):
         " entries are trusted",
     )
     rate_limit: str = Field(
-        "", description="maximum rate of each caller, such as `100/minute`; empty for no limit"
+        "",
+        description="maximum rate of each caller, in requests such as `100/minute`, in seconds of"
+        " estimated work such as `60s/minute`, or both, separated by `;`; empty for no limit",
     )
     rate_limit_storage: SecretStr = Field(
         SecretStr("memory://"),
@@ -277,16 +302,14 @@ class Settings(BaseSettings):
     def _is_a_rate(cls, rate: str) -> str:
         if not rate:
             return rate
-        from limits import parse_many  # noqa: PLC0415 - only needed with a rate limit
-
         try:
-            rates = parse_many(rate)
+            rates = [*request_rates(rate), *work_rates(rate)]
         except ValueError:
             rates = []
         if not rates or any(one.amount < 1 or one.get_expiry() > _MAX_RATE_WINDOW for one in rates):
             raise ValueError(
-                "a rate is a number of requests per second, minute, hour, day, month or year, such"
-                " as 100/minute; `;` separates several rates"
+                "a rate is a number of requests, or of seconds of work, per second, minute, hour,"
+                " day, month or year, such as 100/minute or 60s/minute; `;` separates several rates"
             )
         return rate
 

@@ -1,6 +1,7 @@
 """The estimated work of a request, its limit, and the work in progress of a process."""
 
 import logging
+import math
 
 import orjson
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from polyseme.api.supervision import WorkInProgress
 from polyseme.encoding.encode import TokenCounts
 from polyseme.errors import OverloadedError
+from polyseme.settings import SettingError, Settings
 
 TEXT = "the river bank is near the money bank and the boats lie there"
 BODIES = {
@@ -144,3 +146,39 @@ def test_the_work_of_requests_that_ended_does_not_count(make_client) -> None:
         response = client.post(ENCODE, json={"input": [TEXT] * 200})
         assert response.status_code == 200, response.json()
         assert client.post(ENCODE, json={"input": [TEXT] * 200, "oov": "subword", "layers": [9]})
+
+
+def test_rates_of_work_count_the_estimates_of_a_caller(make_client, work_of) -> None:
+    body = {"input": [TEXT] * 400}
+    work = work_of(ENCODE, body)
+    assert 150 < work < 1000
+    client = make_client(rate_limit="1s/hour")
+    answered = 0
+    while (response := client.post(ENCODE, json=body)).status_code == 200:
+        answered += 1
+    assert answered == 1000 // math.ceil(work)
+    assert response.status_code == 429
+    assert "work" in response.json()["detail"]
+    assert 0 < int(response.headers["Retry-After"]) <= 3600
+    # What is left of the window is enough for a short request, and another path counts, too.
+    assert client.post("/v1/embeddings", json={"input": TEXT}).status_code == 200
+    assert client.post(ENCODE, json=body).status_code == 429
+
+
+def test_a_request_with_more_work_than_a_window_needs_a_window_of_its_own(make_client) -> None:
+    client = make_client(rate_limit="1s / minute")
+    long = {"input": [TEXT] * 2500}
+    assert client.post(ENCODE, json=long).status_code == 200
+    assert client.post(ENCODE, json={"input": TEXT}).status_code == 429
+
+
+def test_rates_of_requests_and_of_work_are_combined(make_client) -> None:
+    client = make_client(rate_limit="3/hour; 60s/minute")
+    statuses = [client.post(ENCODE, json={"input": TEXT}).status_code for _ in range(4)]
+    assert statuses == [200, 200, 200, 429]
+
+
+@pytest.mark.parametrize("rate", ["0s/minute", "s/minute", "5s", "5s/eternity", "-1s/hour", "1/s"])
+def test_invalid_rates_are_rejected(rate: str) -> None:
+    with pytest.raises(SettingError, match="60s/minute"):
+        Settings(rate_limit=rate)

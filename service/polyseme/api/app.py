@@ -60,7 +60,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     if settings.cors_origins:
         _init_cors(app, settings)
     service.auth.init_app(app)
-    supervision.init_app(app, settings, service.limits)
+    supervision.init_app(app, settings, service.limits, service.auth.charge)
     for blueprint in (routes, openai, inference, pages):
         app.register_blueprint(blueprint)
     if settings.metrics != "off":

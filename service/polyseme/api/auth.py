@@ -20,16 +20,19 @@ from polyseme.api_keys import (
 )
 from polyseme.errors import RateLimitedError, UnauthorisedError
 from polyseme.observability.request_context import UNMATCHED, current_context
-from polyseme.settings import Settings
+from polyseme.settings import Settings, request_rates, work_rates
 
 if TYPE_CHECKING:
     from flask_limiter import Limiter
+    from limits import RateLimitItem
+    from limits.strategies import RateLimiter
 
 _log = logging.getLogger("polyseme")
 _KEY_PREFIX = "polyseme"
 """The first part of the names under which requests are counted."""
 _SCOPE = "global"
 """The scope of flask-limiter's application limits."""
+_WORK_SCOPE = "work"
 _MEMORY = "memory://"
 
 
@@ -41,6 +44,7 @@ class ApiKeyAuth:
         self._configured = digests_of_keys(key.get_secret_value() for key in settings.api_keys)
         self._keys = self._read()
         self._limiter: Limiter | None = None
+        self._work_rates: list[RateLimitItem] = []
         self._start_deadline: Callable[[], None] = lambda: None
         # An empty key file does not disable authentication.
         self.required = bool(self._configured) or settings.api_keys_file is not None
@@ -74,7 +78,12 @@ class ApiKeyAuth:
 
                 self._start_deadline = start_deadline
                 app.before_request(start_deadline)
+            from limits.storage import MemoryStorage  # noqa: PLC0415 - only with a rate limit
+            from limits.strategies import FixedWindowRateLimiter  # noqa: PLC0415 - as above
+
             self._limiter = _init_rate_limit(app, self._settings)
+            self._work_rates = work_rates(self._settings.rate_limit)
+            self._work_fallback = FixedWindowRateLimiter(MemoryStorage())
         if self.required:
             app.before_request(self._check)
 
@@ -107,16 +116,43 @@ class ApiKeyAuth:
         """
         if self._limiter is None:
             return None
-        from limits import parse_many  # noqa: PLC0415 - only with a rate limit
-
         names = (_KEY_PREFIX, _name_of(address), _SCOPE)
-        rates = parse_many(self._settings.rate_limit)
         self._start_deadline()
         try:
+            rates = request_rates(self._settings.rate_limit)
             hits = [self._limiter.limiter.hit(rate, *names) for rate in rates]
         except Exception:  # noqa: BLE001 - without Redis, which the next other request notices
             return None
         return None if all(hits) else RateLimitedError()
+
+    def charge(self, work: float) -> None:
+        """Count the work of the current request; raise RateLimitedError if it exceeds a rate.
+
+        A request with more work than a whole window allows needs a window of its own.
+        """
+        if self._limiter is None:
+            return
+        for rate in self._work_rates:
+            cost = min(math.ceil(work), rate.amount)
+            names = (_KEY_PREFIX, _caller(), _WORK_SCOPE)
+            self._start_deadline()
+            try:
+                exceeded = _exceeded(self._limiter.limiter, rate, names, cost)
+            except Exception:  # noqa: BLE001 - without Redis, each worker counts in memory
+                exceeded = _exceeded(self._work_fallback, rate, names, cost)
+            if exceeded is not None:
+                raise RateLimitedError("The caller exceeds its rate of work.", exceeded)
+
+
+def _exceeded(
+    counter: "RateLimiter", rate: "RateLimitItem", names: tuple[str, ...], cost: int
+) -> int | None:
+    """Count work and return None, or return the seconds until the window of the rate ends."""
+    if counter.test(rate, *names, cost=cost):
+        counter.hit(rate, *names, cost=cost)
+        return None
+    rest = math.ceil(counter.get_window_stats(rate, *names).reset_time - time.time())
+    return min(max(rest, 1), rate.get_expiry())
 
 
 def _is_preflight() -> bool:
@@ -133,6 +169,7 @@ def _init_rate_limit(app: Flask, settings: Settings) -> "Limiter":
     from flask_limiter import Limiter, RateLimitExceeded  # noqa: PLC0415 - only with a rate limit
 
     uri = settings.rate_limit_storage.get_secret_value()
+    rates = request_rates(settings.rate_limit)
     # Redis reports whole seconds, rounded.
     rounding = 0 if uri == _MEMORY else 1
     redis: dict[str, Any] = {}
@@ -147,7 +184,7 @@ def _init_rate_limit(app: Flask, settings: Settings) -> "Limiter":
     limiter = Limiter(
         _caller,
         app=app,
-        application_limits=[settings.rate_limit],
+        application_limits=[str(rate) for rate in rates],
         application_limits_exempt_when=lambda: not current_context().rate_limited,
         # By default, requests without an endpoint are not limited.
         request_identifier=lambda: request.endpoint or UNMATCHED,

@@ -2,6 +2,7 @@
 
 import math
 import select
+from collections.abc import Callable
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -17,8 +18,8 @@ from polyseme.settings import Settings
 _SHORT = 50
 """A request with at most 1/50 of `max_work` is always admitted."""
 _FIRST_CHECK, _PAUSE = 1.0, 0.05
-"""Seconds until the connection is looked at, and between two looks. A client that has only ended its
-sending side looks like one that left, so it gets shorter responses all the same."""
+"""Seconds until the connection is looked at, and between two looks. A client that has only ended
+its sending side looks like one that left; it gets responses that take less."""
 _GONE = select.POLLERR | select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 
 
@@ -54,9 +55,15 @@ class RequestSupervisor:
     """The `Supervisor` of one request."""
 
     def __init__(
-        self, context: RequestContext, limits: Limits, seconds: float, in_progress: WorkInProgress
+        self,
+        context: RequestContext,
+        limits: Limits,
+        seconds: float,
+        in_progress: WorkInProgress,
+        charge: Callable[[float], None],
     ) -> None:
         self._context, self._limits, self._in_progress = context, limits, in_progress
+        self._charge = charge
         self._deadline = context.started + seconds
         self._next_check = context.started + _FIRST_CHECK
         self._socket: Any = request.environ.get("gunicorn.socket")
@@ -68,8 +75,9 @@ class RequestSupervisor:
         self._limits.check_work(work)
 
     def admit(self, work: float) -> None:
-        """Add to the work of the request; raise TooLargeError or OverloadedError."""
+        """Add work; raise TooLargeError, OverloadedError, or RateLimitedError."""
         self._limits.check_work(self._context.work + work)
+        self._charge(work)
         if self._in_progress.add(work):
             self._added += work
         self._context.work += work
@@ -100,15 +108,19 @@ class RequestSupervisor:
         self._added = 0.0
 
 
-def init_app(app: Flask, settings: Settings, limits: Limits) -> None:
-    """Supervise every request with a body; responses without one take no work."""
+def init_app(
+    app: Flask, settings: Settings, limits: Limits, charge: Callable[[float], None]
+) -> None:
+    """Supervise every POST request; `charge` counts its work towards the rates of the caller."""
     in_progress = WorkInProgress(settings.max_work)
 
     @app.before_request
     def start() -> None:
         if request.method == "POST":
             context = current_context()
-            supervisor = RequestSupervisor(context, limits, settings.request_seconds, in_progress)
+            supervisor = RequestSupervisor(
+                context, limits, settings.request_seconds, in_progress, charge
+            )
             context.supervisor = supervisor
             supervise(supervisor)
 
