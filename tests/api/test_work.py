@@ -168,7 +168,8 @@ def test_rates_of_work_count_the_estimates_of_a_caller(make_client, work_of) -> 
 def test_a_request_with_more_work_than_a_window_needs_a_window_of_its_own(make_client) -> None:
     client = make_client(rate_limit="1s / minute")
     long = {"input": [TEXT] * 2500}
-    assert client.post(ENCODE, json=long).status_code == 200
+    streamed = {"Accept": "application/x-ndjson"}
+    assert client.post(ENCODE, json=long, headers=streamed).status_code == 200
     assert client.post(ENCODE, json={"input": TEXT}).status_code == 429
 
 
