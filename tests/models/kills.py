@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 from polyseme.cli.main import polyseme
@@ -88,6 +88,16 @@ def exit_code(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@contextmanager
+def suppress_success():
+    """Ignore the end of a command that succeeded."""
+    try:
+        yield
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
 def stopped_at_event(step, command, *, exchange, fault):
     """Run a command with a fault at an event; return its exit code."""
     count = itertools.count(1)
@@ -102,7 +112,8 @@ def stopped_at_event(step, command, *, exchange, fault):
         if not exchange:
             staging._RENAMEAT2 = None
         sys.addaudithook(stop)
-        command()
+        with suppress_success():
+            command()
         if next(count) <= step:
             os._exit(99)
 
@@ -176,7 +187,7 @@ def check(models, service):
     return result
 
 
-def sweep(operation, *, exchange=True, fault="kill", strace=False, every=1):
+def sweep(operation, *, exchange=True, fault="kill", calls=(), every=1):
     """Yield the result of each step, until the command ends without a fault."""
     arguments = OPERATIONS[operation][0]
     with tempfile.TemporaryDirectory() as scratch:
@@ -196,7 +207,7 @@ def sweep(operation, *, exchange=True, fault="kill", strace=False, every=1):
             run_command(given, folder / "warm")
         with suppress(SystemExit), redirect_stdout(io.StringIO()):
             run_command(["list"], folder / "warm")
-        for call in CALLS if strace else (None,):
+        for call in calls or (None,):
             for number in itertools.count():
                 step = 1 + number * every
                 models = folder / f"models-{step}"
@@ -213,7 +224,7 @@ def sweep(operation, *, exchange=True, fault="kill", strace=False, every=1):
                     code = stopped_at_event(step, command, exchange=exchange, fault=FAULTS[fault])
                 yield {"call": call, "step": step, "code": code, **check(models, service)}
                 shutil.rmtree(models)
-                if code == (0 if strace or fault == "kill" else 99):
+                if code == (0 if call or fault == "kill" else 99):
                     break
 
 
@@ -222,14 +233,14 @@ def main():
     parser.add_argument("operation", choices=OPERATIONS)
     parser.add_argument("--fallback", action="store_true")
     parser.add_argument("--fault", choices=FAULTS, default="kill")
-    parser.add_argument("--strace", action="store_true")
+    parser.add_argument("--strace", nargs="*", metavar="CALL")
     parser.add_argument("--every", type=int, default=1)
     given = parser.parse_args()
     results = sweep(
         given.operation,
         exchange=not given.fallback,
         fault=given.fault,
-        strace=given.strace,
+        calls=() if given.strace is None else given.strace or CALLS,
         every=given.every,
     )
     for result in results:
