@@ -11,6 +11,7 @@ from models.pictures import COLORS, SVG
 Document = Mapping[str, Any]
 
 NAME = "reliability"
+OK = 200
 PICTURE = "soak.svg"
 HEAD = """\
 # Reliability
@@ -26,13 +27,17 @@ replace, rename and remove a model at each step; a model is lost at none (`tests
 
 def reliability() -> str:
     """The page."""
-    found = benchmark(NAME)
+    found, attack, work = benchmark(NAME), benchmark("attack"), benchmark("work")
     parts = [
         HEAD.splitlines(),
         _faults(found),
         _memory(found["soak"]),
         _hostile(found["hostile"]),
         [made(NAME, found)],
+        _attack(attack),
+        [made("attack", attack)],
+        _work(work),
+        [made("work", work)],
     ]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
@@ -91,6 +96,57 @@ end, a worker has at most {hostile["largest_mb"]:,} MB of private memory.
     ended = f"{statuses.get('ended', 0):,}"
     rows.append(["connection closed after no request or an incomplete one", ended])
     return ["## Hostile requests", "", *paragraph(text), "", *table(("response", "times"), rows)]
+
+
+def _attack(attack: Document) -> list[str]:
+    crowd = attack["at_once"]
+    text = f"""\
+A search on each route (`benchmarks/attack.py`) looks for the request within the default limits that
+takes the most processor time: it mutates the units of a text (Unicode classes, words, punctuation),
+their repetitions, the numbers of words and texts, and the options, in {attack["searched"]} requests
+a route. The table has the worst accepted and the worst rejected request of each route, sent alone:
+processor seconds of the workers, the memory of a worker above its idle memory, and the size of the
+response.
+"""
+    rows = []
+    for route, requests in attack["route"].items():
+        accepted = [one for one in requests if one["status"] == OK]
+        refused = [one for one in requests if one["status"] != OK]
+        for one in (*accepted[:1], *refused[:1]):
+            result = str(one["status"]) + (f" `{one['code']}`" if one["code"] else "")
+            units = " ".join(f"`{unit}`" for unit in one["units"])
+            measured = (one["seconds"], one["peak_mb"], one["response_mb"])
+            rows.append([route, units, f"{one['bytes']:,}", result, *map(str, measured)])
+    after = f"""\
+Of {crowd["requests"]} of the worst requests at once, each status was sent so often:
+{", ".join(f"{status} {count} times" for status, count in crowd["statuses"].items())}. Meanwhile the
+longest response to `/livez` took {crowd["longest_probe_seconds"]} seconds, the longest one to
+another client's short request {crowd["longest_other_seconds"]} seconds, and a worker had at most
+{crowd["peak_mb"]} MB more than idle.
+"""
+    head = ("route", "units", "bytes", "response", "seconds", "MB", "response MB")
+    title = "## The most expensive requests"
+    return [title, "", *paragraph(text), "", *table(head, rows), "", *paragraph(after)]
+
+
+def _work(work: Document) -> list[str]:
+    text = f"""\
+The [work](settings.md#work) of random requests is estimated and measured as processor time
+(`benchmarks/work.py`). The table has the ratio of both, and how many estimates are within a factor
+of {work["factor"]:g}.
+"""
+    rows = [
+        [
+            route,
+            f"{one['requests']:,}",
+            f"{one['within'] / one['requests']:.0%}",
+            str(one["median"]),
+            " to ".join(map(str, one["p1_p99"])),
+        ]
+        for route, one in work["route"].items()
+    ]
+    head = ("route", "requests", "within", "median ratio", "98 % of the ratios")
+    return ["## Estimated work", "", *paragraph(text), "", *table(head, rows)]
 
 
 def images() -> dict[str, bytes]:
