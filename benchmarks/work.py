@@ -7,6 +7,7 @@ Each request is sent to the application in this process, on one thread. Requests
 writes nothing. Results: results/work.json, which docs/reliability.md shows.
 """
 
+import gc
 import logging
 import math
 import random
@@ -182,6 +183,7 @@ def main(number: int, only: str | None, worst: int) -> None:
         with click.progressbar(range(number), label=name, file=sys.stderr) as bar:
             for _ in bar:
                 path, body, headers = make(words)
+                gc.collect()  # the objects of the previous request
                 start = time.process_time()
                 response = client.post(
                     path, data=body, headers={"Content-Type": "application/json", **headers}

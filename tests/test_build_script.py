@@ -98,3 +98,23 @@ def test_sense_tags_train_the_attention_and_the_vectors(tmp_path: Path) -> None:
     assert plain.manifest.training["attention"] == "closed form, four heads"
     assert not np.array_equal(plain.vectors[:], trained.vectors[:])
     assert "SemCor" in trained.manifest.source
+
+
+def test_layers_over_the_bundled_vectors_are_trained_and_written(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs the extra `train`")
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "text.txt.zst").write_bytes(zstandard.compress(("\n".join(LINES) * 20).encode()))
+    two = [{"sense": sense, "index": 0, "tokens": ["River", "banks"]} for sense in (0, 1)]
+    pair = {"words": ["River", "flood"], "occurrences": two * 2}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(pair) + "\n")
+    script = [sys.executable, ROOT / "models" / "train_wiki_en_deep.py", "--corpus", corpus]
+    script += ["--pseudowords", tmp_path / "pairs.jsonl", "--work", tmp_path / "work"]
+    for more in (("--steps", "2"), ("--steps", "3"), ("--state", tmp_path / "state")):
+        done = subprocess.run([*script, *more], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    for folder, steps in ((tmp_path / "work" / "models", 3), (tmp_path / "state", 3)):
+        training = read_model(folder / "wiki-en-deep").manifest.training
+        assert (training["base"], training["steps"]) == ("wiki-en", steps)
+        assert {"river", "flood", "bank", "java"} <= set(training["recipe"]["leave_out"])
+        assert training["recipe"]["decay"] == 0

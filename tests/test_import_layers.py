@@ -45,6 +45,7 @@ MAY_IMPORT = {
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, COMMAND_ERROR, VALIDATION),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
+        "regex",
     },
     IMPORTING: {
         *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC),
@@ -106,7 +107,13 @@ MAY_IMPORT = {
 }
 """What a package or a module beside them may import besides itself and the standard library."""
 
-IMPORT_TORCH = {f"polyseme.training.{file}" for file in ("held_out", "network", "run", "trainer")}
+IMPORT_TORCH = {
+    f"polyseme.training.{file}"
+    for file in (
+        *("held_out", "network", "run", "trainer"),
+        *("hidden_words_run", "stack", "stack_trainer"),
+    )
+}
 """The files that import torch; the command imports them where it needs them."""
 
 IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "download")}

@@ -1,6 +1,7 @@
 """The command `polyseme train`."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,62 @@ def test_an_invalid_option_is_a_usage_error(train, options, message):
     done = train("--tags", "tags.jsonl", *options)
     assert done.returncode == 2
     assert message in done.stderr.decode().splitlines()[-1]
+
+
+HIDDEN_WORDS = (
+    *("--objective", "hidden-words", "--layers", 3, "--heads", 1, "--feed-forward", 9),
+    *("--sentences", 8, "--negatives", 20, "--steps", 4, "--score-every", 2),
+)
+
+
+def test_layers_are_trained_by_hidden_words(train, folder):
+    done = train("--corpus", "corpus.txt", *HIDDEN_WORDS)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.startswith(b"world-trained  4 steps  3 layers  1 heads  held out: loss ")
+    assert re.search(rb"loss \d\.\d\d to \d\.\d\d, named \d+\.\d\d to \d+\.\d\d\n$", done.stdout)
+    lines = done.stderr.decode().splitlines()
+    assert any(
+        re.search(r"50%, step 2, loss .*, held out: loss .*, named ", line) for line in lines
+    )
+    encoded = run(
+        "encode", "--model", "world-trained", "theaa bankaa", models_dir=folder / "models"
+    )
+    assert json.loads(encoded.stdout)["usage"]["tokens"] == 2
+
+
+def test_the_recipe_of_a_file_has_the_objective(train, folder):
+    first = train("--corpus", "corpus.txt", *HIDDEN_WORDS)
+    assert first.returncode == 0, first.stderr.decode()
+    recipe = read_model(folder / "models" / "world-trained").manifest.training["recipe"]
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    done = train("--corpus", "corpus.txt", "--recipe", folder / "recipe.json", "--output", "two")
+    assert done.returncode == 0, done.stderr.decode()
+    one, two = (read_model(folder / "models" / name) for name in ("world-trained", "two"))
+    assert two.manifest.training["recipe"] == recipe
+    np.testing.assert_array_equal(one.layers[2].query.weight, two.layers[2].query.weight)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--norm", "after"), "--norm: does not apply to the objective hidden-words."),
+        (("--tags", "tags.jsonl"), "--tags: does not apply to the objective hidden-words."),
+        (("--hidden", 1), "--hidden: must be less than 1."),
+        (("--recipe", "groups.json"), "--recipe: 'groups' is not a known field."),
+    ],
+)
+def test_an_option_that_hidden_words_do_not_have_is_a_usage_error(train, folder, options, message):
+    (folder / "groups.json").write_text('{"groups": 3}')
+    options = [folder / one if one == "groups.json" else one for one in options]
+    done = train("--corpus", "corpus.txt", *HIDDEN_WORDS, *options)
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines()[-1] == f"Error: {message}"
+
+
+def test_hidden_words_do_not_apply_without_their_objective(train):
+    done = train("--corpus", "corpus.txt", "--hidden", 0.5)
+    assert done.returncode == 2
+    assert b"--hidden: does not apply to the objective contrastive." in done.stderr
 
 
 def test_an_existing_model_is_replaced_only_on_request(train, folder):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from polyseme.cli.main import polyseme
 from polyseme.cli.train import train
-from polyseme.training.config import TrainingConfig
+from polyseme.training.config import HiddenWordsConfig, TrainingConfig
 from polyseme.training.tags import read_tagged
 from tests.training.world import world_model, write_corpus, write_tags
 
@@ -29,12 +29,11 @@ def test_every_command_of_the_page_runs(tmp_path, monkeypatch):
     world_model(tmp_path)
     write_tags(Path("senses.jsonl"), count=200)
     write_corpus(Path("text.txt"), count=300)
-    assert len(COMMANDS) == 5
+    assert len(COMMANDS) == 8
     for command in COMMANDS:
-        small = command.replace("--model wiki-en", "--model world").replace(
-            "--steps 400", "--steps 2"
-        )
-        words = shlex.split(small.replace("--minutes 10", "--minutes 0.001"))
+        small = command.replace("--model wiki-en", "--model world")
+        small = small.replace("--steps 400", "--steps 2").replace("--steps 440", "--steps 3")
+        words = shlex.split(re.sub(r"--minutes \d+", "--minutes 0.001", small))
         assert words[:2] == ["polyseme", "train"]
         if "--steps" not in words and "--minutes" not in words:
             words += ["--steps", "2"]
@@ -60,6 +59,9 @@ def test_the_page_has_the_options_of_the_command():
 
 def test_every_field_of_the_recipe_has_an_option_or_is_on_the_page():
     names = {option.name for option in train.params}
-    rest = set(TrainingConfig.model_fields) - names
-    assert rest == {"embedding_anchor", "embedding_rate", "split", "fewest"}
+    rest = (set(TrainingConfig.model_fields) | set(HiddenWordsConfig.model_fields)) - names
+    assert rest == {
+        *("embedding_anchor", "embedding_rate", "split", "fewest"),
+        *("warmup", "weight_decay", "average", "precision", "held_out_sentences"),
+    }
     assert all(f"`{name}`" in PAGE for name in rest)

@@ -14,6 +14,8 @@ from polyseme.progress import Progress, ProgressBar
 SECONDS = 10.0
 """The interval between two lines if standard error is not a terminal."""
 Unit: TypeAlias = Literal["bytes", "items", "share"]
+SCORES = {"auc": "AUC", "macro_f1": "macro-F1", "held_out_loss": "loss", "named": "named"}
+"""The labels of held-out scores."""
 _RESOLUTION = 1_000_000
 """The total of a stage with the unit `share`, which counts millionths of the work."""
 
@@ -110,12 +112,16 @@ class TrainingProgress(ConsoleProgress):
         """
         if self._steps is None:
             self._steps = ConsoleBar("training", _RESOLUTION, "share")
-        if "auc" in metrics:
-            auc, macro_f1 = format_score(metrics["auc"]), format_score(metrics["macro_f1"])
-            self._scores = f", held out: AUC {auc}, macro-F1 {macro_f1}"
+        found = [
+            f"{label} {format_score(metrics[key])}"
+            for key, label in SCORES.items()
+            if key in metrics
+        ]
+        if found:
+            self._scores = f", held out: {', '.join(found)}"
         loss = f", loss {metrics['loss']:.3f}" if "loss" in metrics else ""
         note = f"step {metrics['step']:,}{loss}{self._scores}"
-        self._steps.show(round(done * _RESOLUTION), note, line="auc" in metrics)
+        self._steps.show(round(done * _RESOLUTION), note, line=bool(found))
 
 
 def format_score(score: float | None) -> str:

@@ -1,18 +1,18 @@
 """`polyseme train`: train attention weights over the vectors of a model."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 from pydantic import ValidationError
 
 from polyseme.cli.options import destination_option, exit_on_signals, with_options
-from polyseme.cli.progress import TrainingProgress, format_score
+from polyseme.cli.progress import SCORES, TrainingProgress, format_score
 from polyseme.command_error import CommandError
 from polyseme.engine.layers import NormPlace
 from polyseme.errors import install_command
@@ -23,20 +23,25 @@ from polyseme.models.model import Model
 from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.training.closed_form import frequencies_by_rank, informativeness
-from polyseme.training.config import Init, Keep, TrainingConfig
+from polyseme.training.config import HiddenWordsConfig, Init, Keep, Objective, TrainingConfig
 from polyseme.validation import validation_message
 
 DEFAULT_STEPS = 400
 """The number of steps if neither --steps nor --minutes is given."""
 
+_Config = TypeVar("_Config", TrainingConfig, HiddenWordsConfig)
 _SHAPE = ("heads", "key_width", "value_width", "layers", "feed_forward", "norm")
 _file = click.Path(path_type=Path, exists=True)
 
 
 def _recipe_option(name: str, help_: str, kind: Any = float) -> Callable[[Any], Any]:
     """Return an option for a field of the recipe; its help shows the field's default."""
-    field = TrainingConfig.model_fields[name]
-    default = f"  [default: {field.default}]" if field.default is not None else ""
+    own, other = TrainingConfig.model_fields, HiddenWordsConfig.model_fields
+    default = own[name].default if name in own else other[name].default
+    shown = [] if default is None else [str(default)]
+    if name in other and other[name].default not in {None, default}:
+        shown.append(f"hidden-words: {other[name].default}")
+    default = f"  [default: {'; '.join(shown)}]" if shown else ""
     return click.option(f"--{name.replace('_', '-')}", name, type=kind, help=f"{help_}{default}")
 
 
@@ -52,6 +57,12 @@ _recipe_options = with_options(
     click.option(
         "--tune-embeddings", is_flag=True, default=None, help="Train the static vectors too."
     ),
+    _recipe_option("hidden", "Share of the words of a sentence that hidden-words hides."),
+    _recipe_option("sentences", "Mean number of sentences in a step of hidden-words.", int),
+    _recipe_option(
+        "negatives", "Number of words that hidden-words distinguishes hidden words from.", int
+    ),
+    _recipe_option("decay", "Share of hidden-words at whose end the learning rate falls to 0."),
     _recipe_option("interpolate", "t in the resulting weights initial·(1 − t) + trained·t."),
     _recipe_option("seed", "Seed of the random number generators.", int),
     _recipe_option("learning_rate", "Learning rate."),
@@ -98,6 +109,12 @@ _recipe_options = with_options(
 )
 @click.option("--corpus", multiple=True, type=_file, help="Plain text, one paragraph per line.")
 @click.option("--tags", multiple=True, type=_file, help="Sentences with sense tags.")
+@click.option(
+    "--objective",
+    type=click.Choice(get_args(Objective)),
+    help="contrastive: separate the senses of tags, or words that are treated as one (the default);"
+    " hidden-words: name hidden words of a corpus, with new layers.",
+)
 @click.option("--output", help="The trained model's name; by default NAME-trained.")
 @click.option(
     "--replace", "replacing", is_flag=True, help="Replace an existing model of the same name."
@@ -151,14 +168,24 @@ def train(
             raise CommandError(
                 f"Training needs PyTorch and scikit-learn: {install_command('train')}."
             )
-        model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
-        recipe = _recipe(options, model)
-        if recipe.init != "model":
-            model = _with_informativeness(model)
         from polyseme.training.data import TrainingFiles  # noqa: PLC0415 - only needed here
+        from polyseme.training.hidden_words_run import HiddenWordsRun  # noqa: PLC0415 - loads PyTorch
         from polyseme.training.run import TrainingRun, write_trained_model  # noqa: PLC0415 - loads PyTorch
 
-        training = TrainingRun(model, TrainingFiles(corpus, tags), recipe, checkpoints, resume)
+        model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
+        given = _given_options(options)
+        files = TrainingFiles(corpus, tags)
+        training: TrainingRun | HiddenWordsRun
+        if given.get("objective") == "hidden-words":
+            if tags:
+                raise click.UsageError("--tags: does not apply to the objective hidden-words.")
+            hidden_words = _config(HiddenWordsConfig, given, options)
+            training = HiddenWordsRun(model, files, hidden_words, checkpoints, resume)
+        else:
+            recipe = _config(TrainingConfig, _with_initial_weights(given, model), options)
+            if recipe.init != "model":
+                model = _with_informativeness(model)
+            training = TrainingRun(model, files, recipe, checkpoints, resume)
         with TrainingProgress() as progress:
             result = training.run(progress, progress.step)
         manifest = write_trained_model(models_dir / output, model, result, replacing=replacing)
@@ -180,25 +207,39 @@ def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
         )
 
 
-def _recipe(options: dict[str, Any], model: Model) -> TrainingConfig:
-    """Return the recipe; options override the fields of the recipe file."""
+def _given_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the recipe file, overridden by the options; remove what is no field."""
     file, left_out = options.pop("recipe_file"), options.pop("leave_out")
-    flags = {name: value for name, value in options.items() if value is not None}
     if left_out is not None:
-        flags["leave_out"] = _read_words(left_out)
-    given = (_read_recipe(file) if file else {}) | flags
+        options["leave_out"] = _read_words(left_out)
+    for name in [name for name, value in options.items() if value is None]:
+        del options[name]
+    given = (_read_recipe(file) if file else {}) | options
     if given.get("steps") is None and given.get("minutes") is None:
         given["steps"] = DEFAULT_STEPS
+    return given
+
+
+def _with_initial_weights(given: dict[str, Any], model: Model) -> dict[str, Any]:
+    """Return the fields of a recipe with the default of `init`."""
+    given = dict(given)
     if given.get("init") is None:
         shaped = any(given.get(name) not in {None, "none"} for name in _SHAPE)
         given["init"] = "closed-form" if shaped or not model.manifest.tensors else "model"
     if given["init"] == "random":
         given.setdefault("interpolate", 1.0)  # no interpolation with random weights
+    return given
+
+
+def _config(kind: type[_Config], given: dict[str, Any], flags: Container[str]) -> _Config:
+    """Return a recipe; raise click.UsageError if a field is invalid or of another objective."""
     try:
-        return TrainingConfig(**given)
+        return kind(**given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         problem = f"{validation_message(first)}."
+        if first["type"] == "extra_forbidden" and first["loc"][0] in flags:
+            problem = f"does not apply to the objective {kind().objective}."
         for field in map(str, first["loc"][:1]):  # empty if several fields contradict each other
             named = f"--{field.replace('_', '-')}:" if field in flags else f"--recipe: {field!r}"
             problem = f"{named} {problem}"
@@ -242,7 +283,8 @@ def _print_summary(manifest: Manifest) -> None:
     held_out = manifest.training["held_out"]
     scores = ", ".join(
         f"{label} {format_score(held_out['before'][key])} to {format_score(held_out['kept'][key])}"
-        for key, label in (("auc", "AUC"), ("macro_f1", "macro-F1"))
+        for key, label in SCORES.items()
+        if key in held_out["kept"]
     )
     click.echo(
         f"{manifest.name}  {manifest.training['steps']} steps  {len(manifest.layers)} layers "

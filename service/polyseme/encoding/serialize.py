@@ -20,7 +20,7 @@ Encoding: TypeAlias = Literal["float", "base64"]
 _JSON_NUMBER_BYTES = 17.0
 """Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
 _ITEM_SIZES: dict[Dtype, float] = {"float32": 4.0, "float16": 2.0}
-_NUMBER_WORK = {"float": 3.3e-5, "base64": 7e-6, "npz": 4e-6}
+_NUMBER_WORK = {"float": 3.6e-5, "base64": 8e-6, "npz": 5e-6}
 """Milliseconds of one processor for an array element (`benchmarks/work.py`)."""
 _TOKEN_BYTES = 128
 """Approximate bytes of a token in JSON."""

@@ -16,9 +16,9 @@ from polyseme.tokenizer import ResolvedToken
 
 REQUEST = 0.3
 """A request without texts."""
-SENTENCE, LAYER = 0.045, 0.06
+SENTENCE, LAYER = 0.05, 0.06
 """A sentence without tokens, and each layer of it."""
-TOKEN, COMPOSED, CHARACTER = 0.0055, 0.02, 0.002
+TOKEN, COMPOSED, CHARACTER = 0.0065, 0.02, 0.002
 """A token; a token composed of subwords; and each of its characters."""
 POOLING = 0.04
 """The mean of the vectors of a sentence."""

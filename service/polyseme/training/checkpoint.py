@@ -14,7 +14,7 @@ from safetensors.numpy import save as save_tensors
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
-from polyseme.training.config import TrainingConfig
+from polyseme.training.config import HiddenWordsConfig, TrainingConfig
 from polyseme.training.corpus import sha256
 
 KEPT = 2
@@ -32,7 +32,7 @@ class Checkpoint(BaseModel):
     format_version: Literal[1] = 1
     step: int = Field(ge=0)
     seconds: float = Field(ge=0, allow_inf_nan=False)
-    recipe: TrainingConfig
+    recipe: TrainingConfig | HiddenWordsConfig
     material: dict[str, Any]
     """sha256 of the model and of the training files"""
     history: list[dict[str, Any]]
@@ -76,6 +76,40 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
         f"The checkpoint {path.stem} is damaged; remove its two files to resume from the previous"
         " one."
     )
+
+
+def checkpoint_to_resume(
+    folder: Path | None,
+    config: TrainingConfig | HiddenWordsConfig,
+    material: dict[str, Any],
+    *,
+    resume: bool,
+) -> tuple[Checkpoint, dict[str, Floats]] | None:
+    """Return the checkpoint to resume from, or None to start from the beginning.
+
+    Raises CommandError if the checkpoint is missing, damaged or from another training, or if the
+    folder has checkpoints but `resume` is False.
+    """
+    if not resume:
+        if folder is not None and checkpoint_names(folder):
+            raise CommandError(
+                "The folder already has checkpoints; use --resume to continue from the newest"
+                " one, or another folder."
+            )
+        return None
+    if folder is None:
+        raise CommandError("--resume requires --checkpoints, the folder of the checkpoints.")
+    found, tensors = load_checkpoint(folder)
+    if differences := config.differences(found.recipe):
+        raise CommandError(
+            f"The checkpoint is from another recipe (different: {', '.join(differences)}); use"
+            " the same options, or omit --resume."
+        )
+    if found.material != material:
+        raise CommandError(
+            "The checkpoint is from another model or other training files; omit --resume."
+        )
+    return found, tensors
 
 
 def checkpoint_names(folder: Path) -> list[str]:

@@ -7,12 +7,17 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from polyseme.engine.layers import NormPlace
 
 Init: TypeAlias = Literal["model", "closed-form", "random"]
+Objective: TypeAlias = Literal["contrastive", "hidden-words"]
 Keep: TypeAlias = Literal["last", "best"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Strength = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 MAX_OCCURRENCES = 16_384
 """Maximum number of occurrences in a step. Their similarity matrix takes 1 GiB."""
+MAY_CHANGE = frozenset(
+    {"steps", "minutes", "learning_rate", "decay", "average", "threads", "score_every"}
+)
+"""The fields of HiddenWordsConfig that may be different when a training is resumed."""
 COARSEWSD = (
     *("apple", "arm", "bank", "bass", "bow", "chair", "club", "crane", "deck", "digit"),
     *("hood", "java", "mole", "pitcher", "pound", "seal", "spring", "square", "trunk", "yard"),
@@ -21,13 +26,15 @@ COARSEWSD = (
 
 
 class TrainingConfig(BaseModel):
-    """The hyperparameters.
+    """The hyperparameters of the objective `contrastive`.
 
     Without `minutes`, the same configuration and data give bit-identical weights on one machine.
     `--recipe` reads fields from a JSON file; the manifest of the trained model contains all.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    objective: Literal["contrastive"] = "contrastive"
 
     # Initial weights.
     init: Init = "model"
@@ -118,11 +125,73 @@ class TrainingConfig(BaseModel):
             )
         return self
 
-    def differences(self, other: "TrainingConfig") -> list[str]:
+    def differences(self, other: "TrainingConfig | HiddenWordsConfig") -> list[str]:
         """Return the names of the fields that differ."""
-        mine, others = self.model_dump(), other.model_dump()
-        return [name for name in mine if mine[name] != others[name]]
+        return _differing(self, other)
 
     def document(self) -> dict[str, Any]:
         """Return the configuration as it is written to the manifest."""
         return self.model_dump(mode="json")
+
+
+class HiddenWordsConfig(BaseModel):
+    """The hyperparameters of the objective `hidden-words`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    objective: Literal["hidden-words"] = "hidden-words"
+
+    # The layers.
+    layers: int = Field(3, ge=1, le=64)
+    heads: int = Field(6, ge=1, le=1024)
+    feed_forward: int = Field(600, ge=1, le=65_536)
+    """inner width of the feed-forward networks"""
+    seed: int = Field(1, ge=0, lt=1 << 32)
+
+    # Duration and learning rate.
+    steps: int | None = Field(None, ge=0, le=100_000_000)
+    minutes: float | None = Field(None, gt=0, le=100_000, allow_inf_nan=False)
+    learning_rate: float = Field(1.2e-3, gt=0, le=1, allow_inf_nan=False)
+    warmup: int = Field(200, ge=0, le=1_000_000)
+    """number of steps in which the learning rate rises from 0"""
+    decay: Share = 0.3
+    """share of the training, at its end, in which the learning rate falls to 0"""
+    weight_decay: float = Field(0.01, ge=0, le=1)
+    """factor of the weights' decay (Loshchilov & Hutter 2019)"""
+    average: float = Field(0.998, ge=0, lt=1)
+    """factor of the moving average of the weights over the steps, which is the result"""
+    threads: int = Field(1, ge=1, le=256)
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """type of matrix products; `auto` is bfloat16 if the processor has instructions for it"""
+
+    # The batch of a step.
+    sentences: int = Field(64, ge=1, le=65_536)
+    """mean number of sentences in a step"""
+    hidden: float = Field(0.25, gt=0, lt=1)
+    """share of the words of a sentence that are hidden"""
+    negatives: int = Field(3000, ge=1, le=1_000_000)
+    """number of random words in a step that the hidden words are distinguished from"""
+    leave_out: tuple[Annotated[str, AfterValidator(str.casefold)], ...] = COARSEWSD
+    """words that are never hidden, ignoring case"""
+
+    # The result.
+    held_out_sentences: int = Field(1000, ge=0, le=1_000_000)
+    """number of sentences that are held out of training, at most a tenth of them"""
+    split: int = Field(1, ge=0, lt=1 << 32)
+    """seed that selects the held-out sentences"""
+    score_every: int = Field(500, ge=1, le=1_000_000)
+    """number of steps between two scores"""
+
+    def differences(self, other: "TrainingConfig | HiddenWordsConfig") -> list[str]:
+        """Return the names of the fields that differ and may not change when resuming."""
+        return [name for name in _differing(self, other) if name not in MAY_CHANGE]
+
+    def document(self) -> dict[str, Any]:
+        """Return the configuration as it is written to the manifest."""
+        return self.model_dump(mode="json")
+
+
+def _differing(one: BaseModel, other: BaseModel) -> list[str]:
+    """Return the names of the fields that differ or that only one of the configurations has."""
+    mine, others = one.model_dump(), other.model_dump()
+    return [name for name in {**mine, **others} if mine.get(name) != others.get(name)]

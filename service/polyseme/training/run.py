@@ -9,19 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polyseme.command_error import CommandError
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import QuantizedRows, Rows, quantize
 from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
 from polyseme.models.writer import write_model
 from polyseme.progress import Progress
-from polyseme.training.checkpoint import (
-    Checkpoint,
-    checkpoint_names,
-    load_checkpoint,
-    save_checkpoint,
-)
+from polyseme.training.checkpoint import checkpoint_to_resume, save_checkpoint
 from polyseme.training.config import TrainingConfig
 from polyseme.training.data import TokenizedData, TrainingFiles, read_training_files
 from polyseme.training.held_out import split_data
@@ -67,7 +61,7 @@ class TrainingRun:
             "model": {n: entry.sha256 for n, entry in sorted(self.model.manifest.files.items())},
             "files": self.files.document(),
         }
-        saved = self._load_checkpoint(hashes)
+        saved = checkpoint_to_resume(self.checkpoints, self.config, hashes, resume=self.resume)
         data = read_training_files(self.model, self.files, self.config, progress)
         training_data = split_data(data, self.config)
         layers = initial_layers(self.model, self.config)
@@ -91,33 +85,6 @@ class TrainingRun:
                     torch=torch.__version__,
                 )
         return self._result(trainer, data, hashes["files"])
-
-    def _load_checkpoint(self, hashes: dict[str, Any]) -> tuple[Checkpoint, dict[str, Any]] | None:
-        """Return the checkpoint to resume from, or None to start from the beginning.
-
-        Raises CommandError if the checkpoint is missing, damaged or from another training, or if
-        the folder has checkpoints but `resume` is False.
-        """
-        if not self.resume:
-            if self.checkpoints is not None and checkpoint_names(self.checkpoints):
-                raise CommandError(
-                    "The folder already has checkpoints; use --resume to continue from the newest"
-                    " one, or another folder."
-                )
-            return None
-        if self.checkpoints is None:
-            raise CommandError("--resume requires --checkpoints, the folder of the checkpoints.")
-        found, tensors = load_checkpoint(self.checkpoints)
-        if differences := found.recipe.differences(self.config):
-            raise CommandError(
-                f"The checkpoint is from another recipe (different: {', '.join(differences)}); use"
-                " the same options, or omit --resume."
-            )
-        if found.material != hashes:
-            raise CommandError(
-                "The checkpoint is from another model or other training files; omit --resume."
-            )
-        return found, tensors
 
     def _result(self, trainer: Trainer, data: TokenizedData, files: Any) -> TrainingResult:
         tensors = trainer.result()
