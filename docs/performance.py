@@ -63,7 +63,7 @@ the cache. Computing sentences of equal length together gives bitwise the same r
 faster; the engine uses NumPy for readability.""",
     "streams": """\
 JSON and npz are completed before they are sent: their memory grows with the batch, up to
-`max_answer_bytes` (256 MiB by default; 4 GiB here). NDJSON is streamed, and its memory does not
+`max_answer_bytes` (128 MiB by default; 4 GiB here). NDJSON is streamed, and its memory does not
 grow with the number of sentences in the same way.""",
 }
 """Notes below the figures of a section; the figures in them are written by hand."""

@@ -184,7 +184,7 @@ class Settings(BaseSettings):
         128 << 20, ge=1, le=1 << 32, description="maximum size of a trace, in bytes"
     )
     max_answer_bytes: int = Field(
-        256 << 20,
+        128 << 20,
         ge=1,
         le=1 << 32,
         description="maximum size of a response, or of a line of streamed NDJSON, in bytes",

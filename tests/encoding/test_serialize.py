@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_arrays
 
 from polyseme.encoding.compare import Occurrence, compare, comparison_document
-from polyseme.encoding.encode import Encoded, tokenize
+from polyseme.encoding.encode import Encoded, ResponseSize, tokenize
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.serialize import (
     as_base64,
-    check_size,
     manifest_document,
     number_bytes,
     sentence_json,
@@ -269,8 +268,18 @@ def test_a_response_over_the_limit_is_rejected(tmp_path, options, dtype):
             check_size(model, sentences, EncodeOptions(**options), number, limits)
         error = caught.value.members()
         assert error["setting"] == "max_answer_bytes"
-        limits = replace(LIMITS, max_answer_bytes=error["size"])
+        bound = check_size(model, sentences, EncodeOptions(**options), number, LIMITS)
+        assert error["size"] <= bound
+        limits = replace(LIMITS, max_answer_bytes=bound)
         check_size(model, sentences, EncodeOptions(**options), number, limits)
+
+
+def check_size(model, sentences, *given, **options):
+    """Add the sentences to the size of a response one by one; return its bytes."""
+    response = ResponseSize(model, *given, **options)
+    for one in sentences:
+        response.add(one.tokens)
+    return int(response.total)
 
 
 def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
@@ -285,7 +294,7 @@ def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
     check_size(deep, one * 10, options, 4, limits, streamed=True)
     with pytest.raises(TooLargeError) as caught:
         check_size(deep, one * 10, options, 4, limits)
-    assert caught.value.members()["size"] == 10 * size
+    assert caught.value.members()["size"] == 2 * size  # the second sentence is one too many
     assert "application/x-ndjson" in str(caught.value.hint)
 
 

@@ -24,9 +24,9 @@ from polyseme.api.inference_schemas import (
 from polyseme.api.parsing import BINARY, JSON, negotiate_media_type, read_json_and_bytes
 from polyseme.api.routes import json_response
 from polyseme.api.service import current_service, find_model
-from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, tokenize
+from polyseme.encoding.encode import Encoded, ResponseSize, TokenCounts, encode_sentence, tokenize
 from polyseme.encoding.options import PER_TOKEN, Limits
-from polyseme.encoding.serialize import check_size, number_bytes, number_work
+from polyseme.encoding.serialize import number_bytes, number_work
 from polyseme.encoding.work import encode_cost
 from polyseme.errors import FieldError, InvalidError
 from polyseme.observability.request_context import current_context
@@ -114,9 +114,10 @@ def infer(name: str) -> Response:
     in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
     try:
         cost = encode_cost(model, options, number_work("json" if in_json else "npz"))
-        sentences = tokenize(model, texts, options, limits, "/inputs/0/data/{}", cost=cost)
-        size = number_bytes("json") if in_json else _ITEM_BYTES
-        check_size(model, sentences, options, size, limits)
+        number = number_bytes("json") if in_json else _ITEM_BYTES
+        size = ResponseSize(model, options, number, limits)
+        pointer = "/inputs/0/data/{}"
+        sentences = tokenize(model, texts, options, limits, pointer, cost=cost, response=size)
     except InvalidError as error:
         # Name the fields of this protocol, not those of /v1/encode, and drop duplicate errors.
         errors = [FieldError(_pointer(one.pointer), one.message) for one in error.errors]
@@ -246,7 +247,10 @@ def _serialize(
 
 
 def _tensor(name: OutputName, encoded: Sequence[Encoded], d: int, per_pair: int) -> Any:
-    """Return an array, or strings for `tokens`; attention has `per_pair`·n² values a sentence."""
+    """Return an array, or strings for `tokens`; attention has `per_pair`·n² values a sentence.
+
+    The array of each sentence is removed, because memory for both would be twice the response.
+    """
     if name == "tokens":
         return [token.text for one in encoded for token in one.tokens]
     if name == "offsets":
@@ -254,10 +258,10 @@ def _tensor(name: OutputName, encoded: Sequence[Encoded], d: int, per_pair: int)
     if name == "attention_offsets":
         return np.cumsum([0, *(per_pair * len(one.tokens) ** 2 for one in encoded)], dtype=np.int64)
     if name == "attention":
-        parts = [one.arrays[name].reshape(-1) for one in encoded]
+        parts = [one.arrays.pop(name).reshape(-1) for one in encoded]
         return np.concatenate(parts) if parts else np.empty(0, np.float32)
     empty = np.empty((0, PER_TOKEN[name] * d), np.float32)
-    return np.concatenate([empty, *(one.arrays[name] for one in encoded)])
+    return np.concatenate([empty, *(one.arrays.pop(name) for one in encoded)])
 
 
 def _encode_bytes(values: Any) -> bytes:

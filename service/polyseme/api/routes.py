@@ -26,13 +26,12 @@ from polyseme.api.schemas import (
 from polyseme.api.service import current_service, find_model, model_document
 from polyseme.encoding import compare as comparing
 from polyseme.encoding import trace as tracing
-from polyseme.encoding.encode import TokenCounts, Tokenized, encode_sentence, tokenize
+from polyseme.encoding.encode import ResponseSize, TokenCounts, Tokenized, encode_sentence, tokenize
 from polyseme.encoding.neighbors import neighbors_of_token, neighbors_of_vector, query_token
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.serialize import (
     Encoding,
     Format,
-    check_size,
     json_document,
     npz_archive,
     number_bytes,
@@ -72,9 +71,9 @@ def encode() -> Response:
     if isinstance(texts, str):
         texts, pointer = [texts], "/input"
     cost = encode_cost(model, options, number_work(form, body.encoding))
-    sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
-    size = number_bytes(form, body.encoding, body.dtype)
-    check_size(model, sentences, options, size, limits, streamed=form == "ndjson")
+    number = number_bytes(form, body.encoding, body.dtype)
+    size = ResponseSize(model, options, number, limits, streamed=form == "ndjson")
+    sentences = tokenize(model, texts, options, limits, pointer, cost=cost, response=size)
     counts = context.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     if form == "ndjson":

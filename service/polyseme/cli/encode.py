@@ -19,11 +19,16 @@ from polyseme.cli.options import (
 )
 from polyseme.encoding.compare import ComparisonResult, Occurrence, comparison_document
 from polyseme.encoding.compare import compare as compare_occurrences
-from polyseme.encoding.encode import Timings, TokenCounts, encode_sentence, tokenize
+from polyseme.encoding.encode import (
+    ResponseSize,
+    Timings,
+    TokenCounts,
+    encode_sentence,
+    tokenize,
+)
 from polyseme.encoding.options import MAX_LISTED, EncodeOptions, OovPolicy, Part
 from polyseme.encoding.serialize import (
     Format,
-    check_size,
     json_document,
     npz_archive,
     number_bytes,
@@ -98,10 +103,9 @@ def encode(
         truncate=options["truncate"],
         share=options["share"],
     )
-    tokenized, timings = tokenize(model, sentences, encoding, settings.limits()), Timings()
-    check_size(
-        model, tokenized, encoding, number_bytes(kind), settings.limits(), streamed=kind == "ndjson"
-    )
+    limits, timings, number = settings.limits(), Timings(), number_bytes(kind)
+    response = ResponseSize(model, encoding, number, limits, streamed=kind == "ndjson")
+    tokenized = tokenize(model, sentences, encoding, limits, response=response)
     encoded = (encode_sentence(model, one, encoding, timings) for one in tokenized)
     with open_output(output) as out:
         if kind == "npz":

@@ -22,6 +22,11 @@ MAX_COUNTED = 100_000
 """Maximum number of words that are counted after the last token of a text or a request."""
 MAX_UNKNOWN_WORDS = 1000
 """Maximum number of words in an UnknownWordError."""
+_TOKEN_BYTES = 128
+"""Approximate bytes of a token in JSON."""
+_TOO_LARGE_RESPONSE = (
+    "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
+)
 _resolution = attrgetter("resolution")
 
 
@@ -66,6 +71,35 @@ class Timings:
         return end
 
 
+class ResponseSize:
+    """An upper bound of the size of a response, which grows with each sentence."""
+
+    def __init__(
+        self,
+        model: Model,
+        options: EncodeOptions,
+        bytes_per_number: float,
+        limits: Limits,
+        *,
+        streamed: bool = False,
+    ) -> None:
+        """Set the size of a token and of a pair; `streamed` applies the limit to each sentence."""
+        per_token, per_pair = options.array_numbers(model)
+        self._per_token = per_token * bytes_per_number + _TOKEN_BYTES
+        self._per_pair = per_pair * bytes_per_number
+        self._limits, self._streamed = limits, streamed
+        self.total = 0.0
+
+    def add(self, tokens: Sequence[ResolvedToken]) -> None:
+        """Add a sentence; raise TooLargeError if the response could exceed `max_answer_bytes`."""
+        n = len(tokens)
+        size = n * (self._per_token + n * self._per_pair)
+        self.total = size if self._streamed else self.total + size
+        self._limits.check_response_bytes(
+            int(self.total), None if self._streamed else _TOO_LARGE_RESPONSE
+        )
+
+
 class Encoded(NamedTuple):
     """The result for one sentence; only the requested arrays are present."""
 
@@ -86,12 +120,14 @@ def tokenize(
     pointer: str = "/input/{}",
     numbers: Sequence[int] | None = None,
     cost: TextCost = TextCost(),
+    response: ResponseSize | None = None,
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request, and check its options and limits.
 
     At most one token more than a limit is used, whatever the length of the texts. `pointer` is the
     JSON pointer of a sentence in the request, with `{}` for its index, or its item of `numbers`.
-    The supervisor of the request admits the work of the texts while they are tokenized.
+    While they are tokenized, the supervisor of the request admits the work of the texts, and
+    `response` checks the size of the response.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
     `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
@@ -103,8 +139,7 @@ def tokenize(
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
     total = 0
-    # Long requests are rejected before they are tokenized: each chunk has at least one token.
-    admission = TextAdmission(cost, (_count_chunks(one, limits) for one in texts))
+    admission = TextAdmission(cost, texts, limits.max_sentence_tokens)
     numbers = numbers or range(len(texts))
     for number, text in zip(numbers, texts, strict=True):
         most = min(limits.max_sentence_tokens, limits.max_tokens - total)
@@ -122,6 +157,8 @@ def tokenize(
             one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
         sentences.append(one)
         admission.add(one.tokens)
+        if response:
+            response.add(one.tokens)
     admission.finish()
     if oov == "error":
         _require_known_words(sentences, numbers, pointer)
@@ -217,12 +254,6 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
         error = FieldError("/dtype", "a number of the response exceeds the range of float16")
         raise OutOfRangeError(error, 'Send `dtype: "float32"`.')
     return converted
-
-
-def _count_chunks(text: Text, limits: Limits) -> int:
-    """Return the number of chunks between white space, or of words, up to `max_sentence_tokens`."""
-    most = limits.max_sentence_tokens
-    return len(text.split(None, most)) if isinstance(text, str) else min(len(text), most)
 
 
 def _count_words(texts: Iterable[Text]) -> int:

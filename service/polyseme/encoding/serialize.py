@@ -8,11 +8,10 @@ import numpy as np
 import orjson
 import pybase64
 
-from polyseme.encoding.encode import Encoded, TokenCounts, Tokenized
-from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions, Limits
+from polyseme.encoding.encode import Encoded, TokenCounts
+from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions
 from polyseme.engine.arrays import Floats
 from polyseme.models.manifest import Manifest
-from polyseme.models.model import Model
 from polyseme.tokenizer import ResolvedToken
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
@@ -20,14 +19,9 @@ Encoding: TypeAlias = Literal["float", "base64"]
 _JSON_NUMBER_BYTES = 17.0
 """Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
 _ITEM_SIZES: dict[Dtype, float] = {"float32": 4.0, "float16": 2.0}
-_NUMBER_WORK = {"float": 3.6e-5, "base64": 8e-6, "npz": 5e-6}
-"""Milliseconds of one processor for an array element (`benchmarks/work.py`)."""
-_TOKEN_BYTES = 128
-"""Approximate bytes of a token in JSON."""
+_NUMBER_WORK = {"float": 4.2e-5, "base64": 1.1e-5, "npz": 7e-6}
+"""Milliseconds of one processor to write and send an array element (`benchmarks/work.py`)."""
 _LITTLE_ENDIAN = {size: np.dtype(f"<f{size}") for size in (2, 4, 8)}
-_TOO_LARGE = (
-    "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
-)
 
 
 def number_bytes(form: Format, encoding: Encoding = "float", dtype: Dtype = "float32") -> float:
@@ -40,29 +34,6 @@ def number_bytes(form: Format, encoding: Encoding = "float", dtype: Dtype = "flo
 def number_work(form: Format, encoding: Encoding = "float") -> float:
     """Return the estimated work of writing one array element."""
     return _NUMBER_WORK["npz" if form == "npz" else encoding]
-
-
-def check_size(
-    model: Model,
-    sentences: Sequence[Tokenized],
-    options: EncodeOptions,
-    bytes_per_number: float,
-    limits: Limits,
-    *,
-    streamed: bool = False,
-) -> None:
-    """Raise TooLargeError if a response could exceed `max_answer_bytes`, before encoding starts.
-
-    The limit applies to the whole response, or to each line if it is streamed.
-    """
-    per_token, per_pair = options.array_numbers(model)
-    per_token_bytes = per_token * bytes_per_number + _TOKEN_BYTES
-    total = 0.0
-    for tokens, _ in sentences:
-        n = len(tokens)
-        size = n * per_token_bytes + n * n * per_pair * bytes_per_number
-        total = max(total, size) if streamed else total + size
-    limits.check_response_bytes(int(total), None if streamed else _TOO_LARGE)
 
 
 def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:
@@ -142,7 +113,8 @@ def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: Encod
     For N tokens in S sentences, the arrays are `static` and `contextual` [N, d] and `features`
     [N, 2d], with the rows of sentence i at `offsets[i]:offsets[i+1]`; `offsets` int64 [S+1];
     `attention_i` and the other arrays by layer of each sentence i; `tokens` uint8, the tokens and
-    the number of truncated words of each sentence as UTF-8 JSON.
+    the number of truncated words of each sentence as UTF-8 JSON. The concatenated arrays are
+    removed from the sentences, because memory for both would be twice the archive.
     """
     lengths = [len(one.tokens) for one in sentences]
     facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]
@@ -152,7 +124,7 @@ def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: Encod
     }
     for part, width in PER_TOKEN.items():
         if part in options.include:
-            rows = [one.arrays[part] for one in sentences]
+            rows = [one.arrays.pop(part) for one in sentences]
             empty = np.empty((0, width * manifest.dimension), options.dtype)
             arrays[part] = np.concatenate(rows) if rows else empty
     for number, one in enumerate(sentences):

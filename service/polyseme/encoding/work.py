@@ -4,7 +4,7 @@ The unit is a millisecond of one processor of the machine on which `benchmarks/w
 constants. A route sets a supervisor, which limits the work; in process, nothing does.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -18,8 +18,10 @@ REQUEST = 0.3
 """A request without texts."""
 SENTENCE, LAYER = 0.05, 0.06
 """A sentence without tokens, and each layer of it."""
-TOKEN, COMPOSED, CHARACTER = 0.0065, 0.02, 0.002
-"""A token; a token composed of subwords; and each of its characters."""
+CHARACTER, TOKEN = 6e-4, 0.0035
+"""A character of a text, and a token."""
+COMPOSED, COMPOSED_CHARACTER = 0.02, 0.002
+"""A token composed of subwords, and each of its characters."""
 POOLING = 0.04
 """The mean of the vectors of a sentence."""
 VALUE = 3e-6
@@ -87,19 +89,27 @@ class TextCost:
         work = self.sentence + n * (self.token + n * self.pair)
         for token in tokens:
             if token.composed is not None:
-                work += COMPOSED + len(token.composed) * CHARACTER
+                work += COMPOSED + len(token.composed) * COMPOSED_CHARACTER
         return work
 
 
 class TextAdmission:
     """The admission of texts while they are tokenized."""
 
-    def __init__(self, cost: TextCost, least: Iterable[int]) -> None:
-        """Raise TooLargeError if the work is too much for texts with at least so many tokens."""
+    def __init__(self, cost: TextCost, texts: Sequence[str | Sequence[str]], most: int) -> None:
+        """Admit the work of the texts that does not depend on their tokens.
+
+        A text has at least a token for each chunk between white space, up to `most`.
+        """
         self._cost, self._work, self._supervisor = cost, cost.request, _supervisor.get()
         if self._supervisor:
-            lower = sum(cost.sentence + n * (cost.token + n * cost.pair) for n in least)
-            self._supervisor.require(cost.request + lower)
+            least = 0.0
+            for text in texts:
+                chunks = text.split(None, most) if isinstance(text, str) else text[:most]
+                self._work += CHARACTER * sum(map(len, chunks))
+                least += cost.sentence + len(chunks) * (cost.token + len(chunks) * cost.pair)
+            self._admitted = self._work + least
+            self._supervisor.admit(self._admitted)
 
     def add(self, tokens: Sequence[ResolvedToken]) -> None:
         """Add a sentence; raise TooLargeError if the work is too much up to here."""
@@ -109,9 +119,9 @@ class TextAdmission:
             self._supervisor.check()
 
     def finish(self) -> None:
-        """Admit all texts."""
+        """Admit the rest of the work."""
         if self._supervisor:
-            self._supervisor.admit(self._work)
+            self._supervisor.admit(max(self._work - self._admitted, 0.0))
 
 
 def encode_cost(model: Model, options: EncodeOptions, number: float) -> TextCost:
