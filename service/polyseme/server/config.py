@@ -8,6 +8,7 @@ import gc
 import logging.config
 import os
 import signal
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -126,6 +127,9 @@ os.register_at_fork(after_in_parent=_release_signals)
 def post_worker_init(worker: Any) -> None:
     """Count the worker, start its trace exporter and unblock termination signals."""
     metrics.start_worker()
+    # With 5 ms, the default, a thread that reads a long body waits that long for each other thread
+    # at every read, and other requests wait for the thread.
+    sys.setswitchinterval(0.001)
     if tracer := worker.app.wsgi().extensions.get("polyseme-tracer"):
         tracer.start()
     _release_signals()

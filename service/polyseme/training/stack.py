@@ -139,7 +139,8 @@ class Stack:
         biases = [self.tensors[f"{name}_bias"] for name in names]
         weight, bias = torch.cat(weights, 1).to(self.dtype), torch.cat(biases).to(self.dtype)
         y = functional.linear(x, weight.T, bias)
-        return torch.split(y, [weight.shape[1] for weight in weights], dim=-1)
+        parts: Sequence[Tensor] = torch.split(y, [one.shape[1] for one in weights], dim=-1)
+        return parts
 
     def _split(self, x: Tensor) -> Tensor:
         """Split the heads. [B, n, h·k] -> [B, h, n, k]"""

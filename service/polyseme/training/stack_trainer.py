@@ -190,7 +190,7 @@ class StackTrainer:
                 f"The loss is not finite at step {self.state.step}; use a smaller --learning-rate."
             )
         self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.tensors.values(), _CLIP)
         self._optimizer.step()
         # Without a correction, the average would remember the initial weights for long.
