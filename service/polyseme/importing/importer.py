@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
-from polyseme.engine.subwords import Subwords
+from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords
 from polyseme.importing import fasttext
 from polyseme.importing.formats import (
     Format,
@@ -26,7 +26,7 @@ from polyseme.importing.formats import (
 )
 from polyseme.importing.loading import CHANGED, load
 from polyseme.importing.rows import VectorFile, scan
-from polyseme.importing.subwords import MAX_WORDS, MIN_WORDS, fit_subwords
+from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
 from polyseme.importing.weights import (
     PARAMETER_FREE,
     AttentionWeights,
@@ -130,8 +130,9 @@ class Cost:
         computing = 3 * min(words, FREQUENT) * width * 8
         if subwords and words >= MIN_WORDS:
             fitted = min(words, MAX_WORDS)
-            disk += fitted * row_bytes(width, "int8")
-            computing = max(computing, fitted * (3 * width * 4 + _FITTED_WORD_MEMORY))
+            rows = max(fitted, LEAST_ROWS)
+            disk += rows * row_bytes(width, "int8")
+            computing = max(computing, rows * (3 * width * 4 + _FITTED_WORD_MEMORY))
         memory = _BASE_MEMORY + words * (row_bytes(width, dtype) + _WORD_MEMORY) + computing
         return cls(words, width, disk, memory)
 
@@ -339,7 +340,7 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
     if options.subwords is False:
         return None
     if table.subwords:
-        return table.subwords
+        return table.subwords.restricted(table.words)
     fitted = fit_subwords(table.words, table.vectors, progress=progress)
     if fitted is None and options.subwords:
         raise CommandError(

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,13 +19,14 @@ from safetensors.numpy import load as load_tensors
 
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import QuantizedRows, Rows
-from polyseme.engine.subwords import Subwords
+from polyseme.engine.subwords import MAX_WORDS, Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import (
     ATTENTION,
     INDEX,
     MANIFEST,
     NAME_PATTERN,
+    NGRAMS,
     SCALES_OF,
     SUBWORDS,
     VECTORS,
@@ -32,9 +34,11 @@ from polyseme.models.manifest import (
     FileEntry,
     FileName,
     Manifest,
+    SubwordsEntry,
 )
 from polyseme.models.model import Model
 from polyseme.models.vectors import (
+    HASH,
     SCALE,
     VALUE_TYPES,
     InvalidValueFinder,
@@ -97,9 +101,8 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
     vocabulary = _read_vocabulary(folder, manifest, verify=verify)
     rows = _read_rows(folder, VECTORS, manifest, manifest.vocabulary_size, verify=verify)
     subwords = None
-    if lengths := manifest.subwords:
-        table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
-        subwords = Subwords(table, lengths.min_n, lengths.max_n)
+    if manifest.subwords:
+        subwords = _read_subwords(folder, manifest, manifest.subwords, vocabulary, verify=verify)
     layers, word_bias = _read_attention(folder, manifest, verify=verify)
     return Model(manifest, vocabulary, rows, layers, word_bias, subwords)
 
@@ -128,6 +131,27 @@ def _read_rows(
         return table
     scales = _read_array(folder, SCALES_OF[name], manifest, SCALE, (len(table),), verify=verify)
     return QuantizedRows(table, scales)
+
+
+def _read_subwords(
+    folder: Path,
+    manifest: Manifest,
+    entry: SubwordsEntry,
+    vocabulary: Vocabulary,
+    *,
+    verify: bool,
+) -> Subwords:
+    """Read the subwords. A folder of an earlier version has no file of the known n-grams."""
+    table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
+    subwords = Subwords(table, entry.min_n, entry.max_n)
+    if entry.coverage is None:
+        most = range(min(len(vocabulary), MAX_WORDS))
+        return subwords.restricted([vocabulary.word(row) for row in most])
+    shape = (len(table) if entry.own_rows else None,)
+    ngrams = _read_array(folder, NGRAMS, manifest, HASH, shape, verify=verify)
+    if verify and not (ngrams[:-1] < ngrams[1:]).all():
+        raise ModelFolderError(f"{NGRAMS} is not sorted, or has a number twice.")
+    return replace(subwords, ngrams=ngrams, coverage=entry.coverage, own_rows=bool(entry.own_rows))
 
 
 def _read_array(

@@ -28,6 +28,7 @@ from polyseme.models.manifest import (
     ATTENTION,
     INDEX,
     MANIFEST,
+    NGRAMS,
     SCALES_OF,
     SUBWORDS,
     VECTORS,
@@ -79,6 +80,8 @@ def write_model(
         _write_rows(new, VECTORS, vectors)
         if subwords is not None:
             _write_rows(new, SUBWORDS, subwords.table)
+            if subwords.ngrams is not None:
+                _write_array(new / NGRAMS, subwords.ngrams.astype("<u4", copy=False))
         # safetensors writes wrong values for an array that is not C-contiguous.
         tensors = {
             name: np.ascontiguousarray(tensor, np.float32)
@@ -184,10 +187,13 @@ def _write_manifest(
         ngrams = None
         if subwords is not None:
             own = subwords.table.dtype != vectors.dtype
+            known = subwords.ngrams is not None
             ngrams = SubwordsEntry(
                 min_n=subwords.min_n,
                 max_n=subwords.max_n,
                 dtype=subwords.table.dtype.name if own else None,
+                coverage=subwords.coverage if known else None,
+                own_rows=subwords.own_rows if known else None,
             )
         manifest = Manifest(
             name=folder.name,
@@ -206,8 +212,8 @@ def _write_manifest(
     content = manifest.model_dump()
     if manifest.subwords is None:
         del content["subwords"]
-    elif manifest.subwords.dtype is None:
-        del content["subwords"]["dtype"]
+    else:
+        content["subwords"] = manifest.subwords.model_dump(exclude_none=True)
     document = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     with (folder / MANIFEST).open("wb") as file:
         file.write(document.encode())
