@@ -44,7 +44,7 @@ from polyseme.training.closed_form import fold_values, informativeness
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
-BUCKETS = 38_000
+NGRAM_ROWS = 37_500
 """Number of n-gram vectors, chosen so that the model has at most 45 MB."""
 HERE = Path(__file__).parent
 RECIPE = HERE / "wiki-en-recipe.json"
@@ -151,9 +151,9 @@ def write(
     values, layer = fold_values(model.vectors, model.layers[0])
     table, facts = quantize(values), facts_of(summary, model)
     words = list(summary["counts"])
-    subwords = fit_subwords(words, table, BUCKETS)
+    subwords = fit_subwords(words, table, NGRAM_ROWS)
     if subwords:
-        facts["training"]["subwords"] = {"buckets": BUCKETS, "ngrams": list(NGRAMS)}
+        facts["training"]["subwords"] = {"rows": NGRAM_ROWS, "ngrams": list(NGRAMS)}
 
     def write_folder() -> None:
         write_model(folder, words, table, [layer], model.word_bias, subwords=subwords, **facts)

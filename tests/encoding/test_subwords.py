@@ -53,13 +53,42 @@ def test_a_composed_word_is_a_query_and_a_key(composing):
     )
 
 
-def test_the_word_bias_of_a_composed_word_is_zero(tmp_path):
+def biased(tmp_path, *biases):
+    """A model without association, with these word biases."""
     zero = Projection(np.zeros((5, 5), np.float32))
     layer = Layer(query=zero, scoring=Scoring(scale=False, word_bias=True))
-    bias = np.full(len(WORDS), np.log(3), np.float32)
-    model = replace(tiny_model(tmp_path, layers=[layer], word_bias=bias), subwords=SUBWORDS)
+    model = tiny_model(tmp_path, layers=[layer], word_bias=np.array(biases, np.float32))
+    return replace(model, subwords=SUBWORDS)
+
+
+def test_the_word_bias_of_a_composed_word_is_less_than_that_of_a_rare_word(tmp_path):
+    weights = ask_one(biased(tmp_path, *[0] * len(WORDS)), "gnu bank").arrays["attention"][0, 0]
+    composed = np.exp(-1.5)
+    expected = [[composed / (1 + composed), 1 / (1 + composed)]] * 2
+    np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-6)
+
+
+def test_a_composed_word_as_short_as_function_words_has_their_word_bias(tmp_path):
+    # A word of frequency p ∝ exp(2) − 1 is the only one of three letters.
+    lengths = [len(word) for word in WORDS]
+    model = biased(tmp_path, *(-2 if length == 3 else 0 for length in lengths))
+    assert lengths.count(3) == 1
+    found = model.expected_word_bias(["gnu", "zebra", None, "x" * 300])
+    assert found.tolist() == [-2, 0, 0, 0]
     weights = ask_one(model, "gnu bank").arrays["attention"][0, 0]
-    np.testing.assert_allclose(weights, [[1 / 4, 3 / 4]] * 2, rtol=0, atol=1e-6)
+    expected = [[np.exp(-2) / (1 + np.exp(-2)), 1 / (1 + np.exp(-2))]] * 2
+    np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-6)
+
+
+def test_the_word_bias_of_a_length_is_the_mean_of_its_tokens(tmp_path):
+    lengths = [len(word) for word in WORDS]
+    model = biased(tmp_path, *(-np.log(2 + place) for place in range(len(WORDS))))
+    # p ∝ exp(bias⁻¹) − 1 = 1 + place
+    places = [place for place, length in enumerate(lengths) if length == 5]
+    p = np.array([1 + place for place in places])
+    mean = -(p * np.log(1 + p)).sum() / p.sum()
+    assert model.expected_word_bias(["zebra"])[0] == pytest.approx(mean if mean < -1 else 0)
+    assert model.expected_word_bias(["zebra"])[0] < 0
 
 
 def test_a_composed_word_does_not_attend_to_its_own_occurrences(deep_composing):
@@ -246,5 +275,5 @@ def test_a_trace_composes_as_encoding_does(deep_composing, layer):
     if not layer:
         assert values["embeddings"].tolist() == [GNU, BANK, ZEBRA]
     np.testing.assert_allclose(arrays["attention"][layer], values["weights"], atol=1e-5)
-    assert not values["word_bias"][[0, 2]].any()
+    assert values["word_bias"][[0, 2]].tolist() == [-1.5, -1.5]
     assert values["word_bias"][1] == deep_composing.word_bias[3]

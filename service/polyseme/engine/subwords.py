@@ -30,7 +30,7 @@ ALPHABET_SHARE = 0.99
 """The letters of random strings make up this share of the vocabulary; the others are rare."""
 RANDOM_STRINGS, RANDOM_LENGTHS = 4000, (4, 8)
 """The number of random strings, and the shortest and the longest of them."""
-REJECTED = 0.88
+REJECTED = 0.85
 """The share of random strings that are not composed."""
 _WORDS_AT_ONCE = 64
 _VOCABULARY_AT_ONCE = 4096
@@ -67,7 +67,7 @@ class Subwords:
         return replace(known, coverage=known.least_coverage(words[:MAX_WORDS]))
 
     def least_coverage(self, words: Sequence[str]) -> float:
-        """Return the share of known n-grams that 88 % of random strings do not reach.
+        """Return the share of known n-grams that 85 % of random strings do not reach.
 
         Each letter of a string is drawn uniformly from the most frequent letters of the words,
         whatever their script. The generator has a fixed seed.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
 from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords
 from polyseme.importing import fasttext
@@ -36,6 +37,7 @@ from polyseme.importing.weights import (
     sorted_by_frequency,
     with_word_bias,
 )
+from polyseme.importing.whitening import sentence_whitening
 from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.registry import bundled_models, find_models
 from polyseme.models.writer import write_model
@@ -208,6 +210,7 @@ def import_vectors(
             attention.layers,
             attention.word_bias,
             subwords=subwords,
+            whitening=_whitening(table, attention),
             replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
             training={**attention.facts, "file": source},
@@ -348,6 +351,13 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
             " fewer."
         )
     return fitted
+
+
+def _whitening(table: VectorTable, attention: AttentionWeights) -> Projection:
+    """Return the whitening of sentence vectors, the identity without frequencies of words."""
+    if attention.word_bias is None:
+        return IDENTITY
+    return sentence_whitening(table.vectors, np.asarray(attention.word_bias, np.float32))
 
 
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:

@@ -10,13 +10,37 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Flags, Floats
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Layer, Projection
+from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, as_floats, stored
 from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
 from polyseme.models.manifest import Manifest
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
+
+COMPOSED_BIAS = -1.5
+"""The largest word bias of a composed word: its vector is a guess, so it gets a fifth of the
+attention that a rare word of the vocabulary would get."""
+FUNCTION_WORD_BIAS = -1.0
+"""If the mean word bias of tokens of some length is less, most of them are function words."""
+_MAX_LENGTH = 16
+"""Longer words count as words of this length."""
+_FREQUENT = 30_000
+"""Maximum number of words from which the word bias of a length is computed."""
+SIF = 1e-4
+"""The relative frequency at which smooth inverse frequency halves the weight of a word."""
+RARE = 1e-3
+"""The relative frequency at which informativeness, exp(word bias), is one half."""
+
+
+def log_smooth_inverse_frequency(biases: Floats) -> Floats:
+    """Return log(a / (a + p)) for p = 1e-3·(exp(−bias) − 1), up to a constant. [n] -> [n]
+
+    a = 1e-4 (Arora et al. 2017). exp(−bias) may overflow, so exp(bias) is used.
+    """
+    negative = np.minimum(biases, 0)
+    logs: Floats = negative - np.log(RARE - (RARE - SIF) * np.exp(negative))
+    return logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +56,8 @@ class Model:
     """[V], added to the attention scores of each key token, times the factor of the head"""
     subwords: Subwords | None = None
     """the n-gram vectors that compose words outside the vocabulary"""
+    whitening: Projection = IDENTITY
+    """the whitening of sentence vectors; the identity if the folder has none"""
 
     @property
     def key_width(self) -> int:
@@ -92,11 +118,41 @@ class Model:
         bias = None if self.word_bias is None else self.word_bias[rows]
         if in_vocabulary is None:
             return SentenceArrays(vectors, np.ones(len(tokens), np.bool_), words, bias)
+        composed = np.array([token.composed is not None for token in tokens], np.bool_)
         if bias is not None:
             bias[~in_vocabulary] = 0
-        composed = np.array([token.composed is not None for token in tokens], np.bool_)
+            expected = self.expected_word_bias([token.composed for token in tokens])
+            bias[composed] = np.minimum(expected[composed], COMPOSED_BIAS)
         known = in_vocabulary | composed
         return SentenceArrays(vectors, known, words, bias)
+
+    def expected_word_bias(self, spellings: Sequence[str | None]) -> NDArray[np.float32]:
+        """Return the word bias that the frequencies of words of the same length suggest. -> [n]
+
+        Frequent words are short (Zipf's law of abbreviation). A file may lack function words, such
+        as *of* and *and* in GoogleNews, but has others of the same length. The word bias of other
+        lengths is 0, that of a rare word.
+        """
+        lengths = [min(len(spelling or ""), _MAX_LENGTH) for spelling in spellings]
+        return self._word_bias_by_length[lengths]
+
+    @cached_property
+    def _word_bias_by_length(self) -> NDArray[np.float32]:
+        """The mean word bias of a token of each length if it is below −1, else 0. [17]
+
+        A token is weighted by the frequency p ∝ exp(−word bias) − 1 of its word.
+        """
+        if self.word_bias is None:
+            return np.zeros(_MAX_LENGTH + 1, np.float32)
+        bias = np.clip(self.word_bias[:_FREQUENT].astype(np.float64), -50, 0)
+        words = map(self.vocabulary.word, range(len(bias)))
+        lengths = np.array([min(len(word), _MAX_LENGTH) for word in words])
+        p = np.expm1(-bias)
+        sums, totals = (
+            np.bincount(lengths, one, minlength=_MAX_LENGTH + 1) for one in (p * bias, p)
+        )
+        mean = sums / np.where(totals > 0, totals, 1)
+        return np.where(mean < FUNCTION_WORD_BIAS, mean, 0).astype(np.float32)
 
     def _look_up(
         self, tokens: Sequence[ResolvedToken]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import load as load_tensors
 
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.quantization import QuantizedRows, Rows
 from polyseme.engine.subwords import MAX_WORDS, Subwords
 from polyseme.errors import ModelFolderError
@@ -47,7 +47,7 @@ from polyseme.models.vectors import (
     read_header,
 )
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.models.weights import WORD_BIAS, layers_from_tensors
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors, whitening_from_tensors
 from polyseme.validation import validation_message
 
 ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
@@ -103,8 +103,8 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
     subwords = None
     if manifest.subwords:
         subwords = _read_subwords(folder, manifest, manifest.subwords, vocabulary, verify=verify)
-    layers, word_bias = _read_attention(folder, manifest, verify=verify)
-    return Model(manifest, vocabulary, rows, layers, word_bias, subwords)
+    layers, word_bias, whitening = _read_attention(folder, manifest, verify=verify)
+    return Model(manifest, vocabulary, rows, layers, word_bias, subwords, whitening)
 
 
 def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocabulary:
@@ -183,8 +183,8 @@ def _read_array(
 
 def _read_attention(
     folder: Path, manifest: Manifest, *, verify: bool
-) -> tuple[list[Layer], NDArray[np.float32] | None]:
-    """Read the layers and the word bias. -> L layers, [V]"""
+) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
+    """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
     tensors: dict[str, NDArray[np.float32]] = {}
     if entry := manifest.files.get(ATTENTION):
         try:
@@ -212,7 +212,7 @@ def _read_attention(
     if word_bias is not None:
         fits = word_bias.shape == (manifest.vocabulary_size,)
         require_agreement(fits, ATTENTION, "shape of word_bias")
-    return layers, word_bias
+    return layers, word_bias, whitening_from_tensors(tensors, manifest.dimension)
 
 
 def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:

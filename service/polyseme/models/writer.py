@@ -20,7 +20,7 @@ from safetensors.numpy import save as save_tensors
 
 from polyseme.atomic_files import TEMPORARY_PREFIX
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, stored
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
@@ -54,6 +54,7 @@ def write_model(
     word_bias: Floats | None = None,
     *,
     subwords: Subwords | None = None,
+    whitening: Projection = IDENTITY,
     replace: bool = True,
     **details: Any,
 ) -> Manifest:
@@ -85,7 +86,7 @@ def write_model(
         # safetensors writes wrong values for an array that is not C-contiguous.
         tensors = {
             name: np.ascontiguousarray(tensor, np.float32)
-            for name, tensor in tensors_from_layers(list(layers), word_bias).items()
+            for name, tensor in tensors_from_layers(list(layers), word_bias, whitening).items()
         }
         if tensors:
             (new / ATTENTION).write_bytes(save_tensors(tensors))
