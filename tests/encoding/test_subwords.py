@@ -61,34 +61,23 @@ def biased(tmp_path, *biases):
     return replace(model, subwords=SUBWORDS)
 
 
-def test_the_word_bias_of_a_composed_word_is_less_than_that_of_a_rare_word(tmp_path):
-    weights = ask_one(biased(tmp_path, *[0] * len(WORDS)), "gnu bank").arrays["attention"][0, 0]
-    composed = np.exp(-1.5)
-    expected = [[composed / (1 + composed), 1 / (1 + composed)]] * 2
-    np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-6)
-
-
-def test_a_composed_word_as_short_as_function_words_has_their_word_bias(tmp_path):
-    # A word of frequency p ∝ exp(2) − 1 is the only one of three letters.
-    lengths = [len(word) for word in WORDS]
-    model = biased(tmp_path, *(-2 if length == 3 else 0 for length in lengths))
-    assert lengths.count(3) == 1
-    found = model.expected_word_bias(["gnu", "zebra", None, "x" * 300])
-    assert found.tolist() == [-2, 0, 0, 0]
+def test_a_composed_word_has_the_mean_word_bias_of_tokens_of_its_length(tmp_path):
+    # Of three letters are n't, did and end, of five apple, Apple, APPLE, river and money.
+    frequencies = {"n't": 1, "did": 3, "end": 0, "apple": 1, "bank": 2}
+    model = biased(tmp_path, *(-np.log1p(frequencies.get(word, 0)) for word in WORDS))
+    three, five = -(np.log(2) + 3 * np.log(4)) / 4, -np.log(2)
+    found = model.expected_word_bias(["gnu", "zebra", "x", "x" * 300], "tokens")
+    assert found == pytest.approx([three, five, 0, 0])
+    found = model.expected_word_bias(["gnu", "zebra", "x"], "words")
+    assert found == pytest.approx([-(np.log(2) + np.log(4)) / 3, five / 5, 0])
     weights = ask_one(model, "gnu bank").arrays["attention"][0, 0]
-    expected = [[np.exp(-2) / (1 + np.exp(-2)), 1 / (1 + np.exp(-2))]] * 2
-    np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-6)
+    scores = np.exp([three, -np.log(3)])
+    np.testing.assert_allclose(weights, [scores / scores.sum()] * 2, rtol=0, atol=1e-6)
 
 
-def test_the_word_bias_of_a_length_is_the_mean_of_its_tokens(tmp_path):
-    lengths = [len(word) for word in WORDS]
-    model = biased(tmp_path, *(-np.log(2 + place) for place in range(len(WORDS))))
-    # p ∝ exp(bias⁻¹) − 1 = 1 + place
-    places = [place for place, length in enumerate(lengths) if length == 5]
-    p = np.array([1 + place for place in places])
-    mean = -(p * np.log(1 + p)).sum() / p.sum()
-    assert model.expected_word_bias(["zebra"])[0] == pytest.approx(mean if mean < -1 else 0)
-    assert model.expected_word_bias(["zebra"])[0] < 0
+def test_without_negative_word_biases_a_composed_word_has_the_word_bias_zero(tmp_path):
+    weights = ask_one(biased(tmp_path, *[np.log(3)] * len(WORDS)), "gnu bank").arrays["attention"]
+    np.testing.assert_allclose(weights[0, 0], [[1 / 4, 3 / 4]] * 2, rtol=0, atol=1e-6)
 
 
 def test_a_composed_word_does_not_attend_to_its_own_occurrences(deep_composing):
@@ -275,5 +264,6 @@ def test_a_trace_composes_as_encoding_does(deep_composing, layer):
     if not layer:
         assert values["embeddings"].tolist() == [GNU, BANK, ZEBRA]
     np.testing.assert_allclose(arrays["attention"][layer], values["weights"], atol=1e-5)
-    assert values["word_bias"][[0, 2]].tolist() == [-1.5, -1.5]
+    expected = deep_composing.expected_word_bias(["gnu", "zebra"], "tokens")
+    assert expected[1] and (values["word_bias"][[0, 2]] == expected).all()
     assert values["word_bias"][1] == deep_composing.word_bias[3]

@@ -75,18 +75,20 @@ def token_weights(
     """Return the weight of each token in the mean; 0 for a token without a vector. -> [n]
 
     Weights are relative to the largest. `informativeness` is s = exp(word bias): 1e-3 / (1e-3 + p)
-    for a word of relative frequency p (docs/closed-form.md); a composed word has the expected word
-    bias of words of its length. `sif` is a / (a + p) with a = 1e-4 (Arora et al. 2017) and the p of
-    s. For `mean`, and without word biases, the weight of each token with a vector is 1.
+    for a word of relative frequency p (docs/closed-form.md). `sif` and `whitened` are a / (a + p)
+    with a = 1e-4 (Arora et al. 2017) and the p of s. A composed word has the mean word bias of the
+    tokens of its length, and for `sif` and `whitened` that of the words. For `mean`, and without
+    word biases, the weight of each token with a vector is 1.
     """
     known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
     if pooling == "mean" or model.word_bias is None or not known.any():
         return known
-    expected = model.expected_word_bias([token.composed for token in tokens]).tolist()
-    biases = np.array(
+    mean: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
+    expected = model.expected_word_bias([token.composed or "" for token in tokens], mean)
+    biases: Floats = np.array(
         [
             bias if token.row is None else model.word_bias[token.row]
-            for token, bias in zip(tokens, expected, strict=True)
+            for token, bias in zip(tokens, expected.tolist(), strict=True)
         ]
     )
     if pooling in _STATIC:

@@ -62,9 +62,8 @@ _UNSORTED = (
     " informative, which separates senses less well; --sorted overrides this test."
 )
 _UNKNOWN_ORDER = (
-    "Warning: there are too few English function words to determine whether the words are sorted by"
-    " frequency, so all words are treated as equally informative; --sorted declares that they are"
-    " sorted."
+    "Warning: there are too few words to determine whether they are sorted by frequency, so all"
+    " words are treated as equally informative; --sorted declares that they are sorted."
 )
 
 

@@ -9,14 +9,13 @@ from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.layers import Projection
 from polyseme.engine.quantization import Rows
 from polyseme.models.model import log_smooth_inverse_frequency
-from polyseme.training.closed_form import FREQUENT, MIN_EIGENVALUE
-
-EXPONENT = -0.25
-"""The exponent of the eigenvalues of the covariance; −0.5 makes it the identity."""
+from polyseme.training.closed_form import EXPONENT, FREQUENT, MIN_EIGENVALUE
 
 
 def sentence_whitening(rows: Rows, word_bias: NDArray[np.float32]) -> Projection:
-    """Return the projection x ↦ (x − mean)·C^(−¼) of `sif` sentence vectors. [V, d], [V] -> [d, d]
+    """Return the projection that whitens `sif` sentence vectors. [V, d], [V] -> [d, d], [d]
+
+    It is x ↦ (x − mean)·C^(−0.375), with the exponent of the values of the closed form.
 
     The mean and the covariance C are those of random sentences, whose words are drawn
     independently by their frequencies p ∝ exp(−word bias) − 1: a sentence vector is Σ s·u / Σ s of

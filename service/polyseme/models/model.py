@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,12 @@ from polyseme.models.manifest import Manifest
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
-COMPOSED_BIAS = -1.5
-"""The largest word bias of a composed word: its vector is a guess, so it gets a fifth of the
-attention that a rare word of the vocabulary would get."""
-FUNCTION_WORD_BIAS = -1.0
-"""If the mean word bias of tokens of some length is less, most of them are function words."""
 _MAX_LENGTH = 16
 """Longer words count as words of this length."""
 _FREQUENT = 30_000
 """Maximum number of words from which the word bias of a length is computed."""
+_LEAST_BIAS = -50.0
+"""Smaller word biases count as this one, whose exponential is finite."""
 SIF = 1e-4
 """The relative frequency at which smooth inverse frequency halves the weight of a word."""
 RARE = 1e-3
@@ -121,38 +118,39 @@ class Model:
         composed = np.array([token.composed is not None for token in tokens], np.bool_)
         if bias is not None:
             bias[~in_vocabulary] = 0
-            expected = self.expected_word_bias([token.composed for token in tokens])
-            bias[composed] = np.minimum(expected[composed], COMPOSED_BIAS)
+            spellings = [token.composed for token in tokens if token.composed is not None]
+            bias[composed] = self.expected_word_bias(spellings, "tokens")
         known = in_vocabulary | composed
         return SentenceArrays(vectors, known, words, bias)
 
-    def expected_word_bias(self, spellings: Sequence[str | None]) -> NDArray[np.float32]:
-        """Return the word bias that the frequencies of words of the same length suggest. -> [n]
+    def expected_word_bias(
+        self, spellings: Sequence[str], mean: Literal["tokens", "words"]
+    ) -> NDArray[np.float32]:
+        """Return the mean word bias of the words that are as long as each spelling. -> [m]
 
-        Frequent words are short (Zipf's law of abbreviation). A file may lack function words, such
-        as *of* and *and* in GoogleNews, but has others of the same length. The word bias of other
-        lengths is 0, that of a rare word.
+        Frequent words are short (Zipf's law of abbreviation). So a function word that a file lacks,
+        such as *of* in GoogleNews, counts as frequent. The mean of `tokens` weights each word of
+        the vocabulary by its frequency p ∝ exp(−word bias) − 1, that of `words` does not. Without
+        word biases, and for a length that no word has, the mean is 0.
         """
-        lengths = [min(len(spelling or ""), _MAX_LENGTH) for spelling in spellings]
-        return self._word_bias_by_length[lengths]
+        lengths = [min(len(spelling), _MAX_LENGTH) for spelling in spellings]
+        return self._word_bias_by_length[mean][lengths]
 
     @cached_property
-    def _word_bias_by_length(self) -> NDArray[np.float32]:
-        """The mean word bias of a token of each length if it is below −1, else 0. [17]
-
-        A token is weighted by the frequency p ∝ exp(−word bias) − 1 of its word.
-        """
+    def _word_bias_by_length(self) -> dict[str, NDArray[np.float32]]:
+        """The mean word biases of each length, up to 16 code points. [17] each"""
         if self.word_bias is None:
-            return np.zeros(_MAX_LENGTH + 1, np.float32)
-        bias = np.clip(self.word_bias[:_FREQUENT].astype(np.float64), -50, 0)
+            zero = np.zeros(_MAX_LENGTH + 1, np.float32)
+            return {"tokens": zero, "words": zero}
+        bias = np.clip(self.word_bias[:_FREQUENT].astype(np.float64), _LEAST_BIAS, 0)
         words = map(self.vocabulary.word, range(len(bias)))
         lengths = np.array([min(len(word), _MAX_LENGTH) for word in words])
-        p = np.expm1(-bias)
-        sums, totals = (
-            np.bincount(lengths, one, minlength=_MAX_LENGTH + 1) for one in (p * bias, p)
-        )
-        mean = sums / np.where(totals > 0, totals, 1)
-        return np.where(mean < FUNCTION_WORD_BIAS, mean, 0).astype(np.float32)
+        means = {}
+        for name, weights in (("tokens", np.expm1(-bias)), ("words", np.ones(len(bias)))):
+            totals = np.bincount(lengths, weights, minlength=_MAX_LENGTH + 1)
+            sums = np.bincount(lengths, weights * bias, minlength=_MAX_LENGTH + 1)
+            means[name] = (sums / np.where(totals > 0, totals, 1)).astype(np.float32)
+        return means
 
     def _look_up(
         self, tokens: Sequence[ResolvedToken]
