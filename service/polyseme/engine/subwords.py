@@ -153,16 +153,17 @@ def distinct_ngrams(
 
 
 def _alphabet(words: Sequence[str]) -> list[str]:
-    """Return the most frequent lower-case letters that make up 99 % of the letters of words."""
-    counts = Counter("".join(words).lower())
-    letters = [(letter, count) for letter, count in counts.most_common() if letter.isalpha()]
-    limit = ALPHABET_SHARE * sum(count for _, count in letters)
-    before = accumulate((count for _, count in letters), initial=0)
-    return [
-        letter
-        for (letter, _), sum_before in zip(letters, before, strict=False)
-        if sum_before < limit
-    ]
+    """Return the most frequent letters that make up 99 % of the letters of words, in one case."""
+    totals: Counter[str] = Counter()
+    forms: dict[str, str] = {}
+    for letter, count in Counter("".join(words)).most_common():
+        if letter.isalpha():
+            totals[letter.lower()] += count
+            forms.setdefault(letter.lower(), letter)
+    limit = ALPHABET_SHARE * totals.total()
+    before = accumulate((count for _, count in totals.most_common()), initial=0)
+    frequent = zip(totals.most_common(), before, strict=False)
+    return [forms[letter] for (letter, _), sum_before in frequent if sum_before < limit]
 
 
 def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[np.uint32]]:

@@ -20,7 +20,7 @@ from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
 _MAX_LENGTH = 16
 """Longer words count as words of this length."""
-_FREQUENT = 30_000
+_FREQUENT = 100_000
 """Maximum number of words from which the word bias of a length is computed."""
 _LEAST_BIAS = -50.0
 """Smaller word biases count as this one, whose exponential is finite."""
