@@ -62,11 +62,11 @@ def test_words_of_other_letters_are_unknown(bundled: Model, text: str) -> None:
     assert unknown_share(bundled, text) >= 0.9 > UNKNOWN_WORDS_ALERT
 
 
-@pytest.mark.parametrize("text", [BIOMEDICAL, TWEET])
-def test_rare_english_words_are_composed(bundled: Model, text: str) -> None:
+@pytest.mark.parametrize(("text", "most"), [(BIOMEDICAL, 0.02), (TWEET, 0.2)])
+def test_rare_english_words_are_composed(bundled: Model, text: str, most: float) -> None:
     resolutions = [token.resolution for token in bundled.tokenizer.tokens(text)]
     assert "subword" in resolutions
-    assert unknown_share(bundled, text) < 0.1 < UNKNOWN_WORDS_ALERT
+    assert unknown_share(bundled, text) < most < UNKNOWN_WORDS_ALERT
 
 
 def test_the_files_are_small_enough_for_git(bundled: Model) -> None:
