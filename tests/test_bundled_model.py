@@ -48,7 +48,7 @@ BIOMEDICAL = (
     " received methylprednisolone and cyclophosphamide . Overexpression of the chemokine receptor"
     " was associated with lymphangiogenesis in colorectal adenocarcinoma ."
 )
-TWEET = "omg cant wait to see u tmrw lol this weekend gonna be soooo goood @friend #excited"
+TWEET = "omg cannot wait to see u tmrw lol this weekend gonna be soooo goood @friend #excited"
 
 
 def unknown_share(model: Model, text: str) -> float:
