@@ -401,7 +401,7 @@ The tables compare the vectors of `/v1/embeddings` by pooling and by number of `
 - *Senses*: the accuracy on CoarseWSD-20 by nearest centroid, as above, but with the vector of the
   whole sentence instead of the word."""
     learned = """\
-The weights have the largest effect. `sif`, the default, reduces the weights of frequent words most.
+The weights have the largest effect. `sif` reduces the weights of frequent words most.
 With `sif` and `informativeness`, static vectors find more halves than contextual ones; with equal
 weights, fewer. Context improves the vector of a single word, as above."""
     return [

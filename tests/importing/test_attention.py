@@ -14,7 +14,7 @@ UNSORTED = (
     " equally informative, which separates senses less well; --sorted overrides this test."
 )
 UNKNOWN_ORDER = (
-    "polyseme: Warning: there are too few English function words to determine whether the words are"
+    "polyseme: Warning: there are too few words to determine whether they are"
     " sorted by frequency, so all words are treated as equally informative; --sorted declares"
     " that they are sorted."
 )

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
-from polyseme.engine.subwords import Subwords
+from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords
 from polyseme.importing import fasttext
 from polyseme.importing.formats import (
     Format,
@@ -26,7 +27,7 @@ from polyseme.importing.formats import (
 )
 from polyseme.importing.loading import CHANGED, load
 from polyseme.importing.rows import VectorFile, scan
-from polyseme.importing.subwords import MAX_WORDS, MIN_WORDS, fit_subwords
+from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
 from polyseme.importing.weights import (
     PARAMETER_FREE,
     AttentionWeights,
@@ -36,6 +37,7 @@ from polyseme.importing.weights import (
     sorted_by_frequency,
     with_word_bias,
 )
+from polyseme.importing.whitening import sentence_whitening
 from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.registry import bundled_models, find_models
 from polyseme.models.staging import recover
@@ -61,9 +63,8 @@ _UNSORTED = (
     " informative, which separates senses less well; --sorted overrides this test."
 )
 _UNKNOWN_ORDER = (
-    "Warning: there are too few English function words to determine whether the words are sorted by"
-    " frequency, so all words are treated as equally informative; --sorted declares that they are"
-    " sorted."
+    "Warning: there are too few words to determine whether they are sorted by frequency, so all"
+    " words are treated as equally informative; --sorted declares that they are sorted."
 )
 
 
@@ -131,8 +132,9 @@ class Cost:
         computing = 3 * min(words, FREQUENT) * width * 8
         if subwords and words >= MIN_WORDS:
             fitted = min(words, MAX_WORDS)
-            disk += fitted * row_bytes(width, "int8")
-            computing = max(computing, fitted * (3 * width * 4 + _FITTED_WORD_MEMORY))
+            rows = max(fitted, LEAST_ROWS)
+            disk += rows * row_bytes(width, "int8")
+            computing = max(computing, rows * (3 * width * 4 + _FITTED_WORD_MEMORY))
         memory = _BASE_MEMORY + words * (row_bytes(width, dtype) + _WORD_MEMORY) + computing
         return cls(words, width, disk, memory)
 
@@ -208,6 +210,7 @@ def import_vectors(
             attention.layers,
             attention.word_bias,
             subwords=subwords,
+            whitening=_whitening(table, attention),
             replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
             training={**attention.facts, "file": source},
@@ -341,7 +344,7 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
     if options.subwords is False:
         return None
     if table.subwords:
-        return table.subwords
+        return table.subwords.restricted(table.words)
     fitted = fit_subwords(table.words, table.vectors, progress=progress)
     if fitted is None and options.subwords:
         raise CommandError(
@@ -349,6 +352,13 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
             " fewer."
         )
     return fitted
+
+
+def _whitening(table: VectorTable, attention: AttentionWeights) -> Projection:
+    """Return the whitening of sentence vectors, the identity without frequencies of words."""
+    if attention.word_bias is None:
+        return IDENTITY
+    return sentence_whitening(table.vectors, np.asarray(attention.word_bias, np.float32))
 
 
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:

@@ -9,7 +9,6 @@ manifest.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -35,20 +34,14 @@ from polyseme.training.closed_form import (
 Convention: TypeAlias = Literal["row", "column"]
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
 
-FUNCTION_WORDS = (
-    *("the", "of", "and", "to", "in", "a", "is", "for", "on", "was", "with", "that", "as", "by"),
-    *("at", "from", "it", "be", "are", "this", "he", "an", "or", "which", "not", "have", "but"),
-    *("they", "who", "their", "there", "could", "these", "between", "against", "without"),
-    *("among", "although", "whether", "toward", "neither", "whereas"),
-)
-"""English function words, most frequent first."""
-MIN_FUNCTION_WORDS = 8
-"""Minimum number of function words in a vocabulary to determine its order."""
-MIN_AGREEMENT = 0.7
-"""Minimum share of pairs of function words in the order of frequency; 0.5 is a random order."""
-FRONT = 0.25
-"""Largest median position of the function words, as a share of the vocabulary; in a small one,
-twice the number of function words."""
+MIN_ORDERED = 500
+"""Minimum number of words with a letter that tell the order of a file."""
+MIN_GROWTH = 0.5
+"""Minimum difference in length between frequent and rare words, in standard deviations."""
+MAX_CORRELATION = 0.9
+"""Maximum correlation of length and rank. The words of a file that exceeds it are sorted by
+length."""
+_GROUPS = 6
 
 _NAME = re.compile(
     r"(?:layers\.(?P<layer>\d{1,2})\.)?"
@@ -132,24 +125,27 @@ def _closed_form_facts(origin: str) -> dict[str, Any]:
 
 
 def sorted_by_frequency(words: Iterable[str]) -> bool | None:
-    """Return whether words are sorted by frequency, None if this cannot be determined.
+    """Return whether words are sorted by frequency, None if there are too few to determine this.
 
-    GloVe, Word2Vec and fastText sort by frequency, some other tools alphabetically. The test uses
-    lower-case English function words: their order, and whether they are near the front.
+    GloVe, Word2Vec and fastText sort by frequency, some other tools alphabetically. Frequent words
+    are short in every language (Zipf's law of abbreviation). The words that have a letter are
+    divided into the first 1/32, the next 1/32, the next 1/16, 1/8, 1/4 and 1/2; the mean length
+    must grow from each group to the next.
     """
-    known = frozenset(FUNCTION_WORDS)
-    positions: dict[str, int] = {}
-    total = 0
-    for total, word in enumerate(words, 1):
-        if word in known:
-            positions.setdefault(word, total)
-    found = [positions[word] for word in FUNCTION_WORDS if word in positions]
-    if len(found) < MIN_FUNCTION_WORDS:
+    lengths = np.array([len(word) for word in words if any(map(str.isalpha, word))], np.float64)
+    if len(lengths) < MIN_ORDERED:
         return None
-    pairs = list(combinations(found, 2))
-    agreement = sum(a < b for a, b in pairs) / len(pairs)
-    in_front = sorted(found)[len(found) // 2] <= max(FRONT * total, 2 * len(FUNCTION_WORDS))
-    return agreement >= MIN_AGREEMENT and in_front
+    deviation = float(lengths.std())
+    if not deviation:
+        return False
+    groups = np.split(lengths, [len(lengths) >> k for k in range(_GROUPS - 1, 0, -1)])
+    means = np.array([group.mean() for group in groups])
+    correlation = float(np.corrcoef(np.arange(len(lengths)), lengths)[0, 1])
+    return bool(
+        (np.diff(means) > 0).all()
+        and means[-1] - means[0] > MIN_GROWTH * deviation
+        and correlation < MAX_CORRELATION
+    )
 
 
 def read_weights(

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,15 +17,16 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import load as load_tensors
 
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.quantization import QuantizedRows, Rows
-from polyseme.engine.subwords import Subwords
+from polyseme.engine.subwords import MAX_WORDS, Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import (
     ATTENTION,
     INDEX,
     MANIFEST,
     NAME_PATTERN,
+    NGRAMS,
     SCALES_OF,
     SUBWORDS,
     VECTORS,
@@ -32,9 +34,11 @@ from polyseme.models.manifest import (
     FileEntry,
     FileName,
     Manifest,
+    SubwordsEntry,
 )
 from polyseme.models.model import Model
 from polyseme.models.vectors import (
+    HASH,
     SCALE,
     VALUE_TYPES,
     InvalidValueFinder,
@@ -43,7 +47,7 @@ from polyseme.models.vectors import (
     read_header,
 )
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.models.weights import WORD_BIAS, layers_from_tensors
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors, whitening_from_tensors
 from polyseme.validation import validation_message
 
 ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
@@ -97,11 +101,10 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
     vocabulary = _read_vocabulary(folder, manifest, verify=verify)
     rows = _read_rows(folder, VECTORS, manifest, manifest.vocabulary_size, verify=verify)
     subwords = None
-    if lengths := manifest.subwords:
-        table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
-        subwords = Subwords(table, lengths.min_n, lengths.max_n)
-    layers, word_bias = _read_attention(folder, manifest, verify=verify)
-    return Model(manifest, vocabulary, rows, layers, word_bias, subwords)
+    if manifest.subwords:
+        subwords = _read_subwords(folder, manifest, manifest.subwords, vocabulary, verify=verify)
+    layers, word_bias, whitening = _read_attention(folder, manifest, verify=verify)
+    return Model(manifest, vocabulary, rows, layers, word_bias, subwords, whitening)
 
 
 def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocabulary:
@@ -128,6 +131,27 @@ def _read_rows(
         return table
     scales = _read_array(folder, SCALES_OF[name], manifest, SCALE, (len(table),), verify=verify)
     return QuantizedRows(table, scales)
+
+
+def _read_subwords(
+    folder: Path,
+    manifest: Manifest,
+    entry: SubwordsEntry,
+    vocabulary: Vocabulary,
+    *,
+    verify: bool,
+) -> Subwords:
+    """Read the subwords. A folder of an earlier version has no file of the known n-grams."""
+    table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
+    subwords = Subwords(table, entry.min_n, entry.max_n)
+    if entry.coverage is None:
+        most = range(min(len(vocabulary), MAX_WORDS))
+        return subwords.restricted([vocabulary.word(row) for row in most])
+    shape = (len(table) if entry.own_rows else None,)
+    ngrams = _read_array(folder, NGRAMS, manifest, HASH, shape, verify=verify)
+    if verify and not (ngrams[:-1] < ngrams[1:]).all():
+        raise ModelFolderError(f"{NGRAMS} is not sorted, or has a number twice.")
+    return replace(subwords, ngrams=ngrams, coverage=entry.coverage, own_rows=bool(entry.own_rows))
 
 
 def _read_array(
@@ -159,8 +183,8 @@ def _read_array(
 
 def _read_attention(
     folder: Path, manifest: Manifest, *, verify: bool
-) -> tuple[list[Layer], NDArray[np.float32] | None]:
-    """Read the layers and the word bias. -> L layers, [V]"""
+) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
+    """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
     tensors: dict[str, NDArray[np.float32]] = {}
     if entry := manifest.files.get(ATTENTION):
         try:
@@ -188,7 +212,7 @@ def _read_attention(
     if word_bias is not None:
         fits = word_bias.shape == (manifest.vocabulary_size,)
         require_agreement(fits, ATTENTION, "shape of word_bias")
-    return layers, word_bias
+    return layers, word_bias, whitening_from_tensors(tensors, manifest.dimension)
 
 
 def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:

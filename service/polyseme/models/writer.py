@@ -14,7 +14,7 @@ from safetensors.numpy import save as save_tensors
 
 from polyseme.atomic_files import sync_folder
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, stored
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
@@ -22,6 +22,7 @@ from polyseme.models.manifest import (
     ATTENTION,
     INDEX,
     MANIFEST,
+    NGRAMS,
     SCALES_OF,
     SUBWORDS,
     VECTORS,
@@ -56,6 +57,7 @@ def write_model(
     word_bias: Floats | None = None,
     *,
     subwords: Subwords | None = None,
+    whitening: Projection = IDENTITY,
     replace: bool = True,
     **details: Any,
 ) -> Manifest:
@@ -82,10 +84,12 @@ def write_model(
         _write_rows(new, VECTORS, vectors)
         if subwords is not None:
             _write_rows(new, SUBWORDS, subwords.table)
+            if subwords.ngrams is not None:
+                _write_array(new / NGRAMS, subwords.ngrams.astype("<u4", copy=False))
         # safetensors writes wrong values for an array that is not C-contiguous.
         tensors = {
             name: np.ascontiguousarray(tensor, np.float32)
-            for name, tensor in tensors_from_layers(list(layers), word_bias).items()
+            for name, tensor in tensors_from_layers(list(layers), word_bias, whitening).items()
         }
         if tensors:
             (new / ATTENTION).write_bytes(save_tensors(tensors))
@@ -179,10 +183,13 @@ def _write_manifest(
         ngrams = None
         if subwords is not None:
             own = subwords.table.dtype != vectors.dtype
+            known = subwords.ngrams is not None
             ngrams = SubwordsEntry(
                 min_n=subwords.min_n,
                 max_n=subwords.max_n,
                 dtype=subwords.table.dtype.name if own else None,
+                coverage=subwords.coverage if known else None,
+                own_rows=subwords.own_rows if known else None,
             )
         manifest = Manifest(
             name=folder.name,
@@ -201,8 +208,8 @@ def _write_manifest(
     content = manifest.model_dump()
     if manifest.subwords is None:
         del content["subwords"]
-    elif manifest.subwords.dtype is None:
-        del content["subwords"]["dtype"]
+    else:
+        content["subwords"] = manifest.subwords.model_dump(exclude_none=True)
     document = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     with (folder / MANIFEST).open("wb") as file:
         file.write(document.encode())
