@@ -28,6 +28,7 @@ from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 from polyseme.training.closed_form import (
     association,
     closed_form,
+    feature_projection,
     frequencies_by_rank,
     informativeness,
 )
@@ -59,7 +60,7 @@ _NAME = re.compile(
 _FORMAT_NAME = re.compile(
     r"layers\.(?P<layer>\d{1,2})\.(?:position_bias|word_bias_scale"
     r"|(?:query|key|value|output)(?:_bias)?|feed_forward\.(?:inner|outer)(?:_bias)?"
-    r"|(?:attention|feed_forward)_norm\.(?:gain|shift))"
+    r"|(?:attention|feed_forward)_norm\.(?:gain|shift)|features\.(?:context|neighbors(?:_bias)?))"
     r"|word_bias"
 )
 _FLOATS = {"F16", "F32", "F64"}
@@ -97,13 +98,14 @@ def in_closed_form(
     v = len(rows)
     # Indexing quantized rows gives floats, and the closed form only indexes them.
     vectors = cast("Floats", rows)
-    if counts is None and not by_rank:
-        layer = closed_form(vectors, association(vectors, np.full(v, 1 / v)), informative=False)
-        origin = "none: the file is not known to be sorted by frequency"
-        return AttentionWeights((layer,), facts=_closed_form_facts(origin))
-    frequencies, origin = _frequencies(v, counts)
-    layer = closed_form(vectors, association(vectors, frequencies), informative=True)
-    return AttentionWeights((layer,), informativeness(frequencies), _closed_form_facts(origin))
+    informative = counts is not None or by_rank
+    frequencies, origin = np.full(v, 1 / v), "none: the file is not known to be sorted by frequency"
+    if informative:
+        frequencies, origin = _frequencies(v, counts)
+    layer = closed_form(vectors, association(vectors, frequencies), informative=informative)
+    layer = replace(layer, features=feature_projection(vectors, layer.value, frequencies))
+    bias = informativeness(frequencies) if informative else None
+    return AttentionWeights((layer,), bias, _closed_form_facts(origin))
 
 
 def with_word_bias(
