@@ -47,7 +47,7 @@ MAY_IMPORT = {
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
     },
     IMPORTING: {
-        *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC),
+        *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC, SENSES),
         *("numpy", "safetensors", "pydantic", "gensim", "scipy"),
     },
     EVALUATION: {

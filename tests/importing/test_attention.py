@@ -5,6 +5,7 @@ import pytest
 
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
+from polyseme.senses.projection import estimate_projection
 from tests.encoding.calls import ask
 from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, word2vec
@@ -157,6 +158,14 @@ def test_features_know_both_neighbors(importer, rows, name):
 def test_parameter_free_attention_has_no_projection_for_features(importer):
     model, _ = make(importer, files.WORDS, files.VECTORS, "--no-weights")
     assert model.layers[0].features is None
+
+
+def test_an_import_stores_how_senses_are_found(importer):
+    model, _ = make(importer, files.WORDS, files.VECTORS)
+    assert "senses.safetensors" in model.manifest.files
+    estimated = estimate_projection(model)
+    for read, expected in zip(model.senses, estimated, strict=True):
+        np.testing.assert_array_equal(read, expected)
 
 
 @needs_gensim_data

@@ -40,6 +40,7 @@ from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.registry import bundled_models, find_models
 from polyseme.models.writer import write_model
 from polyseme.progress import SILENT, Progress
+from polyseme.senses.projection import estimate_projection
 from polyseme.training.closed_form import FREQUENT
 
 _BASE_MEMORY = 130_000_000
@@ -207,6 +208,7 @@ def import_vectors(
             attention.layers,
             attention.word_bias,
             subwords=subwords,
+            senses=estimate_projection,
             replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
             training={**attention.facts, "file": source},

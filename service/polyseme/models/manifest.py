@@ -21,6 +21,7 @@ INDEX: Final = "index.npy"
 SUBWORDS: Final = "subwords.npy"
 SUBWORD_SCALES: Final = "subword_scales.npy"
 ATTENTION: Final = "attention.safetensors"
+SENSES: Final = "senses.safetensors"
 FileName: TypeAlias = Literal[
     "vectors.npy",
     "scales.npy",
@@ -29,6 +30,7 @@ FileName: TypeAlias = Literal[
     "subwords.npy",
     "subword_scales.npy",
     "attention.safetensors",
+    "senses.safetensors",
 ]
 Dtype: TypeAlias = Literal["float16", "float32", "int8"]
 """The data type of a table on disk; an int8 table has a file with a scale for each row."""

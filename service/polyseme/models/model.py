@@ -15,6 +15,7 @@ from polyseme.engine.quantization import Rows, as_floats, stored
 from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
 from polyseme.models.manifest import Manifest
+from polyseme.models.senses import ContextProjection
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
@@ -32,6 +33,8 @@ class Model:
     """[V], added to the attention scores of each key token, times the factor of the head"""
     subwords: Subwords | None = None
     """the n-gram vectors that compose words outside the vocabulary"""
+    senses: ContextProjection | None = None
+    """how senses are found; None if it has to be estimated"""
 
     @property
     def key_width(self) -> int:

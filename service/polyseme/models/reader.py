@@ -26,6 +26,7 @@ from polyseme.models.manifest import (
     MANIFEST,
     NAME_PATTERN,
     SCALES_OF,
+    SENSES,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
@@ -34,6 +35,7 @@ from polyseme.models.manifest import (
     Manifest,
 )
 from polyseme.models.model import Model
+from polyseme.models.senses import ContextProjection, projection_from_tensors
 from polyseme.models.vectors import (
     SCALE,
     VALUE_TYPES,
@@ -101,7 +103,8 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
         table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
         subwords = Subwords(table, lengths.min_n, lengths.max_n)
     layers, word_bias = _read_attention(folder, manifest, verify=verify)
-    return Model(manifest, vocabulary, rows, layers, word_bias, subwords)
+    senses = _read_senses(folder, manifest, verify=verify)
+    return Model(manifest, vocabulary, rows, layers, word_bias, subwords, senses)
 
 
 def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocabulary:
@@ -161,19 +164,7 @@ def _read_attention(
     folder: Path, manifest: Manifest, *, verify: bool
 ) -> tuple[list[Layer], NDArray[np.float32] | None]:
     """Read the layers and the word bias. -> L layers, [V]"""
-    tensors: dict[str, NDArray[np.float32]] = {}
-    if entry := manifest.files.get(ATTENTION):
-        try:
-            with _open(folder / ATTENTION, entry) as file:
-                if verify:
-                    _verify_checksum(file, ATTENTION, entry)
-                file.seek(0)
-                tensors = load_tensors(file.read())
-        except (
-            *(safetensors.SafetensorError, OSError),
-            *(ValueError, KeyError, TypeError, AttributeError),
-        ):
-            raise ModelFolderError(f"{ATTENTION} is not a safetensors file.") from None
+    tensors = _read_tensors(folder, ATTENTION, manifest, verify=verify)
     for name, tensor in tensors.items():
         if tensor.dtype != np.float32:
             raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not float32.")
@@ -189,6 +180,33 @@ def _read_attention(
         fits = word_bias.shape == (manifest.vocabulary_size,)
         require_agreement(fits, ATTENTION, "shape of word_bias")
     return layers, word_bias
+
+
+def _read_senses(folder: Path, manifest: Manifest, *, verify: bool) -> ContextProjection | None:
+    if SENSES not in manifest.files:
+        return None
+    tensors = _read_tensors(folder, SENSES, manifest, verify=verify)
+    return projection_from_tensors(tensors, manifest.dimension)
+
+
+def _read_tensors(
+    folder: Path, name: FileName, manifest: Manifest, *, verify: bool
+) -> dict[str, NDArray[Any]]:
+    """Read a safetensors file; return no tensors if the manifest does not list it."""
+    entry = manifest.files.get(name)
+    if entry is None:
+        return {}
+    try:
+        with _open(folder / name, entry) as file:
+            if verify:
+                _verify_checksum(file, name, entry)
+            file.seek(0)
+            return load_tensors(file.read())
+    except (
+        *(safetensors.SafetensorError, OSError),
+        *(ValueError, KeyError, TypeError, AttributeError),
+    ):
+        raise ModelFolderError(f"{name} is not a safetensors file.") from None
 
 
 def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:

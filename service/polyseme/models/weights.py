@@ -164,7 +164,6 @@ class _LayerReader:
         self.require_output("feed_forward.outer", outer, width)
         return FeedForward(inner, outer, entry.activation)
 
-
     def features(self, entry: LayerEntry) -> FeatureProjection | None:
         """Read the projection for features."""
         context = self.tensor("features.context", self.d, None)
