@@ -75,7 +75,7 @@ def main() -> None:
     names = sorted(hidden)
     halves = names[::2], names[1::2]
     ranks = {word: model.vocabulary.row(word) or 0 for word in names}
-    pairs = [pair for half in halves for pair in similar_pairs(model, half, ranks)]
+    pairs = [pair for half in halves for pair in similar_pairs(model, _shuffled(half), ranks)]
     points: dict[str, Floats] = {}
     for known, other in (halves, halves[::-1]):
         projection = fit_discriminant([hidden[word] for word in known])
@@ -100,6 +100,10 @@ def main() -> None:
         (project(surroundings(imported, some), estimated), senses) for some, senses in tagged
     )
     fit_rule("DEFAULT_RULE", pair_examples(points, pairs), examples)
+
+
+def _shuffled(words: Sequence[str]) -> list[str]:
+    return sorted(words, key=lambda word: crc32(word.encode()))
 
 
 def with_closed_form(model: Model) -> Model:

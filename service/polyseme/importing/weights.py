@@ -21,11 +21,12 @@ from pydantic import TypeAdapter, ValidationError
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
-from polyseme.engine.quantization import Rows
+from polyseme.engine.quantization import Rows, as_floats
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 from polyseme.training.closed_form import (
+    FREQUENT,
     association,
     closed_form,
     feature_projection,
@@ -87,46 +88,58 @@ class AttentionWeights:
 PARAMETER_FREE = AttentionWeights((Layer(),), facts={"attention": "parameter-free"})
 
 
+FILE_COUNTS, TEXT_COUNTS = "counts in the file", "counts in texts"
+"""The origins of counts, for the manifest."""
+
+
 def in_closed_form(
-    rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool
+    rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool, origin: str = FILE_COUNTS
 ) -> AttentionWeights:
     """Return attention weights that follow from the vectors without training. [V, d], [V]
 
-    The informativeness of a word follows from its count if the file has counts, else from its rank
+    The informativeness of a word follows from its count, if there are counts, else from its rank
     if the file is sorted by frequency. Otherwise all words are equally informative.
     """
     v = len(rows)
     # Indexing quantized rows gives floats, and the closed form only indexes them.
     vectors = cast("Floats", rows)
     informative = counts is not None or by_rank
-    frequencies, origin = np.full(v, 1 / v), "none: the file is not known to be sorted by frequency"
+    frequencies = np.full(v, 1 / v)
     if informative:
-        frequencies, origin = _frequencies(v, counts)
+        frequencies, origin = _frequencies(v, counts, origin)
+    else:
+        origin = "none: the file is not known to be sorted by frequency"
+    bias = informativeness(frequencies) if informative else None
+    if counts is not None:  # the closed form expects the most frequent words first
+        order = np.argsort(-frequencies, kind="stable")[:FREQUENT]
+        vectors, frequencies = as_floats(vectors[order]), frequencies[order]
     layer = closed_form(vectors, association(vectors, frequencies), informative=informative)
     layer = replace(layer, features=feature_projection(vectors, layer.value, frequencies))
-    bias = informativeness(frequencies) if informative else None
     return AttentionWeights((layer,), bias, _closed_form_facts(origin))
 
 
 def with_word_bias(
-    stored: AttentionWeights, size: int, counts: NDArray[np.int64] | None
+    stored: AttentionWeights,
+    size: int,
+    counts: NDArray[np.int64] | None,
+    origin: str = FILE_COUNTS,
 ) -> AttentionWeights:
     """Return stored weights with the word bias [V] of the closed form, from counts or from ranks.
 
     The word bias has one entry per word of the imported file. A weights file without a word bias
     can be used with any subset of the vectors that its weights were trained on.
     """
-    frequencies, origin = _frequencies(size, counts)
+    frequencies, origin = _frequencies(size, counts, origin)
     facts = {**stored.facts, "informativeness": origin}
     return replace(stored, word_bias=informativeness(frequencies), facts=facts)
 
 
-def _frequencies(size: int, counts: NDArray[np.int64] | None) -> tuple[Floats, str]:
+def _frequencies(size: int, counts: NDArray[np.int64] | None, origin: str) -> tuple[Floats, str]:
     """Return the relative frequency of each word, and its origin. -> [V]"""
     if counts is None:
         return frequencies_by_rank(size), "rank in the file"
     # In a malicious file, the sum of the counts may overflow int64.
-    return counts / counts.sum(dtype=np.float64), "counts in the file"
+    return counts / counts.sum(dtype=np.float64), origin
 
 
 def _closed_form_facts(origin: str) -> dict[str, Any]:
