@@ -461,9 +461,9 @@ The next table has the same token classifiers with a hidden layer as above, on v
 files, imported without subwords and with them (`benchmarks/imported_probes.py`). *Composed* is the
 percentage of the tokens of the dev set that get a vector from subwords. *None* is the percentage
 without a vector. With static vectors, subwords raise the accuracy of tags by 3 to 15 points. The
-closed form attends to words of the same topic, not to adjacent words, so its context adds nothing
-to a tagger; the static vectors of the adjacent words do. Two heads of the bundled model attend to
-adjacent words."""
+closed form attends to words of the same topic, not to adjacent words, so `features` also have
+columns for the adjacent words ([decision 21](decisions/0021-features-and-subwords.md)). Two heads
+of the bundled model attend to adjacent words."""
         ),
         "",
     ]

@@ -45,7 +45,7 @@ from polyseme.training.closed_form import fold_values, informativeness
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
-NGRAM_ROWS = 37_500
+NGRAM_ROWS = 36_400
 """Number of n-gram vectors, chosen so that the model has at most 45 MB."""
 HERE = Path(__file__).parent
 RECIPE = HERE / "wiki-en-recipe.json"

@@ -20,13 +20,15 @@ from pydantic import TypeAdapter, ValidationError
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
-from polyseme.engine.quantization import Rows
+from polyseme.engine.quantization import Rows, as_floats
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 from polyseme.training.closed_form import (
+    FREQUENT,
     association,
     closed_form,
+    feature_projection,
     frequencies_by_rank,
     informativeness,
 )
@@ -52,7 +54,7 @@ _NAME = re.compile(
 _FORMAT_NAME = re.compile(
     r"layers\.(?P<layer>\d{1,2})\.(?:position_bias|word_bias_scale"
     r"|(?:query|key|value|output)(?:_bias)?|feed_forward\.(?:inner|outer)(?:_bias)?"
-    r"|(?:attention|feed_forward)_norm\.(?:gain|shift))"
+    r"|(?:attention|feed_forward)_norm\.(?:gain|shift)|features\.(?:context|neighbors(?:_bias)?))"
     r"|word_bias"
 )
 _FLOATS = {"F16", "F32", "F64"}
@@ -79,45 +81,58 @@ class AttentionWeights:
 PARAMETER_FREE = AttentionWeights((Layer(),), facts={"attention": "parameter-free"})
 
 
+FILE_COUNTS, TEXT_COUNTS = "counts in the file", "counts in texts"
+"""The origins of counts, for the manifest."""
+
+
 def in_closed_form(
-    rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool
+    rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool, origin: str = FILE_COUNTS
 ) -> AttentionWeights:
     """Return attention weights that follow from the vectors without training. [V, d], [V]
 
-    The informativeness of a word follows from its count if the file has counts, else from its rank
+    The informativeness of a word follows from its count, if there are counts, else from its rank
     if the file is sorted by frequency. Otherwise all words are equally informative.
     """
     v = len(rows)
     # Indexing quantized rows gives floats, and the closed form only indexes them.
     vectors = cast("Floats", rows)
-    if counts is None and not by_rank:
-        layer = closed_form(vectors, association(vectors, np.full(v, 1 / v)), informative=False)
+    informative = counts is not None or by_rank
+    frequencies = np.full(v, 1 / v)
+    if informative:
+        frequencies, origin = _frequencies(v, counts, origin)
+    else:
         origin = "none: the file is not known to be sorted by frequency"
-        return AttentionWeights((layer,), facts=_closed_form_facts(origin))
-    frequencies, origin = _frequencies(v, counts)
-    layer = closed_form(vectors, association(vectors, frequencies), informative=True)
-    return AttentionWeights((layer,), informativeness(frequencies), _closed_form_facts(origin))
+    bias = informativeness(frequencies) if informative else None
+    if counts is not None:  # the closed form expects the most frequent words first
+        order = np.argsort(-frequencies, kind="stable")[:FREQUENT]
+        vectors, frequencies = as_floats(vectors[order]), frequencies[order]
+    layer = closed_form(vectors, association(vectors, frequencies), informative=informative)
+    layer = replace(layer, features=feature_projection(vectors, layer.value, frequencies))
+    return AttentionWeights((layer,), bias, _closed_form_facts(origin))
 
 
 def with_word_bias(
-    stored: AttentionWeights, size: int, counts: NDArray[np.int64] | None
+    stored: AttentionWeights,
+    size: int,
+    counts: NDArray[np.int64] | None,
+    origin: str = FILE_COUNTS,
 ) -> AttentionWeights:
     """Return stored weights with the word bias [V] of the closed form, from counts or from ranks.
 
     The word bias has one entry per word of the imported file. A weights file without a word bias
     can be used with any subset of the vectors that its weights were trained on.
     """
-    frequencies, origin = _frequencies(size, counts)
+    frequencies, origin = _frequencies(size, counts, origin)
     facts = {**stored.facts, "informativeness": origin}
     return replace(stored, word_bias=informativeness(frequencies), facts=facts)
 
 
-def _frequencies(size: int, counts: NDArray[np.int64] | None) -> tuple[Floats, str]:
+def _frequencies(size: int, counts: NDArray[np.int64] | None, origin: str) -> tuple[Floats, str]:
     """Return the relative frequency of each word, and its origin. -> [V]"""
     if counts is None:
         return frequencies_by_rank(size), "rank in the file"
     # In a malicious file, the sum of the counts may overflow int64.
-    return counts / counts.sum(dtype=np.float64), "counts in the file"
+    return counts / counts.sum(dtype=np.float64), origin
 
 
 def _closed_form_facts(origin: str) -> dict[str, Any]:

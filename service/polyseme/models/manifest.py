@@ -22,6 +22,7 @@ SUBWORDS: Final = "subwords.npy"
 SUBWORD_SCALES: Final = "subword_scales.npy"
 NGRAMS: Final = "ngrams.npy"
 ATTENTION: Final = "attention.safetensors"
+SENSES: Final = "senses.safetensors"
 FileName: TypeAlias = Literal[
     "vectors.npy",
     "scales.npy",
@@ -31,6 +32,7 @@ FileName: TypeAlias = Literal[
     "subword_scales.npy",
     "ngrams.npy",
     "attention.safetensors",
+    "senses.safetensors",
 ]
 Dtype: TypeAlias = Literal["float16", "float32", "int8"]
 """The data type of a table on disk; an int8 table has a file with a scale for each row."""

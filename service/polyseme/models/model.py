@@ -15,6 +15,7 @@ from polyseme.engine.quantization import Rows, as_floats, stored
 from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
 from polyseme.models.manifest import Manifest
+from polyseme.models.senses import ContextProjection
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
@@ -55,6 +56,8 @@ class Model:
     """the n-gram vectors that compose words outside the vocabulary"""
     whitening: Projection = IDENTITY
     """the whitening of sentence vectors; the identity if the folder has none"""
+    senses: ContextProjection | None = None
+    """how senses are found; None if it has to be estimated"""
 
     @property
     def key_width(self) -> int:

@@ -28,6 +28,7 @@ from polyseme.models.manifest import (
     NAME_PATTERN,
     NGRAMS,
     SCALES_OF,
+    SENSES,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
@@ -37,6 +38,7 @@ from polyseme.models.manifest import (
     SubwordsEntry,
 )
 from polyseme.models.model import Model
+from polyseme.models.senses import ContextProjection, projection_from_tensors
 from polyseme.models.vectors import (
     HASH,
     SCALE,
@@ -104,7 +106,8 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
     if manifest.subwords:
         subwords = _read_subwords(folder, manifest, manifest.subwords, vocabulary, verify=verify)
     layers, word_bias, whitening = _read_attention(folder, manifest, verify=verify)
-    return Model(manifest, vocabulary, rows, layers, word_bias, subwords, whitening)
+    senses = _read_senses(folder, manifest, verify=verify)
+    return Model(manifest, vocabulary, rows, layers, word_bias, subwords, whitening, senses)
 
 
 def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocabulary:
@@ -185,19 +188,7 @@ def _read_attention(
     folder: Path, manifest: Manifest, *, verify: bool
 ) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
     """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
-    tensors: dict[str, NDArray[np.float32]] = {}
-    if entry := manifest.files.get(ATTENTION):
-        try:
-            with _open(folder / ATTENTION, entry) as file:
-                if verify:
-                    _verify_checksum(file, ATTENTION, entry)
-                file.seek(0)
-                tensors = load_tensors(file.read())
-        except (
-            *(safetensors.SafetensorError, OSError),
-            *(ValueError, KeyError, TypeError, AttributeError),
-        ):
-            raise ModelFolderError(f"{ATTENTION} is not a safetensors file.") from None
+    tensors = _read_tensors(folder, ATTENTION, manifest, verify=verify)
     for name, tensor in tensors.items():
         if tensor.dtype != np.float32:
             raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not float32.")
@@ -213,6 +204,33 @@ def _read_attention(
         fits = word_bias.shape == (manifest.vocabulary_size,)
         require_agreement(fits, ATTENTION, "shape of word_bias")
     return layers, word_bias, whitening_from_tensors(tensors, manifest.dimension)
+
+
+def _read_senses(folder: Path, manifest: Manifest, *, verify: bool) -> ContextProjection | None:
+    if SENSES not in manifest.files:
+        return None
+    tensors = _read_tensors(folder, SENSES, manifest, verify=verify)
+    return projection_from_tensors(tensors, manifest.dimension)
+
+
+def _read_tensors(
+    folder: Path, name: FileName, manifest: Manifest, *, verify: bool
+) -> dict[str, NDArray[Any]]:
+    """Read a safetensors file; return no tensors if the manifest does not list it."""
+    entry = manifest.files.get(name)
+    if entry is None:
+        return {}
+    try:
+        with _open(folder / name, entry) as file:
+            if verify:
+                _verify_checksum(file, name, entry)
+            file.seek(0)
+            return load_tensors(file.read())
+    except (
+        *(safetensors.SafetensorError, OSError),
+        *(ValueError, KeyError, TypeError, AttributeError),
+    ):
+        raise ModelFolderError(f"{name} is not a safetensors file.") from None
 
 
 def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:

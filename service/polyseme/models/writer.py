@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from polyseme.models.manifest import (
     MANIFEST,
     NGRAMS,
     SCALES_OF,
+    SENSES,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
@@ -31,7 +32,9 @@ from polyseme.models.manifest import (
     Manifest,
     SubwordsEntry,
 )
+from polyseme.models.model import Model
 from polyseme.models.reader import fingerprint, manifest_problem, read_model
+from polyseme.models.senses import ContextProjection
 from polyseme.models.staging import (
     NEW,
     OLD,
@@ -58,6 +61,7 @@ def write_model(
     *,
     subwords: Subwords | None = None,
     whitening: Projection = IDENTITY,
+    senses: Callable[[Model], ContextProjection] | None = None,
     replace: bool = True,
     **details: Any,
 ) -> Manifest:
@@ -66,6 +70,9 @@ def write_model(
     `vectors` [V, d] and the table of `subwords` keep their dtypes: float16, float32, or int8 for
     quantized rows. `details` are the manifest fields that do not follow from the arrays: `cased`,
     `languages`, `licence`, `source`, `training` and `quality`.
+
+    `senses` computes the content of `senses.safetensors` from the model that was written; without
+    it, the model has no such file.
 
     With `replace`, an existing folder is replaced. Raises ModelFolderError for an existing folder
     without `replace`, for an existing file at the path, and for arrays, words or layers that the
@@ -95,11 +102,46 @@ def write_model(
             (new / ATTENTION).write_bytes(save_tensors(tensors))
         manifest = _write_manifest(new, vectors, layers, tensors, subwords, details)
         expected = [layer.astype(np.float32) for layer in layers]
-        if not _equal(list(read_model(new).layers), expected):
+        model = read_model(new)
+        if not _equal(list(model.layers), expected):
             raise ModelFolderError("the format cannot represent these layers.")
+        if senses is not None:
+            (new / SENSES).write_bytes(save_tensors(senses(model).tensors()))
+            manifest = _write_manifest(new, vectors, layers, tensors, subwords, details)
+            read_model(new)
         sync_folder(new)
         move_into_place(new, folder, staging, replace=replace)
     return manifest
+
+
+def rewrite_model(
+    folder: Path,
+    model: Model,
+    *,
+    senses: Callable[[Model], ContextProjection] | None = None,
+    **changes: Any,
+) -> Manifest:
+    """Replace the folder of a model by one with changed arguments of `write_model`.
+
+    These are `layers`, `word_bias`, `whitening` and manifest fields. What is not given stays the
+    same, except the senses, which `senses` computes. Raises the errors of `write_model`.
+    """
+    kept = ("cased", "languages", "licence", "source", "training", "quality")
+    details = {name: getattr(model.manifest, name) for name in kept}
+    return write_model(
+        folder,
+        [model.vocabulary.word(row) for row in range(len(model.vocabulary))],
+        model.rows,
+        subwords=model.subwords,
+        senses=senses,
+        **{
+            "layers": model.layers,
+            "word_bias": model.word_bias,
+            "whitening": model.whitening,
+            **details,
+            **changes,
+        },
+    )
 
 
 def remove_model(folder: Path) -> None:
@@ -176,6 +218,8 @@ def _write_manifest(
     """Write `manifest.json` with the checksums of the other files; return the manifest."""
     files = {}
     for path in sorted(folder.iterdir()):
+        if path.name == MANIFEST:
+            continue
         with path.open("rb") as file:
             os.fsync(file.fileno())
             files[path.name] = fingerprint(file)
