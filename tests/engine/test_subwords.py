@@ -9,7 +9,7 @@ from gensim.models import fasttext
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from polyseme.engine.subwords import LONGEST, Subwords, distinct_ngrams, ngram_hashes
+from polyseme.engine.subwords import LONGEST, Subwords, distinct_ngrams, ngram_hashes, word_hashes
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
 AWKWARD = [
@@ -276,4 +276,6 @@ def test_unknown_words_have_the_vectors_of_gensim(gensim_and_subwords):
 def test_hashes_are_those_of_gensim(word, between):
     expected = fasttext.ft_ngram_hashes(word, *between, 2_000_003)
     found = hashes_of(word, *between).astype(np.int64) % 2_000_003
+    assert sorted(found.tolist()) == sorted(expected)
+    found = word_hashes(word, *between).astype(np.int64) % 2_000_003
     assert sorted(found.tolist()) == sorted(expected)

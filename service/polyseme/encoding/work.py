@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from polyseme.encoding.options import EncodeOptions
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import Layer, Projection
 from polyseme.models.model import Model
-from polyseme.tokenizer import ResolvedToken
+from polyseme.tokenizer import MAX_WORD_LENGTH, ResolvedToken
 
 REQUEST = 0.3
 """A request without texts."""
 SENTENCE, LAYER = 0.045, 0.06
 """A sentence without tokens, and each layer of it."""
 TOKEN, COMPOSED, CHARACTER = 0.0055, 0.02, 0.002
-"""A token; a token composed of subwords; and each of its characters."""
+"""A token; one outside the vocabulary, whose n-grams are looked up; and each of its characters."""
 POOLING = 0.04
 """The mean of the vectors of a sentence."""
 VALUE = 3e-6
@@ -86,8 +86,8 @@ class TextCost:
         n = len(tokens)
         work = self.sentence + n * (self.token + n * self.pair)
         for token in tokens:
-            if token.composed is not None:
-                work += COMPOSED + len(token.composed) * CHARACTER
+            if token.row is None:
+                work += COMPOSED + min(len(token.text), MAX_WORD_LENGTH) * CHARACTER
         return work
 
 
@@ -121,9 +121,12 @@ def encode_cost(model: Model, options: EncodeOptions, number: float) -> TextCost
     if options.include <= {"static"}:
         return TextCost(token=token)
     sizes = [_layer_sizes(model, layer) for layer in model.layers]
+    weights = sum(weights for weights, _ in sizes)
+    if "features" in options.include and (features := model.layers[-1].features):
+        weights += features.context.size + _weights(features.neighbors)
     return TextCost(
         sentence=SENTENCE + LAYER * len(sizes),
-        token=token + sum(weights for weights, _ in sizes) * MULTIPLICATION,
+        token=token + weights * MULTIPLICATION,
         pair=sum(pairs for _, pairs in sizes) + per_pair * number,
     )
 
@@ -155,9 +158,12 @@ def _layer_sizes(model: Model, layer: Layer) -> tuple[int, float]:
     projections = [layer.query, layer.key, layer.value, layer.output]
     if layer.feed_forward:
         projections += [layer.feed_forward.inner, layer.feed_forward.outer]
-    weights = sum(0 if one.weight is None else one.weight.size for one in projections)
     widths = model.key_width + model.value_width
-    return weights, layer.heads * (PAIR + widths * MULTIPLICATION)
+    return sum(map(_weights, projections)), layer.heads * (PAIR + widths * MULTIPLICATION)
+
+
+def _weights(projection: Projection) -> int:
+    return 0 if projection.weight is None else projection.weight.size
 
 
 def search_work(model: Model, k: int) -> float:

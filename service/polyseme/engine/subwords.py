@@ -95,7 +95,7 @@ class Subwords:
             return False
         if self.ngrams is None:
             return True
-        share = self._known(ngram_hashes((word,), self.min_n, self.max_n)[0]).mean()
+        share = self._known(word_hashes(word, self.min_n, self.max_n)).mean()
         return bool(share > self.coverage)
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
@@ -164,6 +164,26 @@ def _alphabet(words: Sequence[str]) -> list[str]:
     before = accumulate((count for _, count in totals.most_common()), initial=0)
     frequent = zip(totals.most_common(), before, strict=False)
     return [forms[letter] for (letter, _), sum_before in frequent if sum_before < limit]
+
+
+def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
+    """Return the hashes of the n-grams of one `<word>`, in any order. -> [g]
+
+    For one word, this loop takes a fifth of the time of `ngram_hashes`.
+    """
+    letters = [
+        [byte | 0xFFFFFF00 if byte & 0x80 else byte for byte in letter.encode()]
+        for letter in f"<{word}>"
+    ]
+    found = []
+    for start in range(len(letters)):
+        value = int(_OFFSET)
+        for n, letter in enumerate(letters[start : start + max_n], 1):
+            for byte in letter:  # sign-extended, as in fastText's FNV-1a
+                value = (value ^ byte) * int(_PRIME) & 0xFFFFFFFF
+            if n >= min_n and (n > 1 or 0 < start < len(letters) - 1):
+                found.append(value)
+    return np.array(found, np.uint32)
 
 
 def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[np.uint32]]:
