@@ -85,6 +85,8 @@ def test_a_model_is_tuned_to_texts(importer, corpus):
     importer.run(CONTENT, "--name", "other", "--texts", corpus)
     other = read_model(importer.models / "other")
     assert np.array_equal(other.layers[0].key.weight, tuned.layers[0].key.weight)
+    assert np.array_equal(other.whitening.weight, tuned.whitening.weight)
+    assert not np.array_equal(other.whitening.weight, before.whitening.weight)
 
 
 def test_parameter_free_attention_remains(importer, corpus):

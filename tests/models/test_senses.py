@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from polyseme.engine.layers import Projection
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import MANIFEST, SENSES
 from polyseme.models.reader import fingerprint, read_model
@@ -90,6 +91,7 @@ def test_a_rewritten_model_keeps_what_is_not_given(tmp_path):
         *(tmp_path / "tiny",),
         layers=[full_layer(1)],
         word_bias=VECTORS[:, 0],
+        whitening=Projection(np.eye(5, dtype=np.float32) * 2, np.ones(5, np.float32)),
         source="here",
         languages=["en"],
     )
@@ -99,5 +101,6 @@ def test_a_rewritten_model_keeps_what_is_not_given(tmp_path):
     assert np.array_equal(after.senses.mean, FITTED.mean)
     assert np.array_equal(after.word_bias, VECTORS[:, 1])
     assert np.array_equal(after.vectors, before.vectors)
+    assert after.whitening.weight[0, 0] == 2 and np.array_equal(after.whitening.bias, np.ones(5))
     assert np.array_equal(after.layers[0].query.weight, before.layers[0].query.weight)
     assert (manifest.source, manifest.languages) == ("here", ["en"])
