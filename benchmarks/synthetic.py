@@ -5,16 +5,14 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from polyseme.importing.weights import FUNCTION_WORDS
-
 LETTERS = np.frombuffer(b"etaoinshrdlcumwfgypbvk", np.uint8)
 _CHUNK = 10_000
 
 
 def words(count: int, seed: int = 1) -> list[str]:
-    """Return different words, English function words first."""
+    """Return different words; short words tend to come first, as in files sorted by frequency."""
     rng = np.random.default_rng(seed)
-    found = dict.fromkeys(FUNCTION_WORDS[:count])
+    found: dict[str, None] = {}
     while len(found) < count:
         lengths = rng.integers(3, 14, size=_CHUNK)
         letters = rng.choice(LETTERS, size=int(lengths.sum())).tobytes().decode()
@@ -22,7 +20,9 @@ def words(count: int, seed: int = 1) -> list[str]:
         found |= dict.fromkeys(
             letters[end - length : end] for end, length in zip(ends, lengths, strict=True)
         )
-    return list(found)[:count]
+    drawn = list(found)[:count]
+    order = np.argsort([len(word) for word in drawn] + rng.normal(0, 5, count), kind="stable")
+    return [drawn[place] for place in order]
 
 
 def write_glove(path: Path, count: int, width: int, seed: int = 1) -> None:

@@ -401,7 +401,7 @@ The tables compare the vectors of `/v1/embeddings` by pooling and by number of `
 - *Senses*: the accuracy on CoarseWSD-20 by nearest centroid, as above, but with the vector of the
   whole sentence instead of the word."""
     learned = """\
-The weights have the largest effect. `sif`, the default, reduces the weights of frequent words most.
+The weights have the largest effect. `sif` reduces the weights of frequent words most.
 With `sif` and `informativeness`, static vectors find more halves than contextual ones; with equal
 weights, fewer. Context improves the vector of a single word, as above."""
     return [
@@ -461,9 +461,10 @@ The next table has the same token classifiers with a hidden layer as above, on v
 files, imported without subwords and with them (`benchmarks/imported_probes.py`). *Composed* is the
 percentage of the tokens of the dev set that get a vector from subwords. *None* is the percentage
 without a vector. With static vectors, subwords raise the accuracy of tags by 3 to 15 points. The
-closed form attends to words of the same topic, not to adjacent words, so its context adds nothing
-to a tagger; the static vectors of the adjacent words do. Two heads of the bundled model attend to
-adjacent words."""
+closed form attends to words of the same topic, not to adjacent words, so `features` also have
+columns for the adjacent words ([decision 21](decisions/0021-features-and-subwords.md)). Two heads
+of the bundled model attend to adjacent words. The table is of imports by an earlier version: their
+`features` lack these columns, and their subwords compose every word."""
         ),
         "",
     ]

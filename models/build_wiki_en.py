@@ -9,8 +9,8 @@
 3. `wiki_start.py` initializes the heads in closed form;
 4. `polyseme train` trains weights and vectors on the sense tags (--tags) and the same text, with
    `wiki-en-recipe.json`; without tags, this step is skipped;
-5. the values are folded into the vectors, which are quantized to int8, and subword vectors are
-   fitted;
+5. the values are folded into the vectors, which are quantized to int8, and subword vectors and
+   the whitening of sentence vectors are computed;
 6. `wiki_center.py` subtracts most of the mean context from each context, and `models/wiki-en` is
    written.
 
@@ -37,6 +37,7 @@ from wiki_text import prepare
 from polyseme.engine.quantization import quantize
 from polyseme.evaluation.measure import quality
 from polyseme.importing.subwords import NGRAMS, fit_subwords
+from polyseme.importing.whitening import sentence_whitening
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
@@ -44,7 +45,7 @@ from polyseme.training.closed_form import fold_values, informativeness
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
-BUCKETS = 38_000
+NGRAM_ROWS = 36_400
 """Number of n-gram vectors, chosen so that the model has at most 45 MB."""
 HERE = Path(__file__).parent
 RECIPE = HERE / "wiki-en-recipe.json"
@@ -151,12 +152,15 @@ def write(
     values, layer = fold_values(model.vectors, model.layers[0])
     table, facts = quantize(values), facts_of(summary, model)
     words = list(summary["counts"])
-    subwords = fit_subwords(words, table, BUCKETS)
+    subwords = fit_subwords(words, table, NGRAM_ROWS)
     if subwords:
-        facts["training"]["subwords"] = {"buckets": BUCKETS, "ngrams": list(NGRAMS)}
+        facts["training"]["subwords"] = {"rows": NGRAM_ROWS, "ngrams": list(NGRAMS)}
+
+    whitening = sentence_whitening(table, model.word_bias)
 
     def write_folder() -> None:
-        write_model(folder, words, table, [layer], model.word_bias, subwords=subwords, **facts)
+        given = {"subwords": subwords, "whitening": whitening, **facts}
+        write_model(folder, words, table, [layer], model.word_bias, **given)
 
     write_folder()
     layer = centered(read_model(folder), corpus)

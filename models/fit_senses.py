@@ -24,7 +24,6 @@ from zlib import crc32
 
 import numpy as np
 import zstandard
-from scipy.linalg import eigh
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
@@ -35,15 +34,12 @@ from polyseme.evaluation.results import TWENTY
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
+from polyseme.models.senses import ContextProjection
+from polyseme.models.writer import rewrite_model
 from polyseme.senses.clustering import divide
+from polyseme.senses.fitting import fit_discriminant, similar_pairs
 from polyseme.senses.occurrences import encode_occurrences
-from polyseme.senses.projection import (
-    SHRINKAGE,
-    ContextProjection,
-    find_projection,
-    project,
-    write_projection,
-)
+from polyseme.senses.projection import estimate_projection, project
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme.training.tags import read_tagged, word_of_lemma
@@ -51,10 +47,6 @@ from polyseme.training.tags import read_tagged, word_of_lemma
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
 """Frequency ranks of the words, as in the file of pseudo-words."""
-WIDTH = 200
-"""The number of dimensions of the projection."""
-RATIO, SIMILAR = 1.35, (0.1, 0.35)
-"""Largest ratio of the ranks, and range of the static cosine, of a pair of similar words."""
 TAGGED, MAX_TAGGED = 40, 300
 """Smallest number of occurrences of a tagged noun; a random sample if there are more than this."""
 ONE_SENSE, FOUND_SENSES = 0.95, 0.2
@@ -82,19 +74,24 @@ def main() -> None:
     hidden = {word: surroundings(model, rows, hide=True) for word, rows in contexts.items()}
     names = sorted(hidden)
     halves = names[::2], names[1::2]
-    pairs = [pair for half in halves for pair in similar_pairs(model, half)]
+    ranks = {word: model.vocabulary.row(word) or 0 for word in names}
+    pairs = [pair for half in halves for pair in similar_pairs(model, _shuffled(half), ranks)]
     points: dict[str, Floats] = {}
     for known, other in (halves, halves[::-1]):
-        projection = fit_projection([hidden[word] for word in known])
+        projection = fit_discriminant([hidden[word] for word in known])
         points |= {word: project(hidden[word], projection) for word in other}
-    projection = fit_projection(list(hidden.values()))
+    projection = fit_discriminant(list(hidden.values()))
     examples = tagged_examples(
         (project(surroundings(model, some), projection), senses) for some, senses in tagged
     )
     rule = fit_rule("fitted", pair_examples(points, pairs), examples)
-    write_projection(model, projection._replace(rule=rule))
+    mean, directions = (one.astype(np.float16) for one in projection[:2])
+    fitted = ContextProjection(mean, directions, rule)
+    licence = (given.model / "LICENSE").read_bytes()
+    rewrite_model(given.model.absolute(), model, senses=lambda _: fitted)
+    (given.model / "LICENSE").write_bytes(licence)
     imported = with_closed_form(model)
-    estimated = find_projection(imported)
+    estimated = estimate_projection(imported)
     points = {
         word: project(surroundings(imported, contexts[word], hide=True), estimated)
         for word in dict.fromkeys(chain.from_iterable(pairs))
@@ -105,11 +102,18 @@ def main() -> None:
     fit_rule("DEFAULT_RULE", pair_examples(points, pairs), examples)
 
 
+def _shuffled(words: Sequence[str]) -> list[str]:
+    return sorted(words, key=lambda word: crc32(word.encode()))
+
+
 def with_closed_form(model: Model) -> Model:
     """Return a model of the same vectors, with the weights that an import computes."""
     weights = in_closed_form(model.rows, None, by_rank=True)
     manifest = model.manifest.model_copy(update={"files": {}})
-    return replace(model, manifest=manifest, layers=weights.layers, word_bias=weights.word_bias)
+    word_bias = weights.word_bias
+    return replace(
+        model, manifest=manifest, layers=weights.layers, word_bias=word_bias, senses=None
+    )
 
 
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
@@ -175,43 +179,6 @@ def surroundings(
         tokens = resolve_all(shown, model.vocabulary, composes=model.composes)
         rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
     return unit(np.stack(rows).astype(np.float64))
-
-
-def fit_projection(words: Sequence[Floats]) -> ContextProjection:
-    """Fit a linear discriminant to the surroundings of words. [m, 3d] each"""
-    means = np.stack([one.mean(axis=0) for one in words])
-    rest = np.concatenate([one - mean for one, mean in zip(words, means, strict=True)])
-    within = rest.T @ rest / (len(rest) - len(words))
-    between = np.cov(means.T) - within * np.mean([1 / len(one) for one in words])
-    d = len(within)
-    shrunk = within + SHRINKAGE * np.trace(within) / d * np.eye(d)
-    _, directions = eigh(between, shrunk, subset_by_index=[d - min(WIDTH, d), d - 1])
-    return ContextProjection(means.mean(axis=0), directions[:, ::-1], np.zeros(0))
-
-
-def similar_pairs(model: Model, words: Sequence[str]) -> list[tuple[str, str]]:
-    """Pair words of the same last two letters, of similar rank and static vector.
-
-    The pairs are as similar as those in the file of pseudo-words.
-    """
-    left = sorted(words, key=lambda word: crc32(word.encode()))
-    ranks = {word: model.vocabulary.row(word) or 0 for word in left}
-    tokens = resolve_all(left, model.vocabulary, composes=model.composes)
-    vectors = dict(zip(left, unit(model.sentence(tokens).vectors), strict=True))
-    found = []
-    while left:
-        word = left.pop()
-        similar = [
-            other
-            for other in left
-            if other[-2:] == word[-2:]
-            and 1 / RATIO < ranks[other] / ranks[word] < RATIO
-            and SIMILAR[0] < vectors[other] @ vectors[word] < SIMILAR[1]
-        ]
-        if similar:
-            found.append((word, similar[0]))
-            left.remove(similar[0])
-    return found
 
 
 Example: TypeAlias = tuple[Floats, bool]

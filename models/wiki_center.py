@@ -65,7 +65,7 @@ def main(corpus: Path, data: Path | None, folder: Path) -> None:
     layers, licence = [centered(model, corpus)], (folder / "LICENSE").read_bytes()
 
     def write() -> None:
-        given = {"subwords": model.subwords, "replace": True, **facts}
+        given = {"subwords": model.subwords, "whitening": model.whitening, "replace": True, **facts}
         write_model(folder, words, model.rows, layers, model.word_bias, **given)
         (folder / "LICENSE").write_bytes(licence)
 

@@ -19,6 +19,8 @@ from polyseme.tokenizer import tokenize
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "models" / "wiki-en"
 WORDS = ("apple", "spring", "trunk")
+RULES = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text("utf-8")
+UNKNOWN_WORDS_ALERT = float(RULES.partition("PolysemeUnknownWords")[2].split(" > ")[1].split()[0])
 DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "eval"
 
 
@@ -36,6 +38,35 @@ DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data"
 )
 def test_neighbors_are_meaningful(bundled: Model, word: str, expected: set[str]) -> None:
     assert expected <= {found for found, _ in neighbors_of_word(bundled, word, 10, "exact")}
+
+
+RUSSIAN = "Банк поднял процентные ставки Река вышла из берегов после сильных дождей весной"
+CHINESE = "银行提高了利率 河水泛滥 春天来了"
+RANDOM = "xqzt vbnrp wwkkjq lmzx qjfhvk zzpgtw bxkcwq gvhjzx kqwzvp jxhhgq ptkzqv"
+BIOMEDICAL = (
+    "The phosphorylated kinase inhibits apoptosis in hepatocytes . Patients with glomerulonephritis"
+    " received methylprednisolone and cyclophosphamide . Overexpression of the chemokine receptor"
+    " was associated with lymphangiogenesis in colorectal adenocarcinoma ."
+)
+TWEET = "omg cannot wait to see u tmrw lol this weekend gonna be soooo goood @friend #excited"
+
+
+def unknown_share(model: Model, text: str) -> float:
+    """The share of the tokens that have no vector."""
+    tokens = model.tokenizer.tokens(text)
+    return sum(token.resolution == "oov" for token in tokens) / len(tokens)
+
+
+@pytest.mark.parametrize("text", [RUSSIAN, CHINESE, RANDOM])
+def test_words_of_other_letters_are_unknown(bundled: Model, text: str) -> None:
+    assert unknown_share(bundled, text) >= 0.9 > UNKNOWN_WORDS_ALERT
+
+
+@pytest.mark.parametrize(("text", "most"), [(BIOMEDICAL, 0.02), (TWEET, 0.2)])
+def test_rare_english_words_are_composed(bundled: Model, text: str, most: float) -> None:
+    resolutions = [token.resolution for token in bundled.tokenizer.tokens(text)]
+    assert "subword" in resolutions
+    assert unknown_share(bundled, text) < most < UNKNOWN_WORDS_ALERT
 
 
 def test_the_files_are_small_enough_for_git(bundled: Model) -> None:

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     },
     ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
     SENSES: {
-        *(ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD),
+        *(ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS),
         *("numpy", "safetensors", "scipy"),
     },
     TRAINING: {
@@ -48,7 +48,7 @@ MAY_IMPORT = {
         "regex",
     },
     IMPORTING: {
-        *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC),
+        *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC, SENSES, TOKENIZER),
         *("numpy", "safetensors", "pydantic", "gensim", "scipy"),
     },
     EVALUATION: {

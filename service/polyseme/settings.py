@@ -150,8 +150,8 @@ class Settings(BaseSettings):
     pooling: Pooling = Field(
         DEFAULT_POOLING,
         description="pooling of /v1/embeddings: the mean of the static vectors weighted by smooth"
-        " inverse frequency (`sif`), or of the contextual vectors weighted by `informativeness` or"
-        " equally (`mean`)",
+        " inverse frequency (`sif`), also `whitened`, or of the contextual vectors weighted by"
+        " `informativeness` or equally (`mean`)",
     )
     verify_models: bool = Field(
         True, description="verify checksums and check all values when a model is loaded"

@@ -106,7 +106,7 @@ def test_the_default_is_the_mean_of_unit_static_vectors_by_smooth_inverse_freque
     assert found == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
     assert vectors(tiny, ["river bank"], pooling="sif").tobytes() == found.tobytes()
     for client, pooling, pooled in (
-        (default, "sif", "static"),
+        (default, "whitened", "static"),
         (tiny, "informativeness", "contextual"),
     ):
         shown = client.get("/v1/models/tiny").json()["embeddings"]

@@ -248,7 +248,7 @@ ESTIMATE = (
     " vectors, shared by all workers."
 )
 NO_FREQUENCIES = (
-    "polyseme: Warning: there are too few English function words to determine whether the words are"
+    "polyseme: Warning: there are too few words to determine whether they are"
     " sorted by frequency, so all words are treated as equally informative; --sorted declares"
     " that they are sorted."
 )

@@ -13,7 +13,7 @@ from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.trace import trace_text
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layers import Layer, Projection, Residual
+from polyseme.engine.layers import FeatureProjection, Layer, Projection, Residual
 from polyseme.errors import MAX_ERRORS, InvalidError, TooLargeError, UnknownWordError
 from tests.encoding.calls import EVERY, as_bits, ask, ask_one, same_bits
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, normal, tiny_model
@@ -478,6 +478,47 @@ def test_features_of_another_residual_have_the_contextual_vector(plain):
     halves = [one.arrays[part] for part in ("static", "contextual")]
     expected = np.hstack([half / np.linalg.norm(half, axis=1, keepdims=True) for half in halves])
     np.testing.assert_allclose(one.arrays["features"], expected, **NEAR)
+
+
+def with_neighbors():
+    """Columns 1, 0 and 2 of the context, and one column for each neighbor."""
+    context = np.eye(5, 3, dtype=np.float32)[[1, 0, 2, 3, 4]]
+    neighbors = Projection(np.array([[2], [4], [0], [0], [0]], np.float32), np.float32([1]))
+    return FeatureProjection(context, neighbors)
+
+
+def test_features_have_the_neighbors_of_a_token(tmp_path):
+    layer = unit_residual(features=with_neighbors())
+    model = tiny_model(tmp_path, layers=[layer])
+    one = ask_one(model, "apple Apple zebra apple", include={"features", "contextual"})
+    # 2·column 0 + 4·column 1 + 1: apple 3, Apple 5, an unknown word 0.
+    neighbors = np.array([[0, 5], [3, 0], [5, 3], [0, 0]])
+    context = one.arrays["contextual"] - 0.5 * one.arrays["features"][:, :5]
+    expected = np.hstack([context[:, [1, 0, 2]], neighbors])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(one.arrays["features"][:, 5:], expected, **NEAR)
+    without = ask_one(
+        tiny_model(tmp_path / "without", layers=[unit_residual()]),
+        "apple Apple zebra apple",
+        include={"contextual"},
+    )
+    assert as_bits(without.arrays["contextual"]) == as_bits(one.arrays["contextual"])
+
+
+def test_features_of_a_sentence_do_not_know_the_next_sentence(tmp_path):
+    model = tiny_model(tmp_path, layers=[unit_residual(features=with_neighbors())])
+    alone = ask_one(model, "bank", include={"features"})
+    together = ask(model, ["apple", "bank", "Apple"], include=frozenset({"features"}))
+    assert as_bits(together[1].arrays["features"]) == as_bits(alone.arrays["features"])
+    assert not alone.arrays["features"][0, 8:].any()
+
+
+def test_neighbors_that_overflow_are_rejected(tmp_path):
+    features = with_neighbors()
+    huge = Projection(np.full((5, 1), 3e38, np.float32))
+    layer = unit_residual(features=replace(features, neighbors=huge))
+    with pytest.raises(NonFiniteError):
+        ask_one(tiny_model(tmp_path, layers=[layer]), "bank bank", include={"features"})
 
 
 def test_a_half_of_features_without_a_direction_is_zero(tmp_path):

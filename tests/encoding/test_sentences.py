@@ -12,6 +12,7 @@ from polyseme.encoding.sentences import (
     token_weights,
     weighted_mean,
 )
+from polyseme.engine.layers import Projection
 from polyseme.errors import InvalidError
 from tests.encoding.calls import ask, ask_one
 from tests.tiny import WORDS, tiny_model
@@ -66,18 +67,47 @@ def test_words_without_a_vector_do_not_count(weighted):
 
 
 @pytest.mark.parametrize("text", ["", "qzx", "qzx qzy"])
-@pytest.mark.parametrize("pooling", ["sif", "informativeness", "mean"])
+@pytest.mark.parametrize("pooling", ["whitened", "sif", "informativeness", "mean"])
 def test_without_known_words_the_vector_is_zero(weighted, text, pooling):
     (found,) = vectors(weighted, text, pooling=pooling)
     assert found.tolist() == [0] * 5
 
 
-def test_a_composed_word_has_the_weight_of_a_word_of_frequency_0(deep_composing):
-    sentence = ask_one(deep_composing, "gnu bank")
+def test_a_composed_word_has_the_weight_of_words_of_its_length(deep_composing):
+    sentence = ask_one(deep_composing, "zebra bank")
     assert [token.resolution for token in sentence.tokens] == ["subword", "exact"]
-    found = token_weights(deep_composing, sentence.tokens, "informativeness")
     bank = deep_composing.word_bias[WORDS.index("bank")]
-    assert found[1] / found[0] == pytest.approx(np.exp(bank), rel=1e-6)
+    (tokens,) = deep_composing.expected_word_bias(["zebra"], "tokens")
+    found = token_weights(deep_composing, sentence.tokens, "informativeness")
+    assert found[1] / found[0] == pytest.approx(np.exp(bank - tokens), rel=1e-6)
+    (words,) = deep_composing.expected_word_bias(["zebra"], "words")
+    assert words != tokens
+    p = 1e-3 * np.expm1(-np.minimum([words, bank], 0))
+    weights = 1e-4 / (1e-4 + p)
+    for pooling in ("sif", "whitened"):
+        found = token_weights(deep_composing, sentence.tokens, pooling)
+        assert found == pytest.approx(weights / weights.max(), rel=1e-5)
+
+
+def test_whitening_projects_the_mean_of_smooth_inverse_frequency(weighted):
+    rng = np.random.default_rng(3)
+    weight, bias = rng.standard_normal((5, 5)), rng.standard_normal(5)
+    whitening = Projection(weight.astype(np.float32), bias.astype(np.float32))
+    model = replace(weighted, whitening=whitening)
+    one = ask_one(model, "Apple apple bank")
+    static = one.arrays["static"] / np.linalg.norm(one.arrays["static"], axis=1, keepdims=True)
+    weights = 1e-4 / (1e-4 + np.array([0.001, 0, 0.007]))
+    expected = weights @ static / weights.sum() @ weight + bias
+    found = sentence_vector(model, one, "whitened")
+    assert found == pytest.approx(expected / np.linalg.norm(expected), abs=1e-6)
+    cut = sentence_vector(model, one, "whitened", 2)
+    assert cut == pytest.approx(expected[:2] / np.linalg.norm(expected[:2]), abs=1e-6)
+    # A text without known words has no direction, not that of the bias.
+    assert not sentence_vector(model, ask_one(model, "qzx"), "whitened").any()
+    # Without whitening, the two poolings are the same.
+    assert (
+        sentence_vector(weighted, one).tobytes() == sentence_vector(weighted, one, "sif").tobytes()
+    )
 
 
 def test_weights_of_any_size_are_relative_and_finite(weighted):

@@ -53,13 +53,31 @@ def test_a_composed_word_is_a_query_and_a_key(composing):
     )
 
 
-def test_the_word_bias_of_a_composed_word_is_zero(tmp_path):
+def biased(tmp_path, *biases):
+    """A model without association, with these word biases."""
     zero = Projection(np.zeros((5, 5), np.float32))
     layer = Layer(query=zero, scoring=Scoring(scale=False, word_bias=True))
-    bias = np.full(len(WORDS), np.log(3), np.float32)
-    model = replace(tiny_model(tmp_path, layers=[layer], word_bias=bias), subwords=SUBWORDS)
+    model = tiny_model(tmp_path, layers=[layer], word_bias=np.array(biases, np.float32))
+    return replace(model, subwords=SUBWORDS)
+
+
+def test_a_composed_word_has_the_mean_word_bias_of_tokens_of_its_length(tmp_path):
+    # Of three letters are n't, did and end, of five apple, Apple, APPLE, river and money.
+    frequencies = {"n't": 1, "did": 3, "end": 0, "apple": 1, "bank": 2}
+    model = biased(tmp_path, *(-np.log1p(frequencies.get(word, 0)) for word in WORDS))
+    three, five = -(np.log(2) + 3 * np.log(4)) / 4, -np.log(2)
+    found = model.expected_word_bias(["gnu", "zebra", "x", "x" * 300], "tokens")
+    assert found == pytest.approx([three, five, 0, 0])
+    found = model.expected_word_bias(["gnu", "zebra", "x"], "words")
+    assert found == pytest.approx([-(np.log(2) + np.log(4)) / 3, five / 5, 0])
     weights = ask_one(model, "gnu bank").arrays["attention"][0, 0]
-    np.testing.assert_allclose(weights, [[1 / 4, 3 / 4]] * 2, rtol=0, atol=1e-6)
+    scores = np.exp([three, -np.log(3)])
+    np.testing.assert_allclose(weights, [scores / scores.sum()] * 2, rtol=0, atol=1e-6)
+
+
+def test_without_negative_word_biases_a_composed_word_has_the_word_bias_zero(tmp_path):
+    weights = ask_one(biased(tmp_path, *[np.log(3)] * len(WORDS)), "gnu bank").arrays["attention"]
+    np.testing.assert_allclose(weights[0, 0], [[1 / 4, 3 / 4]] * 2, rtol=0, atol=1e-6)
 
 
 def test_a_composed_word_does_not_attend_to_its_own_occurrences(deep_composing):
@@ -243,5 +261,6 @@ def test_a_trace_composes_as_encoding_does(deep_composing, layer):
     if not layer:
         assert values["embeddings"].tolist() == [GNU, BANK, ZEBRA]
     np.testing.assert_allclose(arrays["attention"][layer], values["weights"], atol=1e-5)
-    assert not values["word_bias"][[0, 2]].any()
+    expected = deep_composing.expected_word_bias(["gnu", "zebra"], "tokens")
+    assert expected[1] and (values["word_bias"][[0, 2]] == expected).all()
     assert values["word_bias"][1] == deep_composing.word_bias[3]

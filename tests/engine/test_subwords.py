@@ -1,5 +1,6 @@
 """fastText's subwords: by hand, against a slow second implementation, and against gensim."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from gensim.models import fasttext
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from polyseme.engine.subwords import LONGEST, Subwords, ngram_hashes
+from polyseme.engine.subwords import LONGEST, Subwords, distinct_ngrams, ngram_hashes, word_hashes
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
 AWKWARD = [
@@ -168,6 +169,50 @@ def test_a_table_may_be_mapped_from_the_disk(tmp_path):
     assert vector.tobytes() == vector_of(Subwords(table(), 3, 6), "apple").tobytes()
 
 
+def test_a_word_is_composed_of_its_known_ngrams_alone():
+    known = np.sort(np.array([slow_hash(one) for one in ("<ab", "abc", "bc>")], np.uint32))
+    rows = np.eye(3, dtype=np.float32)
+    subwords = Subwords(rows, 3, 3, known, 0.5, own_rows=True)
+    # abc has three known n-grams of three; abcd <ab and abc of four; xabc abc and bc> of four.
+    assert [subwords.composes(word) for word in ("abc", "abcd", "xabc", "ab", "xyz")] == [
+        *(True, False, False, False, False)
+    ]
+    generous = replace(subwords, coverage=0.4)
+    assert [generous.composes(word) for word in ("abcd", "xabc", "ab")] == [True, True, True]
+    places = {one: known.tolist().index(slow_hash(one)) for one in ("<ab", "abc", "bc>")}
+    expected = rows[[places["<ab"], places["abc"]]].mean(axis=0)
+    assert vector_of(generous, "abcd").tolist() == expected.tolist()
+    hashed = replace(generous, own_rows=False)
+    expected = rows[[slow_hash("<ab") % 3, slow_hash("abc") % 3]].mean(axis=0)
+    assert vector_of(hashed, "abcd").tolist() == pytest.approx(expected.tolist())
+
+
+def test_ngrams_are_counted_and_the_most_frequent_come_first():
+    ngrams, counts = distinct_ngrams(["aba", "bab", "aba"], 2, 2)
+    # <a a> of aba twice; ab and ba in each word; <b b> once.
+    expected = ["ab", "ba", "<a", "a>", "<b", "b>"]
+    assert ngrams.tolist() == [slow_hash(one) for one in expected]
+    assert counts.tolist() == [3, 3, 2, 2, 1, 1]
+
+
+@pytest.mark.parametrize("letters", ["abcdefghij", "абвгдежзик", "ABCDEFGHIJ"])
+def test_random_strings_of_any_alphabet_are_not_composed(letters):
+    rng = np.random.default_rng(4)
+    syllables = ["".join(rng.choice(list(letters), 2)) for _ in range(12)]
+    known = sorted({"".join(rng.choice(syllables, 3)) for _ in range(3000)})
+    subwords = Subwords(table(), 2, 4).restricted(known)
+    random = ["".join(rng.choice(list(letters), rng.integers(4, 9))) for _ in range(500)]
+    assert np.mean([subwords.composes(word) for word in random]) < 0.25
+    new = ["".join(rng.choice(syllables, 4)) for _ in range(500)]
+    assert np.mean([subwords.composes(word) for word in new]) > 0.9
+    assert not subwords.composes("qwrtpsz")
+
+
+def test_few_words_restrict_nothing():
+    subwords = Subwords(table(), 3, 6)
+    assert subwords.restricted(["word"] * 999) is subwords
+
+
 @PROPERTY
 @given(st.lists(words, max_size=5), lengths)
 def test_words_have_the_same_hashes_in_any_batch(several, between):
@@ -231,4 +276,6 @@ def test_unknown_words_have_the_vectors_of_gensim(gensim_and_subwords):
 def test_hashes_are_those_of_gensim(word, between):
     expected = fasttext.ft_ngram_hashes(word, *between, 2_000_003)
     found = hashes_of(word, *between).astype(np.int64) % 2_000_003
+    assert sorted(found.tolist()) == sorted(expected)
+    found = word_hashes(word, *between).astype(np.int64) % 2_000_003
     assert sorted(found.tolist()) == sorted(expected)

@@ -5,6 +5,7 @@ import pytest
 
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
+from polyseme.senses.projection import estimate_projection
 from tests.encoding.calls import ask
 from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, word2vec
@@ -14,7 +15,7 @@ UNSORTED = (
     " equally informative, which separates senses less well; --sorted overrides this test."
 )
 UNKNOWN_ORDER = (
-    "polyseme: Warning: there are too few English function words to determine whether the words are"
+    "polyseme: Warning: there are too few words to determine whether they are"
     " sorted by frequency, so all words are treated as equally informative; --sorted declares"
     " that they are sorted."
 )
@@ -137,6 +138,37 @@ def test_the_closed_form_prefers_rare_words_of_a_sorted_file(importer, rows, nam
 
 
 @needs_gensim_data
+@pytest.mark.parametrize("name", ["sorted", "alphabet"])
+def test_features_know_both_neighbors(importer, rows, name):
+    model, _ = ordered(importer, rows, name)
+    texts = ["the fire was there", "a fire was there", "the fire is there", "fire"]
+    features = [one.arrays["features"] for one in ask(model, texts, include={"features"})]
+    previous, following = slice(60, 80), slice(80, 100)  # of 50: 10 for the context, 20 for each
+    first, other_previous, other_next, alone = features
+    assert not np.allclose(first[1, previous], other_previous[1, previous], atol=1e-2)
+    assert not np.allclose(first[1, following], other_next[1, following], atol=1e-2)
+    # The length of a row is 1 altogether, so only the directions are equal.
+    for other, part in ((other_previous, following), (other_next, previous)):
+        a, b = first[1, part], other[1, part]
+        assert a @ b == pytest.approx(np.linalg.norm(a) * np.linalg.norm(b), rel=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(first[:, 50:], axis=1), 1, rtol=1e-5)
+    assert not alone[:, 60:].any()
+
+
+def test_parameter_free_attention_has_no_projection_for_features(importer):
+    model, _ = make(importer, files.WORDS, files.VECTORS, "--no-weights")
+    assert model.layers[0].features is None
+
+
+def test_an_import_stores_how_senses_are_found(importer):
+    model, _ = make(importer, files.WORDS, files.VECTORS)
+    assert "senses.safetensors" in model.manifest.files
+    estimated = estimate_projection(model)
+    for read, expected in zip(model.senses, estimated, strict=True):
+        np.testing.assert_array_equal(read, expected)
+
+
+@needs_gensim_data
 def test_the_scale_of_the_vectors_does_not_change_attention(importer, rows):
     words, vectors = rows
     one, _ = make(importer, words, vectors)
@@ -164,7 +196,9 @@ DEGENERATE = {
 def test_degenerate_vectors_still_make_a_model(importer, case, by_frequency):
     words, vectors = DEGENERATE[case]
     model, _ = make(importer, words, np.array(vectors, np.float32), by_frequency)
-    for one in ask(model, ["a b", "zebra", "a a c b"]):
+    include = {"attention", "features"}
+    for one in ask(model, ["a b", "zebra", "a a c b"], include=include):
+        assert np.isfinite(one.arrays["features"]).all()
         weights = one.arrays["attention"]
         np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
 

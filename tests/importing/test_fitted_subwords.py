@@ -1,18 +1,22 @@
 """Subword vectors fitted to a file's own words."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import unit
 from polyseme.engine.quantization import QuantizedRows
+from polyseme.engine.subwords import MIN_WORDS, distinct_ngrams, ngram_hashes
 from polyseme.importing import subwords as fitting
 from polyseme.importing.importer import ImportOptions, import_vectors
-from polyseme.importing.subwords import MIN_WORDS, fit_subwords
+from polyseme.importing.subwords import fit_subwords
 from polyseme.models.reader import read_model
 
 STEMS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst"]
 ENDINGS = ["ing", "ed", "er", "ness"]
+LETTERS = str.maketrans("abcdefghijklmnopqrstuvwx", "ωψχφυτσρποξνμλκιθηζεδγβα")
 WORDS = [stem + ending for stem in STEMS for ending in ENDINGS]
 
 
@@ -42,7 +46,8 @@ def test_held_out_words_are_composed_near_their_own_vectors(vectors):
 def test_the_table_minimizes_the_documented_loss(vectors, monkeypatch):
     # Conjugate gradients until convergence, compared with the normal equations.
     monkeypatch.setattr(fitting, "MAX_ITERATIONS", 200)
-    design = fitting._design(WORDS[:1200], 300)
+    ngrams = distinct_ngrams(WORDS[:1200], *fitting.NGRAMS)[0][:300]
+    design = fitting._design(WORDS[:1200], ngrams)
     targets = unit(vectors[:1200])
     *_, found = fitting._solutions(design, targets)
     dense = design.toarray().astype(np.float64)
@@ -55,6 +60,38 @@ def test_the_same_words_give_the_same_bits(vectors):
     assert len(first.table) == 500
     assert first.table.integers.tobytes() == second.table.integers.tobytes()
     assert first.table.scales.tobytes() == second.table.scales.tobytes()
+
+
+def test_the_most_frequent_ngrams_have_a_row_each(vectors):
+    fitted = fit_subwords(WORDS, vectors, 100)
+    counts = Counter(ngram for word in WORDS for ngram in ngram_hashes([word], 2, 4)[0].tolist())
+    least = sorted(counts.values(), reverse=True)[99]
+    assert len(fitted.ngrams) == len(fitted.table) == 100
+    assert (np.diff(fitted.ngrams.astype(np.int64)) > 0).all()
+    assert all(counts[ngram] >= least for ngram in fitted.ngrams.tolist())
+    # A vector is the mean of the rows of the known n-grams.
+    (hashes,) = ngram_hashes(["nabbing"], 2, 4)
+    places = [fitted.ngrams.tolist().index(one) for one in hashes.tolist() if one in fitted.ngrams]
+    expected = fitted.table[places].mean(axis=0)
+    np.testing.assert_allclose(fitted.vectors(["nabbing"])[0], expected, rtol=1e-5)
+
+
+def exchanged(text):
+    """The text with each Latin letter replaced by another one, of the Greek alphabet."""
+    return text.translate(LETTERS)
+
+
+def test_exchanged_letters_give_the_same_rows_and_decisions(vectors):
+    lacking = ["gabbling", "zzxqz", "tubs", "fabbingness"]
+    first = fit_subwords(WORDS, vectors)
+    second = fit_subwords([exchanged(word) for word in WORDS], vectors)
+    assert second.coverage == first.coverage
+    for word in lacking:
+        assert second.composes(exchanged(word)) == first.composes(word)
+        if first.composes(word):
+            found = second.vectors([exchanged(word)]).tobytes()
+            assert found == first.vectors([word]).tobytes()
+    assert [first.composes(word) for word in lacking] == [True, False, True, True]
 
 
 def test_a_large_vocabulary_is_sampled_and_zero_vectors_are_skipped(vectors, monkeypatch):
@@ -70,7 +107,7 @@ def test_a_large_vocabulary_is_sampled_and_zero_vectors_are_skipped(vectors, mon
 @pytest.mark.parametrize("scale", [1e-38, 1e36])
 def test_vectors_of_any_size_give_finite_subwords(vectors, scale):
     fitted = fit_subwords(WORDS, vectors * np.float32(scale), 64)
-    assert np.isfinite(fitted.vectors(["nabbing", "x"])).all()
+    assert np.isfinite(fitted.vectors(["nabbing", "tubed"])).all()
 
 
 def test_few_words_are_not_enough(vectors):

@@ -4,13 +4,14 @@ import numpy as np
 
 from polyseme.models.reader import read_model
 from tests.importing import files
+from tests.importing.test_order import abbreviated
 from tests.importing.test_weights import import_weights
 from tests.importing.weight_files import LACKING, SQUARE, D, save, tiny_vectors
 from tests.tiny import WORDS, normal
 
 RNG = np.random.default_rng(17)
 WITH_WORD_BIAS = {"layers": '[{"word_bias": true}]'}
-BY_FREQUENCY = ["the", "of", "and", "to", "in", "a", "is", "for", "on", "was"]
+BY_FREQUENCY = [f"{word}{rank:03x}" for rank, word in enumerate(abbreviated(1000))]
 
 
 def glove(words):
@@ -24,14 +25,16 @@ def test_a_missing_word_bias_comes_from_the_ranks_of_a_sorted_file(importer):
     two = import_weights(importer, given, {"query": SQUARE}, "--sorted", metadata=WITH_WORD_BIAS)
     right = [np.log(1e-3 / (1e-3 + p)) for p in (47 / 84, 37 / 84)]
     np.testing.assert_allclose(two.word_bias, right, rtol=1e-6)
-    given = importer.file(glove(BY_FREQUENCY), "ten.txt")
-    ten = import_weights(importer, given, {"query": SQUARE}, metadata=WITH_WORD_BIAS)
-    cut = import_weights(importer, given, {"query": SQUARE}, "--limit", 8, metadata=WITH_WORD_BIAS)
-    assert (len(ten.word_bias), len(cut.word_bias)) == (10, 8)
+    given = importer.file(glove(BY_FREQUENCY), "sorted.txt")
+    whole = import_weights(importer, given, {"query": SQUARE}, metadata=WITH_WORD_BIAS)
+    cut = import_weights(
+        importer, given, {"query": SQUARE}, "--limit", 800, metadata=WITH_WORD_BIAS
+    )
+    assert (len(whole.word_bias), len(cut.word_bias)) == (1000, 800)
     closed = importer.run(given, "--name", "closed")
     assert closed.code == 0
-    assert np.array_equal(ten.word_bias, read_model(importer.models / "closed").word_bias)
-    assert ten.manifest.training["informativeness"] == "rank in the file"
+    assert np.array_equal(whole.word_bias, read_model(importer.models / "closed").word_bias)
+    assert whole.manifest.training["informativeness"] == "rank in the file"
 
 
 def test_a_missing_word_bias_comes_from_counts_if_present(importer):

@@ -1,83 +1,83 @@
-"""`sorted_by_frequency` judges the order of words by English function words."""
+"""`sorted_by_frequency` judges the order of words by their lengths, in any language."""
 
 import numpy as np
 import pytest
 
-from polyseme.importing.weights import FUNCTION_WORDS, MIN_FUNCTION_WORDS, sorted_by_frequency
-from tests.tiny import WORDS
+from polyseme.importing.weights import MIN_ORDERED, sorted_by_frequency
+from tests.importing.comparison import GENSIM_DATA, word2vec
 
-OTHERS = [f"{word}{number}" for number in range(200) for word in WORDS]
-
-
-def spread(words, step):
-    """Words with `step` other words after each, and then the rest of the others."""
-    others = iter(OTHERS)
-    mixed = []
-    for word in words:
-        mixed += [word, *(next(others) for _ in range(step))]
-    return mixed + list(others)
+needs_gensim_data = pytest.mark.skipif(
+    not GENSIM_DATA.exists(), reason="this gensim is without its test data"
+)
+CYRILLIC = str.maketrans("abcdefghijklmnopqrstuvwxyz", "яющшчцхфутсрпонмлкйизжедгб")
 
 
-def shuffled(words, seed=0):
+def abbreviated(count=2000, seed=1):
+    """Words whose length grows with the logarithm of their rank, with noise, as in a corpus."""
+    rng = np.random.default_rng(seed)
+    lengths = 1 + np.log2(1 + np.arange(count)) / 2 + rng.normal(0, 1, count)
+    return [f"{'x' * max(round(length), 1)}" for length in lengths]
+
+
+def shuffled(words, seed):
     return [str(word) for word in np.random.default_rng(seed).permutation(words)]
 
 
-def test_frequent_function_words_before_rare_ones_are_sorted():
-    assert sorted_by_frequency([*FUNCTION_WORDS, *OTHERS]) is True
-    assert sorted_by_frequency(spread(FUNCTION_WORDS, step=3)) is True
+@pytest.fixture(scope="module")
+def newspaper():
+    """The words of newspaper articles, sorted by frequency."""
+    return word2vec(GENSIM_DATA / "lee_fasttext.vec").index_to_key
 
 
-def test_words_may_be_sorted_with_a_few_out_of_order():
-    words = list(FUNCTION_WORDS)
-    for place in range(0, 40, 4):
-        words[place], words[place + 3] = words[place + 3], words[place]
-    assert sorted_by_frequency([*words, *OTHERS]) is True
+@needs_gensim_data
+def test_real_words_are_judged(newspaper):
+    assert sorted_by_frequency(newspaper) is True
+    for words in (newspaper[::-1], sorted(newspaper), sorted(newspaper)[::-1]):
+        assert sorted_by_frequency(words) is False
+    assert not any(sorted_by_frequency(shuffled(newspaper, seed)) for seed in range(50))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        sorted([*FUNCTION_WORDS, *OTHERS]),
-        sorted([*FUNCTION_WORDS, *OTHERS], reverse=True),
-        [*FUNCTION_WORDS, *OTHERS][::-1],
-        *(shuffled([*FUNCTION_WORDS, *OTHERS], seed) for seed in range(20)),
-    ],
-)
-def test_another_order_is_not_sorted(words):
+@needs_gensim_data
+def test_the_letters_do_not_matter(newspaper):
+    exchanged = [word.translate(CYRILLIC) for word in newspaper]
+    assert exchanged != newspaper
+    assert sorted_by_frequency(exchanged) is True
+    assert sorted_by_frequency(sorted(exchanged)) is False
+
+
+def test_words_that_grow_longer_are_sorted():
+    assert sorted_by_frequency(abbreviated()) is True
+    assert sorted_by_frequency(abbreviated()[::-1]) is False
+    assert not any(sorted_by_frequency(shuffled(abbreviated(), seed)) for seed in range(50))
+
+
+def test_words_that_are_sorted_by_length_are_not_sorted_by_frequency():
+    assert sorted_by_frequency(sorted(abbreviated(), key=len)) is False
+
+
+def test_words_that_hardly_grow_are_not_sorted():
+    # One letter more at the end of each group of the same lengths, of which the deviation is 5.
+    lengths = np.tile([5, 15], 1600) + np.repeat(np.arange(6) // 2, [100, 100, 200, 400, 800, 1600])
+    words = ["x" * length for length in lengths]
     assert sorted_by_frequency(words) is False
 
 
-def test_function_words_in_order_behind_everything_else_are_not_sorted():
-    assert sorted_by_frequency([*OTHERS, *FUNCTION_WORDS]) is False
+@pytest.mark.parametrize("words", [["same"] * 1000, [f"word{n:04}" for n in range(1000)]])
+def test_words_of_one_length_are_not_sorted(words):
+    assert sorted_by_frequency(words) is False
 
 
-def test_function_words_in_front_in_another_order_are_not_sorted():
-    assert sorted_by_frequency([*sorted(FUNCTION_WORDS), *OTHERS]) is False
+def test_the_order_of_few_words_is_unknown():
+    assert sorted_by_frequency([]) is None
+    assert sorted_by_frequency(abbreviated(MIN_ORDERED - 1)) is None
+    assert sorted_by_frequency(abbreviated(MIN_ORDERED)) is not None
 
 
-@pytest.mark.parametrize(
-    "words", [[], OTHERS, [*FUNCTION_WORDS[: MIN_FUNCTION_WORDS - 1], *OTHERS]]
-)
-def test_the_order_is_unknown_without_enough_function_words(words):
-    assert sorted_by_frequency(words) is None
-
-
-def test_the_minimum_of_function_words_suffices():
-    assert sorted_by_frequency([*FUNCTION_WORDS[:MIN_FUNCTION_WORDS], *OTHERS]) is True
-    assert sorted_by_frequency([*FUNCTION_WORDS[:MIN_FUNCTION_WORDS][::-1], *OTHERS]) is False
-
-
-def test_the_order_check_is_case_sensitive():
-    assert sorted_by_frequency([word.title() for word in FUNCTION_WORDS]) is None
-
-
-def test_a_repeated_word_counts_at_its_first_position():
-    assert sorted_by_frequency([*FUNCTION_WORDS, *OTHERS, *FUNCTION_WORDS[::-1]]) is True
-
-
-def test_a_file_of_function_words_may_be_sorted():
-    assert sorted_by_frequency(FUNCTION_WORDS) is True
+def test_numbers_and_punctuation_do_not_count():
+    # They are short wherever they are.
+    assert sorted_by_frequency([*abbreviated(), *(str(n) for n in range(1000))]) is True
+    assert sorted_by_frequency(["!"] * MIN_ORDERED) is None
 
 
 def test_words_may_be_an_iterator():
-    assert sorted_by_frequency(iter([*FUNCTION_WORDS, *OTHERS])) is True
+    assert sorted_by_frequency(iter(abbreviated())) is True

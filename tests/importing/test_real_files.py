@@ -88,7 +88,8 @@ def test_the_manifest_describes_the_model(model, name, right):
     assert (manifest.dtype, manifest.licence, manifest.source) == ("float32", "PDDL", file)
     assert (manifest.heads, len(manifest.layers)) == (1, 1)
     if name == "glove":
-        assert manifest.subwords.model_dump() == {"min_n": 2, "max_n": 4, "dtype": "int8"}
+        entry = manifest.subwords
+        assert (entry.min_n, entry.max_n, entry.dtype, entry.own_rows) == (2, 4, "int8", True)
     assert manifest.training == {
         "attention": "closed form",
         "informativeness": "rank in the file",

@@ -7,6 +7,7 @@ import pytest
 
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import (
+    FeatureProjection,
     FeedForward,
     Layer,
     LayerNorm,
@@ -59,6 +60,18 @@ KINDS = {
     "gelu": [full_layer(13, feed_forward=FeedForward(*[projection(RNG, 5, 5)] * 2, "gelu"))],
     "feed-forward network without an outer weight": [
         full_layer(14, feed_forward=FeedForward(projection(RNG, 5, 5), Projection()))
+    ],
+    "features": [
+        Layer(
+            residual=Residual("unit"),
+            features=FeatureProjection(normal(RNG, 5, 3), projection(RNG, 5, 1)),
+        )
+    ],
+    "features without a bias": [
+        Layer(
+            residual=Residual("unit"),
+            features=FeatureProjection(normal(RNG, 5, 1), Projection(normal(RNG, 5, 2))),
+        )
     ],
     "residual add": [Layer(residual=Residual("add"))],
     "residual unit": [Layer(residual=Residual("unit"))],
@@ -187,6 +200,20 @@ UNREPRESENTABLE = {
     ],
     "a word bias scale of another number of heads": [
         Layer(5, scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 1)))
+    ],
+    "features of another residual": [
+        Layer(features=FeatureProjection(normal(RNG, 5, 3), projection(RNG, 5, 1)))
+    ],
+    "features that are not as wide as the vectors": [
+        Layer(
+            residual=Residual("unit"),
+            features=FeatureProjection(normal(RNG, 5, 2), projection(RNG, 5, 1)),
+        )
+    ],
+    "features without neighbors": [
+        Layer(
+            residual=Residual("unit"), features=FeatureProjection(normal(RNG, 5, 5), Projection())
+        )
     ],
     "weights with a NaN": [Layer(query=Projection(np.full((5, 5), np.nan)), key=SQUARE["key"])],
     "a share that is not finite": [Layer(residual=Residual("unit", float("nan")))],

@@ -1,5 +1,8 @@
 """`subwords.npy`: the vectors of n-grams, in a table of any number of rows."""
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 
@@ -43,6 +46,60 @@ def test_subwords_may_have_another_dtype_than_the_vectors(tmp_path, verify):
     assert model.vectors.dtype == np.float32
     assert np.array_equal(model.subwords.table[:], table[:])
     assert manifest_of(folder)["subwords"] == {"min_n": 3, "max_n": 3, "dtype": "int8"}
+
+
+KNOWN = Subwords(TINY.table, 3, 3, np.array([7, 4_000_000_000], np.uint32), 0.5, own_rows=True)
+
+
+@with_and_without_verify
+@pytest.mark.parametrize("own_rows", [True, False])
+def test_known_ngrams_round_trip_as_a_mapped_file(tmp_path, verify, own_rows):
+    given = dataclasses.replace(KNOWN, own_rows=own_rows)
+    folder = write_tiny(tmp_path / "tiny", subwords=given)
+    found = read_model(folder, verify=verify).subwords
+    assert isinstance(found.ngrams.base, np.memmap)
+    assert found.ngrams.tolist() == [7, 4_000_000_000]
+    assert (found.coverage, found.own_rows) == (0.5, own_rows)
+
+
+INVALID_NGRAMS = {
+    "not sorted": np.array([7, 5], np.uint32),
+    "a number twice": np.array([7, 7], np.uint32),
+    "another number than rows": np.array([7], np.uint32),
+    "another dtype": np.array([7, 8], np.int32),
+}
+
+
+@pytest.mark.parametrize("case", INVALID_NGRAMS)
+def test_invalid_known_ngrams_are_rejected(tmp_path, case):
+    folder = write_tiny(tmp_path / "tiny", subwords=KNOWN)
+    replace(folder, "ngrams.npy", saved(INVALID_NGRAMS[case]))
+    assert "ngrams.npy" in read_error(folder)
+
+
+@pytest.mark.parametrize("field", ["coverage", "own_rows"])
+def test_the_manifest_describes_the_known_ngrams(tmp_path, field):
+    folder = write_tiny(tmp_path / "tiny", subwords=KNOWN)
+    document = manifest_of(folder)
+    del document["subwords"][field]
+    (folder / "manifest.json").write_text(json.dumps(document))
+    assert "coverage and own_rows" in read_error(folder)
+
+
+def test_a_folder_of_an_earlier_version_knows_the_ngrams_of_its_words(tmp_path):
+    words = [f"{a}{b}{c}" for a in "bcdfghklmn" for b in "aeiou" for c in "bcdfghklmnprstvwxzyj"]
+    table = np.random.default_rng(2).standard_normal((50, 5)).astype(np.float32)
+    for count, known in ((999, False), (1000, True)):
+        folder = write_tiny(
+            tmp_path / str(count),
+            words=words[:count],
+            vectors=np.ones((count, 5), np.float32),
+            subwords=Subwords(table, 2, 4),
+        )
+        found = read_model(folder).subwords
+        assert (found.ngrams is not None) == known
+        assert found.composes("банк") != known
+        assert found.composes("babeb") and not found.own_rows
 
 
 def test_a_model_without_subwords_has_none(tmp_path):

@@ -12,24 +12,16 @@ from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
+from polyseme.models.senses import ContextProjection
 from polyseme.senses import projection
 from polyseme.senses.induction import find_senses
 from polyseme.senses.occurrences import encode_occurrences
 from polyseme.senses.projection import (
-    ContextProjection,
     estimate_projection,
     find_projection,
     project,
-    write_projection,
 )
-from tests.tiny import VECTORS, WORDS, deep_model, full_layer, tiny_model
-
-
-@pytest.fixture
-def model(tmp_path, monkeypatch):
-    """A model with weights, and no fitted projection."""
-    monkeypatch.setattr(projection, "FOLDER", tmp_path / "projections")
-    return tiny_model(tmp_path, layers=[full_layer(1)], word_bias=VECTORS[:, 0])
+from tests.tiny import VECTORS, WORDS, deep_model, tiny_model, write_tiny
 
 
 def test_surroundings_are_centered_projected_and_scaled():
@@ -52,21 +44,22 @@ def is_fitted(model):
     return model not in projection._estimated
 
 
-def test_a_projection_belongs_to_the_weights_it_was_fitted_for(model, tmp_path):
-    assert not is_fitted(model)
+def test_the_projection_of_the_folder_is_used(tmp_path):
     fitted = ContextProjection(np.full(5, 0.5), np.eye(5, 2), np.arange(3.0))
-    write_projection(model, fitted)
-    read = find_projection(model)
-    assert all(np.array_equal(a, b) for a, b in zip(read, fitted, strict=True))
-    other = tiny_model(tmp_path, layers=[full_layer(2)], word_bias=VECTORS[:, 0])
-    assert not is_fitted(other)
+    model = read_model(write_tiny(tmp_path / "fitted", senses=lambda _: fitted))
+    assert is_fitted(model)
+    for read, written in zip(find_projection(model), fitted, strict=True):
+        assert np.array_equal(read, written)
+    assert not is_fitted(tiny_model(tmp_path))
 
 
-def test_no_projection_is_fitted_for_parameter_free_attention(tmp_path):
-    model = tiny_model(tmp_path)
-    assert not is_fitted(model)
-    with pytest.raises(ValueError, match="no weights"):
-        write_projection(model, ContextProjection(*np.zeros((3, 1))))
+def test_a_stored_estimate_gives_the_same_senses_as_an_old_folder(tmp_path):
+    stored = read_model(write_tiny(tmp_path / "stored", senses=estimate_projection))
+    old = tiny_model(tmp_path)
+    assert stored.senses is not None and old.senses is None
+    found = [find_senses(one, "bank", TEXTS) for one in (stored, old)]
+    assert found[0].clusters.labels.tolist() == found[1].clusters.labels.tolist()
+    np.testing.assert_array_equal(found[0].clusters.centroids, found[1].clusters.centroids)
 
 
 def test_the_bundled_model_has_a_fitted_projection():

@@ -19,6 +19,7 @@ from polyseme.training.closed_form import (
     SHARE,
     association,
     closed_form,
+    feature_projection,
     frequencies_by_rank,
     half_whitening,
     informativeness,
@@ -141,6 +142,40 @@ def test_a_constant_column_is_removed(offset):
     assert np.abs(projection(vectors)).max() < 30
 
 
+def test_features_have_leading_components_of_the_values():
+    vectors, p = mixed(22, 211, 11), frequencies_by_rank(211)
+    value = half_whitening(vectors)
+    features = feature_projection(vectors, value, p)
+    assert (features.context.shape, features.neighbors.weight.shape) == ((11, 3), (11, 4))
+    values = value(vectors)
+    # Columns of the context: uncorrelated over the words, with the three largest variances.
+    variances = np.cov((values @ features.context).T)
+    largest = np.sort(np.linalg.eigvalsh(np.cov(values.T)))[:-4:-1]
+    np.testing.assert_allclose(variances, np.diag(largest), atol=1e-4)
+    # Columns of a neighbor: likewise for words drawn by frequency, divided by the deviation.
+    neighbors = features.neighbors(vectors)
+    np.testing.assert_allclose(p @ neighbors, 0, atol=1e-5)
+    variances = np.cov(neighbors.T, aweights=p, ddof=0)
+    largest = np.linalg.eigvalsh(np.cov(values.T, aweights=p, ddof=0))[:-5:-1]
+    np.testing.assert_allclose(variances, np.diag(largest / largest.sum()), atol=1e-4)
+    assert p @ np.square(neighbors).sum(axis=1) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("d", "widths"), [(3, (1, 1)), (5, (1, 2)), (25, (5, 10)), (50, (10, 20)), (300, (60, 120))]
+)
+def test_two_fifths_of_the_columns_are_for_each_neighbor(d, widths):
+    vectors = np.random.default_rng(23).standard_normal((11, d))
+    features = feature_projection(vectors, half_whitening(vectors), np.full(11, 1 / 11))
+    assert (features.context.shape[1], features.neighbors.weight.shape[1]) == widths
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_features_of_narrow_vectors_have_no_neighbors(d):
+    vectors = mixed(24, 41, d)
+    assert feature_projection(vectors, half_whitening(vectors), frequencies_by_rank(41)) is None
+
+
 DEGENERATE = {
     "a constant column": np.c_[mixed(6, 41, 5), np.full(41, 3.0)],
     "two equal columns": mixed(7, 41, 5)[:, [0, 1, 2, 0]],
@@ -164,6 +199,11 @@ def test_degenerate_vectors_give_finite_weights(case, dtype):
     frequencies = frequencies_by_rank(len(vectors))
     assert np.isfinite(informativeness(frequencies)).all()
     assert np.isfinite(association(vectors, frequencies).weight).all()
+    features = feature_projection(vectors, projection, frequencies)
+    if features is not None:
+        assert np.isfinite(features.context).all()
+        assert np.isfinite(features.neighbors.weight).all()
+        assert np.isfinite(features.neighbors.bias).all()
 
 
 def test_float16_vectors_give_the_same_projection_as_in_float64():

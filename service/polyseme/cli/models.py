@@ -4,9 +4,10 @@ import codecs
 import errno
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,16 +24,24 @@ from polyseme.cli.options import (
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.command_error import CommandError
 from polyseme.encoding.serialize import manifest_document
-from polyseme.errors import ModelFolderError
+from polyseme.errors import ModelFolderError, install_command
 from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
-from polyseme.importing.importer import ImportOptions, check_destination, check_name, import_vectors
+from polyseme.importing.importer import (
+    ImportOptions,
+    check_destination,
+    check_name,
+    import_vectors,
+)
+from polyseme.importing.importer import tune as tune_model
+from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import Convention
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.manifest import MANIFEST, Dtype, Manifest
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry, bundled_models, unusable_entries
 from polyseme.models.writer import remove_model, rename_model
+from polyseme.progress import Progress
 from polyseme.settings import Settings, usable_cpus
 
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
@@ -160,6 +169,9 @@ def _encoding(_context: click.Context, _option: click.Parameter, name: str) -> s
         raise click.BadParameter("Python has no such text encoding.") from None
 
 
+column_option = click.option(
+    "--column", default="text", show_default=True, help="The column, or field, of --texts."
+)
 _import_options = with_options(
     click.option(
         "--weights",
@@ -180,6 +192,14 @@ _import_options = with_options(
         help="Whether the words are sorted by frequency; by default this is detected.",
     ),
     click.option("--limit", type=click.IntRange(1), help="Maximum number of words to read."),
+    click.option(
+        "--texts",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="A file, folder or pattern of texts (.txt, .jsonl, .csv, .tsv, .parquet) that tell the"
+        " frequencies of words and how senses are found; a random sample is used. Needs pyarrow.",
+    ),
+    column_option,
     click.option(
         "--subwords/--no-subwords",
         default=None,
@@ -270,6 +290,64 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
         _print_summary(import_vectors(file, folder, parsed, progress))
 
 
+@models.command()
+@click.argument("name")
+@click.option(
+    "--texts",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="A file, folder or pattern of texts (.txt, .jsonl, .csv, .tsv, .parquet); a random sample"
+    " is used. Needs pyarrow.",
+)
+@column_option
+@with_registry
+def tune(
+    name: str,
+    texts: tuple[Path, ...],
+    column: str,
+    registry: Registry,
+    settings: Settings,  # noqa: ARG001
+) -> None:
+    """Adapt the model NAME to texts: frequencies of words, and how senses are found.
+
+    This takes minutes and no training. Trained weights remain as they are. A running service
+    notices the change within seconds.
+    """
+    folder = _own_folder(registry, name, "tuned")
+    with exit_on_signals(), _explaining_errors():
+        progress = ConsoleProgress()
+        sample = _sample_texts(texts, column, progress)
+        _print_summary(tune_model(folder, sample, registry.model(name), progress))
+
+
+def _sample_texts(paths: Sequence[Path], column: str, progress: Progress) -> TextSample:
+    """Read a random sample of texts from files."""
+    if not find_spec("pyarrow"):
+        raise CommandError(f"Reading files needs pyarrow: {install_command('bulk')}.")
+    from polyseme.bulk.sources import TEXTS, find_files, read  # noqa: PLC0415 - loads pyarrow
+
+    require_unicode((column,))
+    files = [file for path in paths for file in find_files(path)]
+
+    def rows() -> Iterator[str]:
+        start = count = 0
+        with progress.stage("reading texts", sum(file.bytes for file in files)) as bar:
+            for file in files:
+                for chunk in read(file, column, ()):
+                    for text in chunk.rows.column(TEXTS).to_pylist():
+                        count += 1
+                        if text:
+                            yield text if isinstance(text, str) else " ".join(text)
+                    bar.reach(start + chunk.bytes_read, count)
+                start += file.bytes
+
+    sample = TextSample.of(rows(), files=[file.name for file in files])
+    if not sample.texts:
+        raise CommandError("--texts has no text.")
+    return sample
+
+
 def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOptions]:
     """Return the folder of models and the options of the import."""
     if options["weights"] and options["no_weights"]:
@@ -277,6 +355,9 @@ def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOp
     if not options["weights"] and (options["heads"] or options["convention"]):
         raise click.UsageError("--heads and --convention require --weights.")
     require_unicode((options["licence"] or "", *options["languages"]))
+    texts = None
+    if options["texts"]:
+        texts = _sample_texts(options["texts"], options["column"], ConsoleProgress())
     facts = {"licence": options["licence"], "languages": list(options["languages"])}
     parsed = ImportOptions(
         limit=options["limit"],
@@ -291,6 +372,7 @@ def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOp
         replace=options["replace"],
         processes=options["processes"],
         subwords=options["subwords"],
+        texts=texts,
         facts={name: fact for name, fact in facts.items() if fact},
         **more,
     )

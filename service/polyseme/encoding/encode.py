@@ -11,6 +11,7 @@ import numpy as np
 from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
 from polyseme.encoding.work import TextAdmission, TextCost, check_request
 from polyseme.engine.arrays import Floats, require_finite, unit
+from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
@@ -208,7 +209,7 @@ def encode_sentence(
         if "contextual" in include:
             arrays["contextual"] = result.contextual
         if "features" in include:
-            arrays["features"] = _features(model, inputs.vectors, result)
+            arrays["features"] = _features(model, inputs, result)
         for part, name in zip(per_layer, names, strict=True):
             recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
             stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
@@ -220,15 +221,18 @@ def encode_sentence(
     return Encoded(tokens, truncated, arrays)
 
 
-def _features(model: Model, static: Floats, result: Contextualized) -> Floats:
+def _features(model: Model, inputs: SentenceArrays, result: Contextualized) -> Floats:
     """Concatenate the unit static vector and the unit context of each token. [n, d] -> [n, 2d]
 
     The context is the output of the last layer's attention if its residual is `unit`, else the
-    contextual vector. A zero vector stays zero.
+    contextual vector. If the layer has a projection for features, the context is its result, which
+    also has both neighbors of the token. A zero vector stays zero.
     """
-    separate = model.layers[-1].residual.kind == "unit"
-    context = result.attended if separate else result.contextual
-    return require_finite(np.concatenate([unit(static), unit(context)], axis=1))
+    last = model.layers[-1]
+    context = result.attended if last.residual.kind == "unit" else result.contextual
+    if last.features:
+        context = last.features(result.attended, inputs)
+    return require_finite(np.concatenate([unit(inputs.vectors), unit(context)], axis=1))
 
 
 def encode(

@@ -10,17 +10,15 @@ from polyseme.encoding.encode import Encoded
 from polyseme.encoding.options import EncodeOptions, Part
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
-from polyseme.models.model import Model
+from polyseme.models.model import Model, log_smooth_inverse_frequency
 from polyseme.tokenizer import ResolvedToken
 
-Pooling: TypeAlias = Literal["sif", "informativeness", "mean"]
-"""`sif` weights unit static vectors by smooth inverse frequency; `informativeness` weights
-contextual vectors by informativeness; `mean` weights them equally."""
-DEFAULT_POOLING: Pooling = "sif"
-SIF = 1e-4
-"""The relative frequency at which `sif` halves the weight of a word."""
-_RARE = 1e-3
-"""The relative frequency at which informativeness, exp(word bias), is one half."""
+Pooling: TypeAlias = Literal["whitened", "sif", "informativeness", "mean"]
+"""`sif` weights unit static vectors by smooth inverse frequency; `whitened` is `sif`, then the
+model's whitening; `informativeness` weights contextual vectors by informativeness; `mean` weights
+them equally."""
+DEFAULT_POOLING: Pooling = "whitened"
+_STATIC: tuple[Pooling, ...] = ("whitened", "sif")
 
 
 def check_dimensions(model: Model, dimensions: int | None) -> int:
@@ -33,7 +31,7 @@ def check_dimensions(model: Model, dimensions: int | None) -> int:
 
 def pooled_part(pooling: Pooling) -> Part:
     """Return the array that a pooling needs."""
-    return "static" if pooling == "sif" else "contextual"
+    return "static" if pooling in _STATIC else "contextual"
 
 
 def pooled_options(pooling: Pooling) -> EncodeOptions:
@@ -49,9 +47,12 @@ def sentence_vector(
     The vector is zero if no word has a vector.
     """
     vectors = one.arrays[pooled_part(pooling)]
-    if pooling == "sif":
+    if pooling in _STATIC:
         vectors = unit(vectors)
-    mean = weighted_mean(vectors, token_weights(model, one.tokens, pooling))
+    weights = token_weights(model, one.tokens, pooling)
+    mean = weighted_mean(vectors, weights)
+    if pooling == "whitened" and weights.any():
+        mean = model.whitening(mean[None])[0]
     return require_finite(unit(mean[None, :width])[0]).astype(np.float32, copy=False)
 
 
@@ -74,18 +75,24 @@ def token_weights(
     """Return the weight of each token in the mean; 0 for a token without a vector. -> [n]
 
     Weights are relative to the largest. `informativeness` is s = exp(word bias): 1e-3 / (1e-3 + p)
-    for a word of relative frequency p (docs/closed-form.md), 1 for a composed word. `sif` is
-    a / (a + p) with a = 1e-4 (Arora et al. 2017) and the p of s. For `mean`, and without word
-    biases, the weight of each token with a vector is 1.
+    for a word of relative frequency p (docs/closed-form.md). `sif` and `whitened` are a / (a + p)
+    with a = 1e-4 (Arora et al. 2017) and the p of s. A composed word has the mean word bias of the
+    tokens of its length, and for `sif` and `whitened` that of the words. For `mean`, and without
+    word biases, the weight of each token with a vector is 1.
     """
     known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
     if pooling == "mean" or model.word_bias is None or not known.any():
         return known
-    biases = np.array([0.0 if t.row is None else model.word_bias[t.row] for t in tokens])
-    if pooling == "sif":
-        # log(a / (a + p)) for p = 1e-3·(exp(−bias) − 1), up to a constant; exp(−bias) may overflow.
-        biases = np.minimum(biases, 0)
-        biases -= np.log(_RARE - (_RARE - SIF) * np.exp(biases))
+    mean: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
+    expected = model.expected_word_bias([token.composed or "" for token in tokens], mean)
+    biases: Floats = np.array(
+        [
+            bias if token.row is None else model.word_bias[token.row]
+            for token, bias in zip(tokens, expected.tolist(), strict=True)
+        ]
+    )
+    if pooling in _STATIC:
+        biases = log_smooth_inverse_frequency(biases)
     logs = np.where(known, biases, -np.inf)
     weights: NDArray[np.float32] = np.exp(logs - logs.max()).astype(np.float32)
     return weights

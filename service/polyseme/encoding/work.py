@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from polyseme.encoding.options import EncodeOptions
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import Layer, Projection
 from polyseme.models.model import Model
-from polyseme.tokenizer import ResolvedToken
+from polyseme.tokenizer import MAX_WORD_LENGTH, ResolvedToken
 
 REQUEST = 0.3
 """A request without texts."""
@@ -20,8 +20,8 @@ SENTENCE, LAYER = 0.05, 0.06
 """A sentence without tokens, and each layer of it."""
 CHARACTER, TOKEN = 6e-4, 0.0035
 """A character of a text, and a token."""
-COMPOSED, COMPOSED_CHARACTER = 0.02, 0.002
-"""A token composed of subwords, and each of its characters."""
+UNKNOWN, UNKNOWN_CHARACTER = 0.02, 0.002
+"""A token outside the vocabulary, whose n-grams are looked up, and each of its characters."""
 POOLING = 0.04
 """The mean of the vectors of a sentence."""
 VALUE = 3e-6
@@ -88,8 +88,8 @@ class TextCost:
         n = len(tokens)
         work = self.sentence + n * (self.token + n * self.pair)
         for token in tokens:
-            if token.composed is not None:
-                work += COMPOSED + len(token.composed) * COMPOSED_CHARACTER
+            if token.row is None and len(token.text) <= MAX_WORD_LENGTH:
+                work += UNKNOWN + len(token.text) * UNKNOWN_CHARACTER
         return work
 
 
@@ -131,9 +131,12 @@ def encode_cost(model: Model, options: EncodeOptions, number: float) -> TextCost
     if options.include <= {"static"}:
         return TextCost(token=token)
     sizes = [_layer_sizes(model, layer) for layer in model.layers]
+    weights = sum(weights for weights, _ in sizes)
+    if "features" in options.include and (features := model.layers[-1].features):
+        weights += features.context.size + _weights(features.neighbors)
     return TextCost(
         sentence=SENTENCE + LAYER * len(sizes),
-        token=token + sum(weights for weights, _ in sizes) * MULTIPLICATION,
+        token=token + weights * MULTIPLICATION,
         pair=sum(pairs for _, pairs in sizes) + per_pair * number,
     )
 
@@ -165,9 +168,12 @@ def _layer_sizes(model: Model, layer: Layer) -> tuple[int, float]:
     projections = [layer.query, layer.key, layer.value, layer.output]
     if layer.feed_forward:
         projections += [layer.feed_forward.inner, layer.feed_forward.outer]
-    weights = sum(0 if one.weight is None else one.weight.size for one in projections)
     widths = model.key_width + model.value_width
-    return weights, layer.heads * (PAIR + widths * MULTIPLICATION)
+    return sum(map(_weights, projections)), layer.heads * (PAIR + widths * MULTIPLICATION)
+
+
+def _weights(projection: Projection) -> int:
+    return 0 if projection.weight is None else projection.weight.size
 
 
 def search_work(model: Model, k: int) -> float:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from polyseme.engine.arrays import SAFE_LENGTHS, Floats, require_finite, rescale
+from polyseme.engine.arrays import SAFE_LENGTHS, Floats, require_finite, rescale, unit
 from polyseme.engine.attention import Scoring, SentenceArrays, attend, key_scale
 from polyseme.engine.positions import scaled_sinusoids
 
@@ -131,6 +131,28 @@ class Residual:
 
 
 @dataclass(frozen=True)
+class FeatureProjection:
+    """The context part of `features`: columns for the context, the previous and the next token."""
+
+    context: Floats
+    """[d, t], applied to the output of attention"""
+    neighbors: Projection
+    """[d, m], [m], applied to the vectors of both adjacent tokens; t + 2m = d"""
+
+    def __call__(self, attended: Floats, sentence: SentenceArrays) -> Floats:
+        """Return unit(attended·C) beside both neighbors. [n, d] -> [n, d]
+
+        A neighbor that is unknown, or outside the sentence, is zero.
+        """
+        with np.errstate(all="ignore"):  # the caller tests whether the result is finite
+            context = unit(attended @ self.context)
+            vectors = self.neighbors(sentence.vectors)
+        vectors = np.where(sentence.known[:, None], vectors, vectors.dtype.type(0))
+        padded = np.pad(vectors, ((1, 1), (0, 0)))
+        return np.concatenate([context, padded[:-2], padded[2:]], axis=1)
+
+
+@dataclass(frozen=True)
 class Layer:
     """The weights and settings of a layer, by default parameter-free attention: Q = K = V = X."""
 
@@ -145,6 +167,8 @@ class Layer:
     attention_norm: LayerNorm | None = None
     feed_forward: FeedForward | None = None
     feed_forward_norm: LayerNorm | None = None
+    features: FeatureProjection | None = None
+    """for the last layer of a model with the residual `unit`; attention does not use it"""
 
     def astype(self, dtype: DTypeLike) -> "Layer":
         """Return the same layer with every weight in another floating-point type."""

@@ -1,11 +1,15 @@
 """fastText's subwords: word vectors composed of character n-grams (Bojanowski et al. 2017).
 
 The n-grams are those of `<word>`, in code points, without a lone `<` or `>`. The FNV-1a hash of an
-n-gram's UTF-8 bytes selects its row of the table, as in fastText's `dictionary.cc`.
+n-gram's UTF-8 bytes selects its row of the table, as in fastText's `dictionary.cc`. A word is
+composed only of n-grams that words of the vocabulary have, and only if these cover enough of it:
+n-grams of another language share rows with those of the vocabulary by chance, and mean nothing.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +22,18 @@ LONGEST = 256
 """Maximum length in code points of a word that is composed; it limits the work of a request."""
 _OFFSET = np.uint32(2166136261)
 _PRIME = np.uint32(16777619)
+MIN_WORDS = 1000
+"""Minimum number of words whose n-grams tell a language; fewer words have too few n-grams."""
+MAX_WORDS = 200_000
+"""Maximum number of words whose n-grams are known: the most frequent ones."""
+ALPHABET_SHARE = 0.99
+"""The letters of random strings make up this share of the vocabulary; the others are rare."""
+RANDOM_STRINGS, RANDOM_LENGTHS = 4000, (4, 8)
+"""The number of random strings, and the shortest and the longest of them."""
+REJECTED = 0.85
+"""The share of random strings that are not composed."""
 _WORDS_AT_ONCE = 64
+_VOCABULARY_AT_ONCE = 4096
 _ROWS_AT_ONCE = 1024
 """Words are hashed together because NumPy calls dominate the cost; these bounds limit memory."""
 
@@ -33,17 +48,58 @@ class Subwords:
     """the length of the shortest n-grams, in code points"""
     max_n: int
     """the length of the longest n-grams, in code points"""
+    ngrams: NDArray[np.uint32] | None = None
+    """[G], the sorted hashes of the known n-grams; None: all n-grams are known"""
+    coverage: float = 0.0
+    """the least share of known n-grams in a word that is composed"""
+    own_rows: bool = False
+    """whether row i is that of known n-gram i, and B = G; if not, the hash modulo B is the row"""
+
+    def restricted(self, words: Sequence[str]) -> "Subwords":
+        """Return subwords that know only the n-grams of the first 200,000 words of a vocabulary.
+
+        All n-grams remain known if there are fewer than 1,000 words.
+        """
+        if len(words) < MIN_WORDS:
+            return self
+        ngrams = distinct_ngrams(words[:MAX_WORDS], self.min_n, self.max_n)[0]
+        known = replace(self, ngrams=np.sort(ngrams))
+        return replace(known, coverage=known.least_coverage(words[:MAX_WORDS]))
+
+    def least_coverage(self, words: Sequence[str]) -> float:
+        """Return the share of known n-grams that 85 % of random strings do not reach.
+
+        Each letter of a string is drawn uniformly from the most frequent letters of the words,
+        whatever their script. The generator has a fixed seed.
+        """
+        letters = _alphabet(words)
+        if not letters:
+            return 0.0
+        rng = np.random.default_rng(0)
+        lengths = rng.integers(RANDOM_LENGTHS[0], RANDOM_LENGTHS[1] + 1, RANDOM_STRINGS)
+        strings = [
+            "".join(letters[place] for place in rng.integers(len(letters), size=length).tolist())
+            for length in lengths.tolist()
+        ]
+        hashes = ngram_hashes(strings, self.min_n, self.max_n)
+        shares = [float(self._known(one).mean()) for one in hashes if len(one)]
+        return float(np.quantile(shares, REJECTED, method="lower")) if shares else 0.0
 
     def composes(self, word: str) -> bool:
-        """Return whether a word is valid Unicode, has an n-gram and is not too long."""
+        """Return whether known n-grams cover enough of a word, which is valid and not too long."""
         if len(word) > LONGEST or any("\ud800" <= letter <= "\udfff" for letter in word):
             return False
         # A lone `<` or `>` is no n-gram, so an n-gram of length 1 requires a nonempty word.
         shortest = max(self.min_n, 2)
-        return shortest <= min(self.max_n, len(word) + 2) or (self.min_n == 1 and bool(word))
+        if not (shortest <= min(self.max_n, len(word) + 2) or (self.min_n == 1 and bool(word))):
+            return False
+        if self.ngrams is None:
+            return True
+        share = self._known(word_hashes(word, self.min_n, self.max_n)).mean()
+        return bool(share > self.coverage)
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """Return the mean of the rows of the n-grams of each of m words. -> [m, d]
+        """Return the mean of the rows of the known n-grams of each of m words. -> [m, d]
 
         `composes` must accept each word. The bits of a vector do not depend on other words.
         """
@@ -51,7 +107,22 @@ class Subwords:
         for first in range(0, len(words), _WORDS_AT_ONCE):
             some = words[first : first + _WORDS_AT_ONCE]
             for number, hashes in enumerate(ngram_hashes(some, self.min_n, self.max_n), first):
-                found[number] = self._mean(hashes.astype(np.int64) % len(self.table))
+                found[number] = self._mean(self._rows(hashes))
+        return found
+
+    def _rows(self, hashes: NDArray[np.uint32]) -> Integers:
+        """Return the rows of the known n-grams. [g] -> [at most g]"""
+        known = hashes[self._known(hashes)]
+        if self.own_rows and self.ngrams is not None:
+            return np.searchsorted(self.ngrams, known)
+        return known.astype(np.int64) % len(self.table)
+
+    def _known(self, hashes: NDArray[np.uint32]) -> Flags:
+        """Return whether each n-gram is known. [g] -> [g]"""
+        if self.ngrams is None:
+            return np.ones(len(hashes), np.bool_)
+        places = np.minimum(np.searchsorted(self.ngrams, hashes), len(self.ngrams) - 1)
+        found: Flags = self.ngrams[places] == hashes
         return found
 
     def _mean(self, rows: Integers) -> Floats:
@@ -60,6 +131,59 @@ class Subwords:
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             total += self.table[rows[start : start + _ROWS_AT_ONCE]].sum(axis=0, dtype=np.float64)
         return total / len(rows)
+
+
+def distinct_ngrams(
+    words: Sequence[str], min_n: int, max_n: int
+) -> tuple[NDArray[np.uint32], Integers]:
+    """Return the hash of each n-gram of some words, and its number of occurrences. -> [G], [G]
+
+    The n-grams that occur most often come first; of equally many, the one that occurs first. So the
+    order does not depend on the letters, only on where the same letters are.
+    """
+    hashes = [
+        one
+        for start in range(0, len(words), _VOCABULARY_AT_ONCE)
+        for one in ngram_hashes(words[start : start + _VOCABULARY_AT_ONCE], min_n, max_n)
+    ]
+    together = np.concatenate([np.empty(0, np.uint32), *hashes])
+    ngrams, firsts, counts = np.unique(together, return_index=True, return_counts=True)
+    order = np.lexsort((firsts, -counts))
+    return ngrams[order], counts[order]
+
+
+def _alphabet(words: Sequence[str]) -> list[str]:
+    """Return the most frequent letters that make up 99 % of the letters of words, in one case."""
+    totals: Counter[str] = Counter()
+    forms: dict[str, str] = {}
+    for letter, count in Counter("".join(words)).most_common():
+        if letter.isalpha():
+            totals[letter.lower()] += count
+            forms.setdefault(letter.lower(), letter)
+    limit = ALPHABET_SHARE * totals.total()
+    before = accumulate((count for _, count in totals.most_common()), initial=0)
+    frequent = zip(totals.most_common(), before, strict=False)
+    return [forms[letter] for (letter, _), sum_before in frequent if sum_before < limit]
+
+
+def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
+    """Return the hashes of the n-grams of one `<word>`, in any order. -> [g]
+
+    For one word, this loop takes a fifth of the time of `ngram_hashes`.
+    """
+    letters = [
+        [byte | 0xFFFFFF00 if byte & 0x80 else byte for byte in letter.encode()]
+        for letter in f"<{word}>"
+    ]
+    found = []
+    for start in range(len(letters)):
+        value = int(_OFFSET)
+        for n, letter in enumerate(letters[start : start + max_n], 1):
+            for byte in letter:  # sign-extended, as in fastText's FNV-1a
+                value = (value ^ byte) * int(_PRIME) & 0xFFFFFFFF
+            if n >= min_n and (n > 1 or 0 < start < len(letters) - 1):
+                found.append(value)
+    return np.array(found, np.uint32)
 
 
 def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[np.uint32]]:

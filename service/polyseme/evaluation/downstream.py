@@ -345,6 +345,7 @@ def _by_sentence(
 POOLINGS = {
     "static-mean": "static vectors, mean",
     "sif": "static vectors, smooth inverse frequency",
+    "whitened": "static vectors, smooth inverse frequency, whitened",
     "mean": "contextual vectors, mean",
     "informativeness": "contextual vectors, informativeness",
 }

@@ -5,7 +5,8 @@ import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
-from polyseme.engine.subwords import Subwords
+from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords
 from polyseme.importing import fasttext
 from polyseme.importing.formats import (
     Format,
@@ -26,9 +28,12 @@ from polyseme.importing.formats import (
 )
 from polyseme.importing.loading import CHANGED, load
 from polyseme.importing.rows import VectorFile, scan
-from polyseme.importing.subwords import MAX_WORDS, MIN_WORDS, fit_subwords
+from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
+from polyseme.importing.texts import TextSample, count_words, text_senses
 from polyseme.importing.weights import (
+    FILE_COUNTS,
     PARAMETER_FREE,
+    TEXT_COUNTS,
     AttentionWeights,
     Convention,
     in_closed_form,
@@ -36,11 +41,15 @@ from polyseme.importing.weights import (
     sorted_by_frequency,
     with_word_bias,
 )
+from polyseme.importing.whitening import sentence_whitening
 from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
+from polyseme.models.model import Model
 from polyseme.models.registry import bundled_models, find_models
+from polyseme.models.senses import ContextProjection
 from polyseme.models.staging import recover
-from polyseme.models.writer import write_model
+from polyseme.models.writer import rewrite_model, write_model
 from polyseme.progress import SILENT, Progress
+from polyseme.senses.projection import estimate_projection
 from polyseme.training.closed_form import FREQUENT
 
 _BASE_MEMORY = 130_000_000
@@ -61,9 +70,8 @@ _UNSORTED = (
     " informative, which separates senses less well; --sorted overrides this test."
 )
 _UNKNOWN_ORDER = (
-    "Warning: there are too few English function words to determine whether the words are sorted by"
-    " frequency, so all words are treated as equally informative; --sorted declares that they are"
-    " sorted."
+    "Warning: there are too few words to determine whether they are sorted by frequency, so all"
+    " words are treated as equally informative; --sorted declares that they are sorted."
 )
 
 
@@ -91,6 +99,8 @@ class ImportOptions:
     subwords: bool | None = None
     """whether the model has subword vectors; None: if the file has them, or enough words to fit
     them"""
+    texts: TextSample | None = None
+    """texts that tell the frequencies of words, and how senses are found"""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """manifest fields `licence`, `source` and `languages`"""
 
@@ -103,7 +113,8 @@ class VectorTable:
     vectors: Rows
     """[V, d]"""
     counts: NDArray[np.int64] | None = None
-    """[V], occurrences of each word, if the file has them"""
+    """[V], occurrences of each word, if the file has them or texts are given"""
+    counted_in: str = FILE_COUNTS
     subwords: Subwords | None = None
     skipped: Sequence[str] = ()
     """the unusable rows, as `line 5`, `byte 5` or, in a fastText file, `word 5`"""
@@ -131,8 +142,9 @@ class Cost:
         computing = 3 * min(words, FREQUENT) * width * 8
         if subwords and words >= MIN_WORDS:
             fitted = min(words, MAX_WORDS)
-            disk += fitted * row_bytes(width, "int8")
-            computing = max(computing, fitted * (3 * width * 4 + _FITTED_WORD_MEMORY))
+            rows = max(fitted, LEAST_ROWS)
+            disk += rows * row_bytes(width, "int8")
+            computing = max(computing, rows * (3 * width * 4 + _FITTED_WORD_MEMORY))
         memory = _BASE_MEMORY + words * (row_bytes(width, dtype) + _WORD_MEMORY) + computing
         return cls(words, width, disk, memory)
 
@@ -195,8 +207,14 @@ def import_vectors(
         count, first = len(table.skipped), table.skipped[0]
         several = f"{count:,} unusable rows were skipped; the first is {first}."
         progress.say(f"1 unusable row was skipped: {first}." if count == 1 else several)
+    if options.texts:
+        counts = count_words(options.texts.texts, table.words)
+        if not counts.any():
+            raise CommandError("The texts have no word of the file; give texts of its language.")
+        table = replace(table, counts=counts, counted_in=TEXT_COUNTS)
     attention = _attention(table, options, progress)
     subwords = _subwords(table, options, progress)
+    texts = {"texts": dict(options.texts.facts)} if options.texts else {}
     source = {"format": kind, "sha256": digest, "left_out": len(table.skipped)}
     name = path.name.encode(errors="replace").decode()  # a file name may be any bytes
     facts = {"source": name, **options.facts}
@@ -208,11 +226,37 @@ def import_vectors(
             attention.layers,
             attention.word_bias,
             subwords=subwords,
+            whitening=_whitening(table.vectors, attention),
+            senses=partial(_senses, sample=options.texts, progress=progress),
             replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
-            training={**attention.facts, "file": source},
+            training={**attention.facts, "file": source, **texts},
             **facts,
         )
+
+
+def tune(folder: Path, sample: TextSample, model: Model, progress: Progress = SILENT) -> Manifest:
+    """Replace a model folder by one that knows the texts of a sample; return the manifest.
+
+    The informativeness of words and the closed form, if the model has it, follow from the texts;
+    trained and stored weights remain. Raises CommandError if no word of the texts is in the model.
+    """
+    words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
+    counts = count_words(sample.texts, words)
+    if not counts.any():
+        raise CommandError("The texts have no word of the model; give texts of its language.")
+    facts = {**model.manifest.training, "texts": dict(sample.facts)}
+    changes: dict[str, Any] = {}
+    if facts.get("attention") == "closed form":
+        weights = in_closed_form(model.rows, counts, by_rank=False, origin=TEXT_COUNTS)
+        changes = {
+            "layers": weights.layers,
+            "word_bias": weights.word_bias,
+            "whitening": _whitening(model.rows, weights),
+        }
+        facts |= weights.facts
+    senses = partial(_senses, sample=sample, progress=progress)
+    return rewrite_model(folder, model, senses=senses, training=facts, **changes)
 
 
 def _explained(error: CommandError, head: bytes, declared: Format | None) -> CommandError:
@@ -264,7 +308,7 @@ def _read_rows(
     cost = Cost.of_rows(len(found.words), found.dimension, options.dtype, subwords=fits)
     cost.announce(folder, progress)
     stored = _stored_weights(options, len(found.words), found.dimension)
-    if stored and stored.lacks_word_bias:
+    if stored and stored.lacks_word_bias and not options.texts:
         by_rank = sorted_by_frequency(found.words) if options.sorted is None else options.sorted
         if not by_rank:
             raise CommandError(
@@ -300,7 +344,9 @@ def _read_fasttext(
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
     vectors = _converted(read.vectors[kept], options.dtype)
     skipped = [f"word {number + 1}" for number in sorted(checked.skipped)]
-    return VectorTable(read.words[kept], vectors, read.counts[kept], subwords, skipped)
+    return VectorTable(
+        read.words[kept], vectors, read.counts[kept], subwords=subwords, skipped=skipped
+    )
 
 
 def _converted(vectors: Floats, dtype: Dtype) -> Rows:
@@ -320,13 +366,13 @@ def _float_dtype(dtype: Dtype) -> str:
 def _attention(table: VectorTable, options: ImportOptions, progress: Progress) -> AttentionWeights:
     stored = _stored_weights(options, *table.vectors.shape)
     if stored and stored.lacks_word_bias:
-        return with_word_bias(stored, len(table.words), table.counts)
+        return with_word_bias(stored, len(table.words), table.counts, table.counted_in)
     if stored:
         return stored
     if not options.attention:
         return PARAMETER_FREE
     if table.counts is not None:
-        return in_closed_form(table.vectors, table.counts, by_rank=False)
+        return in_closed_form(table.vectors, table.counts, by_rank=False, origin=table.counted_in)
     by_rank = options.sorted
     if by_rank is None:
         by_rank = sorted_by_frequency(table.words)
@@ -336,12 +382,16 @@ def _attention(table: VectorTable, options: ImportOptions, progress: Progress) -
         return in_closed_form(table.vectors, None, by_rank=bool(by_rank))
 
 
+def _senses(model: Model, sample: TextSample | None, progress: Progress) -> ContextProjection:
+    return text_senses(model, sample, progress) if sample else estimate_projection(model)
+
+
 def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) -> Subwords | None:
     """Return the subword vectors of the file, or fitted ones if it has none."""
     if options.subwords is False:
         return None
     if table.subwords:
-        return table.subwords
+        return table.subwords.restricted(table.words)
     fitted = fit_subwords(table.words, table.vectors, progress=progress)
     if fitted is None and options.subwords:
         raise CommandError(
@@ -349,6 +399,13 @@ def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) ->
             " fewer."
         )
     return fitted
+
+
+def _whitening(vectors: Rows, attention: AttentionWeights) -> Projection:
+    """Return the whitening of sentence vectors, the identity without frequencies of words."""
+    if attention.word_bias is None:
+        return IDENTITY
+    return sentence_whitening(vectors, np.asarray(attention.word_bias, np.float32))
 
 
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:

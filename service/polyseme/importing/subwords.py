@@ -1,10 +1,11 @@
 """Fit vectors of character n-grams, from which unknown words are composed.
 
-Ridge regression over the words of a file fits vectors of hashed n-grams, so that the mean over a
-word's n-grams predicts the direction of its vector. docs/decisions/0021 has the measurements.
+Ridge regression over the words of a file fits vectors of n-grams, so that the mean over a word's
+n-grams predicts the direction of its vector. docs/decisions/0021 has the measurements.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +13,14 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.quantization import Rows, quantize
-from polyseme.engine.subwords import Subwords, ngram_hashes
+from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords, distinct_ngrams, ngram_hashes
 from polyseme.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-MIN_WORDS = 1000
-"""Minimum number of words to fit; fewer words share too few n-grams."""
-MAX_WORDS = 200_000
-"""Maximum number of words to fit. A larger vocabulary is sampled at even intervals."""
+LEAST_ROWS = 30_000
+"""Maximum number of n-grams with a row, unless more words are fitted."""
 NGRAMS = (2, 4)
 """The shortest and the longest n-gram, in code points, with `<` and `>` around the word."""
 RIDGE = 0.1
@@ -35,7 +34,7 @@ _LARGEST_NORM = 1e30
 
 
 def fit_subwords(
-    words: Sequence[str], vectors: Rows, buckets: int | None = None, progress: Progress = SILENT
+    words: Sequence[str], vectors: Rows, most: int | None = None, progress: Progress = SILENT
 ) -> Subwords | None:
     """Fit int8 vectors of character n-grams to the vectors of words. [V, d] -> [B, d]
 
@@ -43,18 +42,22 @@ def fit_subwords(
     Σ_w ‖mean of T over the n-grams of w − (unit(x_w) − m)‖² + 0.1·‖T‖², where m is the mean of all
     unit(x_w). The number of iterations is the best one for held-out words and the first 64 columns.
     Then m is added to each row, and T is scaled by the median norm of the vectors. The less the
-    n-grams of a word agree, the shorter its vector, and the less it influences attention. There are
-    as many buckets as fitted words if `buckets` is None. The same words and vectors give the same
-    table on one machine. Returns None if fewer than 1,000 words have a direction.
+    n-grams of a word agree, the shorter its vector, and the less it influences attention.
+
+    Each of the `most` most frequent n-grams has its own row; None stands for the number of fitted
+    words, but at least 30,000. At most 200,000 words are fitted, at even intervals. The same words
+    and vectors give the same table on one machine, also if the letters of all words are exchanged.
+    Returns None if fewer than 1,000 words have a direction.
     """
     rows, targets, norm = _targets(words, vectors)
     if len(rows) < MIN_WORDS:
         return None
-    size = buckets or len(rows)
-    design = _design([words[row] for row in rows.tolist()], size)
+    fitted = [words[row] for row in rows.tolist()]
+    ngrams = distinct_ngrams(fitted, *NGRAMS)[0][: most or max(len(rows), LEAST_ROWS)]
+    design = _design(fitted, ngrams)
     mean = targets.mean(axis=0)
     targets -= mean
-    table = np.empty((size, targets.shape[1]), np.float32)
+    table = np.empty((len(ngrams), targets.shape[1]), np.float32)
     with progress.stage(
         "composing", targets.shape[1] + min(_COLUMNS, targets.shape[1]), in_bytes=False
     ) as bar:
@@ -69,7 +72,9 @@ def fit_subwords(
             bar.advance(part.shape[1])
     table += mean
     table *= np.float32(norm)
-    return Subwords(quantize(table), *NGRAMS)
+    order = np.argsort(ngrams)
+    subwords = Subwords(quantize(table[order]), *NGRAMS, ngrams[order], own_rows=True)
+    return replace(subwords, coverage=subwords.least_coverage(fitted))
 
 
 def _targets(
@@ -88,19 +93,23 @@ def _targets(
     return rows[usable], unit(table[usable]), min(norm, _LARGEST_NORM)
 
 
-def _design(words: Sequence[str], buckets: int) -> "sparse.csr_array":
-    """Return the weights of the buckets in each word: 1 / number of n-grams. -> [w, B], sparse"""
+def _design(words: Sequence[str], ngrams: NDArray[np.uint32]) -> "sparse.csr_array":
+    """Return the weights of the n-grams in each word: 1 / their number. [B] -> [w, B], sparse"""
     from scipy import sparse  # noqa: PLC0415 - slow import
 
+    order = np.argsort(ngrams)
+    known = ngrams[order]
     columns, counts = [], []
     for start in range(0, len(words), _WORDS_AT_ONCE):
         for hashes in ngram_hashes(words[start : start + _WORDS_AT_ONCE], *NGRAMS):
-            columns.append((hashes.astype(np.int64) % buckets).astype(np.int32))
-            counts.append(len(hashes))
+            places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+            places = places[known[places] == hashes]
+            columns.append(order[places].astype(np.int32))
+            counts.append(len(places))
     sizes = np.array(counts)
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    weights = np.repeat(1 / sizes, sizes).astype(np.float32)
-    shape = (len(words), buckets)
+    weights = np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32)
+    shape = (len(words), len(ngrams))
     return sparse.csr_array((weights, np.concatenate(columns), ends), shape=shape)
 
 

@@ -9,7 +9,6 @@ manifest.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -21,13 +20,15 @@ from pydantic import TypeAdapter, ValidationError
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
-from polyseme.engine.quantization import Rows
+from polyseme.engine.quantization import Rows, as_floats
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 from polyseme.training.closed_form import (
+    FREQUENT,
     association,
     closed_form,
+    feature_projection,
     frequencies_by_rank,
     informativeness,
 )
@@ -35,20 +36,14 @@ from polyseme.training.closed_form import (
 Convention: TypeAlias = Literal["row", "column"]
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
 
-FUNCTION_WORDS = (
-    *("the", "of", "and", "to", "in", "a", "is", "for", "on", "was", "with", "that", "as", "by"),
-    *("at", "from", "it", "be", "are", "this", "he", "an", "or", "which", "not", "have", "but"),
-    *("they", "who", "their", "there", "could", "these", "between", "against", "without"),
-    *("among", "although", "whether", "toward", "neither", "whereas"),
-)
-"""English function words, most frequent first."""
-MIN_FUNCTION_WORDS = 8
-"""Minimum number of function words in a vocabulary to determine its order."""
-MIN_AGREEMENT = 0.7
-"""Minimum share of pairs of function words in the order of frequency; 0.5 is a random order."""
-FRONT = 0.25
-"""Largest median position of the function words, as a share of the vocabulary; in a small one,
-twice the number of function words."""
+MIN_ORDERED = 500
+"""Minimum number of words with a letter that tell the order of a file."""
+MIN_GROWTH = 0.5
+"""Minimum difference in length between frequent and rare words, in standard deviations."""
+MAX_CORRELATION = 0.9
+"""Maximum correlation of length and rank. The words of a file that exceeds it are sorted by
+length."""
+_GROUPS = 6
 
 _NAME = re.compile(
     r"(?:layers\.(?P<layer>\d{1,2})\.)?"
@@ -59,7 +54,7 @@ _NAME = re.compile(
 _FORMAT_NAME = re.compile(
     r"layers\.(?P<layer>\d{1,2})\.(?:position_bias|word_bias_scale"
     r"|(?:query|key|value|output)(?:_bias)?|feed_forward\.(?:inner|outer)(?:_bias)?"
-    r"|(?:attention|feed_forward)_norm\.(?:gain|shift))"
+    r"|(?:attention|feed_forward)_norm\.(?:gain|shift)|features\.(?:context|neighbors(?:_bias)?))"
     r"|word_bias"
 )
 _FLOATS = {"F16", "F32", "F64"}
@@ -86,45 +81,58 @@ class AttentionWeights:
 PARAMETER_FREE = AttentionWeights((Layer(),), facts={"attention": "parameter-free"})
 
 
+FILE_COUNTS, TEXT_COUNTS = "counts in the file", "counts in texts"
+"""The origins of counts, for the manifest."""
+
+
 def in_closed_form(
-    rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool
+    rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool, origin: str = FILE_COUNTS
 ) -> AttentionWeights:
     """Return attention weights that follow from the vectors without training. [V, d], [V]
 
-    The informativeness of a word follows from its count if the file has counts, else from its rank
+    The informativeness of a word follows from its count, if there are counts, else from its rank
     if the file is sorted by frequency. Otherwise all words are equally informative.
     """
     v = len(rows)
     # Indexing quantized rows gives floats, and the closed form only indexes them.
     vectors = cast("Floats", rows)
-    if counts is None and not by_rank:
-        layer = closed_form(vectors, association(vectors, np.full(v, 1 / v)), informative=False)
+    informative = counts is not None or by_rank
+    frequencies = np.full(v, 1 / v)
+    if informative:
+        frequencies, origin = _frequencies(v, counts, origin)
+    else:
         origin = "none: the file is not known to be sorted by frequency"
-        return AttentionWeights((layer,), facts=_closed_form_facts(origin))
-    frequencies, origin = _frequencies(v, counts)
-    layer = closed_form(vectors, association(vectors, frequencies), informative=True)
-    return AttentionWeights((layer,), informativeness(frequencies), _closed_form_facts(origin))
+    bias = informativeness(frequencies) if informative else None
+    if counts is not None:  # the closed form expects the most frequent words first
+        order = np.argsort(-frequencies, kind="stable")[:FREQUENT]
+        vectors, frequencies = as_floats(vectors[order]), frequencies[order]
+    layer = closed_form(vectors, association(vectors, frequencies), informative=informative)
+    layer = replace(layer, features=feature_projection(vectors, layer.value, frequencies))
+    return AttentionWeights((layer,), bias, _closed_form_facts(origin))
 
 
 def with_word_bias(
-    stored: AttentionWeights, size: int, counts: NDArray[np.int64] | None
+    stored: AttentionWeights,
+    size: int,
+    counts: NDArray[np.int64] | None,
+    origin: str = FILE_COUNTS,
 ) -> AttentionWeights:
     """Return stored weights with the word bias [V] of the closed form, from counts or from ranks.
 
     The word bias has one entry per word of the imported file. A weights file without a word bias
     can be used with any subset of the vectors that its weights were trained on.
     """
-    frequencies, origin = _frequencies(size, counts)
+    frequencies, origin = _frequencies(size, counts, origin)
     facts = {**stored.facts, "informativeness": origin}
     return replace(stored, word_bias=informativeness(frequencies), facts=facts)
 
 
-def _frequencies(size: int, counts: NDArray[np.int64] | None) -> tuple[Floats, str]:
+def _frequencies(size: int, counts: NDArray[np.int64] | None, origin: str) -> tuple[Floats, str]:
     """Return the relative frequency of each word, and its origin. -> [V]"""
     if counts is None:
         return frequencies_by_rank(size), "rank in the file"
     # In a malicious file, the sum of the counts may overflow int64.
-    return counts / counts.sum(dtype=np.float64), "counts in the file"
+    return counts / counts.sum(dtype=np.float64), origin
 
 
 def _closed_form_facts(origin: str) -> dict[str, Any]:
@@ -132,24 +140,27 @@ def _closed_form_facts(origin: str) -> dict[str, Any]:
 
 
 def sorted_by_frequency(words: Iterable[str]) -> bool | None:
-    """Return whether words are sorted by frequency, None if this cannot be determined.
+    """Return whether words are sorted by frequency, None if there are too few to determine this.
 
-    GloVe, Word2Vec and fastText sort by frequency, some other tools alphabetically. The test uses
-    lower-case English function words: their order, and whether they are near the front.
+    GloVe, Word2Vec and fastText sort by frequency, some other tools alphabetically. Frequent words
+    are short in every language (Zipf's law of abbreviation). The words that have a letter are
+    divided into the first 1/32, the next 1/32, the next 1/16, 1/8, 1/4 and 1/2; the mean length
+    must grow from each group to the next.
     """
-    known = frozenset(FUNCTION_WORDS)
-    positions: dict[str, int] = {}
-    total = 0
-    for total, word in enumerate(words, 1):
-        if word in known:
-            positions.setdefault(word, total)
-    found = [positions[word] for word in FUNCTION_WORDS if word in positions]
-    if len(found) < MIN_FUNCTION_WORDS:
+    lengths = np.array([len(word) for word in words if any(map(str.isalpha, word))], np.float64)
+    if len(lengths) < MIN_ORDERED:
         return None
-    pairs = list(combinations(found, 2))
-    agreement = sum(a < b for a, b in pairs) / len(pairs)
-    in_front = sorted(found)[len(found) // 2] <= max(FRONT * total, 2 * len(FUNCTION_WORDS))
-    return agreement >= MIN_AGREEMENT and in_front
+    deviation = float(lengths.std())
+    if not deviation:
+        return False
+    groups = np.split(lengths, [len(lengths) >> k for k in range(_GROUPS - 1, 0, -1)])
+    means = np.array([group.mean() for group in groups])
+    correlation = float(np.corrcoef(np.arange(len(lengths)), lengths)[0, 1])
+    return bool(
+        (np.diff(means) > 0).all()
+        and means[-1] - means[0] > MIN_GROWTH * deviation
+        and correlation < MAX_CORRELATION
+    )
 
 
 def read_weights(

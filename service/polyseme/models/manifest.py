@@ -20,7 +20,9 @@ VOCABULARY: Final = "vocabulary.txt"
 INDEX: Final = "index.npy"
 SUBWORDS: Final = "subwords.npy"
 SUBWORD_SCALES: Final = "subword_scales.npy"
+NGRAMS: Final = "ngrams.npy"
 ATTENTION: Final = "attention.safetensors"
+SENSES: Final = "senses.safetensors"
 FileName: TypeAlias = Literal[
     "vectors.npy",
     "scales.npy",
@@ -28,7 +30,9 @@ FileName: TypeAlias = Literal[
     "index.npy",
     "subwords.npy",
     "subword_scales.npy",
+    "ngrams.npy",
     "attention.safetensors",
+    "senses.safetensors",
 ]
 Dtype: TypeAlias = Literal["float16", "float32", "int8"]
 """The data type of a table on disk; an int8 table has a file with a scale for each row."""
@@ -80,12 +84,16 @@ class LayerEntry(_Section):
 
 
 class SubwordsEntry(_Section):
-    """The range of lengths, in code points, of the n-grams in `subwords.npy`, and its dtype."""
+    """How `subwords.npy` composes words: the fields of `Subwords` in the engine, and its dtype."""
 
     min_n: int = Field(ge=1, le=64)
     max_n: int = Field(ge=1, le=64)
     dtype: Dtype | None = None
     """None if the table has the dtype of the vectors"""
+    coverage: float | None = Field(default=None, ge=0, le=1)
+    """None without `ngrams.npy`"""
+    own_rows: bool | None = None
+    """None without `ngrams.npy`"""
 
     @model_validator(mode="after")
     def _in_order(self) -> "SubwordsEntry":
@@ -124,6 +132,13 @@ class Manifest(_Section):
             raise ValueError("the manifest lists tensors but not attention.safetensors")
         if (self.subwords is None) != (SUBWORDS not in self.files):
             raise ValueError("the manifest must have both subwords and subwords.npy, or neither")
+        known = self.subwords is not None and self.subwords.coverage is not None
+        if known != (NGRAMS in self.files) or known != (
+            self.subwords is not None and self.subwords.own_rows is not None
+        ):
+            raise ValueError(
+                "the manifest must have coverage and own_rows of subwords, and ngrams.npy, or none"
+            )
         for table, scales in SCALES_OF.items():
             quantized = table in self.files and self.dtype_of(table) == "int8"
             if (scales in self.files) != quantized:

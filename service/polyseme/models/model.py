@@ -3,20 +3,42 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Flags, Floats
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Layer, Projection
+from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, as_floats, stored
 from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
 from polyseme.models.manifest import Manifest
+from polyseme.models.senses import ContextProjection
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
+
+_MAX_LENGTH = 16
+"""Longer words count as words of this length."""
+_FREQUENT = 100_000
+"""Maximum number of words from which the word bias of a length is computed."""
+_LEAST_BIAS = -50.0
+"""Smaller word biases count as this one, whose exponential is finite."""
+SIF = 1e-4
+"""The relative frequency at which smooth inverse frequency halves the weight of a word."""
+RARE = 1e-3
+"""The relative frequency at which informativeness, exp(word bias), is one half."""
+
+
+def log_smooth_inverse_frequency(biases: Floats) -> Floats:
+    """Return log(a / (a + p)) for p = 1e-3·(exp(−bias) − 1), up to a constant. [n] -> [n]
+
+    a = 1e-4 (Arora et al. 2017). exp(−bias) may overflow, so exp(bias) is used.
+    """
+    negative = np.minimum(biases, 0)
+    logs: Floats = negative - np.log(RARE - (RARE - SIF) * np.exp(negative))
+    return logs
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +54,10 @@ class Model:
     """[V], added to the attention scores of each key token, times the factor of the head"""
     subwords: Subwords | None = None
     """the n-gram vectors that compose words outside the vocabulary"""
+    whitening: Projection = IDENTITY
+    """the whitening of sentence vectors; the identity if the folder has none"""
+    senses: ContextProjection | None = None
+    """how senses are found; None if it has to be estimated"""
 
     @property
     def key_width(self) -> int:
@@ -92,11 +118,42 @@ class Model:
         bias = None if self.word_bias is None else self.word_bias[rows]
         if in_vocabulary is None:
             return SentenceArrays(vectors, np.ones(len(tokens), np.bool_), words, bias)
+        composed = np.array([token.composed is not None for token in tokens], np.bool_)
         if bias is not None:
             bias[~in_vocabulary] = 0
-        composed = np.array([token.composed is not None for token in tokens], np.bool_)
+            spellings = [token.composed for token in tokens if token.composed is not None]
+            bias[composed] = self.expected_word_bias(spellings, "tokens")
         known = in_vocabulary | composed
         return SentenceArrays(vectors, known, words, bias)
+
+    def expected_word_bias(
+        self, spellings: Sequence[str], mean: Literal["tokens", "words"]
+    ) -> NDArray[np.float32]:
+        """Return the mean word bias of the words that are as long as each spelling. -> [m]
+
+        Frequent words are short (Zipf's law of abbreviation). So a function word that a file lacks,
+        such as *of* in GoogleNews, counts as frequent. The mean of `tokens` weights each word of
+        the vocabulary by its frequency p ∝ exp(−word bias) − 1, that of `words` does not. Without
+        word biases, and for a length that no word has, the mean is 0.
+        """
+        lengths = [min(len(spelling), _MAX_LENGTH) for spelling in spellings]
+        return self._word_bias_by_length[mean][lengths]
+
+    @cached_property
+    def _word_bias_by_length(self) -> dict[str, NDArray[np.float32]]:
+        """The mean word biases of each length, up to 16 code points. [17] each"""
+        if self.word_bias is None:
+            zero = np.zeros(_MAX_LENGTH + 1, np.float32)
+            return {"tokens": zero, "words": zero}
+        bias = np.clip(self.word_bias[:_FREQUENT].astype(np.float64), _LEAST_BIAS, 0)
+        words = map(self.vocabulary.word, range(len(bias)))
+        lengths = np.array([min(len(word), _MAX_LENGTH) for word in words])
+        means = {}
+        for name, weights in (("tokens", np.expm1(-bias)), ("words", np.ones(len(bias)))):
+            totals = np.bincount(lengths, weights, minlength=_MAX_LENGTH + 1)
+            sums = np.bincount(lengths, weights * bias, minlength=_MAX_LENGTH + 1)
+            means[name] = (sums / np.where(totals > 0, totals, 1)).astype(np.float32)
+        return means
 
     def _look_up(
         self, tokens: Sequence[ResolvedToken]

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,25 +17,30 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import load as load_tensors
 
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.quantization import QuantizedRows, Rows
-from polyseme.engine.subwords import Subwords
+from polyseme.engine.subwords import MAX_WORDS, Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import (
     ATTENTION,
     INDEX,
     MANIFEST,
     NAME_PATTERN,
+    NGRAMS,
     SCALES_OF,
+    SENSES,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
     FileEntry,
     FileName,
     Manifest,
+    SubwordsEntry,
 )
 from polyseme.models.model import Model
+from polyseme.models.senses import ContextProjection, projection_from_tensors
 from polyseme.models.vectors import (
+    HASH,
     SCALE,
     VALUE_TYPES,
     InvalidValueFinder,
@@ -43,7 +49,7 @@ from polyseme.models.vectors import (
     read_header,
 )
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.models.weights import WORD_BIAS, layers_from_tensors
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors, whitening_from_tensors
 from polyseme.validation import validation_message
 
 ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
@@ -97,11 +103,11 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
     vocabulary = _read_vocabulary(folder, manifest, verify=verify)
     rows = _read_rows(folder, VECTORS, manifest, manifest.vocabulary_size, verify=verify)
     subwords = None
-    if lengths := manifest.subwords:
-        table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
-        subwords = Subwords(table, lengths.min_n, lengths.max_n)
-    layers, word_bias = _read_attention(folder, manifest, verify=verify)
-    return Model(manifest, vocabulary, rows, layers, word_bias, subwords)
+    if manifest.subwords:
+        subwords = _read_subwords(folder, manifest, manifest.subwords, vocabulary, verify=verify)
+    layers, word_bias, whitening = _read_attention(folder, manifest, verify=verify)
+    senses = _read_senses(folder, manifest, verify=verify)
+    return Model(manifest, vocabulary, rows, layers, word_bias, subwords, whitening, senses)
 
 
 def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocabulary:
@@ -128,6 +134,27 @@ def _read_rows(
         return table
     scales = _read_array(folder, SCALES_OF[name], manifest, SCALE, (len(table),), verify=verify)
     return QuantizedRows(table, scales)
+
+
+def _read_subwords(
+    folder: Path,
+    manifest: Manifest,
+    entry: SubwordsEntry,
+    vocabulary: Vocabulary,
+    *,
+    verify: bool,
+) -> Subwords:
+    """Read the subwords. A folder of an earlier version has no file of the known n-grams."""
+    table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
+    subwords = Subwords(table, entry.min_n, entry.max_n)
+    if entry.coverage is None:
+        most = range(min(len(vocabulary), MAX_WORDS))
+        return subwords.restricted([vocabulary.word(row) for row in most])
+    shape = (len(table) if entry.own_rows else None,)
+    ngrams = _read_array(folder, NGRAMS, manifest, HASH, shape, verify=verify)
+    if verify and not (ngrams[:-1] < ngrams[1:]).all():
+        raise ModelFolderError(f"{NGRAMS} is not sorted, or has a number twice.")
+    return replace(subwords, ngrams=ngrams, coverage=entry.coverage, own_rows=bool(entry.own_rows))
 
 
 def _read_array(
@@ -159,21 +186,9 @@ def _read_array(
 
 def _read_attention(
     folder: Path, manifest: Manifest, *, verify: bool
-) -> tuple[list[Layer], NDArray[np.float32] | None]:
-    """Read the layers and the word bias. -> L layers, [V]"""
-    tensors: dict[str, NDArray[np.float32]] = {}
-    if entry := manifest.files.get(ATTENTION):
-        try:
-            with _open(folder / ATTENTION, entry) as file:
-                if verify:
-                    _verify_checksum(file, ATTENTION, entry)
-                file.seek(0)
-                tensors = load_tensors(file.read())
-        except (
-            *(safetensors.SafetensorError, OSError),
-            *(ValueError, KeyError, TypeError, AttributeError),
-        ):
-            raise ModelFolderError(f"{ATTENTION} is not a safetensors file.") from None
+) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
+    """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
+    tensors = _read_tensors(folder, ATTENTION, manifest, verify=verify)
     for name, tensor in tensors.items():
         if tensor.dtype != np.float32:
             raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not float32.")
@@ -188,7 +203,34 @@ def _read_attention(
     if word_bias is not None:
         fits = word_bias.shape == (manifest.vocabulary_size,)
         require_agreement(fits, ATTENTION, "shape of word_bias")
-    return layers, word_bias
+    return layers, word_bias, whitening_from_tensors(tensors, manifest.dimension)
+
+
+def _read_senses(folder: Path, manifest: Manifest, *, verify: bool) -> ContextProjection | None:
+    if SENSES not in manifest.files:
+        return None
+    tensors = _read_tensors(folder, SENSES, manifest, verify=verify)
+    return projection_from_tensors(tensors, manifest.dimension)
+
+
+def _read_tensors(
+    folder: Path, name: FileName, manifest: Manifest, *, verify: bool
+) -> dict[str, NDArray[Any]]:
+    """Read a safetensors file; return no tensors if the manifest does not list it."""
+    entry = manifest.files.get(name)
+    if entry is None:
+        return {}
+    try:
+        with _open(folder / name, entry) as file:
+            if verify:
+                _verify_checksum(file, name, entry)
+            file.seek(0)
+            return load_tensors(file.read())
+    except (
+        *(safetensors.SafetensorError, OSError),
+        *(ValueError, KeyError, TypeError, AttributeError),
+    ):
+        raise ModelFolderError(f"{name} is not a safetensors file.") from None
 
 
 def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:

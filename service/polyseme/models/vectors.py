@@ -52,6 +52,8 @@ SCALE: Final = ValueType(
     "has a scale that is not positive or is too large",
 )
 
+HASH: Final = ValueType(np.dtype("<u4"), np.isfinite, "is not finite")
+
 
 class NpyHeader(NamedTuple):
     """The header of an `.npy` file."""

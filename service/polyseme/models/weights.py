@@ -4,7 +4,9 @@
 with an optional `…_bias`; `.position_bias` is `[h, 2R+1]` for distances −R to R; `.word_bias_scale`
 is `[h]`; `.attention_norm` and `.feed_forward_norm` have `.gain` and `.shift` `[d]`;
 `.feed_forward.inner` is `[d, m]` and `.outer` `[m, d]`, with m hidden units and optional biases;
-`word_bias` is `[V]`. An absent projection is the identity; other absent parts are skipped.
+`word_bias` is `[V]`; `.features.context` is `[d, t]` and `.features.neighbors` `[d, m]` with the
+bias `[m]`, where t + 2m = d; `sentence_whitening` is `[d, d]` and `sentence_whitening_bias` `[d]`.
+An absent projection is the identity; other absent parts are skipped.
 """
 
 from collections.abc import Mapping
@@ -14,19 +16,28 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
+from polyseme.engine.layers import (
+    IDENTITY,
+    FeatureProjection,
+    FeedForward,
+    Layer,
+    LayerNorm,
+    Projection,
+    Residual,
+)
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import LayerEntry, ResidualEntry
 
 Tensors = Mapping[str, NDArray[np.float32]]
 WORD_BIAS = "word_bias"
+WHITENING = "sentence_whitening"
 
 
 def layers_from_tensors(
     tensors: Tensors, entries: list[LayerEntry], heads: int, dimension: int
 ) -> list[Layer]:
     """Build the layers; raise ModelFolderError if a shape is wrong or a tensor is unexpected."""
-    used = {WORD_BIAS}
+    used = {WORD_BIAS, WHITENING, f"{WHITENING}_bias"}
     layers = [
         _LayerReader(tensors, f"layers.{number}.", used, dimension).layer(entry, heads)
         for number, entry in enumerate(entries)
@@ -44,6 +55,14 @@ def layers_from_tensors(
     if left := sorted(set(tensors) - used):
         raise ModelFolderError(f"attention.safetensors has unexpected tensors: {left}.")
     return layers
+
+
+def whitening_from_tensors(tensors: Tensors, dimension: int) -> Projection:
+    """Build the whitening of sentence vectors; raise ModelFolderError if a shape is wrong."""
+    reader = _LayerReader(tensors, "", set(), dimension)
+    whitening = reader.projection(WHITENING, dimension)
+    reader.require_output(WHITENING, whitening, dimension)
+    return whitening
 
 
 class _LayerReader:
@@ -86,6 +105,7 @@ class _LayerReader:
             attention_norm=attention_norm,
             feed_forward=feed_forward,
             feed_forward_norm=feed_forward_norm,
+            features=self.features(entry),
         )
 
     def require(self, condition: bool, sentence: str) -> None:
@@ -155,14 +175,32 @@ class _LayerReader:
         self.require_output("feed_forward.outer", outer, width)
         return FeedForward(inner, outer, entry.activation)
 
+    def features(self, entry: LayerEntry) -> FeatureProjection | None:
+        """Read the projection for features."""
+        context = self.tensor("features.context", self.d, None)
+        neighbors = self.projection("features.neighbors", self.d)
+        if context is None or neighbors.weight is None:
+            absent = context is None and neighbors == Projection()
+            self.require(absent, "features needs both context and neighbors")
+            return None
+        width = context.shape[1] + 2 * neighbors.weight.shape[1]
+        self.require(width == self.d, f"features has {width} columns, expected {self.d}")
+        self.require(entry.residual.kind == "unit", "features requires the residual unit")
+        return FeatureProjection(context, neighbors)
+
 
 def _output_width(projection: Projection, width: int) -> int:
     return width if projection.weight is None else projection.weight.shape[1]
 
 
-def tensors_from_layers(layers: list[Layer], word_bias: Floats | None = None) -> dict[str, Floats]:
+def tensors_from_layers(
+    layers: list[Layer], word_bias: Floats | None = None, whitening: Projection = IDENTITY
+) -> dict[str, Floats]:
     """Return the tensors of layers by name, the inverse of `layers_from_tensors`."""
-    tensors: dict[str, Floats | None] = {WORD_BIAS: word_bias}
+    tensors: dict[str, Floats | None] = {
+        WORD_BIAS: word_bias,
+        **_projection_tensors(WHITENING, whitening),
+    }
     for number, layer in enumerate(layers):
         scoring = layer.scoring
         found: dict[str, Floats | None] = {
@@ -178,6 +216,9 @@ def tensors_from_layers(layers: list[Layer], word_bias: Floats | None = None) ->
         if layer.feed_forward is not None:
             found |= _projection_tensors("feed_forward.inner", layer.feed_forward.inner)
             found |= _projection_tensors("feed_forward.outer", layer.feed_forward.outer)
+        if layer.features is not None:
+            found["features.context"] = layer.features.context
+            found |= _projection_tensors("features.neighbors", layer.features.neighbors)
         tensors |= {f"layers.{number}.{name}": tensor for name, tensor in found.items()}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from safetensors.numpy import save as save_tensors
 
 from polyseme.atomic_files import sync_folder
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, stored
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
@@ -22,7 +22,9 @@ from polyseme.models.manifest import (
     ATTENTION,
     INDEX,
     MANIFEST,
+    NGRAMS,
     SCALES_OF,
+    SENSES,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
@@ -30,7 +32,9 @@ from polyseme.models.manifest import (
     Manifest,
     SubwordsEntry,
 )
+from polyseme.models.model import Model
 from polyseme.models.reader import fingerprint, manifest_problem, read_model
+from polyseme.models.senses import ContextProjection
 from polyseme.models.staging import (
     NEW,
     OLD,
@@ -56,6 +60,8 @@ def write_model(
     word_bias: Floats | None = None,
     *,
     subwords: Subwords | None = None,
+    whitening: Projection = IDENTITY,
+    senses: Callable[[Model], ContextProjection] | None = None,
     replace: bool = True,
     **details: Any,
 ) -> Manifest:
@@ -64,6 +70,9 @@ def write_model(
     `vectors` [V, d] and the table of `subwords` keep their dtypes: float16, float32, or int8 for
     quantized rows. `details` are the manifest fields that do not follow from the arrays: `cased`,
     `languages`, `licence`, `source`, `training` and `quality`.
+
+    `senses` computes the content of `senses.safetensors` from the model that was written; without
+    it, the model has no such file.
 
     With `replace`, an existing folder is replaced. Raises ModelFolderError for an existing folder
     without `replace`, for an existing file at the path, and for arrays, words or layers that the
@@ -82,20 +91,57 @@ def write_model(
         _write_rows(new, VECTORS, vectors)
         if subwords is not None:
             _write_rows(new, SUBWORDS, subwords.table)
+            if subwords.ngrams is not None:
+                _write_array(new / NGRAMS, subwords.ngrams.astype("<u4", copy=False))
         # safetensors writes wrong values for an array that is not C-contiguous.
         tensors = {
             name: np.ascontiguousarray(tensor, np.float32)
-            for name, tensor in tensors_from_layers(list(layers), word_bias).items()
+            for name, tensor in tensors_from_layers(list(layers), word_bias, whitening).items()
         }
         if tensors:
             (new / ATTENTION).write_bytes(save_tensors(tensors))
         manifest = _write_manifest(new, vectors, layers, tensors, subwords, details)
         expected = [layer.astype(np.float32) for layer in layers]
-        if not _equal(list(read_model(new).layers), expected):
+        model = read_model(new)
+        if not _equal(list(model.layers), expected):
             raise ModelFolderError("the format cannot represent these layers.")
+        if senses is not None:
+            (new / SENSES).write_bytes(save_tensors(senses(model).tensors()))
+            manifest = _write_manifest(new, vectors, layers, tensors, subwords, details)
+            read_model(new)
         sync_folder(new)
         move_into_place(new, folder, staging, replace=replace)
     return manifest
+
+
+def rewrite_model(
+    folder: Path,
+    model: Model,
+    *,
+    senses: Callable[[Model], ContextProjection] | None = None,
+    **changes: Any,
+) -> Manifest:
+    """Replace the folder of a model by one with changed arguments of `write_model`.
+
+    These are `layers`, `word_bias`, `whitening` and manifest fields. What is not given stays the
+    same, except the senses, which `senses` computes. Raises the errors of `write_model`.
+    """
+    kept = ("cased", "languages", "licence", "source", "training", "quality")
+    details = {name: getattr(model.manifest, name) for name in kept}
+    return write_model(
+        folder,
+        [model.vocabulary.word(row) for row in range(len(model.vocabulary))],
+        model.rows,
+        subwords=model.subwords,
+        senses=senses,
+        **{
+            "layers": model.layers,
+            "word_bias": model.word_bias,
+            "whitening": model.whitening,
+            **details,
+            **changes,
+        },
+    )
 
 
 def remove_model(folder: Path) -> None:
@@ -172,6 +218,8 @@ def _write_manifest(
     """Write `manifest.json` with the checksums of the other files; return the manifest."""
     files = {}
     for path in sorted(folder.iterdir()):
+        if path.name == MANIFEST:
+            continue
         with path.open("rb") as file:
             os.fsync(file.fileno())
             files[path.name] = fingerprint(file)
@@ -179,10 +227,13 @@ def _write_manifest(
         ngrams = None
         if subwords is not None:
             own = subwords.table.dtype != vectors.dtype
+            known = subwords.ngrams is not None
             ngrams = SubwordsEntry(
                 min_n=subwords.min_n,
                 max_n=subwords.max_n,
                 dtype=subwords.table.dtype.name if own else None,
+                coverage=subwords.coverage if known else None,
+                own_rows=subwords.own_rows if known else None,
             )
         manifest = Manifest(
             name=folder.name,
@@ -201,8 +252,8 @@ def _write_manifest(
     content = manifest.model_dump()
     if manifest.subwords is None:
         del content["subwords"]
-    elif manifest.subwords.dtype is None:
-        del content["subwords"]["dtype"]
+    else:
+        content["subwords"] = manifest.subwords.model_dump(exclude_none=True)
     document = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     with (folder / MANIFEST).open("wb") as file:
         file.write(document.encode())

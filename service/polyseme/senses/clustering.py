@@ -144,6 +144,11 @@ def divide(points: Floats) -> Division:
     return Division(tried[best], statistics(points, tried[0]))
 
 
+def two_cluster_statistics(points: Floats) -> Floats:
+    """Return the statistics of the clustering of points of norm 1 into two. [m, d] -> [2]"""
+    return statistics(points, _mixture(points, 2))
+
+
 def statistics(points: Floats, labels: NDArray[np.int64]) -> Floats:
     """Return two statistics of two clusters that tell several senses from one. [m, d], [m] -> [2]
 

@@ -1,28 +1,25 @@
 """The projection of occurrences to the points that are clustered.
 
-For the bundled model, a linear discriminant (Fisher 1936): directions in which the surroundings of
-one word vary count less, directions in which different words differ count more. Its file is named
-by the checksum of the weights; `models/fit_senses.py` fits it. For other models, a whitening of the
-contexts, estimated from random sentences.
+A model folder has it in `senses.safetensors`. For the bundled model, it is a linear discriminant
+(Fisher 1936): directions in which the surroundings of one word vary count less, directions in which
+different words differ count more; `models/fit_senses.py` fits it. An import computes a whitening of
+the contexts, estimated from random sentences. For a folder without the file, the first request of a
+process computes it.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from polyseme.engine.arrays import Floats, NonFiniteError, unit
-from polyseme.models.manifest import ATTENTION
 from polyseme.models.model import Model
+from polyseme.models.senses import ContextProjection
 from polyseme.senses.clustering import DEFAULT_RULE
 from polyseme.senses.occurrences import FoundOccurrence, encode_occurrences
 from polyseme.tokenizer import ResolvedToken
 
-FOLDER = Path(__file__).parent / "projections"
 SHRINKAGE = 1.0
 """The part of the mean variance that is added to each variance."""
 RANDOM_SENTENCES, RANDOM_WORDS = 400, 20
@@ -36,17 +33,6 @@ EQUAL = 1e-5
 """Contexts nearer than this to the mean differ from it by rounding errors only."""
 _HIDDEN = ResolvedToken("", None, None, None, "oov", None)
 _estimated: WeakKeyDictionary[Model, "ContextProjection"] = WeakKeyDictionary()
-
-
-class ContextProjection(NamedTuple):
-    """What is subtracted from surroundings of norm 1, the directions to keep, and the rule."""
-
-    mean: Floats
-    """[3d], or [d] if only the contexts are projected"""
-    directions: Floats
-    """[3d, r], or [d, r]"""
-    rule: Floats
-    """[3], as `clustering.log_odds` uses it"""
 
 
 def project_occurrences(found: Sequence[FoundOccurrence], projection: ContextProjection) -> Floats:
@@ -69,10 +55,9 @@ def project(surroundings: Floats, projection: ContextProjection) -> Floats:
 
 
 def find_projection(model: Model) -> ContextProjection:
-    """Return the projection that was fitted for the weights of a model, or an estimated one."""
-    file = _file(model)
-    if file and file.is_file():
-        return _read(file)
+    """Return the projection in the folder of a model, or an estimated one."""
+    if model.senses is not None:
+        return model.senses
     if model not in _estimated:
         # Several threads may estimate it at the same time, with equal results.
         _estimated[model] = estimate_projection(model)
@@ -116,26 +101,3 @@ def _random_contexts(model: Model) -> Floats:
             found.append(encode_occurrences(model, tokens, [place], 0)[0].context)
     found = [one for one in found if one.any()] or [np.zeros(d)] * RANDOM_SENTENCES
     return np.array(found, np.float64)
-
-
-@lru_cache
-def _read(file: Path) -> ContextProjection:
-    with np.load(file) as arrays:
-        return ContextProjection(
-            *(arrays[name].astype(np.float64) for name in ContextProjection._fields)
-        )
-
-
-def write_projection(model: Model, projection: ContextProjection) -> None:
-    """Write the projection of a model to FOLDER; raise ValueError if the model has no weights."""
-    file = _file(model)
-    if file is None:
-        raise ValueError("the model has no weights")
-    file.parent.mkdir(exist_ok=True)
-    mean, directions = (one.astype(np.float16) for one in projection[:2])
-    np.savez(file, mean=mean, directions=directions, rule=projection.rule)
-
-
-def _file(model: Model) -> Path | None:
-    entry = model.manifest.files.get(ATTENTION)
-    return FOLDER / f"{entry.sha256[:16]}.npz" if entry else None

@@ -5,7 +5,9 @@ and the key's informativeness; the values are the half-whitened static vectors, 
 directions weigh less. docs/decisions/0003 has the measurements.
 """
 
+import math
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual
+from polyseme.engine.layers import IDENTITY, FeatureProjection, Layer, Projection, Residual
 
 REACH = 16
 """The largest distance between positions; larger distances count as this one."""
@@ -110,6 +112,38 @@ def association(vectors: Floats, frequencies: Floats) -> Projection:
         return Projection(np.zeros(complement.shape, np.float32))
     factor = min(SPREAD / spread, float(np.finfo(np.float32).max))
     return Projection((factor * complement).astype(np.float32))
+
+
+def feature_projection(
+    vectors: Floats, value: Projection, frequencies: Floats
+) -> FeatureProjection | None:
+    """Return the projection for features: context and both neighbors. [V, d], [V] -> [d, t], [d, m]
+
+    m = 2d/5, rounded down, and t = d − 2m. Both consist of leading principal components of the
+    values: of all words alike for the context, and weighted by frequency for the neighbors, since
+    frequent words tell most of the grammar. The neighbors are scaled to a mean square norm of 1,
+    the norm of the context. None if d is less than 3.
+    """
+    d = vectors.shape[1]
+    width = 2 * d // 5
+    sample = _sample(vectors, by_frequency=bool(np.ptp(frequencies) > 0))
+    if not width or len(sample) < 2:  # noqa: PLR2004 - no variance
+        return None
+    values = value(sample)
+    topics = np.linalg.eigh(np.cov(values.T))[1][:, ::-1]
+    p = frequencies[: len(values)] / frequencies[: len(values)].sum()
+    mean = p @ values
+    values -= mean
+    weighted = values * np.sqrt(p)[:, None]
+    variances, directions = np.linalg.eigh(weighted.T @ weighted)
+    scale = math.sqrt(variances[-width:].sum()) or 1.0  # 1 if all vectors are equal
+    chosen = directions[:, ::-1][:, :width] / scale
+    weight = cast("Floats", value.weight) @ chosen
+    bias = (cast("Floats", value.bias) - mean) @ chosen
+    return FeatureProjection(
+        topics[:, : d - 2 * width].astype(np.float32),
+        Projection(weight.astype(np.float32), bias.astype(np.float32)),
+    )
 
 
 def closed_form(vectors: Floats, key: Projection, *, informative: bool = True) -> Layer:

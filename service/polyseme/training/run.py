@@ -140,6 +140,7 @@ def write_trained_model(
         result.layers,
         model.word_bias if uses_bias else None,
         subwords=model.subwords,
+        whitening=model.whitening,
         replace=replacing,
         cased=manifest.cased,
         languages=list(manifest.languages),

@@ -1,0 +1,214 @@
+"""Fit the projection and the rule of `/v1/senses` to hidden words of texts, without labels.
+
+Words that occur often enough are hidden in the texts. The projection is the linear discriminant
+(Fisher 1936) that tells the words apart: directions in which the surroundings of every word vary
+count less, directions in which words differ count more. The rule for one sense or several is a
+logistic regression that tells single words from pairs of similar words.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.models.model import Model
+from polyseme.models.senses import ContextProjection
+from polyseme.progress import SILENT, Progress, ProgressBar
+from polyseme.senses.clustering import DEFAULT_RULE, log_odds, two_cluster_statistics
+from polyseme.senses.occurrences import encode_occurrences
+from polyseme.senses.projection import SHRINKAGE, estimate_projection, project
+from polyseme.tokenizer import ResolvedToken, resolve, resolve_all
+from polyseme.tokenizer import words as word_spans
+
+WIDTH = 200
+"""The number of dimensions of the projection."""
+RATIO, SIMILAR = 1.35, (0.1, 0.35)
+"""Largest ratio of the ranks, and range of the static cosine, of a pair of similar words."""
+MAX_WORDS, MIN_WORDS = 1500, 100
+"""The number of words to hide. With fewer, the projection is estimated from random sentences."""
+MAX_OCCURRENCES, MIN_OCCURRENCES = 60, 20
+"""The number of occurrences of each word."""
+MAX_FREQUENCY = 2e-4
+"""The largest relative frequency of a word to hide; more frequent ones are function words."""
+REACH = 20
+"""The number of words on each side of an occurrence."""
+MIN_PAIRS = 30
+"""With fewer pairs of similar words, the rule is the default one."""
+SHARES = (0.5, 0.25)
+"""The shares of the second word in the examples of a pair."""
+ONE_SENSE = 0.62
+"""The proportion of hidden words that the rule says to have one sense."""
+RIDGE, STEPS = 1e-3, 30
+SEED = 1
+HIDDEN = ResolvedToken("", None, None, None, "oov", None)
+"""A token that hides a word: it has no vector, and no other token is an occurrence of its word."""
+
+
+class HiddenWord(NamedTuple):
+    """The words of a text, and the place of the one to hide."""
+
+    words: Sequence[str]
+    place: int
+
+
+def fit_senses(
+    model: Model, texts: Sequence[str], exclude: Collection[str] = (), progress: Progress = SILENT
+) -> ContextProjection:
+    """Fit the projection and the rule to the words of texts, except those in `exclude`.
+
+    If there are too few words, the result is that of `estimate_projection`.
+    """
+    counts = Counter(text[i:j] for text in texts for i, j in word_spans(text))
+    occurrences = _hidden_words(_choose_words(model, counts, exclude), texts)
+    if len(occurrences) < MIN_WORDS:
+        return estimate_projection(model)
+    found: dict[str, Floats] = {}
+    with progress.stage("hidden words", len(occurrences), in_bytes=False) as bar:
+        for word, some in occurrences.items():
+            found[word] = _surroundings(model, some)
+            bar.advance(1)
+    # The points of a word are those of a projection that was not fitted to it.
+    names = list(found)
+    halves = names[::2], names[1::2]
+    points: dict[str, Floats] = {}
+    for known, others in (halves, halves[::-1]):
+        projection = fit_discriminant([found[word] for word in known])
+        points |= {word: project(found[word], projection) for word in others}
+    pairs = [pair for half in halves for pair in similar_pairs(model, half, counts)]
+    with progress.stage("pairs of words", len(pairs), in_bytes=False) as bar:
+        rule = _fit_rule(points, pairs, bar)
+    return fit_discriminant(list(found.values()))._replace(rule=rule)
+
+
+def _choose_words(model: Model, counts: Counter[str], exclude: Collection[str]) -> list[str]:
+    """Return at most MAX_WORDS random words of the vocabulary that are neither rare nor frequent.
+
+    Only the frequency of a word and whether it consists of letters matter, so no language is
+    assumed.
+    """
+    most = MAX_FREQUENCY * counts.total()
+    chosen = [
+        word
+        for word, count in counts.items()
+        if MIN_OCCURRENCES <= count <= max(most, MIN_OCCURRENCES)
+        and word.isalpha()
+        and word.casefold() not in exclude
+        and resolve(word, model.vocabulary).row is not None
+    ]
+    # Of too many words, those with more occurrences are preferred, up to the maximum.
+    enough = [word for word in chosen if counts[word] >= MAX_OCCURRENCES]
+    chosen = enough if len(enough) >= MAX_WORDS else chosen
+    order = np.random.default_rng(SEED).permutation(len(chosen))
+    return [chosen[place] for place in order[:MAX_WORDS]]
+
+
+def _hidden_words(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, list[HiddenWord]]:
+    """Return the first occurrences of each word, at most one in each text."""
+    found: dict[str, list[HiddenWord]] = {word: [] for word in chosen}
+    left = set(chosen)
+    for text in texts:
+        words = [text[start:end] for start, end in word_spans(text)]
+        for word in left.intersection(words):
+            place = words.index(word)
+            first = max(place - REACH, 0)
+            found[word].append(HiddenWord(words[first : place + REACH + 1], place - first))
+            if len(found[word]) == MAX_OCCURRENCES:
+                left.remove(word)
+    return {word: some for word, some in found.items() if len(some) >= MIN_OCCURRENCES}
+
+
+def _surroundings(model: Model, occurrences: Sequence[HiddenWord]) -> Floats:
+    """Return the surroundings of hidden words. -> [m, 3d]"""
+    rows = []
+    for words, place in occurrences:
+        tokens = resolve_all(words, model.vocabulary, composes=model.composes)
+        tokens[place] = HIDDEN
+        rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
+    return unit(np.stack(rows).astype(np.float64))
+
+
+def fit_discriminant(words: Sequence[Floats]) -> ContextProjection:
+    """Fit a linear discriminant to the surroundings of words. [m, 3d] each -> [3d], [3d, r]"""
+    from scipy.linalg import eigh  # noqa: PLC0415 - slow import
+
+    means = np.stack([one.mean(axis=0) for one in words])
+    rest = np.concatenate([one - mean for one, mean in zip(words, means, strict=True)])
+    within = rest.T @ rest / (len(rest) - len(words))
+    between = np.cov(means.T) - within * np.mean([1 / len(one) for one in words])
+    d = len(within)
+    shrunk = within + (SHRINKAGE * np.trace(within) / d or 1) * np.eye(d)
+    _, directions = eigh(between, shrunk, subset_by_index=[d - min(WIDTH, d), d - 1])
+    return ContextProjection(means.mean(axis=0), directions[:, ::-1], np.zeros(0))
+
+
+def similar_pairs(
+    model: Model, words: Sequence[str], sizes: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Pair words of the same last two letters, and of similar size and static vector.
+
+    The sizes are frequencies or ranks.
+    """
+    left = list(words)
+    tokens = resolve_all(left, model.vocabulary, composes=model.composes)
+    vectors = dict(zip(left, unit(model.static(tokens)), strict=True))
+    found = []
+    while left:
+        word = left.pop()
+        for other in left:
+            if (
+                other[-2:] == word[-2:]
+                and 1 / RATIO < sizes[other] / sizes[word] < RATIO
+                and SIMILAR[0] < vectors[other] @ vectors[word] < SIMILAR[1]
+            ):
+                found.append((word, other))
+                left.remove(other)
+                break
+    return found
+
+
+def _fit_rule(
+    points: Mapping[str, Floats], pairs: Sequence[tuple[str, str]], bar: ProgressBar
+) -> Floats:
+    """Fit the rule to words and to pairs of words. [m, r] each -> [3]
+
+    An example of a pair has as many occurrences as one of a word, and the words have the shares in
+    SHARES. The threshold is such that ONE_SENSE of the words have one sense: the senses of a word
+    are nearer to each other than two words, so a threshold between words and pairs would find few.
+    """
+    if len(pairs) < MIN_PAIRS:
+        return np.array(DEFAULT_RULE)
+    values, several = [], []
+    for first, second in pairs:
+        examples = [points[first], points[second]]
+        m = min(map(len, examples))
+        for share in SHARES:
+            rarer = round(share * m)
+            examples.append(np.concatenate([points[first][rarer:m], points[second][:rarer]]))
+        values += [two_cluster_statistics(one) for one in examples]
+        several += [False, False, *(True for _ in SHARES)]
+        bar.advance(1)
+    statistics, labels = np.array(values), np.array(several)
+    rule = logistic_regression(statistics, labels)
+    odds = [log_odds(one, rule) for one in statistics[~labels]]
+    rule[0] -= np.quantile(odds, ONE_SENSE)
+    return rule
+
+
+def logistic_regression(values: Floats, labels: Flags) -> Floats:
+    """Return intercept and weights by Newton's method. [m, s], [m] -> [1 + s]
+
+    Both classes have the same total weight. The weights have a small ridge, so the result is finite
+    even if a plane separates the classes.
+    """
+    x = np.hstack([np.ones((len(values), 1)), values])
+    y = labels.astype(np.float64)
+    weights = np.where(labels, 0.5 / y.mean(), 0.5 / (1 - y.mean())) / len(y)
+    ridge = RIDGE * np.diag([0.0] + [1.0] * values.shape[1])
+    rule = np.zeros(x.shape[1])
+    for _ in range(STEPS):
+        p = 1 / (1 + np.exp(-x @ rule))
+        gradient = x.T @ (weights * (y - p)) - ridge @ rule
+        rule += np.linalg.solve((x * (weights * p * (1 - p))[:, None]).T @ x + ridge, gradient)
+    return rule

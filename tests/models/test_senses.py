@@ -1,0 +1,106 @@
+"""`senses.safetensors`, the file that decides how the senses of a model are found."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from polyseme.engine.layers import Projection
+from polyseme.errors import ModelFolderError
+from polyseme.models.manifest import MANIFEST, SENSES
+from polyseme.models.reader import fingerprint, read_model
+from polyseme.models.senses import ContextProjection
+from polyseme.models.writer import rewrite_model
+from tests.tiny import VECTORS, full_layer, write_tiny
+
+FITTED = ContextProjection(np.arange(5.0), np.ones((5, 2)), np.array([1.0, 2, 3]))
+WIDE = ContextProjection(np.arange(15.0), np.ones((15, 2)), np.array([1.0, 2, 3]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("fitted", [FITTED, WIDE])
+def test_a_projection_round_trips(tmp_path, fitted, dtype):
+    narrow = ContextProjection(*(one.astype(dtype) for one in fitted))
+    folder = write_tiny(tmp_path / "tiny", senses=lambda _: narrow)
+    read = read_model(folder).senses
+    for written, one in zip(narrow, read, strict=True):
+        assert one.dtype == np.float64
+        assert np.array_equal(written, one)
+
+
+def test_an_array_of_another_memory_order_round_trips(tmp_path):
+    directions = np.asfortranarray(np.arange(10.0).reshape(5, 2))
+    fitted = FITTED._replace(directions=directions)
+    folder = write_tiny(tmp_path / "tiny", senses=lambda _: fitted)
+    assert np.array_equal(read_model(folder).senses.directions, directions)
+
+
+def test_a_model_without_the_file_has_no_senses(tmp_path):
+    folder = write_tiny(tmp_path / "tiny")
+    assert read_model(folder).senses is None
+    assert not (folder / SENSES).exists()
+
+
+def replace_senses(folder, content):
+    """Replace the file, and its size and checksum in the manifest."""
+    (folder / SENSES).write_bytes(content)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    with (folder / SENSES).open("rb") as file:
+        manifest["files"][SENSES] = fingerprint(file).model_dump()
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+TENSORS = {name: one.astype(np.float32) for name, one in FITTED._asdict().items()}
+INVALID = {
+    "no safetensors file": b"no tensors",
+    "no rule": save({name: one for name, one in TENSORS.items() if name != "rule"}),
+    "another tensor": save({**TENSORS, "more": np.zeros(1)}),
+    "integers": save({**TENSORS, "mean": np.arange(5)}),
+    "not a number": save({**TENSORS, "mean": np.full(5, np.nan)}),
+    "a mean of another width": save({**TENSORS, "mean": np.zeros(7)}),
+    "a mean that is a matrix": save({**TENSORS, "mean": np.zeros((5, 1))}),
+    "directions of another width": save({**TENSORS, "directions": np.ones((7, 2))}),
+    "no directions": save({**TENSORS, "directions": np.ones((5, 0))}),
+    "a vector of directions": save({**TENSORS, "directions": np.ones(5)}),
+    "a long rule": save({**TENSORS, "rule": np.ones(5)}),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_an_invalid_file_is_rejected(tmp_path, case):
+    folder = write_tiny(tmp_path / "tiny", senses=lambda _: FITTED)
+    replace_senses(folder, save(TENSORS))
+    read_model(folder)
+    replace_senses(folder, INVALID[case])
+    with pytest.raises(ModelFolderError, match=SENSES):
+        read_model(folder)
+
+
+def test_a_damaged_file_is_rejected(tmp_path):
+    folder = write_tiny(tmp_path / "tiny", senses=lambda _: FITTED)
+    content = bytearray((folder / SENSES).read_bytes())
+    content[-1] ^= 1
+    (folder / SENSES).write_bytes(content)
+    with pytest.raises(ModelFolderError, match="checksum"):
+        read_model(folder)
+
+
+def test_a_rewritten_model_keeps_what_is_not_given(tmp_path):
+    folder = write_tiny(
+        *(tmp_path / "tiny",),
+        layers=[full_layer(1)],
+        word_bias=VECTORS[:, 0],
+        whitening=Projection(np.eye(5, dtype=np.float32) * 2, np.ones(5, np.float32)),
+        source="here",
+        languages=["en"],
+    )
+    before = read_model(folder)
+    manifest = rewrite_model(folder, before, senses=lambda _: FITTED, word_bias=VECTORS[:, 1])
+    after = read_model(folder)
+    assert np.array_equal(after.senses.mean, FITTED.mean)
+    assert np.array_equal(after.word_bias, VECTORS[:, 1])
+    assert np.array_equal(after.vectors, before.vectors)
+    assert after.whitening.weight[0, 0] == 2 and np.array_equal(after.whitening.bias, np.ones(5))
+    assert np.array_equal(after.layers[0].query.weight, before.layers[0].query.weight)
+    assert (manifest.source, manifest.languages) == ("here", ["en"])
