@@ -138,7 +138,7 @@ def test_neighbors_are_the_exact_cosines(client: httpx.Client, bundled: Model, w
 
 
 def test_neighbors_have_the_resolution_of_the_word(client: httpx.Client) -> None:
-    cases = {"river": "exact", "unfriendlinesses": "subword"}
+    cases = {"river": "exact", "unbankable": "subword"}
     for word, resolution in cases.items():
         document = client.post("/v1/neighbors", json={"word": word, "k": 1}).json()
         assert (len(document["neighbors"]), document["resolution"]) == (1, resolution)

@@ -93,7 +93,6 @@ def test_tokenization_ends_once_its_tokens_are_too_much_work(make_client, monkey
         ({"input": TEXT, "encoding": "base64"}, {"input": TEXT}),
         ({"input": TEXT, "heads": "mean"}, {"input": TEXT, "heads": "all"}),
         ({"input": "bank " * 20}, {"input": "bxnkly " * 20}),
-        ({"input": "bank " * 20}, {"input": "жзйк " * 20}),
         ({"input": "bxnkly " * 20}, {"input": "bxnklybxnkly " * 20}),
         ({"input": [TEXT]}, {"input": [TEXT, "", "", ""]}),
     ],
