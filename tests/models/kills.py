@@ -30,12 +30,11 @@ from polyseme.models.registry import Registry, find_models
 from tests.models.versions import version_of, write
 from tests.tiny import VECTORS, WORDS
 
+# Weights and subwords take time and add files that are written like the others.
+IMPORT = ("import", "{file}", "--processes", "1", "--no-weights", "--no-subwords", "--name")
 OPERATIONS = {
-    "import": (("import", "{file}", "--name", "new", "--processes", "1"), {"new": 2, "tiny": 1}),
-    "replace": (
-        ("import", "{file}", "--name", "tiny", "--replace", "--processes", "1"),
-        {"tiny": 2},
-    ),
+    "import": ((*IMPORT, "new"), {"new": 2, "tiny": 1}),
+    "replace": ((*IMPORT, "tiny", "--replace"), {"tiny": 2}),
     "rename": (("rename", "tiny", "new"), {"new": 1}),
     "remove": (("remove", "tiny", "--yes"), {}),
 }
