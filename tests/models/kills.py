@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 from polyseme.cli.main import polyseme
@@ -111,9 +111,9 @@ def stopped_at_event(step, command, *, exchange, fault):
         if not exchange:
             staging._RENAMEAT2 = None
         sys.addaudithook(stop)
-        with suppress_success():
+        with suppress_success() if fault else nullcontext():
             command()
-        if next(count) <= step:
+        if fault and next(count) <= step:
             os._exit(99)
 
     return exit_code(in_child(run))
