@@ -32,7 +32,7 @@ def client(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx.Clie
     shutil.copytree(bundled_models() / BUNDLED, folder)
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     del manifest["subwords"]
-    for name in ("subwords.npy", "subword_scales.npy"):
+    for name in ("subwords.npy", "subword_scales.npy", "ngrams.npy"):
         del manifest["files"][name]
         (folder / name).unlink()
     (folder / "manifest.json").write_text(json.dumps(manifest))
