@@ -18,7 +18,7 @@ SENTENCES = [
     "",
     "She sat on the bank of the river, near the old mill.",
     "Money in the bank is money safe; Apple and apple differ.",
-    "naïve café — 𝒳 is beyond the plane, zxqvbnt is no word",
+    "naïve café — 𝒳 is beyond the plane, unbankable is no word",
 ]
 bulk = partial(run_command, "bulk")
 """`polyseme bulk` in this process."""

@@ -63,7 +63,7 @@ def test_tokens_point_into_the_text(table):
 
 def test_tokens_have_their_resolution(table):
     last = table.slice(4).to_pylist()[0]
-    place = last["tokens"].index("zxqvbnt")
+    place = last["tokens"].index("unbankable")
     assert (last["resolutions"][place], last["keys"][place]) == ("subword", None)
     assert (last["resolutions"][place + 1], last["keys"][place + 1]) == ("exact", "is")
 

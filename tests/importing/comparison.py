@@ -2,12 +2,14 @@
 
 import os
 import warnings
+from functools import cache
 from pathlib import Path
 
 import gensim
 import numpy as np
 from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
+from gensim.models.fasttext_inner import compute_ngrams_bytes, ft_hash_bytes
 
 from polyseme.models.reader import read_model
 from tests.conftest import ROOT
@@ -48,3 +50,20 @@ def assert_same(model, words, vectors):
     assert found == list(words)
     assert (table.dtype, table.shape) == (vectors.dtype, vectors.shape)
     assert table.tobytes() == np.ascontiguousarray(vectors).tobytes()
+
+
+def composed_of_known(right, coverage, word):
+    """The mean vector of a word's n-grams that words of the file have, zero if they are too few."""
+    between = right.min_n, right.max_n
+    known = ngrams_of_words(tuple(right.index_to_key), *between)
+    ngrams = compute_ngrams_bytes(word, *between)
+    shared = [ngram for ngram in ngrams if ngram in known]
+    if not ngrams or len(shared) / len(ngrams) <= coverage:
+        return np.zeros(right.vector_size)
+    rows = [ft_hash_bytes(ngram) % right.bucket for ngram in shared]
+    return right.vectors_ngrams[rows].mean(axis=0, dtype=np.float64)
+
+
+@cache
+def ngrams_of_words(words, min_n, max_n):
+    return {ngram for word in words for ngram in compute_ngrams_bytes(word, min_n, max_n)}

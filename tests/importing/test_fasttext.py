@@ -2,18 +2,23 @@
 
 import gzip
 from collections import Counter
-from functools import cache
 
 import numpy as np
 import pytest
 from gensim.models.fasttext import FastText, load_facebook_model, save_facebook_model
-from gensim.models.fasttext_inner import compute_ngrams_bytes, ft_hash_bytes
 
 from polyseme.engine.subwords import MIN_WORDS
 from polyseme.models.reader import read_model
 from tests.encoding.calls import ask_one
 from tests.importing import files
-from tests.importing.comparison import GENSIM_DATA, assert_same, facebook, imported, table_of
+from tests.importing.comparison import (
+    GENSIM_DATA,
+    assert_same,
+    composed_of_known,
+    facebook,
+    imported,
+    table_of,
+)
 from tests.importing.conftest import run
 
 CORPUS = [
@@ -101,29 +106,14 @@ def test_files_of_facebooks_program_compose_as_gensim_does_of_known_ngrams(impor
     if len(right.index_to_key) < MIN_WORDS:  # all n-grams are known
         expected = np.array([right[word] for word in lacking])
     else:
-        expected = np.array([composed_of_known(right, model, word) for word in lacking])
+        expected = np.array(
+            [composed_of_known(right, model.subwords.coverage, word) for word in lacking]
+        )
         assert 50 < resolutions.count("oov") < 200
         assert [not row.any() for row in expected] == [one == "oov" for one in resolutions]
     # The longest word, before the last, has 800 n-grams, whose float32 sum in gensim is less exact.
     np.testing.assert_allclose(static[:-2], expected[:-2], rtol=0, atol=1e-6)
     np.testing.assert_allclose(static, expected, rtol=0, atol=1e-5)
-
-
-def composed_of_known(right, model, word):
-    """The mean vector of the n-grams that a word of the file has, zero if they are too few."""
-    between = right.min_n, right.max_n
-    known = ngrams_of_words(tuple(right.index_to_key), *between)
-    ngrams = compute_ngrams_bytes(word, *between)
-    shared = [ngram for ngram in ngrams if ngram in known]
-    if not ngrams or len(shared) / len(ngrams) <= model.subwords.coverage:
-        return np.zeros(right.vector_size)
-    rows = [ft_hash_bytes(ngram) % right.bucket for ngram in shared]
-    return right.vectors_ngrams[rows].mean(axis=0, dtype=np.float64)
-
-
-@cache
-def ngrams_of_words(words, min_n, max_n):
-    return {ngram for word in words for ngram in compute_ngrams_bytes(word, min_n, max_n)}
 
 
 def test_vectors_are_composed_as_in_the_paper(importer):

@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from polyseme.engine.quantization import quantize
+from polyseme.models.reader import read_model
 from tests.importing import files
-from tests.importing.comparison import GENSIM_DATA, facebook, word2vec
+from tests.importing.comparison import GENSIM_DATA, composed_of_known, facebook, word2vec
 from tests.importing.conftest import run
 from tests.importing.weight_files import BIASES, ROW, D, H, K, V, written
 from tests.tiny import VECTORS, WORDS
 
 TEXT = "apple bank river money high end bank"
-LACKING = ["landladyship", "qzx", "日本語", "привета", "שלומות", "नमस्ते", "👩🏽\u200d🚒", "e\u0301x"]
+COMPOSED = ["landladyship", "unfriendliness", "Australianism", "reportingly"]
+OTHER = ["qzx", "日本語", "привета", "שלומות", "नमस्ते", "👩🏽\u200d🚒", "e\u0301x"]
+"""Words whose n-grams the words of the file do not have."""
 FAST = "lee_fasttext_new.bin"
 
 pytestmark = [
@@ -62,6 +65,11 @@ def oracle():
     return facebook(GENSIM_DATA / FAST)
 
 
+@pytest.fixture(scope="module")
+def coverage(folder):
+    return read_model(folder / "fast").subwords.coverage
+
+
 def encode(client, **body):
     response = client.post("/v1/encode", json=body)
     assert response.status_code == 200, response.text
@@ -69,26 +77,38 @@ def encode(client, **body):
     return result
 
 
-def test_words_of_fasttext_have_the_vectors_of_gensim(client, oracle):
-    words = [*oracle.index_to_key, *LACKING]
-    assert not set(LACKING) & set(oracle.index_to_key)
+def test_words_of_fasttext_have_the_vectors_of_gensim(client, oracle, coverage):
+    words = [*oracle.index_to_key, *COMPOSED, *OTHER]
+    assert not {*COMPOSED, *OTHER} & set(oracle.index_to_key)
+    expected = {"subword": COMPOSED, "oov": OTHER}
     for start in range(0, len(words), 400):
         some = words[start : start + 400]
         result = encode(client, input=[some], include=["static"], case="exact")
-        right = np.array([oracle[word] for word in some])
+        right = np.array([vector_of(oracle, coverage, word) for word in some])
         np.testing.assert_allclose(result["static"], right, rtol=0, atol=1e-6)
         resolutions = [token["resolution"] for token in result["tokens"]]
-        assert resolutions == ["subword" if word in LACKING else "exact" for word in some]
+        assert resolutions == [
+            next((name for name, lacking in expected.items() if word in lacking), "exact")
+            for word in some
+        ]
 
 
-def test_a_text_of_known_and_composed_words_is_encoded(client, oracle):
+def vector_of(oracle, coverage, word):
+    """The vector of a word of the file, or the composed one, zero if it is unknown."""
+    if word in oracle.key_to_index:
+        return oracle[word]
+    return composed_of_known(oracle, coverage, word)
+
+
+def test_a_text_of_known_and_composed_words_is_encoded(client, oracle, coverage):
     text = "The landladyship of Australia qzx."
     result = encode(client, input=text)
     tokens = {token["text"]: token for token in result["tokens"]}
     assert tokens["Australia"]["resolution"] == "exact"
-    assert (tokens["qzx"]["resolution"], tokens["qzx"]["key"]) == ("subword", None)
+    found = [(tokens[word]["resolution"], tokens[word]["key"]) for word in ("landladyship", "qzx")]
+    assert found == [("subword", None), ("oov", None)]
     for token, row in zip(result["tokens"], result["static"], strict=True):
-        right = oracle[token["key"] or token["text"]]
+        right = vector_of(oracle, coverage, token["key"] or token["text"])
         np.testing.assert_allclose(row, right, rtol=0, atol=1e-6)
     np.testing.assert_allclose(np.sum(result["attention"], axis=-1), 1, rtol=0, atol=1e-5)
 
@@ -145,12 +165,13 @@ def test_float16_vectors_are_served_as_stored(client):
     assert np.array_equal(static, right.vectors.astype(np.float16).astype(np.float32))
 
 
-def test_quantized_rows_are_served_as_scales_times_integers(client, oracle):
+def test_quantized_rows_are_served_as_scales_times_integers(client, oracle, coverage):
     words = [*oracle.index_to_key[:50], "landladyship"]
     result = encode(client, input=[words], model="small", include=["static"], case="exact")
     right = quantize(oracle.vectors[:50])[:]
     assert np.array(result["static"][:50], np.float32).tobytes() == right.tobytes()
-    np.testing.assert_allclose(result["static"][50], oracle["landladyship"], rtol=0, atol=1e-2)
+    composed = composed_of_known(oracle, coverage, "landladyship")
+    np.testing.assert_allclose(result["static"][50], composed, rtol=0, atol=1e-2)
     shown = client.get("/v1/models/small").json()
     assert (shown["dtype"], shown["subwords"]) == ("int8", True)
 
@@ -182,7 +203,7 @@ def test_models_are_described_by_their_manifests(client):
 
 
 def test_a_batch_has_the_bits_of_its_sentences_alone(client):
-    texts = [TEXT, "the fire", "qzx qzx", ""]
+    texts = [TEXT, "the fire", "qzx landladyship", "qzx qzx", ""]
     for name in ("weighted", "fast", "half", "small"):
         body = {"model": name, "encoding": "base64"}
         batch = client.post("/v1/encode", json={"input": texts, **body}).json()["results"]

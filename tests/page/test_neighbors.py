@@ -173,6 +173,6 @@ def test_the_number_of_neighbors_comes_from_the_address(visit: Open) -> None:
 
 
 def test_a_composed_vector_is_named_in_the_heading(serve: Serve, open_page: Open) -> None:
-    reader = open_page("#neighbors?word=zxqwvv", service=serve())
-    heading = reader.page.get_by_role("heading", name="Nearest to zxqwvv")
-    assert heading.text_content() == "Nearest to zxqwvv, unknown: a composed vector"
+    reader = open_page("#neighbors?word=unbankable", service=serve())
+    heading = reader.page.get_by_role("heading", name="Nearest to unbankable")
+    assert heading.text_content() == "Nearest to unbankable, unknown: a composed vector"
