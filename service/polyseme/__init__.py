@@ -1,14 +1,16 @@
 """Polyseme: contextual word vectors from static ones, as a service."""
 
+import re
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from polyseme.api.app import create_app
     from polyseme.client import AsyncClient, Client, LocalModel
 
-__all__ = ["AsyncClient", "Client", "__version__", "create_app", "load"]
+__all__ = ["AsyncClient", "Client", "__version__", "create_app", "from_vectors", "load"]
 __version__ = "0.1.0"
 _MODULES = {
     "AsyncClient": "polyseme.client.async_client",
@@ -28,6 +30,79 @@ def load(name: str | None = None, models_dir: str | Path | None = None) -> "Loca
     from polyseme.client.local import LocalModel  # noqa: PLC0415 - `import polyseme` stays cheap
 
     return LocalModel.of(name, None if models_dir is None else Path(models_dir))
+
+
+def from_vectors(
+    vectors: Any,
+    words: Iterable[str] | None = None,
+    *,
+    name: str = "own",
+    texts: Iterable[str] | None = None,
+    weights: str | Path | Literal[False] | None = None,
+    subwords: bool | None = None,
+    by_frequency: bool | None = None,
+    limit: int | None = None,
+    dtype: Literal["float32", "float16", "int8"] = "float32",
+    progress: bool = False,
+) -> "LocalModel":
+    """Make a model of static vectors in memory, as `polyseme models import` makes it of a file.
+
+    Parameters
+    ----------
+    vectors
+        gensim's `KeyedVectors` or `FastTextKeyedVectors`, a mapping of words to vectors [d], or
+        a matrix [V, d] of the vectors of `words`.
+    name
+        The name of the model; `save` stores it under another one.
+    texts
+        Texts that tell the frequencies of words, and how senses are found; a random sample is used.
+    weights
+        A .safetensors file of attention weights, or False for parameter-free attention; by default,
+        the weights are computed in closed form.
+    subwords
+        Whether unknown words are composed of vectors of character n-grams; by default, if there are
+        at least 1,000 words.
+    by_frequency
+        Whether the words are sorted by frequency; by default this is detected.
+    limit
+        The maximum number of words, the first ones.
+    dtype
+        The data type of the vectors; int8 has a scale for each row.
+    progress
+        Whether progress is written to standard error.
+
+    Raises TypeError or ValueError for arguments that no model can have. The vectors are stored in a
+    temporary file (TMPDIR) until the process ends.
+    """
+    from polyseme.client.local import LocalModel  # noqa: PLC0415 - `import polyseme` stays cheap
+    from polyseme.command_error import CommandError  # noqa: PLC0415 - as above
+    from polyseme.errors import ModelFolderError  # noqa: PLC0415 - as above
+    from polyseme.importing.importer import ImportOptions, check_name  # noqa: PLC0415 - as above
+    from polyseme.importing.memory import model_of_vectors  # noqa: PLC0415 - as above
+    from polyseme.importing.texts import TextSample  # noqa: PLC0415 - as above
+    from polyseme.progress import SILENT  # noqa: PLC0415 - as above
+
+    shown = SILENT
+    if progress:
+        from polyseme.cli.progress import ConsoleProgress  # noqa: PLC0415 - as above
+
+        shown = ConsoleProgress()
+    try:
+        check_name(name, "")
+        options = ImportOptions(
+            limit=limit,
+            dtype=dtype,
+            sorted=by_frequency,
+            weights=Path(weights) if weights else None,
+            attention=weights is not False,
+            subwords=subwords,
+            texts=None if texts is None else TextSample.of(texts),
+        )
+        return LocalModel(model_of_vectors(vectors, words, options, name, shown))
+    except (CommandError, ModelFolderError) as error:
+        # The options of the command are arguments here.
+        sentence = error.sentence if isinstance(error, CommandError) else str(error)
+        raise ValueError(re.sub(r"--(\w+)", r"`\1`", sentence)) from None
 
 
 def __getattr__(name: str) -> Any:

@@ -56,9 +56,10 @@ from polyseme.encoding.sentences import (
 from polyseme.encoding.serialize import manifest_document
 from polyseme.encoding.trace import trace_document, trace_text
 from polyseme.engine.arrays import NonFiniteError
-from polyseme.errors import OutOfRangeError, PolysemeError
+from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
-from polyseme.models.registry import Registry
+from polyseme.models.registry import Registry, bundled_models, find_models
+from polyseme.models.writer import rewrite_model
 from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
@@ -109,6 +110,30 @@ class LocalModel(Encoder):
     def dimension(self) -> int:
         """The width d of a vector."""
         return self.model.manifest.dimension
+
+    def save(
+        self, name: str, *, models_dir: str | Path | None = None, replace: bool = False
+    ) -> Path:
+        """Write the model as a folder that the service and the command line use; return its path.
+
+        The folder has the bits that an import writes. `models_dir` is that of `polyseme.load`.
+        Raises ModelFolderError if a model of this name exists and is not to be replaced, or if the
+        name is invalid.
+        """
+        parent = Settings().models_dir if models_dir is None else Path(models_dir)
+        if not replace and name in find_models([bundled_models()]):
+            raise ModelFolderError("a bundled model has this name.")
+        folder = Path(parent) / name
+        if folder.name != name:
+            raise ModelFolderError("the name of a model has no separators of folders.")
+        senses = self.model.senses
+        rewrite_model(
+            folder,
+            self.model,
+            senses=None if senses is None else lambda _: senses,
+            replace=replace,
+        )
+        return folder
 
     @describe_options(Options)
     def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:

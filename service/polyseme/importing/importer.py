@@ -207,17 +207,31 @@ def import_vectors(
         count, first = len(table.skipped), table.skipped[0]
         several = f"{count:,} unusable rows were skipped; the first is {first}."
         progress.say(f"1 unusable row was skipped: {first}." if count == 1 else several)
+    source = {"format": kind, "sha256": digest, "left_out": len(table.skipped)}
+    name = path.name.encode(errors="replace").decode()  # a file name may be any bytes
+    options = replace(options, facts={"source": name, **options.facts})
+    return write_table(table, folder, options, progress, file=source)
+
+
+def write_table(
+    table: VectorTable,
+    folder: Path,
+    options: ImportOptions,
+    progress: Progress = SILENT,
+    **training: Any,
+) -> Manifest:
+    """Write the model folder of some vectors, and return the manifest.
+
+    `training` are members of the manifest's field. Raises CommandError or ModelFolderError.
+    """
     if options.texts:
         counts = count_words(options.texts.texts, table.words)
         if not counts.any():
             raise CommandError("The texts have no word of the file; give texts of its language.")
         table = replace(table, counts=counts, counted_in=TEXT_COUNTS)
+        training |= {"texts": dict(options.texts.facts)}
     attention = _attention(table, options, progress)
     subwords = _subwords(table, options, progress)
-    texts = {"texts": dict(options.texts.facts)} if options.texts else {}
-    source = {"format": kind, "sha256": digest, "left_out": len(table.skipped)}
-    name = path.name.encode(errors="replace").decode()  # a file name may be any bytes
-    facts = {"source": name, **options.facts}
     with progress.stage("writing", table.vectors.nbytes):
         return write_model(
             folder,
@@ -230,8 +244,8 @@ def import_vectors(
             senses=partial(_senses, sample=options.texts, progress=progress),
             replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
-            training={**attention.facts, "file": source, **texts},
-            **facts,
+            training={**attention.facts, **training},
+            **options.facts,
         )
 
 
@@ -307,14 +321,7 @@ def _read_rows(
     fits = options.subwords is not False
     cost = Cost.of_rows(len(found.words), found.dimension, options.dtype, subwords=fits)
     cost.announce(folder, progress)
-    stored = _stored_weights(options, len(found.words), found.dimension)
-    if stored and stored.lacks_word_bias and not options.texts:
-        by_rank = sorted_by_frequency(found.words) if options.sorted is None else options.sorted
-        if not by_rank:
-            raise CommandError(
-                "The weights have no tensor word_bias. It can only be computed if the words are"
-                " sorted by frequency; --sorted declares this."
-            )
+    check_weights(options, list(found.words), found.dimension)
     with progress.stage("reading", size) as bar:
         vectors = load(found, bar, options.dtype, options.processes)
     skipped = [f"{file.unit} {position}" for position in found.skipped]
@@ -340,16 +347,16 @@ def _read_fasttext(
     kept = slice(options.limit)
     subwords = read.subwords
     if subwords:
-        table = _converted(as_floats(subwords.table), options.dtype)
+        table = convert(as_floats(subwords.table), options.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
-    vectors = _converted(read.vectors[kept], options.dtype)
+    vectors = convert(read.vectors[kept], options.dtype)
     skipped = [f"word {number + 1}" for number in sorted(checked.skipped)]
     return VectorTable(
         read.words[kept], vectors, read.counts[kept], subwords=subwords, skipped=skipped
     )
 
 
-def _converted(vectors: Floats, dtype: Dtype) -> Rows:
+def convert(vectors: Floats, dtype: Dtype) -> Rows:
     """Convert vectors to the dtype to store; raise CommandError if a value overflows it."""
     with np.errstate(over="ignore"):
         narrow: Floats = vectors.astype(_float_dtype(dtype), copy=False)
@@ -406,6 +413,18 @@ def _whitening(vectors: Rows, attention: AttentionWeights) -> Projection:
     if attention.word_bias is None:
         return IDENTITY
     return sentence_whitening(vectors, np.asarray(attention.word_bias, np.float32))
+
+
+def check_weights(options: ImportOptions, words: Sequence[str], width: int) -> None:
+    """Raise CommandError for weights that words without counts cannot have."""
+    stored = _stored_weights(options, len(words), width)
+    if stored and stored.lacks_word_bias and not options.texts:
+        by_rank = sorted_by_frequency(words) if options.sorted is None else options.sorted
+        if not by_rank:
+            raise CommandError(
+                "The weights have no tensor word_bias. It can only be computed if the words are"
+                " sorted by frequency; --sorted declares this."
+            )
 
 
 def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:

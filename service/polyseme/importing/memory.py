@@ -1,0 +1,133 @@
+"""Vectors in memory: gensim's, a mapping of words to arrays, or words and a matrix."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polyseme.engine.arrays import Floats
+from polyseme.engine.subwords import MIN_WORDS, Subwords
+from polyseme.importing.importer import (
+    ImportOptions,
+    VectorTable,
+    check_weights,
+    convert,
+    write_table,
+)
+from polyseme.importing.rows import MAX_DIMENSION, MAX_WORD_BYTES
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.progress import SILENT, Progress
+
+
+def model_of_vectors(
+    vectors: Any,
+    words: Iterable[str] | None,
+    options: ImportOptions,
+    name: str,
+    progress: Progress = SILENT,
+) -> Model:
+    """Return the model that an import of the same vectors gives.
+
+    Its arrays are mapped from files that have no name any more. Raises TypeError or ValueError for
+    invalid words or vectors, CommandError or ModelFolderError for invalid options.
+    """
+    table = table_of(vectors, words, options)
+    if options.subwords and table.subwords is None and len(table.words) < MIN_WORDS:
+        raise ValueError(f"subwords need at least {MIN_WORDS:,} words.")
+    if table.counts is None:
+        check_weights(options, table.words, table.vectors.shape[1])
+    with TemporaryDirectory(prefix="polyseme-") as folder:
+        path = Path(folder) / name
+        write_table(table, path, options, progress)
+        return read_model(path)
+
+
+def table_of(vectors: Any, words: Iterable[str] | None, options: ImportOptions) -> VectorTable:
+    """Return the words and vectors of an object of any supported type."""
+    subwords, counts = None, None
+    if words is None and hasattr(vectors, "index_to_key"):
+        words, rows = vectors.index_to_key, vectors.vectors
+        counts = _counts(vectors)
+        if hasattr(vectors, "vectors_ngrams") and vectors.min_n <= vectors.max_n:
+            ngrams = convert(_matrix(vectors.vectors_ngrams), options.dtype)
+            subwords = Subwords(ngrams, max(vectors.min_n, 1), vectors.max_n)
+    elif words is None and isinstance(vectors, Mapping):
+        words, rows = list(vectors), list(vectors.values())
+    elif words is None:
+        raise TypeError(
+            "vectors must be gensim's KeyedVectors, or a mapping of words to vectors; give a matrix"
+            " together with words."
+        )
+    else:
+        rows = vectors
+    found = _words(words)[: options.limit]
+    matrix = _matrix(rows)
+    if options.limit is None and len(found) != len(matrix):
+        raise ValueError(f"{len(matrix)} vectors need as many words, not {len(found)}.")
+    matrix = matrix[: options.limit]
+    kept = None if counts is None else counts[: options.limit]
+    return VectorTable(found, convert(matrix, options.dtype), kept, subwords=subwords)
+
+
+def _words(given: Iterable[str]) -> list[str]:
+    """Return the words; raise TypeError or ValueError for those that no model can have."""
+    words = list(given)
+    places: dict[str, int] = {}
+    for place, word in enumerate(words):
+        if not isinstance(word, str):
+            raise TypeError(f"Word {place} is not a string.")
+        if problem := _problem(word):
+            raise ValueError(f"Word {place} {problem}.")
+        if word in places:
+            raise ValueError(f"Word {place} repeats word {places[word]}.")
+        places[word] = place
+    if not words:
+        raise ValueError("There are no words.")
+    return words
+
+
+def _problem(word: str) -> str | None:
+    if not word.strip():
+        return "is empty"
+    if "\n" in word:
+        return "has a line feed"
+    try:
+        size = len(word.encode())
+    except UnicodeEncodeError:
+        return "is not valid Unicode"
+    return f"has more than {MAX_WORD_BYTES} bytes" if size > MAX_WORD_BYTES else None
+
+
+def _matrix(rows: ArrayLike | Sequence[ArrayLike]) -> Floats:
+    """Return finite vectors as float32 or float16. [V, d]"""
+    try:
+        matrix = np.asarray(rows)
+    except ValueError:
+        raise ValueError("The vectors have different lengths.") from None
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":  # noqa: PLR2004 - [V, d]
+        raise ValueError("The vectors must be a two-dimensional array of numbers, [V, d].")
+    if not 1 <= matrix.shape[1] <= MAX_DIMENSION:
+        raise ValueError(f"Vectors of 1 to {MAX_DIMENSION} numbers are supported.")
+    with np.errstate(over="ignore"):
+        found: Floats = matrix.astype(np.float32, copy=False)
+    if not np.isfinite(found).all():
+        raise ValueError("A vector has a number that is not finite as float32.")
+    return found
+
+
+def _counts(vectors: Any) -> NDArray[np.int64] | None:
+    """Return the counts of gensim's words. -> [V]
+
+    For a file without counts, gensim counts down from the number of words; these are no counts.
+    """
+    counts = getattr(vectors, "expandos", {}).get("count")
+    if counts is None:
+        return None
+    found = np.asarray(counts, np.int64)
+    size = len(vectors.index_to_key)
+    made_up = np.array_equal(found, np.arange(size, 0, -1))
+    return None if made_up or found.min() < 1 else found

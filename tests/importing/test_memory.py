@@ -1,0 +1,170 @@
+"""Models of vectors in memory, which have the bits of imported files."""
+
+import json
+
+import numpy as np
+import pytest
+from gensim.models import KeyedVectors
+from gensim.models.fasttext import FastText, load_facebook_vectors, save_facebook_model
+
+import polyseme
+import polyseme.errors
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.importing.texts import TextSample
+from polyseme.models.reader import read_model
+
+STEMS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst"]
+WORDS = [stem + ending for ending in ("", "s") for stem in STEMS]
+TEXTS = [f"{a} {b} {c}" for a, b, c in zip(WORDS, WORDS[3:], WORDS[50:], strict=False)]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return np.random.default_rng(5).standard_normal((len(WORDS), 12)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def file(vectors, tmp_path_factory):
+    """A word2vec file that gensim has written."""
+    path = tmp_path_factory.mktemp("file") / "vectors.bin"
+    keyed = KeyedVectors(12)
+    keyed.add_vectors(WORDS, vectors)
+    keyed.save_word2vec_format(str(path), binary=True)
+    return path
+
+
+def content(folder):
+    """The bytes of each file of a model, and its manifest without the file that it came from."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    manifest = json.loads(files.pop("manifest.json"))
+    del manifest["source"]
+    manifest["training"].pop("file", None)
+    return files, manifest
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dtype": "int8"},
+        {"weights": False, "subwords": False, "dtype": "float16"},
+        {"texts": TEXTS, "limit": 1100},
+        {"by_frequency": True},
+    ],
+    ids=["default", "int8", "plain", "texts", "sorted"],
+)
+def test_a_saved_model_has_the_bits_of_the_imported_file(file, tmp_path, options):
+    keyed = KeyedVectors.load_word2vec_format(file, binary=True)
+    model = polyseme.from_vectors(keyed, **options)
+    saved = model.save("own", models_dir=tmp_path / "saved")
+    same = {
+        "dtype": options.get("dtype", "float32"),
+        "attention": options.get("weights") is not False,
+        "subwords": options.get("subwords"),
+        "texts": TextSample.of(options["texts"]) if "texts" in options else None,
+        "limit": options.get("limit"),
+        "sorted": options.get("by_frequency"),
+    }
+    import_vectors(file, tmp_path / "own", ImportOptions(**same))
+    assert content(saved) == content(tmp_path / "own")
+
+
+def test_a_mapping_and_a_matrix_give_the_same_model(vectors, tmp_path):
+    mapping = dict(zip(WORDS, vectors.tolist(), strict=True))
+    one = polyseme.from_vectors(mapping).save("own", models_dir=tmp_path / "mapping")
+    other = polyseme.from_vectors(vectors, iter(WORDS)).save("own", models_dir=tmp_path / "matrix")
+    assert content(one) == content(other)
+
+
+def test_a_model_in_memory_encodes_as_a_loaded_one(vectors, tmp_path):
+    model = polyseme.from_vectors(vectors, WORDS, name="mine")
+    assert (model.name, model.dimension) == ("mine", 12)
+    text = f"{WORDS[7]} {WORDS[900]}er unknown {WORDS[3]}"
+    (found,) = model.encode([text])
+    model.save("stored", models_dir=tmp_path)
+    (loaded,) = polyseme.load("stored", models_dir=tmp_path).encode([text])
+    np.testing.assert_array_equal(found.contextual, loaded.contextual)
+    np.testing.assert_array_equal(found.static[0], vectors[7])
+    assert [one.resolution for one in found.tokens] == [one.resolution for one in loaded.tokens]
+
+
+def test_fasttext_vectors_in_memory_are_those_of_their_file(tmp_path):
+    corpus = [["the", "cat", "sat"], ["by", "the", "zebra"]] * 20
+    settings = {"vector_size": 6, "min_count": 1, "bucket": 50, "epochs": 1, "seed": 3}
+    trained = FastText(corpus, **settings, min_n=2, max_n=4, workers=1)
+    save_facebook_model(trained, str(tmp_path / "words.bin"))
+    keyed = load_facebook_vectors(str(tmp_path / "words.bin"))
+    saved = polyseme.from_vectors(keyed).save("own", models_dir=tmp_path / "saved")
+    import_vectors(tmp_path / "words.bin", tmp_path / "own", ImportOptions())
+    assert content(saved) == content(tmp_path / "own")
+    np.testing.assert_allclose(
+        read_model(saved).subwords.vectors(["catz"])[0], keyed["catz"], rtol=1e-4, atol=1e-6
+    )
+
+
+def test_gensims_numbers_of_a_file_without_counts_are_no_counts(file, vectors, tmp_path):
+    keyed = KeyedVectors.load_word2vec_format(file, binary=True)
+    made_up = [keyed.get_vecattr(word, "count") for word in WORDS]
+    assert made_up == list(range(len(WORDS), 0, -1))  # as gensim has them
+    plain = polyseme.from_vectors(vectors, WORDS).save("own", models_dir=tmp_path / "plain")
+    same = polyseme.from_vectors(keyed).save("own", models_dir=tmp_path / "same")
+    assert content(same) == content(plain)
+    for place, word in enumerate(WORDS):
+        keyed.set_vecattr(word, "count", 1 + place)
+    counted = polyseme.from_vectors(keyed).model.word_bias
+    assert np.argmin(counted) == len(WORDS) - 1  # the most frequent word
+
+
+@pytest.mark.parametrize(
+    ("vectors", "words", "error", "sentence"),
+    [
+        ({"a": [1, 2], "b": [1]}, None, ValueError, "different lengths"),
+        ({"a": [1, 2], 5: [1, 2]}, None, TypeError, "Word 1 is not a string"),
+        ({}, None, ValueError, "no words"),
+        ({"a": [1, float("nan")]}, None, ValueError, "not finite"),
+        ({"a": [1, 1e300]}, None, ValueError, "not finite"),
+        ({"a\n": [1]}, None, ValueError, "Word 0 has a line feed"),
+        ({" ": [1]}, None, ValueError, "Word 0 is empty"),
+        ({"\ud800": [1]}, None, ValueError, "not valid Unicode"),
+        ({"a" * 100_000: [1]}, None, ValueError, "bytes"),
+        ([[1, 2]], ["a", "b"], ValueError, "1 vectors need as many words, not 2"),
+        ([[1, 2], [3, 4]], ["a", "a"], ValueError, "Word 1 repeats word 0"),
+        ([1, 2], ["a", "b"], ValueError, "two-dimensional"),
+        ([["x"]], ["a"], ValueError, "two-dimensional array of numbers"),
+        (np.ones((2, 3)), None, TypeError, "together with words"),
+    ],
+)
+def test_words_and_vectors_that_no_model_has_are_rejected(vectors, words, error, sentence):
+    with pytest.raises(error, match=sentence):
+        polyseme.from_vectors(vectors, words)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"name": "../up"}, "A model's name has at most 64 letters"),
+        ({"subwords": True}, "at least 1,000 words"),
+        ({"texts": ["nothing of it"]}, "The texts have no word"),
+        ({"weights": __file__}, "safetensors"),
+    ],
+)
+def test_options_that_cannot_be_used_are_rejected(options, sentence):
+    with pytest.raises(ValueError, match=sentence) as caught:
+        polyseme.from_vectors({"a": [1, 2], "b": [3, 4]}, **options)
+    assert "--" not in str(caught.value)
+
+
+def test_an_existing_model_is_replaced_only_on_request(tmp_path):
+    model = polyseme.from_vectors({"a": [1, 2], "b": [3, 4]})
+    model.save("own", models_dir=tmp_path)
+    with pytest.raises(polyseme.errors.ModelFolderError, match="exists"):
+        model.save("own", models_dir=tmp_path)
+    other = polyseme.from_vectors({"a": [1, 2, 3]})
+    other.save("own", models_dir=tmp_path, replace=True)
+    assert polyseme.load("own", models_dir=tmp_path).dimension == 3
+    with pytest.raises(polyseme.errors.ModelFolderError, match="bundled"):
+        model.save("wiki-en", models_dir=tmp_path)
+    for name in ("../own", "", "a/b"):
+        with pytest.raises(polyseme.errors.ModelFolderError):
+            model.save(name, models_dir=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["own"]
