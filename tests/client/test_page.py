@@ -15,7 +15,7 @@ from polyseme.client.transport import DEFAULTS, RETRY_STATUSES
 from tests.conftest import PYTHONPATH, ROOT
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")
-NOTEBOOK = ROOT / "docs/notebooks/apple-and-bank.ipynb"
+NOTEBOOKS = ROOT / "docs/notebooks"
 RUN = """
 import sys, nbformat, nbclient
 notebook = nbformat.read(sys.argv[1], 4)
@@ -76,8 +76,16 @@ def outputs_of(file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["this process", "a service"])
-def test_the_notebook_runs_and_reproduces_its_output(where, tmp_path, request):
+@pytest.mark.parametrize(
+    ("name", "where", "pictures"),
+    [
+        ("apple-and-bank", "this process", 3),
+        ("apple-and-bank", "a service", 3),
+        ("own-vectors", "this process", 1),
+    ],
+)
+def test_the_notebook_runs_and_reproduces_its_output(name, where, pictures, tmp_path, request):
+    notebook = NOTEBOOKS / f"{name}.ipynb"
     pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
     folders = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")
     env = {**os.environ, "PYTHONPATH": PYTHONPATH, **dict.fromkeys(folders, str(tmp_path))}
@@ -85,7 +93,7 @@ def test_the_notebook_runs_and_reproduces_its_output(where, tmp_path, request):
     if where == "a service":
         env["POLYSEME_URL"] = request.getfixturevalue("address")
     done = subprocess.run(
-        [sys.executable, "-c", RUN, NOTEBOOK, tmp_path / "run.ipynb"],
+        [sys.executable, "-c", RUN, notebook, tmp_path / "run.ipynb"],
         env=env,
         cwd=tmp_path,
         capture_output=True,
@@ -94,11 +102,12 @@ def test_the_notebook_runs_and_reproduces_its_output(where, tmp_path, request):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert outputs_of(tmp_path / "run.ipynb") == outputs_of(NOTEBOOK)
-    assert outputs_of(NOTEBOOK)[2] == 3
+    assert outputs_of(tmp_path / "run.ipynb") == outputs_of(notebook)
+    assert outputs_of(notebook)[2] == pictures
 
 
-def test_the_notebook_is_small_and_contains_no_local_path():
-    text = NOTEBOOK.read_text("utf-8")
-    assert NOTEBOOK.stat().st_size < 200_000
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_the_notebook_is_small_and_contains_no_local_path(notebook):
+    text = notebook.read_text("utf-8")
+    assert notebook.stat().st_size < 200_000
     assert not re.search(r"/(home|root|tmp|work|usr)/", re.sub(r'"image/png": "[^"]*"', "", text))
