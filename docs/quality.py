@@ -448,7 +448,43 @@ WiC, are not significant."""
             "",
             *table(IMPORTED_HEAD, (_imported_row(*one) for one in file["systems"].items())),
         ]
-    return [*lines, *imported_probes()]
+    return [*lines, *imported_probes(), *testbed()]
+
+
+def testbed() -> list[str]:
+    """Whole files of vectors that gensim has trained, imported with and without texts."""
+    found = benchmark("testbed")
+    columns = {
+        ("nearest centroids", "model", "balanced"): "centroids, balanced",
+        ("nearest centroids", "model", "imbalanced"): "imbalanced",
+        ("coarsewsd", "model", "ari_given"): "ARI, number given",
+        ("coarsewsd", "model", "ari_found"): "number found",
+        ("pseudowords", "model", "auc"): "one or several, area",
+        ("pseudowords", "model", "split_ari"): "split, ARI",
+        ("tags", "static", "score"): "tags, static",
+        ("tags", "features", "score"): "features",
+        ("tags", "window", "score"): "word and neighbors",
+        ("sentences", "whitened", "spearman"): "sentences",
+    }
+    lines = [
+        "",
+        *paragraph(
+            f"""\
+The files above are excerpts. `benchmarks/testbed.py` trains whole files that nobody selected, with
+gensim: 100 dimensions, at most 100,000 words, {found["tokens"] // 10**6} million words of Wikipedia
+without the sentences of the pseudo-words. Each is imported by default, and with `--texts` for the
+text that it was trained on. The columns are the nearest centroids of the pseudo-words, the senses
+found in ten words of CoarseWSD-20 and in pseudo-words, tags by a linear probe, and the similarity
+of sentences, measured as above."""
+        ),
+        "",
+    ]
+    rows = [
+        [name, way, *(interval(one[group][system][figure]) for group, system, figure in columns)]
+        for name, file in found["files"].items()
+        for way, one in file["ways"].items()
+    ]
+    return [*lines, *table(["vectors", "import", *columns.values()], rows)]
 
 
 def imported_probes() -> list[str]:
