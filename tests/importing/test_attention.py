@@ -5,7 +5,7 @@ import pytest
 
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
-from polyseme.senses.projection import estimate_projection
+from polyseme.senses.projection import RANDOM_SENTENCES, estimate_projection
 from tests.encoding.calls import ask
 from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, word2vec
@@ -161,11 +161,15 @@ def test_parameter_free_attention_has_no_projection_for_features(importer):
 
 
 def test_an_import_stores_how_senses_are_found(importer):
-    model, _ = make(importer, files.WORDS, files.VECTORS)
+    words = [f"word{number}" for number in range(RANDOM_SENTENCES)]
+    vectors = np.random.default_rng(1).normal(size=(len(words), 3)).astype(np.float32)
+    model, _ = make(importer, words, vectors)
     assert "senses.safetensors" in model.manifest.files
     estimated = estimate_projection(model)
     for read, expected in zip(model.senses, estimated, strict=True):
         np.testing.assert_array_equal(read, expected)
+    model, _ = make(importer, words[1:], vectors[1:])
+    assert "senses.safetensors" not in model.manifest.files and model.senses is None
 
 
 @needs_gensim_data

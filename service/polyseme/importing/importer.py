@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ from polyseme.models.senses import ContextProjection
 from polyseme.models.staging import recover
 from polyseme.models.writer import rewrite_model, write_model
 from polyseme.progress import SILENT, Progress
-from polyseme.senses.projection import estimate_projection
+from polyseme.senses.projection import RANDOM_SENTENCES, estimate_projection
 from polyseme.training.closed_form import FREQUENT
 
 _BASE_MEMORY = 130_000_000
@@ -241,7 +241,7 @@ def write_table(
             attention.word_bias,
             subwords=subwords,
             whitening=_whitening(table.vectors, attention),
-            senses=partial(_senses, sample=options.texts, progress=progress),
+            senses=_senses(len(table.words), options.texts, progress),
             replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
             training={**attention.facts, **training},
@@ -269,7 +269,7 @@ def tune(folder: Path, sample: TextSample, model: Model, progress: Progress = SI
             "whitening": _whitening(model.rows, weights),
         }
         facts |= weights.facts
-    senses = partial(_senses, sample=sample, progress=progress)
+    senses = _senses(len(words), sample, progress)
     return rewrite_model(folder, model, senses=senses, training=facts, **changes)
 
 
@@ -389,8 +389,17 @@ def _attention(table: VectorTable, options: ImportOptions, progress: Progress) -
         return in_closed_form(table.vectors, None, by_rank=bool(by_rank))
 
 
-def _senses(model: Model, sample: TextSample | None, progress: Progress) -> ContextProjection:
-    return text_senses(model, sample, progress) if sample else estimate_projection(model)
+def _senses(
+    words: int, sample: TextSample | None, progress: Progress
+) -> Callable[[Model], ContextProjection] | None:
+    """Return how the statistics of senses are computed, None for a file of very few words.
+
+    Without texts, they have up to as many rows of the dimension as there are random sentences, so
+    those of a smaller file could be larger than its vectors. The service then estimates them.
+    """
+    if sample:
+        return partial(text_senses, sample=sample, progress=progress)
+    return estimate_projection if words >= RANDOM_SENTENCES else None
 
 
 def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) -> Subwords | None:
