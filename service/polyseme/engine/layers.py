@@ -146,6 +146,14 @@ class Layer:
     feed_forward: FeedForward | None = None
     feed_forward_norm: LayerNorm | None = None
 
+    @property
+    def size(self) -> int:
+        """The number of weights of its projections."""
+        projections = [self.query, self.key, self.value, self.output]
+        if self.feed_forward:
+            projections += [self.feed_forward.inner, self.feed_forward.outer]
+        return sum(0 if one.weight is None else one.weight.size for one in projections)
+
     def astype(self, dtype: DTypeLike) -> "Layer":
         """Return the same layer with every weight in another floating-point type."""
         return _cast(self, np.dtype(dtype))
