@@ -119,9 +119,12 @@ class TextAdmission:
         if self._supervisor:
             most, least = limits.max_sentence_tokens, 0.0
             for text in texts:
-                chunks = text.split(None, most) if isinstance(text, str) else text[:most]
-                self._work += CHARACTER * sum(map(len, chunks))
-                least += cost.sentence + len(chunks) * (cost.token + len(chunks) * cost.pair)
+                if isinstance(text, str):
+                    characters, n = len(text), len(text.split(None, most))
+                else:
+                    characters, n = sum(map(len, text[:most])), min(len(text), most)
+                self._work += CHARACTER * characters
+                least += cost.sentence + n * (cost.token + n * cost.pair)
             self._admitted = self._work + least
             self._supervisor.admit(self._admitted)
 
