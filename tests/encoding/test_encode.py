@@ -412,6 +412,16 @@ def test_a_text_is_truncated_and_the_rest_counted_after_a_few_lookups(counting, 
     assert counting.vocabulary.lookups < 20
 
 
+def test_words_after_truncation_are_counted_up_to_a_limit_of_the_request(plain):
+    """Each text that is truncated counts at least one word, so that it is not taken as whole."""
+    texts = [LONG, LONG, LONG, "bank river", LONG]
+    limits = replace(TIGHT, max_tokens=100)
+    sentences = tokenize(plain, texts, EncodeOptions(truncate=True), limits)
+    # LONG has 100,000 words, and 100,000 are counted in a request.
+    assert [one.truncated for one in sentences] == [99_993, 7, 1, 0, 1]
+    assert [len(one.tokens) for one in sentences] == [7, 7, 7, 2, 7]
+
+
 def test_texts_over_the_limit_together_are_rejected_with_the_size_of_all(counting):
     with pytest.raises(TooLargeError) as caught:
         tokenize(counting, ["bank river money"] * 1000, EncodeOptions(), TIGHT)

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_arrays
 
 from polyseme.encoding.compare import Occurrence, compare, comparison_document
-from polyseme.encoding.encode import Encoded, ResponseSize, tokenize
+from polyseme.encoding.encode import Encoded, tokenize
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.serialize import (
     as_base64,
     manifest_document,
-    number_bytes,
+    number_cost,
     sentence_json,
 )
 from polyseme.encoding.trace import trace_document, trace_text
+from polyseme.encoding.work import NumberCost, TextAdmission, encode_cost
 from polyseme.errors import OutOfRangeError, TooLargeError
 from tests.encoding.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
@@ -245,7 +246,7 @@ def test_the_longest_number_and_its_comma_have_the_maximum_number_of_bytes():
     rng = np.random.default_rng(5)
     numbers = np.append(rng.uniform(-1e-4, -1e-5, 10_000), -1.37053285e-5).astype(np.float32)
     text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
-    assert max(map(len, text.split(b","))) + 1 == number_bytes("json")
+    assert max(map(len, text.split(b","))) + 1 == number_cost("json").bytes
 
 
 @pytest.mark.parametrize("options", SIZES)
@@ -261,7 +262,7 @@ def test_a_response_over_the_limit_is_rejected(tmp_path, options, dtype):
         ("json", "base64", len(json_of(model, texts, "base64", **options))),
         ("npz", "float", len(npz_of(model, texts, **options))),
     ):
-        number = number_bytes(form, encoding, dtype)
+        number = number_cost(form, encoding, dtype)
         # At most 5000 bytes are names, shapes and the directory of the archive.
         limits = replace(LIMITS, max_answer_bytes=size - 5000)
         with pytest.raises(TooLargeError) as caught:
@@ -274,26 +275,26 @@ def test_a_response_over_the_limit_is_rejected(tmp_path, options, dtype):
         check_size(model, sentences, EncodeOptions(**options), number, limits)
 
 
-def check_size(model, sentences, *given, **options):
+def check_size(model, sentences, options, number, limits, **how):
     """Add the sentences to the size of a response one by one; return its bytes."""
-    response = ResponseSize(model, *given, **options)
+    admission = TextAdmission(encode_cost(model, options, number, **how), [], limits)
     for one in sentences:
-        response.add(one.tokens)
-    return int(response.total)
+        admission.add(one.tokens)
+    return int(admission.bytes)
 
 
 def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
     options = EncodeOptions()
     one = tokenize(deep, ["bank river money"], options, LIMITS)
     with pytest.raises(TooLargeError) as caught:
-        check_size(deep, one, options, 4, replace(LIMITS, max_answer_bytes=1))
+        check_size(deep, one, options, NumberCost(0, 4), replace(LIMITS, max_answer_bytes=1))
     size = caught.value.members()["size"]
     # Two vectors a token, weights of 2 layers and 3 heads, and 128 bytes for each token.
     assert size == 4 * (3 * 5 * 2 + 9 * 3 * 2) + 3 * 128
     limits = replace(LIMITS, max_answer_bytes=size)
-    check_size(deep, one * 10, options, 4, limits, streamed=True)
+    check_size(deep, one * 10, options, NumberCost(0, 4), limits, streamed=True)
     with pytest.raises(TooLargeError) as caught:
-        check_size(deep, one * 10, options, 4, limits)
+        check_size(deep, one * 10, options, NumberCost(0, 4), limits)
     assert caught.value.members()["size"] == 2 * size  # the second sentence is one too many
     assert "application/x-ndjson" in str(caught.value.hint)
 
@@ -301,9 +302,13 @@ def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
 def test_tokens_count_towards_the_size_of_a_response_without_arrays(deep):
     options = EncodeOptions(include=frozenset())
     sentences = tokenize(deep, [["bank"]] * 1000, options, LIMITS)
-    check_size(deep, sentences, options, 16, replace(LIMITS, max_answer_bytes=200_000))
+    check_size(
+        deep, sentences, options, NumberCost(0, 16), replace(LIMITS, max_answer_bytes=200_000)
+    )
     with pytest.raises(TooLargeError):
-        check_size(deep, sentences, options, 16, replace(LIMITS, max_answer_bytes=100_000))
+        check_size(
+            deep, sentences, options, NumberCost(0, 16), replace(LIMITS, max_answer_bytes=100_000)
+        )
 
 
 def test_the_document_of_a_comparison_is_that_of_the_contract(plain):

@@ -24,9 +24,9 @@ from polyseme.api.inference_schemas import (
 from polyseme.api.parsing import BINARY, JSON, negotiate_media_type, read_json_and_bytes
 from polyseme.api.routes import json_response
 from polyseme.api.service import current_service, find_model
-from polyseme.encoding.encode import Encoded, ResponseSize, TokenCounts, encode_sentence, tokenize
+from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, tokenize
 from polyseme.encoding.options import PER_TOKEN, Limits
-from polyseme.encoding.serialize import number_bytes, number_work
+from polyseme.encoding.serialize import number_cost
 from polyseme.encoding.work import encode_cost
 from polyseme.errors import FieldError, InvalidError
 from polyseme.observability.request_context import current_context
@@ -35,7 +35,6 @@ inference = Blueprint("inference", __name__, url_prefix="/v2")
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 _EXTENSIONS = ("binary_tensor_data", "parameters")
-_ITEM_BYTES = 4.0
 _LENGTH_BYTES = 4
 
 
@@ -113,11 +112,8 @@ def infer(name: str) -> Response:
     options = body.options(frozenset(one.name for one in outputs))
     in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
     try:
-        cost = encode_cost(model, options, number_work("json" if in_json else "npz"))
-        number = number_bytes("json") if in_json else _ITEM_BYTES
-        size = ResponseSize(model, options, number, limits)
-        pointer = "/inputs/0/data/{}"
-        sentences = tokenize(model, texts, options, limits, pointer, cost=cost, response=size)
+        cost = encode_cost(model, options, number_cost("json" if in_json else "npz"))
+        sentences = tokenize(model, texts, options, limits, "/inputs/0/data/{}", cost=cost)
     except InvalidError as error:
         # Name the fields of this protocol, not those of /v1/encode, and drop duplicate errors.
         errors = [FieldError(_pointer(one.pointer), one.message) for one in error.errors]

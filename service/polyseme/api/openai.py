@@ -12,7 +12,7 @@ from polyseme.api.schemas import EmbeddingsRequest
 from polyseme.api.service import current_service, find_model
 from polyseme.encoding.encode import TokenCounts, encode_sentence, tokenize
 from polyseme.encoding.sentences import check_dimensions, pooled_options, sentence_vector
-from polyseme.encoding.serialize import number_bytes, number_work
+from polyseme.encoding.serialize import number_cost
 from polyseme.encoding.work import embedding_cost
 from polyseme.errors import FieldError, InvalidError
 from polyseme.observability.request_context import current_context
@@ -39,10 +39,10 @@ def embeddings() -> Response:
     wordless: Literal["keep", "refuse"] = "keep" if body.wordless == "zero" else "refuse"
     options = replace(pooled_options(pooling), wordless=wordless)
     width = check_dimensions(model, body.dimensions)
-    cost = embedding_cost(model, options, width * number_work("json", body.encoding_format))
+    number = number_cost("json", body.encoding_format)
+    limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
+    cost = embedding_cost(model, options, width * number.work)
     sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
-    per_entry = width * number_bytes("json", body.encoding_format) + _ENTRY_BYTES
-    limits.check_response_bytes(int(len(texts) * per_entry))
     counts = context.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     data = []

@@ -26,7 +26,7 @@ from polyseme.api.schemas import (
 from polyseme.api.service import current_service, find_model, model_document
 from polyseme.encoding import compare as comparing
 from polyseme.encoding import trace as tracing
-from polyseme.encoding.encode import ResponseSize, TokenCounts, Tokenized, encode_sentence, tokenize
+from polyseme.encoding.encode import TokenCounts, Tokenized, encode_sentence, tokenize
 from polyseme.encoding.neighbors import neighbors_of_token, neighbors_of_vector, query_token
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.serialize import (
@@ -34,8 +34,7 @@ from polyseme.encoding.serialize import (
     Format,
     json_document,
     npz_archive,
-    number_bytes,
-    number_work,
+    number_cost,
     sentence_document,
     sentence_json,
     usage,
@@ -70,10 +69,9 @@ def encode() -> Response:
     texts, pointer = body.input, "/input/{}"
     if isinstance(texts, str):
         texts, pointer = [texts], "/input"
-    cost = encode_cost(model, options, number_work(form, body.encoding))
-    number = number_bytes(form, body.encoding, body.dtype)
-    size = ResponseSize(model, options, number, limits, streamed=form == "ndjson")
-    sentences = tokenize(model, texts, options, limits, pointer, cost=cost, response=size)
+    number = number_cost(form, body.encoding, body.dtype)
+    cost = encode_cost(model, options, number, streamed=form == "ndjson")
+    sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
     counts = context.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     if form == "ndjson":

@@ -7,12 +7,13 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, request
+from werkzeug.wsgi import get_content_length
 
 from polyseme.encoding.options import Limits
 from polyseme.encoding.work import BYTE, supervise
 from polyseme.errors import AbortedError, DeadlineError, OverloadedError
-from polyseme.observability.request_context import RequestContext, current_context
+from polyseme.observability.request_context import CONTEXT, RequestContext
 from polyseme.settings import Settings
 
 _SHORT = 50
@@ -57,6 +58,7 @@ class RequestSupervisor:
     def __init__(
         self,
         context: RequestContext,
+        environ: dict[str, Any],
         limits: Limits,
         seconds: float,
         in_progress: WorkInProgress,
@@ -66,13 +68,9 @@ class RequestSupervisor:
         self._charge = charge
         self._deadline = context.started + seconds
         self._next_check = context.started + _FIRST_CHECK
-        self._socket: Any = request.environ.get("gunicorn.socket")
+        self._socket: Any = environ.get("gunicorn.socket")
         self._added = 0.0
-        context.work = BYTE * (request.content_length or 0)
-
-    def require(self, work: float) -> None:
-        """Raise TooLargeError if the work exceeds `max_work`."""
-        self._limits.check_work(work)
+        context.work = BYTE * (get_content_length(environ) or 0)
 
     def admit(self, work: float) -> None:
         """Add work; raise TooLargeError, OverloadedError, or RateLimitedError."""
@@ -104,8 +102,9 @@ class RequestSupervisor:
     def close(self) -> None:
         """End the supervision; nothing happens if it has ended."""
         supervise(None)
-        self._in_progress.remove(self._added)
-        self._added = 0.0
+        if self._added:
+            self._in_progress.remove(self._added)
+            self._added = 0.0
 
 
 def init_app(
@@ -116,18 +115,10 @@ def init_app(
 
     @app.before_request
     def start() -> None:
-        if request.method == "POST":
-            context = current_context()
-            supervisor = RequestSupervisor(
-                context, limits, settings.request_seconds, in_progress, charge
+        environ = request.environ
+        if environ["REQUEST_METHOD"] == "POST":
+            context: RequestContext = environ[CONTEXT]
+            context.supervisor = RequestSupervisor(
+                context, environ, limits, settings.request_seconds, in_progress, charge
             )
-            context.supervisor = supervisor
-            supervise(supervisor)
-
-    @app.after_request
-    def end(response: Response) -> Response:
-        """End the supervision before the response is sent, or with the context of a stream."""
-        supervisor = current_context().supervisor
-        if supervisor and not response.is_streamed:
-            supervisor.close()
-        return response
+            supervise(context.supervisor)

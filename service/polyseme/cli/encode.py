@@ -20,7 +20,6 @@ from polyseme.cli.options import (
 from polyseme.encoding.compare import ComparisonResult, Occurrence, comparison_document
 from polyseme.encoding.compare import compare as compare_occurrences
 from polyseme.encoding.encode import (
-    ResponseSize,
     Timings,
     TokenCounts,
     encode_sentence,
@@ -31,10 +30,11 @@ from polyseme.encoding.serialize import (
     Format,
     json_document,
     npz_archive,
-    number_bytes,
+    number_cost,
     sentence_document,
     sentence_json,
 )
+from polyseme.encoding.work import encode_cost
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
 from polyseme.tokenizer import Case
@@ -103,9 +103,9 @@ def encode(
         truncate=options["truncate"],
         share=options["share"],
     )
-    limits, timings, number = settings.limits(), Timings(), number_bytes(kind)
-    response = ResponseSize(model, encoding, number, limits, streamed=kind == "ndjson")
-    tokenized = tokenize(model, sentences, encoding, limits, response=response)
+    limits, timings = settings.limits(), Timings()
+    cost = encode_cost(model, encoding, number_cost(kind), streamed=kind == "ndjson")
+    tokenized = tokenize(model, sentences, encoding, limits, cost=cost)
     encoded = (encode_sentence(model, one, encoding, timings) for one in tokenized)
     with open_output(output) as out:
         if kind == "npz":

@@ -23,11 +23,6 @@ MAX_COUNTED = 100_000
 """Maximum number of words that are counted after the last token of a text or a request."""
 MAX_UNKNOWN_WORDS = 1000
 """Maximum number of words in an UnknownWordError."""
-_TOKEN_BYTES = 128
-"""Approximate bytes of a token in JSON."""
-_TOO_LARGE_RESPONSE = (
-    "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
-)
 _resolution = attrgetter("resolution")
 
 
@@ -36,7 +31,8 @@ class Tokenized(NamedTuple):
 
     tokens: list[ResolvedToken]
     truncated: int = 0
-    """the number of words removed by truncation, of which at most MAX_COUNTED are counted"""
+    """the number of words removed by truncation, of which at most MAX_COUNTED of a request are
+    counted"""
 
 
 class TokenCounts:
@@ -72,35 +68,6 @@ class Timings:
         return end
 
 
-class ResponseSize:
-    """An upper bound of the size of a response, which grows with each sentence."""
-
-    def __init__(
-        self,
-        model: Model,
-        options: EncodeOptions,
-        bytes_per_number: float,
-        limits: Limits,
-        *,
-        streamed: bool = False,
-    ) -> None:
-        """Set the size of a token and of a pair; `streamed` applies the limit to each sentence."""
-        per_token, per_pair = options.array_numbers(model)
-        self._per_token = per_token * bytes_per_number + _TOKEN_BYTES
-        self._per_pair = per_pair * bytes_per_number
-        self._limits, self._streamed = limits, streamed
-        self.total = 0.0
-
-    def add(self, tokens: Sequence[ResolvedToken]) -> None:
-        """Add a sentence; raise TooLargeError if the response could exceed `max_answer_bytes`."""
-        n = len(tokens)
-        size = n * (self._per_token + n * self._per_pair)
-        self.total = size if self._streamed else self.total + size
-        self._limits.check_response_bytes(
-            int(self.total), None if self._streamed else _TOO_LARGE_RESPONSE
-        )
-
-
 class Encoded(NamedTuple):
     """The result for one sentence; only the requested arrays are present."""
 
@@ -121,14 +88,13 @@ def tokenize(
     pointer: str = "/input/{}",
     numbers: Sequence[int] | None = None,
     cost: TextCost = TextCost(),
-    response: ResponseSize | None = None,
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request, and check its options and limits.
 
     At most one token more than a limit is used, whatever the length of the texts. `pointer` is the
     JSON pointer of a sentence in the request, with `{}` for its index, or its item of `numbers`.
-    While they are tokenized, the supervisor of the request admits the work of the texts, and
-    `response` checks the size of the response.
+    While they are tokenized, the supervisor of the request admits their `cost`, and the size of the
+    response is checked.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
     `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
@@ -139,13 +105,14 @@ def tokenize(
     limits.check_sentences(len(texts))
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
-    total = 0
-    admission = TextAdmission(cost, texts, limits.max_sentence_tokens)
+    total, countable = 0, MAX_COUNTED
+    admission = TextAdmission(cost, texts, limits)
     numbers = numbers or range(len(texts))
     for number, text in zip(numbers, texts, strict=True):
         most = min(limits.max_sentence_tokens, limits.max_tokens - total)
-        one = tokenize_text(text, tokenizer, options.case, most)
+        one = tokenize_text(text, tokenizer, options.case, most, countable)
         if one.truncated:
+            countable = max(countable - one.truncated, 1)
             size = len(one.tokens) + one.truncated
             if not options.truncate:
                 limits.check_sentence_tokens(size, pointer.format(number))
@@ -158,8 +125,6 @@ def tokenize(
             one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
         sentences.append(one)
         admission.add(one.tokens)
-        if response:
-            response.add(one.tokens)
     admission.finish()
     if oov == "error":
         _require_known_words(sentences, numbers, pointer)
@@ -168,10 +133,12 @@ def tokenize(
     return sentences
 
 
-def tokenize_text(text: Text, tokenizer: Tokenizer, case: Case, most: int) -> Tokenized:
+def tokenize_text(
+    text: Text, tokenizer: Tokenizer, case: Case, most: int, countable: int = MAX_COUNTED
+) -> Tokenized:
     """Return the first `most` tokens of a text and the number of words after them.
 
-    At most MAX_COUNTED words are counted, in about 1 µs each, so that a refusal is cheap.
+    At most `countable` words of a string are counted, in about 1 µs each, for cheap refusals.
     """
     if not isinstance(text, str):
         tokens = tokenizer.words(text[:most], case)
@@ -179,7 +146,7 @@ def tokenize_text(text: Text, tokenizer: Tokenizer, case: Case, most: int) -> To
     tokens = tokenizer.tokens(text, case, most + 1)
     if len(tokens) <= most:
         return Tokenized(tokens)
-    return Tokenized(tokens[:most], _count_words([text[tokens[most].start or 0 :]]))
+    return Tokenized(tokens[:most], _count_words([text[tokens[most].start or 0 :]], countable))
 
 
 def encode_sentence(
@@ -260,15 +227,15 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
     return converted
 
 
-def _count_words(texts: Iterable[Text]) -> int:
-    """Return the number of words of texts; stop after the text that reaches MAX_COUNTED."""
+def _count_words(texts: Iterable[Text], countable: int = MAX_COUNTED) -> int:
+    """Return the number of words of texts; stop after the text that reaches `countable`."""
     count = 0
     for text in texts:
         if isinstance(text, str):
-            count += sum(1 for _ in islice(words(text), MAX_COUNTED - count))
+            count += sum(1 for _ in islice(words(text), countable - count))
         else:
             count += len(text)
-        if count >= MAX_COUNTED:
+        if count >= countable:
             break
     return count
 

@@ -96,14 +96,16 @@ class EncodeOptions:
 
     def array_numbers(self, model: Model) -> tuple[int, int]:
         """Return (a, b), where n·a + n²·b is the number of values for n tokens."""
-        layers, heads = len(self.layer_numbers(model)), model.manifest.heads
-        widths = sum(PER_TOKEN[part] for part in self.include & PER_TOKEN.keys())
-        per_token = model.manifest.dimension * widths
-        if self.include & {"queries", "keys"}:
-            per_token += layers * heads * model.key_width * len(self.include & {"queries", "keys"})
-        if "values" in self.include:
-            per_token += layers * heads * model.value_width
-        return per_token, layers * (1 if self.mean_heads else heads) * len(self.include & PER_PAIR)
+        heads = len(self.layer_numbers(model)) * model.manifest.heads
+        per_token = per_pair = 0
+        for part in self.include:
+            if part in PER_TOKEN:
+                per_token += PER_TOKEN[part] * model.manifest.dimension
+            elif part in PER_PAIR:
+                per_pair += heads // model.manifest.heads if self.mean_heads else heads
+            else:
+                per_token += heads * (model.value_width if part == "values" else model.key_width)
+        return per_token, per_pair
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pybase64
 
 from polyseme.encoding.encode import Encoded, TokenCounts
 from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions
+from polyseme.encoding.work import NumberCost
 from polyseme.engine.arrays import Floats
 from polyseme.models.manifest import Manifest
 from polyseme.tokenizer import ResolvedToken
@@ -24,16 +25,12 @@ _NUMBER_WORK = {"float": 4.2e-5, "base64": 1.1e-5, "npz": 7e-6}
 _LITTLE_ENDIAN = {size: np.dtype(f"<f{size}") for size in (2, 4, 8)}
 
 
-def number_bytes(form: Format, encoding: Encoding = "float", dtype: Dtype = "float32") -> float:
-    """Return the maximum bytes of one array element in a response."""
+def number_cost(form: Format, encoding: Encoding = "float", dtype: Dtype = "float32") -> NumberCost:
+    """Return the cost of writing one array element."""
     if form == "npz":
-        return _ITEM_SIZES[dtype]
-    return _JSON_NUMBER_BYTES if encoding == "float" else _ITEM_SIZES[dtype] * 4 / 3
-
-
-def number_work(form: Format, encoding: Encoding = "float") -> float:
-    """Return the estimated work of writing one array element."""
-    return _NUMBER_WORK["npz" if form == "npz" else encoding]
+        return NumberCost(_NUMBER_WORK["npz"], _ITEM_SIZES[dtype])
+    size = _JSON_NUMBER_BYTES if encoding == "float" else _ITEM_SIZES[dtype] * 4 / 3
+    return NumberCost(_NUMBER_WORK[encoding], size)
 
 
 def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:

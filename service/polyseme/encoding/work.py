@@ -6,11 +6,9 @@ constants. A route sets a supervisor, which limits the work; in process, nothing
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from polyseme.encoding.options import EncodeOptions
-from polyseme.engine.layers import Layer, Projection
+from polyseme.encoding.options import EncodeOptions, Limits
 from polyseme.models.model import Model
 from polyseme.tokenizer import MAX_WORD_LENGTH, ResolvedToken
 
@@ -38,13 +36,15 @@ TRACED_VALUE = 3.3e-5
 """A value of a trace, which is computed and written."""
 BYTE = 2e-5
 """A byte of a request that is parsed."""
+_TOKEN_BYTES = 128
+"""Approximate bytes of a token in JSON."""
+_TOO_LARGE_RESPONSE = (
+    "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
+)
 
 
 class Supervisor(Protocol):
     """The judge of the work of one request."""
-
-    def require(self, work: float) -> None:
-        """Raise TooLargeError if so much work is too much for one request."""
 
     def admit(self, work: float) -> None:
         """Let so much work start; raise TooLargeError or OverloadedError instead."""
@@ -70,18 +70,29 @@ def check_request() -> None:
         supervisor.check()
 
 
-@dataclass(frozen=True)
-class TextCost:
-    """The estimated work of a request with texts: a sum over its sentences."""
+class NumberCost(NamedTuple):
+    """The cost of writing one array element."""
+
+    work: float
+    bytes: float
+    """the maximum number of bytes"""
+
+
+class TextCost(NamedTuple):
+    """The estimated work of a request with texts, and the maximum bytes of its response."""
 
     request: float = REQUEST
-    """once"""
+    """the work of a request without texts"""
     sentence: float = SENTENCE
-    """for each sentence"""
+    """the work of each sentence"""
     token: float = TOKEN
-    """for each token"""
+    """the work of each token"""
     pair: float = 0.0
-    """for each pair of tokens of a sentence"""
+    """the work of each pair of tokens of a sentence"""
+    token_bytes: float = 0.0
+    pair_bytes: float = 0.0
+    streamed: bool = False
+    """whether the response has one sentence in memory at a time"""
 
     def of_sentence(self, tokens: Sequence[ResolvedToken]) -> float:
         """Return the work of one sentence."""
@@ -94,86 +105,100 @@ class TextCost:
 
 
 class TextAdmission:
-    """The admission of texts while they are tokenized."""
+    """The admission of texts while they are tokenized: their work, and the size of the response."""
 
-    def __init__(self, cost: TextCost, texts: Sequence[str | Sequence[str]], most: int) -> None:
+    def __init__(
+        self, cost: TextCost, texts: Sequence[str | Sequence[str]], limits: Limits
+    ) -> None:
         """Admit the work of the texts that does not depend on their tokens.
 
-        A text has at least a token for each chunk between white space, up to `most`.
+        A text has at least a token for each chunk between white space, up to a limit.
         """
-        self._cost, self._work, self._supervisor = cost, cost.request, _supervisor.get()
+        self._cost, self._limits, self._supervisor = cost, limits, _supervisor.get()
+        self._work, self.bytes = cost.request, 0.0
         if self._supervisor:
-            least = 0.0
+            most, least = limits.max_sentence_tokens, 0.0
             for text in texts:
-                chunks = text.split(None, most) if isinstance(text, str) else text[:most]
-                self._work += CHARACTER * sum(map(len, chunks))
-                least += cost.sentence + len(chunks) * (cost.token + len(chunks) * cost.pair)
+                if isinstance(text, str):
+                    characters, n = len(text), len(text.split(None, most))
+                else:
+                    characters, n = sum(map(len, text[:most])), min(len(text), most)
+                self._work += CHARACTER * characters
+                least += cost.sentence + n * (cost.token + n * cost.pair)
             self._admitted = self._work + least
             self._supervisor.admit(self._admitted)
 
     def add(self, tokens: Sequence[ResolvedToken]) -> None:
-        """Add a sentence; raise TooLargeError if the work is too much up to here."""
+        """Add a sentence; raise TooLargeError if the work or the response exceeds its limit."""
+        cost, n = self._cost, len(tokens)
+        size = n * (cost.token_bytes + n * cost.pair_bytes)
+        self.bytes = size if cost.streamed else self.bytes + size
+        if self.bytes > self._limits.max_answer_bytes:
+            hint = None if cost.streamed else _TOO_LARGE_RESPONSE
+            self._limits.check_response_bytes(int(self.bytes), hint)
         if self._supervisor:
-            self._work += self._cost.of_sentence(tokens)
-            self._supervisor.require(self._work)
+            self._work += cost.of_sentence(tokens)
+            self._limits.check_work(self._work)
             self._supervisor.check()
 
     def finish(self) -> None:
         """Admit the rest of the work."""
-        if self._supervisor:
-            self._supervisor.admit(max(self._work - self._admitted, 0.0))
+        if self._supervisor and self._work > self._admitted:
+            self._supervisor.admit(self._work - self._admitted)
 
 
-def encode_cost(model: Model, options: EncodeOptions, number: float) -> TextCost:
-    """Return the cost of encoding and writing; `number` is the work of writing a number."""
-    per_token, per_pair = options.array_numbers(model)
-    token = TOKEN + model.manifest.dimension * VALUE + per_token * number
+def encode_cost(
+    model: Model,
+    options: EncodeOptions,
+    number: NumberCost | None = None,
+    *,
+    streamed: bool = False,
+) -> TextCost:
+    """Return the cost of encoding, and of writing the arrays if `number` is given."""
+    token, pair = TOKEN + model.manifest.dimension * VALUE, 0.0
+    token_bytes = pair_bytes = 0.0
+    if number:
+        per_token, per_pair = options.array_numbers(model)
+        token += per_token * number.work
+        pair = per_pair * number.work
+        token_bytes, pair_bytes = per_token * number.bytes + _TOKEN_BYTES, per_pair * number.bytes
     if options.include <= {"static"}:
-        return TextCost(token=token)
-    sizes = [_layer_sizes(model, layer) for layer in model.layers]
-    weights = sum(weights for weights, _ in sizes)
+        return TextCost(token=token, token_bytes=token_bytes, streamed=streamed)
+    layers, widths = len(model.layers), model.key_width + model.value_width
+    heads = layers * model.manifest.heads
+    token += model.layer_weights * MULTIPLICATION
     if "features" in options.include and (features := model.layers[-1].features):
-        weights += features.context.size + _weights(features.neighbors)
+        token += features.size * MULTIPLICATION
     return TextCost(
-        sentence=SENTENCE + LAYER * len(sizes),
-        token=token + weights * MULTIPLICATION,
-        pair=sum(pairs for _, pairs in sizes) + per_pair * number,
+        REQUEST,
+        SENTENCE + LAYER * layers,
+        token,
+        pair + heads * (PAIR + widths * MULTIPLICATION),
+        token_bytes,
+        pair_bytes,
+        streamed,
     )
 
 
 def embedding_cost(model: Model, options: EncodeOptions, writing: float) -> TextCost:
     """Return the cost of sentence vectors; `writing` is the work of writing one."""
-    cost = encode_cost(model, options, 0)
-    return replace(cost, sentence=cost.sentence + POOLING + writing)
+    cost = encode_cost(model, options)
+    return cost._replace(sentence=cost.sentence + POOLING + writing)
 
 
 def compare_cost(
     model: Model, options: EncodeOptions, occurrences: int, k: int, *, with_map: bool
 ) -> TextCost:
     """Return the cost of a comparison with k neighbors of each of the occurrences."""
-    cost = encode_cost(model, options, 0)
     request = REQUEST + 2 * occurrences * search_work(model, k)
     if with_map:
         request += decomposition_work(2 * occurrences * (1 + k), model.manifest.dimension)
-    return replace(cost, request=request)
+    return encode_cost(model, options)._replace(request=request)
 
 
 def decomposition_work(rows: int, columns: int) -> float:
     """Return the work of the principal components of a matrix in float64."""
     return rows * columns * min(rows, columns) * DECOMPOSED_VALUE
-
-
-def _layer_sizes(model: Model, layer: Layer) -> tuple[int, float]:
-    """Return the number of weights of a layer, and the work of a pair of tokens in it."""
-    projections = [layer.query, layer.key, layer.value, layer.output]
-    if layer.feed_forward:
-        projections += [layer.feed_forward.inner, layer.feed_forward.outer]
-    widths = model.key_width + model.value_width
-    return sum(map(_weights, projections)), layer.heads * (PAIR + widths * MULTIPLICATION)
-
-
-def _weights(projection: Projection) -> int:
-    return 0 if projection.weight is None else projection.weight.size
 
 
 def search_work(model: Model, k: int) -> float:

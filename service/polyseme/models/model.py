@@ -59,15 +59,20 @@ class Model:
     senses: ContextProjection | None = None
     """how senses are found; None if it has to be estimated"""
 
-    @property
+    @cached_property
     def key_width(self) -> int:
         """k, the width of a head's queries and keys."""
         return self._output_width(self.layers[0].key) // self.manifest.heads
 
-    @property
+    @cached_property
     def value_width(self) -> int:
         """v, the width of a head's values."""
         return self._output_width(self.layers[0].value) // self.manifest.heads
+
+    @cached_property
+    def layer_weights(self) -> int:
+        """The number of weights of all layers, each of which is multiplied once per token."""
+        return sum(layer.size for layer in self.layers)
 
     def _output_width(self, projection: Projection) -> int:
         return self.manifest.dimension if projection.weight is None else projection.weight.shape[1]

@@ -36,7 +36,8 @@ SECURITY_HEADERS = {
 }
 """Headers of every response whose route does not set them."""
 
-_KEY = "polyseme.context"
+CONTEXT = "polyseme.context"
+"""The key of the context in the WSGI environment."""
 _log = logging.getLogger("polyseme.requests")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_ID = regex.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -81,7 +82,7 @@ class RequestContext:
 
 def current_context() -> RequestContext:
     """Return the context of the current request."""
-    context: RequestContext = request.environ[_KEY]
+    context: RequestContext = request.environ[CONTEXT]
     return context
 
 
@@ -114,7 +115,7 @@ class Middleware:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Handle a request; its context exists until the response is closed."""
         sent, method = environ.get("HTTP_X_REQUEST_ID", ""), environ["REQUEST_METHOD"]
-        context = environ[_KEY] = RequestContext(
+        context = environ[CONTEXT] = RequestContext(
             sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16),
             method if method in _METHODS else "other",
             client_address(environ, self._proxies),
@@ -148,8 +149,14 @@ class Middleware:
 
 
 def add_headers(headers: list[tuple[str, str]], context: RequestContext) -> None:
-    """Add the headers of every response, and store the size of the body in the context."""
+    """Add the headers of every response, and store the size of the body in the context.
+
+    The supervision of the request ends here, or with the context of a stream.
+    """
     present = {name.lower(): value for name, value in headers}
+    if context.supervisor and "content-length" in present:
+        context.supervisor.close()  # a client that reads slowly does not use the processor
+        context.supervisor = None
     if context.method != "HEAD":  # a stream has no Content-Length and counts its bytes itself
         context.response_bytes = int(present.get("content-length", 0))
     timing = "".join(

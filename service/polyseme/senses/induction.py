@@ -213,7 +213,7 @@ def _work(
 ) -> float:
     """Return the estimated work of encoding and clustering occurrences to points of a width."""
     d = model.manifest.dimension
-    cost = encode_cost(model, EncodeOptions(), 0)
+    cost = encode_cost(model, EncodeOptions())
     work = 0.0
     for sentence, where in zip(sentences, places, strict=True):
         if where:

@@ -149,17 +149,18 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
 
     def enqueue_req(self, conn: Any) -> None:
         """Queue a request that has begun to arrive, or reject it if the queue is full."""
-        received = _peek(conn)
-        if received is None:
-            self.wait_for_data(conn)
-            return
-        conn.data_ready = True
-        if self.busy >= self.cfg.threads:
-            if not received:  # the client has closed the connection
+        busy = self.busy >= self.cfg.threads
+        if busy or not conn.data_ready:
+            received = _peek(conn)
+            if received is None:
+                self.wait_for_data(conn)
+                return
+            conn.data_ready = True
+            if busy and not received:  # the client has closed the connection
                 self.nr_conns -= 1
                 conn.close()
                 return
-            if self.enqueue_probe(conn, received):
+            if busy and self.enqueue_probe(conn, received):
                 return
         if self.busy < self.max_queued:
             self.busy += 1

@@ -17,10 +17,10 @@ from polyseme.training.checkpoint import checkpoint_to_resume, save_checkpoint
 from polyseme.training.config import HiddenWordsConfig
 from polyseme.training.data import TrainingFiles
 from polyseme.training.hidden_words import HiddenWords
+from polyseme.training.loop import TrainerState
 from polyseme.training.run import MAX_HISTORY, Metrics, TrainingResult
 from polyseme.training.stack_trainer import StackTrainer
 from polyseme.training.token_file import TokenFile, open_tokens
-from polyseme.training.trainer import TrainerState
 
 TOKENS = "tokens"
 """The folder of the tokenized corpus in the folder of the checkpoints."""

@@ -20,7 +20,8 @@ from polyseme.training.config import TrainingConfig
 from polyseme.training.data import TokenizedData, TrainingFiles, read_training_files
 from polyseme.training.held_out import split_data
 from polyseme.training.initialization import initial_layers
-from polyseme.training.trainer import EMBEDDING, Trainer, TrainerState
+from polyseme.training.loop import TrainerState
+from polyseme.training.trainer import EMBEDDING, Trainer
 
 MAX_HISTORY = 40
 """Maximum number of points of the learning curve in the manifest."""

@@ -1,7 +1,6 @@
 """Train a stack of layers to name hidden words."""
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.weights import layer_entry, layers_from_tensors
 from polyseme.training.hidden_words import HiddenBatch, HiddenWords
+from polyseme.training.loop import TrainerState, TrainingLoop
 from polyseme.training.stack import Stack, initial_stack, stack_tensors
 from polyseme.training.token_file import UNKNOWN
-from polyseme.training.trainer import TrainerState
 
 HEAD = "head."
 TOLERANCE = 1e-6
@@ -32,7 +31,7 @@ _SCORED_AT_ONCE = 256
 """Number of hidden words to compare with the whole vocabulary at once."""
 
 
-class StackTrainer:
+class StackTrainer(TrainingLoop):
     """Trains a stack. Without `minutes`, the weights are reproducible on one processor."""
 
     def __init__(self, vectors: NDArray[np.float32], words: int, data: HiddenWords) -> None:
@@ -42,7 +41,8 @@ class StackTrainer:
         """
         config = data.config
         torch.set_num_threads(config.threads)
-        self.config, self.data, self.state = config, data, TrainerState()
+        super().__init__(config)
+        self.config, self.data = config, data
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.use_deterministic_algorithms(self.device.type == "cpu")
         self.precision = _precision(config.precision, self.device)
@@ -78,33 +78,6 @@ class StackTrainer:
         )
         self._tokens = 0
         self._losses: list[float] = []
-
-    def steps(self) -> Iterator[dict[str, Any]]:
-        """Train; yield the metrics of each step, with scores every `score_every` steps."""
-        before, began = self.state.seconds, time.monotonic()
-        if not self.state.history:
-            yield self._scored({"step": 0})
-        while not self.ended():
-            loss = self._step()
-            self.state.step += 1
-            self.state.seconds = before + time.monotonic() - began
-            metrics: dict[str, Any] = {"step": self.state.step, "loss": round(loss, 4)}
-            if self.state.step % self.config.score_every == 0 or self.ended():
-                metrics = self._scored(metrics)
-            yield metrics
-
-    def part_done(self) -> float:
-        """Return the completed share of the training, from 0 to 1."""
-        config, parts = self.config, [0.0]
-        if config.steps is not None:
-            parts.append(self.state.step / config.steps if config.steps else 1.0)
-        if config.minutes is not None:
-            parts.append(self.state.seconds / (60 * config.minutes))
-        return min(1.0, max(parts))
-
-    def ended(self) -> bool:
-        """Return whether all steps are done or the time has elapsed."""
-        return self.part_done() >= 1
 
     def layers(self, tensors: Mapping[str, Tensor]) -> list[Layer]:
         """Return the layers of some tensors; raise CommandError if the engine's results differ."""

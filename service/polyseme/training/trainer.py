@@ -1,9 +1,7 @@
 """Train a network on a contrastive loss with an L2 penalty on the change of the weights."""
 
 import math
-import time
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.training.config import Init, TrainingConfig
 from polyseme.training.held_out import Scores, TrainingData
+from polyseme.training.loop import TrainerState, TrainingLoop
 from polyseme.training.network import Network, TrainingBatch, checked_layers, unit
 from polyseme.training.sampling import Contexts, Draw
 
@@ -26,23 +25,14 @@ _CHECKED = 4
 """Number of sentences on which the network is compared with the engine."""
 
 
-@dataclass
-class TrainerState:
-    """The state of a trainer, without its tensors."""
-
-    step: int = 0
-    seconds: float = 0.0
-    history: list[dict[str, Any]] = field(default_factory=list)
-    best_score: float | None = None
-
-
-class Trainer:
+class Trainer(TrainingLoop):
     """Trains a network. Without `minutes`, the weights are reproducible bit for bit."""
 
     def __init__(self, layers: list[Layer], data: TrainingData, config: TrainingConfig) -> None:
         torch.use_deterministic_algorithms(True)
         torch.set_num_threads(config.threads)
-        self.config, self.data, self.state = config, data, TrainerState()
+        super().__init__(config)
+        self.config, self.data = config, data
         vectors = data.tensors.vectors
         self.network = Network.from_layers(layers, vectors.shape[1])
         self.tensors = dict(self.network.tensors)
@@ -65,36 +55,6 @@ class Trainer:
         for tensor in self._trained.values():
             tensor.requires_grad_()
         self._optimizers = self._make_optimizers()
-
-    def steps(self) -> Iterator[dict[str, Any]]:
-        """Train; yield the metrics of each step, with scores every `score_every` steps.
-
-        The initial state, as step 0, and the last step are scored too.
-        """
-        before, began = self.state.seconds, time.monotonic()
-        if not self.state.history:
-            yield self._scored({"step": 0})
-        while not self.ended():
-            loss = self._step()
-            self.state.step += 1
-            self.state.seconds = before + time.monotonic() - began
-            metrics: dict[str, Any] = {"step": self.state.step, "loss": round(loss, 4)}
-            if self.state.step % self.config.score_every == 0 or self.ended():
-                metrics = self._scored(metrics)
-            yield metrics
-
-    def part_done(self) -> float:
-        """Return the completed share of the training, from 0 to 1."""
-        config, parts = self.config, [0.0]
-        if config.steps is not None:
-            parts.append(self.state.step / config.steps if config.steps else 1.0)
-        if config.minutes is not None:
-            parts.append(self.state.seconds / (60 * config.minutes))
-        return min(1.0, max(parts))
-
-    def ended(self) -> bool:
-        """Return whether all steps are done or the time has elapsed."""
-        return self.part_done() >= 1
 
     def result(self) -> dict[str, Tensor]:
         """Return the last or the best tensors, interpolated with the initial tensors."""
