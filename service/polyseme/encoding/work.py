@@ -18,8 +18,11 @@ SENTENCE, LAYER = 0.05, 0.06
 """A sentence without tokens, and each layer of it."""
 CHARACTER, TOKEN = 6e-4, 0.0035
 """A character of a text, and a token."""
-UNKNOWN, UNKNOWN_CHARACTER = 0.02, 0.002
+UNKNOWN, UNKNOWN_CHARACTER = 0.03, 0.003
 """A token outside the vocabulary, whose n-grams are looked up, and each of its characters."""
+PIECE = 3
+"""The work of an unknown piece of a word, relative to an unknown word: the word and other splits of
+it have been tried before."""
 POOLING = 0.04
 """The mean of the vectors of a sentence."""
 VALUE = 3e-6
@@ -98,9 +101,13 @@ class TextCost(NamedTuple):
         """Return the work of one sentence."""
         n = len(tokens)
         work = self.sentence + n * (self.token + n * self.pair)
-        for token in tokens:
+        for place, token in enumerate(tokens):
             if token.row is None and len(token.text) <= MAX_WORD_LENGTH:
-                work += UNKNOWN + len(token.text) * UNKNOWN_CHARACTER
+                unknown = UNKNOWN + len(token.text) * UNKNOWN_CHARACTER
+                around = (*tokens[max(place - 1, 0) : place], *tokens[place + 1 : place + 2])
+                ends = {end for one in around for end in (one.start, one.end)}
+                is_piece = token.start is not None and bool({token.start, token.end} & ends)
+                work += unknown * PIECE if is_piece else unknown
         return work
 
 
