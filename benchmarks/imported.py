@@ -2,9 +2,9 @@
 
     python benchmarks/imported.py --vectors FOLDER --data FOLDER [--output results/imported.json]
 
-Each `*.gz` file in --vectors is imported as by `polyseme models import --no-subwords` and measured
-as by `polyseme evaluate`, on the words of CoarseWSD-20 and the pairs of WiC in the vocabulary. No
-constant was chosen by these figures; see `imported_constants.py`.
+Each `*.gz` file in --vectors is imported as by `polyseme models import`, by default and with
+`--no-subwords`, and measured as by `polyseme evaluate`, on the words of CoarseWSD-20 and the pairs
+of WiC in the vocabulary. No constant was chosen by these figures; see `imported_constants.py`.
 """
 
 import hashlib
@@ -30,14 +30,16 @@ from polyseme.models.reader import read_model
 from polyseme.progress import Progress
 
 PACKAGES = ("gensim", "numpy", "scikit-learn")
+DEFAULT = "default import"
+"""The row of the contextual vectors with subwords."""
 
 
-def imported(folder: Path) -> Iterator[tuple[Path, Model]]:
+def imported(folder: Path, *, subwords: bool = False) -> Iterator[tuple[Path, Model]]:
     """Yield each `*.gz` file of a folder with its imported model."""
     with tempfile.TemporaryDirectory() as models:
         for file in sorted(folder.glob("*.gz")):
             model = Path(models) / file.name.removesuffix(".gz")
-            import_vectors(file, model, ImportOptions(subwords=False), Progress())
+            import_vectors(file, model, ImportOptions(subwords=subwords), Progress())
             yield file, read_model(model)
 
 
@@ -88,13 +90,16 @@ def main(vectors: Path, data: Path, output: Path | None) -> None:
     archives = [data / "coarsewsd.tar.xz", data / "wic.tar.xz"]
     coarse, in_context = map(read_archive, archives)
     files = {}
-    for file, model in imported(vectors):
+    models = zip(imported(vectors), imported(vectors, subwords=True), strict=True)
+    for (file, model), (_, default) in models:
         knows = LocalSource(model).knows
         words, pairs = known_words(coarse, knows), known_pairs(in_context, knows)
         systems = {}
         for name, found in part_figures(model, words, pairs):
             systems[name] = found
             click.echo(f"{model.manifest.name:<32} {name:<28} {found}")
+        ((_, systems[DEFAULT]),) = part_figures(default, words, pairs, ["model"])
+        click.echo(f"{model.manifest.name:<32} {DEFAULT:<28} {systems[DEFAULT]}")
         about = coverage(model, words, pairs)
         files[model.manifest.name] = {"sha256": sha256(file), **about, "systems": systems}
     if output:

@@ -37,7 +37,7 @@ def senses_of(model, text):
 WAYS = {
     "encode": lambda model, text: encode(model, [text, [text]]),
     "encode with phrases": lambda model, text: encode(model, [text], EncodeOptions(phrases=True)),
-    "truncate": lambda model, text: tokenize_text(text, model.tokenizer, "auto", 10),
+    "truncate": lambda model, text: tokenize_text(text, model.tokenizer, "auto", 10, 1000),
     "compare": lambda model, text: compare(model, [Occurrence(f"bank {text}", "bank")] * 2),
     "neighbors": refuse_word,
     "neighbors of words": lambda model, text: refuse_word(model, f"{text} qz {text} qz {text}"),

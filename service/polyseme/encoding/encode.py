@@ -118,7 +118,9 @@ def tokenize(
                 limits.check_sentence_tokens(size, pointer.format(number))
             if most < limits.max_sentence_tokens:  # the request exceeds its limit
                 size = min(size, limits.max_sentence_tokens)
-                limits.check_tokens(total + size + _count_words(texts[len(sentences) + 1 :]))
+                limits.check_tokens(
+                    total + size + _count_words(texts[len(sentences) + 1 :], MAX_COUNTED)
+                )
         total += len(one.tokens)
         if options.phrases:
             whole = text if isinstance(text, str) else None
@@ -134,7 +136,7 @@ def tokenize(
 
 
 def tokenize_text(
-    text: Text, tokenizer: Tokenizer, case: Case, most: int, countable: int = MAX_COUNTED
+    text: Text, tokenizer: Tokenizer, case: Case, most: int, countable: int
 ) -> Tokenized:
     """Return the first `most` tokens of a text and the number of words after them.
 
@@ -227,7 +229,7 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
     return converted
 
 
-def _count_words(texts: Iterable[Text], countable: int = MAX_COUNTED) -> int:
+def _count_words(texts: Iterable[Text], countable: int) -> int:
     """Return the number of words of texts; stop after the text that reaches `countable`."""
     count = 0
     for text in texts:

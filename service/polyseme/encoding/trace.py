@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from polyseme.encoding.encode import Tokenized, tokenize_text
+from polyseme.encoding.encode import MAX_COUNTED, Tokenized, tokenize_text
 from polyseme.encoding.options import Limits, missing_layer
 from polyseme.encoding.work import REQUEST, TRACED_VALUE, admit
 from polyseme.engine.arrays import Floats
@@ -48,7 +48,7 @@ def trace_text(
     limits = limits or Limits()
     if layer >= len(model.layers):
         raise InvalidError([FieldError("/layer", missing_layer(len(model.layers)))])
-    tokens, more = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens)
+    tokens, more = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens, MAX_COUNTED)
     limits.check_trace_tokens(len(tokens) + more)
     if not tokens:
         raise InvalidError([FieldError("/text", "has no word")])
