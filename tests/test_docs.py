@@ -173,7 +173,7 @@ def test_the_drawn_tree_of_errors_is_that_of_the_classes() -> None:
 def test_the_figures_of_imported_files_are_those_measured(file):
     results = json.loads((ROOT / "benchmarks/results/imported.json").read_text("utf-8"))
     systems = results["files"][file]["systems"]
-    for system in ("contextual vector", "plain mean of the context"):
+    for system in ("default import", "plain mean of the context"):
         figures = systems[system]["coarsewsd"]
         assert f"{figures['accuracy']:.1f} / {figures['macro_f1']:.1f}" in PIPELINE
 

@@ -166,24 +166,3 @@ def test_the_numbers_of_a_worked_example_are_in_its_arrays(section):
     allowed = set().union(*map(numbers_of, examples))
     found = set(re.findall(r"\d+\.\d+", section)) - set(re.findall(r"\d+\.\d+", by_hand))
     assert found <= allowed, sorted(found - allowed)
-
-
-def test_the_scores_of_imported_files_in_the_pipeline_are_those_of_default_imports():
-    files = measured("benchmarks/results/imported.json")["files"]
-    rows = re.findall(
-        r"\| \w+(?: 6B)?, ([\d,]+) words × (\d+) \| ([\d.]+) / ([\d.]+) \| ([\d.]+) / ([\d.]+) \|",
-        page("docs/pipeline.md"),
-    )
-    assert len(rows) == 2
-    for words, width, *stated in rows:
-        (one,) = [
-            file["systems"]
-            for file in files.values()
-            if (file["words"], file["dimension"]) == (int(words.replace(",", "")), int(width))
-        ]
-        figures = [
-            one[system]["coarsewsd"][figure]
-            for system in ("plain mean of the context", "default import")
-            for figure in ("accuracy", "macro_f1")
-        ]
-        assert [float(score) for score in stated] == pytest.approx(figures, abs=0.051)
