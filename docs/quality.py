@@ -500,11 +500,10 @@ def imported_probes() -> list[str]:
 The next table has the same token classifiers with a hidden layer as above, on vectors of these
 files, imported without subwords and with them (`benchmarks/imported_probes.py`). *Composed* is the
 percentage of the tokens of the dev set that get a vector from subwords. *None* is the percentage
-without a vector. With static vectors, subwords raise the accuracy of tags by 3 to 15 points. The
+without a vector. With static vectors, subwords raise the accuracy of tags by 3 to 14 points. The
 closed form attends to words of the same topic, not to adjacent words, so `features` also have
 columns for the adjacent words ([decision 21](decisions/0021-features-and-subwords.md)). Two heads
-of the bundled model attend to adjacent words. The table is of imports by an earlier version: their
-`features` lack these columns, and their subwords compose every word."""
+of the bundled model attend to adjacent words."""
         ),
         "",
     ]
