@@ -6,7 +6,6 @@ from typing import Any
 from docs.explained import attention_explained
 from docs.results import (
     benchmark,
-    benchmark_if_any,
     interval,
     manifest,
     paragraph,
@@ -455,9 +454,7 @@ WiC, are not significant."""
 
 def testbed() -> list[str]:
     """Whole files of vectors that gensim has trained, imported with and without texts."""
-    found = benchmark_if_any("testbed")
-    if found is None:
-        return []
+    found = benchmark("testbed")
     columns = {
         ("nearest centroids", "model", "balanced"): "centroids, balanced",
         ("nearest centroids", "model", "imbalanced"): "imbalanced",
@@ -479,7 +476,8 @@ gensim: 100 dimensions, at most 100,000 words, {found["tokens"] // 10**6} millio
 without the sentences of the pseudo-words. Each is imported by default, and with `--texts` for the
 text that it was trained on. The columns are the nearest centroids of the pseudo-words, the senses
 found in ten words of CoarseWSD-20 and in pseudo-words, tags by a linear probe, and the similarity
-of sentences, measured as above."""
+of sentences, measured as above. Texts raise the split of pseudo-words by 3 points; the other
+differences between the imports are within the intervals."""
         ),
         "",
     ]

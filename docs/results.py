@@ -28,11 +28,6 @@ def benchmark(name: str) -> Any:
     return orjson.loads((BENCHMARKS / f"{name}.json").read_bytes())
 
 
-def benchmark_if_any(name: str) -> Any:
-    """The same as `benchmark`; None if there is no such file."""
-    return benchmark(name) if (BENCHMARKS / f"{name}.json").exists() else None
-
-
 def manifest() -> Any:
     """The manifest of the bundled model."""
     return orjson.loads(MODEL.read_bytes())
