@@ -112,10 +112,7 @@ MAY_IMPORT = {
 
 IMPORT_TORCH = {
     f"polyseme.training.{file}"
-    for file in (
-        *("held_out", "network", "run", "trainer"),
-        *("hidden_words_run", "stack", "stack_trainer"),
-    )
+    for file in ("held_out", "network", "run", "trainer", "stack", "stack_trainer")
 }
 """The files that import torch; the command imports them where it needs them."""
 

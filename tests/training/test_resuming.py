@@ -123,7 +123,12 @@ def test_every_step_draws_new_samples(world, tags):
 
 def test_a_network_that_differs_from_the_engine_is_not_written(world, tags, tmp_path, monkeypatch):
     other = world_model(tmp_path / "other", vectors=vectors()[::-1].copy())
-    monkeypatch.setattr(run_module.Trainer, "steps", lambda _: iter([{"step": 1, "auc": None}]))
+
+    def scored_step(trainer):
+        trainer.state.history.append({"step": 1})
+        yield {"step": 1}
+
+    monkeypatch.setattr(run_module.Trainer, "steps", scored_step)
     monkeypatch.setattr(Network, "to_layers", lambda _: list(other.layers))
     with pytest.raises(CommandError, match="Nothing was written"):
         run(world, tags=tags, checkpoints=tmp_path / "c")

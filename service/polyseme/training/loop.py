@@ -2,9 +2,11 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from polyseme.engine.arrays import Floats
 
 
 class Length(Protocol):
@@ -63,6 +65,14 @@ class TrainingLoop(ABC):
     def ended(self) -> bool:
         """Return whether all steps are done or the time has elapsed."""
         return self.part_done() >= 1
+
+    @abstractmethod
+    def state_tensors(self) -> dict[str, Floats]:
+        """Return the tensors of a checkpoint; raise CommandError if the engine disagrees."""
+
+    @abstractmethod
+    def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
+        """Continue from a checkpoint; raise CommandError if its shapes differ."""
 
     @abstractmethod
     def _step(self) -> float:

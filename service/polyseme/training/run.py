@@ -1,9 +1,11 @@
 """Run a training: read the data, train, save checkpoints, and write the trained model."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -16,11 +18,11 @@ from polyseme.models.model import Model
 from polyseme.models.writer import write_model
 from polyseme.progress import Progress
 from polyseme.training.checkpoint import checkpoint_to_resume, save_checkpoint
-from polyseme.training.config import TrainingConfig
-from polyseme.training.data import TokenizedData, TrainingFiles, read_training_files
+from polyseme.training.config import HiddenWordsConfig, TrainingConfig
+from polyseme.training.data import TrainingFiles, read_training_files
 from polyseme.training.held_out import split_data
 from polyseme.training.initialization import initial_layers
-from polyseme.training.loop import TrainerState
+from polyseme.training.loop import TrainerState, TrainingLoop
 from polyseme.training.trainer import EMBEDDING, Trainer
 
 MAX_HISTORY = 40
@@ -43,13 +45,17 @@ class TrainingResult:
     """[r, d], the trained vectors"""
 
 
+_Config = TypeVar("_Config", TrainingConfig, HiddenWordsConfig)
+_Trainer = TypeVar("_Trainer", bound=TrainingLoop)
+
+
 @dataclass
-class TrainingRun:
-    """The training of one model."""
+class Run(ABC, Generic[_Config, _Trainer]):
+    """The training of one model: data, steps, checkpoints and the result."""
 
     model: Model
     files: TrainingFiles
-    config: TrainingConfig
+    config: _Config
     checkpoints: Path | None = None
     resume: bool = False
 
@@ -58,66 +64,89 @@ class TrainingRun:
 
         Raises CommandError if the data or a checkpoint cannot be used.
         """
-        hashes = {
+        self.material = {
             "model": {n: entry.sha256 for n, entry in sorted(self.model.manifest.files.items())},
             "files": self.files.document(),
         }
-        saved = checkpoint_to_resume(self.checkpoints, self.config, hashes, resume=self.resume)
-        data = read_training_files(self.model, self.files, self.config, progress)
-        training_data = split_data(data, self.config)
-        layers = initial_layers(self.model, self.config)
-        trainer = Trainer(layers, training_data, self.config)
-        if saved is not None:
-            found, tensors = saved
-            state = TrainerState(found.step, found.seconds, list(found.history), found.best_score)
-            trainer.restore(tensors, state)
-        for metrics in trainer.steps():
-            report(trainer.part_done(), metrics)
-            if "auc" in metrics and self.checkpoints is not None:
-                save_checkpoint(
-                    self.checkpoints,
-                    trainer.state_tensors(),
-                    step=trainer.state.step,
-                    seconds=trainer.state.seconds,
-                    recipe=self.config,
-                    material=hashes,
-                    history=trainer.state.history,
-                    best_score=trainer.state.best_score,
-                    torch=torch.__version__,
-                )
-        return self._result(trainer, data, hashes["files"])
+        saved = checkpoint_to_resume(
+            self.checkpoints, self.config, self.material, resume=self.resume
+        )
+        with ExitStack() as stack:
+            trainer = self._trainer(progress, stack)
+            if saved is not None:
+                found, tensors = saved
+                history = list(found.history)
+                state = TrainerState(found.step, found.seconds, history, found.best_score)
+                trainer.restore(tensors, state)
+            for metrics in trainer.steps():
+                report(trainer.part_done(), metrics)
+                state = trainer.state
+                if self.checkpoints is not None and state.history[-1]["step"] == metrics["step"]:
+                    save_checkpoint(
+                        self.checkpoints,
+                        trainer.state_tensors(),
+                        step=state.step,
+                        seconds=state.seconds,
+                        recipe=self.config,
+                        material=self.material,
+                        history=state.history,
+                        best_score=state.best_score,
+                        torch=torch.__version__,
+                    )
+            return self._result(trainer)
 
-    def _result(self, trainer: Trainer, data: TokenizedData, files: Any) -> TrainingResult:
-        tensors = trainer.result()
-        layers = trainer.layers(tensors)
+    @abstractmethod
+    def _trainer(self, progress: Progress, stack: ExitStack) -> _Trainer:
+        """Read the data; what `stack` closes is needed until the end of the training."""
+
+    @abstractmethod
+    def _result(self, trainer: _Trainer) -> TrainingResult: ...
+
+    def _facts(self, trainer: _Trainer, scores: Sequence[str], data: Any) -> dict[str, Any]:
+        """Return the facts for the manifest that every training has."""
         history = trainer.state.history
         # Evenly spaced points of the learning curve, including the first and the last.
         points = np.linspace(0, len(history) - 1, min(len(history), MAX_HISTORY))
-        first, last = (
-            {name: history[point][name] for name in ("auc", "macro_f1")} for point in (0, -1)
-        )
-        facts = {
+        first, last = ({name: history[point][name] for name in scores} for point in (0, -1))
+        return {
             "attention": "trained",
             "base": self.model.manifest.name,
             "recipe": self.config.document(),
-            "data": {"files": files, **data.facts()},
+            "data": {"files": self.material["files"], **data},
             "seed": self.config.seed,
             "steps": trainer.state.step,
             "seconds": round(trainer.state.seconds, 1),
             "torch": torch.__version__,
-            "temperatures": [round(t, 4) for t in trainer.log_temperature.detach().exp().tolist()],
-            "held_out": {
-                "occurrences": len(trainer.data.held_out),
-                "before": first,
-                "trained": last,
-                "kept": trainer.scores(tensors).document(),
-            },
+            "held_out": {"before": first, "kept": last},
             "history": [history[n] for n in np.unique(points.round().astype(int)).tolist()],
+        }
+
+
+class TrainingRun(Run[TrainingConfig, Trainer]):
+    """A training with the objective `contrastive`."""
+
+    def _trainer(self, progress: Progress, stack: ExitStack) -> Trainer:  # noqa: ARG002 - all in memory
+        self.data = read_training_files(self.model, self.files, self.config, progress)
+        training_data = split_data(self.data, self.config)
+        return Trainer(initial_layers(self.model, self.config), training_data, self.config)
+
+    def _result(self, trainer: Trainer) -> TrainingResult:
+        tensors = trainer.result()
+        layers = trainer.layers(tensors)
+        facts = self._facts(trainer, ("auc", "macro_f1"), self.data.facts())
+        facts["temperatures"] = [
+            round(t, 4) for t in trainer.log_temperature.detach().exp().tolist()
+        ]
+        facts["held_out"] = {
+            "occurrences": len(trainer.data.held_out),
+            "before": facts["held_out"]["before"],
+            "trained": facts["held_out"]["kept"],
+            "kept": trainer.scores(tensors).document(),
         }
         rows, vectors = np.zeros(0, np.int64), np.zeros((0, trainer.network.d), np.float32)
         if EMBEDDING in tensors:
-            known = data.table.rows >= 0
-            rows, vectors = data.table.rows[known], tensors[EMBEDDING].numpy()[known]
+            known = self.data.table.rows >= 0
+            rows, vectors = self.data.table.rows[known], tensors[EMBEDDING].numpy()[known]
         return TrainingResult(layers, facts, rows, vectors)
 
 
