@@ -30,7 +30,7 @@ import orjson
 from record import record
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.server.service import Service, running
+from tests.http.service import Service, running
 
 from polyseme import create_app
 from polyseme.encoding.options import PER_LAYER

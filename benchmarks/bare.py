@@ -5,8 +5,8 @@ from pathlib import Path
 
 from flask import Flask, Response, request
 
-from polyseme.api.app import create_app
-from polyseme.api.parsing import JSON, NPZ
+from polyseme.http.app import create_app
+from polyseme.http.parsing import JSON, NPZ
 
 
 def bare_app(folder: str) -> Flask:

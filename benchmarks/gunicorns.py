@@ -55,7 +55,7 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     given["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
     process = subprocess.Popen(  # noqa: S603 - our own command
         [
-            *(sys.executable, "-m", "gunicorn", "--config", "python:polyseme.server.config"),
+            *(sys.executable, "-m", "gunicorn", "--config", "python:polyseme.http.server"),
             *(*options, app),
         ],
         env={**os.environ, **given, "POLYSEME_PORT": str(port), "PYTHONPATH": path},

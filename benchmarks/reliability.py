@@ -26,8 +26,8 @@ from record import record
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from sentences import bundled, sentences
-from tests.server.sending import send_all
-from tests.server.service import (
+from tests.http.hostile import send_all
+from tests.http.service import (
     Service,
     client_ports,
     load,
@@ -107,7 +107,7 @@ FAULTS: dict[str, tuple[Callable[[Path, int], dict[str, Any]], int, int]] = {
 
 
 def hostile(folder: Path, number: int) -> dict[str, Any]:
-    """Send the requests of `tests/server/hostile.py`; return statuses and private memory."""
+    """Send the requests of `tests/http/hostile.py`; return statuses and private memory."""
     with running(folder) as service:
         workers = service.workers()
         with click.progressbar(length=number, label="hostile", file=sys.stderr) as bar:

@@ -12,7 +12,6 @@ from docs.results import result
 from pydantic import SecretStr
 
 from polyseme import errors
-from polyseme.api.openapi import document
 from polyseme.cli.serve import SECRET
 from polyseme.evaluation.results import (
     COARSEWSD_COLUMNS,
@@ -24,6 +23,7 @@ from polyseme.evaluation.results import (
 )
 from polyseme.evaluation.statistics import IntervalEstimate
 from polyseme.evaluation.systems import DEFAULT, MOST_FREQUENT
+from polyseme.http.openapi import document
 from polyseme.settings import PREFIX, Settings
 
 HERE = Path(__file__).parent

@@ -21,7 +21,7 @@ writes this page from that file. The measurement runs gunicorn with two workers 
 model; clients and service share the processors. `make test-all` runs the fault and hostile tests
 fewer times. It also tests model folders that are damaged while they are served, full and read-only
 disks, logs that cannot be written, signals at every stage of a worker, and valid and invalid
-requests generated from the OpenAPI document (`tests/server`). It kills the commands that import,
+requests generated from the OpenAPI document (`tests/http`). It kills the commands that import,
 replace, rename and remove a model at each step; a model is lost at none (`tests/models`)."""
 
 
@@ -83,7 +83,7 @@ This is the PSS without mapped files, whose share depends on other processes.
 
 def _hostile(hostile: Document) -> list[str]:
     text = f"""\
-A seeded generator (`tests/server/hostile.py`) sends {hostile["sent"]:,} requests of
+A seeded generator (`tests/http/hostile.py`) sends {hostile["sent"]:,} requests of
 {hostile["kinds"]} kinds: malformed requests, false lengths, smuggled requests, compression bombs,
 path traversal, other protocols, flipped bits. Each request gets a documented response, or its
 connection is closed. No error repeats text of a request, except unknown words, the names of unknown

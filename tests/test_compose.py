@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from polyseme import create_app, errors
-from polyseme.api.errors import problem_document
+from polyseme.http.errors import problem_document
 from polyseme.settings import Settings
 
 ROOT = Path(__file__).parents[1]

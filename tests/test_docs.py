@@ -84,13 +84,13 @@ def test_the_request_of_the_api_page_gets_its_response(client):
 
 CHECKED_BY = {
     "README.md": "tests/test_readme.py",
-    "docs/api.md": "tests/api/test_documented.py",
+    "docs/api.md": "tests/http/test_documented.py",
     "docs/client.md": "tests/client/test_page.py",
     "docs/evaluation.md": "docs/generate.py",
-    "docs/inference.md": "tests/server/test_inference_page.py",
+    "docs/inference.md": "tests/http/test_inference_page.py",
     "docs/integrations.md": "tests/integrations/test_page.py",
-    "docs/keys.md": "tests/server/test_keys_page.py",
-    "docs/openai.md": "tests/server/test_openai_page.py",
+    "docs/keys.md": "tests/http/test_keys_page.py",
+    "docs/openai.md": "tests/http/test_openai_page.py",
     "docs/pipeline.md": "tests/test_pipeline.py",
     "docs/senses.md": "docs/generate.py",
     "docs/training.md": "tests/training/test_page.py",

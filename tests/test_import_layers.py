@@ -19,7 +19,7 @@ SINGLE_THREAD = "polyseme.single_thread"
 PROGRESS, COMMAND_ERROR = "polyseme.progress", "polyseme.command_error"
 MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
 SENSES = "polyseme.senses"
-API, OBSERVABILITY = "polyseme.api", "polyseme.observability"
+HTTP = "polyseme.http"
 IMPORTING, EVALUATION, TRAINING = "polyseme.importing", "polyseme.evaluation", "polyseme.training"
 CLIENT, BULK, VERSION = "polyseme.client", "polyseme.bulk", "polyseme.__version__"
 
@@ -62,26 +62,12 @@ MAY_IMPORT = {
         "pydantic",
         "pydantic_settings",
     },
-    OBSERVABILITY: {
-        *(ERRORS, MODELS, ENCODING, SETTINGS, VERSION, "flask", "werkzeug", "opentelemetry"),
-        *("prometheus_client", "pythonjsonlogger", "regex"),
-    },
-    API: {
+    HTTP: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, KEYS, VERSION),
-        *(SENSES, VALIDATION),
-        *(
-            OBSERVABILITY,
-            "flask",
-            "flask_cors",
-            "flask_limiter",
-            "limits",
-            "redis",
-            "werkzeug",
-            "pydantic",
-        ),
-        *("pydantic_core", "numpy", "orjson", "pybase64", "regex", "threadpoolctl"),
+        *(SENSES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
+        *("numpy", "opentelemetry", "orjson", "prometheus_client", "pybase64", "pydantic"),
+        *("pydantic_core", "pythonjsonlogger", "redis", "regex", "threadpoolctl", "werkzeug"),
     },
-    "polyseme.server": {API, OBSERVABILITY, ERRORS, SETTINGS, "gunicorn", "orjson"},
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, EVALUATION, TRAINING),
         *(SENSES, VALIDATION),
@@ -104,7 +90,7 @@ MAY_IMPORT = {
     },
     "polyseme.__main__": {"polyseme.cli"},
     "polyseme.__init__": {
-        *(CLIENT, API, IMPORTING, COMMAND_ERROR, ERRORS, PROGRESS),
+        *(CLIENT, HTTP, IMPORTING, COMMAND_ERROR, ERRORS, PROGRESS),
         "polyseme.cli.progress",
     },
 }
@@ -166,6 +152,39 @@ def test_a_file_imports_what_its_package_may(path):
     assert others == []
 
 
+def circles(graph):
+    """The modules of a graph that can be reached from themselves, each circle as a sorted list."""
+    reached = {module: set(others) for module, others in graph.items()}
+    while True:
+        more = {m: one | {b for a in one for b in reached[a]} for m, one in reached.items()}
+        if more == reached:
+            break
+        reached = more
+    found = {m: [o for o in sorted(all_) if m in reached[o]] for m, all_ in reached.items()}
+    return sorted({tuple(circle) for m, circle in found.items() if m in circle})
+
+
+def test_circles_are_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}, "e": {"a"}}
+    assert circles(graph) == [("b", "c"), ("d",)]
+
+
+def test_no_modules_import_each_other():
+    """Imports in functions and for type checkers count; `polyseme` itself has only the version."""
+    modules = {module_of(path).removesuffix(".__init__"): path for path in files()}
+    graph = {
+        module: {
+            imported if imported in modules else imported.rpartition(".")[0]
+            for imported in imports(path)
+            if within(imported, "polyseme")
+        }
+        - {"polyseme"}
+        for module, path in modules.items()
+    }
+    assert graph.keys() >= set().union(*graph.values())
+    assert circles(graph) == []
+
+
 def importers_of(package):
     return {
         module_of(path) for path in files() if any(within(name, package) for name in imports(path))
@@ -184,16 +203,15 @@ FRAMEWORKS = [
 ]
 
 
-def test_only_the_server_imports_the_api():
-    importers = {package_of(m) for m in importers_of("polyseme.api")}
+def test_only_the_command_that_serves_imports_the_service():
+    outside = {m for m in importers_of(HTTP) if package_of(m) != HTTP}
     # `polyseme.create_app` loads it on first use.
-    assert importers <= {"polyseme.api", "polyseme.server", "polyseme.__init__"}
+    assert outside == {"polyseme.__init__"}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_only_the_api_and_observability_import_the_framework(framework):
-    allowed = {"polyseme.api", "polyseme.observability"}
-    assert {package_of(m) for m in importers_of(framework)} <= allowed
+def test_only_the_service_imports_the_framework(framework):
+    assert {package_of(m) for m in importers_of(framework)} <= {HTTP}
 
 
 def test_only_the_importers_import_gensim():
@@ -234,7 +252,7 @@ UNUSED = {
 
 SERVING = (
     *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
-    *("polyseme.server.config", "polyseme.server.worker", "polyseme.api.app"),
+    *("polyseme.http.server", "polyseme.http.worker", "polyseme.http.app"),
 )
 """The modules that `polyseme serve` imports."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from polyseme.settings import Settings
 from tests.conftest import ROOT
-from tests.server.service import raw, running
+from tests.http.service import raw, running
 
 PAGE = (ROOT / "SECURITY.md").read_text()
 ATTACKS = re.findall(

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from polyseme.api.app import create_app
     from polyseme.client import AsyncClient, Client, LocalModel
+    from polyseme.http.app import create_app
 
 __all__ = ["AsyncClient", "Client", "__version__", "create_app", "from_vectors", "load"]
 __version__ = "0.1.0"
 _MODULES = {
     "AsyncClient": "polyseme.client.async_client",
     "Client": "polyseme.client.client",
-    "create_app": "polyseme.api.app",
+    "create_app": "polyseme.http.app",
 }
 """Imported on first use: `import polyseme` loads neither Flask nor httpx nor NumPy."""
 

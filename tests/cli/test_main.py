@@ -8,9 +8,9 @@ import click
 import pytest
 
 from polyseme import __version__
-from polyseme.api.app import create_app
 from polyseme.api_keys import find_key, read_key_file
 from polyseme.cli.main import polyseme as root
+from polyseme.http.app import create_app
 from polyseme.settings import Settings
 from tests.cli.conftest import run
 

@@ -41,7 +41,7 @@ def test_the_command_starts_gunicorn_without_reading_the_models(tmp_path, monkey
     assert done.exit_code == 0
     (((name,), arguments),) = started
     assert name == arguments[0] == "gunicorn"
-    assert arguments[1:3] == ["--config", "python:polyseme.server.config"]
+    assert arguments[1:3] == ["--config", "python:polyseme.http.server"]
 
 
 def error_of(models_dir, *flags):

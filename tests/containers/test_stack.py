@@ -18,10 +18,10 @@ import httpx
 import pytest
 import yaml
 
-from tests.api.problem import expect_problem
 from tests.conftest import free_port
 from tests.containers.engine import NEEDS_AN_ENGINE, ROOT, Podman
-from tests.server.proxy import configured
+from tests.http.conftest import expect_problem
+from tests.http.proxy import configured
 
 SENTENCE = {"input": "The bank of the river"}
 JSON = {"Content-Type": "application/json"}

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import polyseme
-from polyseme.api.app import create_app
 from polyseme.cli.models import models
 from polyseme.errors import ModelFolderError, UnknownModelError
+from polyseme.http.app import create_app
 from polyseme.models import registry as registry_module
 from polyseme.models.reader import NO_MANIFEST
 from polyseme.models.registry import Registry, bundled_models, find_models

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from polyseme.api.responses import SensesResponse
 from polyseme.cli import progress
 from polyseme.cli.senses import _picture, _Source, _write_occurrences
 from polyseme.client.local import LocalModel
@@ -18,6 +17,7 @@ from polyseme.encoding.options import Limits
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import contextualize
 from polyseme.errors import InvalidError, TooLargeError
+from polyseme.http.responses import SensesResponse
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.senses import occurrences
@@ -30,8 +30,8 @@ from polyseme.senses.induction import (
 )
 from polyseme.senses.occurrences import REACH, encode_occurrences
 from polyseme.tokenizer import resolve_all
-from tests.api.problem import expect_problem
 from tests.cli.conftest import run
+from tests.http.conftest import expect_problem
 from tests.tiny import VECTORS, WORDS, full_layer, tiny_model
 
 RIVER = [

@@ -173,5 +173,5 @@ def serve(**flags: str | None) -> None:
         _create_metrics_directory()
     _announce(settings)
     # Run gunicorn as `python -m gunicorn` does, in this process: imported modules stay imported.
-    sys.argv = ["gunicorn", "--config", "python:polyseme.server.config", _APPLICATION]
+    sys.argv = ["gunicorn", "--config", "python:polyseme.http.server", _APPLICATION]
     runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)

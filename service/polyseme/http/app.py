@@ -1,0 +1,98 @@
+"""The application factory."""
+
+import logging
+import re
+
+from flask import Flask, Response
+from threadpoolctl import threadpool_limits
+
+from polyseme.http import errors, metrics, middleware
+from polyseme.http.auth import ApiKeyAuth
+from polyseme.http.context import supervise_requests
+from polyseme.http.inference import inference
+from polyseme.http.openai import openai
+from polyseme.http.pages import pages
+from polyseme.http.rate_limits import RateLimits
+from polyseme.http.routes import routes
+from polyseme.http.service import Service
+from polyseme.models.registry import Registry
+from polyseme.settings import Settings, unknown_variables
+
+_CORS_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Accept",
+    "X-Request-ID",
+    "Inference-Header-Content-Length",
+    "X-Stainless-[A-Za-z-]+",  # OpenAI's client in browsers
+)
+_CORS_EXPOSED = ("X-Request-ID", "Server-Timing", "Retry-After", "Inference-Header-Content-Length")
+_CORS_MAX_AGE = 600
+"""Seconds for which a browser remembers a preflight response."""
+_log = logging.getLogger("polyseme")
+
+
+def create_app(settings: Settings | None = None, registry: Registry | None = None) -> Flask:
+    """Create the WSGI application and load the default model, or all with `preload_models`.
+
+    BLAS is limited to one thread: the threads of several workers would compete for the processors,
+    and the last bits of a result would depend on the number of threads.
+    """
+    threadpool_limits(1)
+    settings = settings or Settings()
+    for warning in unknown_variables():
+        _log.warning("polyseme: %s", warning)
+    registry = registry or Registry.of(
+        settings.models_dir,
+        settings.model,
+        verify=settings.verify_models,
+        preload=settings.preload_models,
+        follow=True,
+    )
+    app = Flask("polyseme", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    app.url_map.merge_slashes = False
+    auth, rate_limits = ApiKeyAuth(settings), RateLimits(settings)
+    service = Service(settings, registry, settings.limits(), auth, rate_limits)
+    app.extensions["polyseme"] = service
+    registry.load()
+    service.log_problems()
+    # Requests pass these in this order, responses in reverse order.
+    middleware.init_app(app, settings)
+    errors.init_app(app)
+    if settings.cors_origins:
+        _init_cors(app, settings)
+    auth.init_app(app, rate_limits)
+    supervise_requests(app, settings, service.limits, rate_limits.charge)
+    for blueprint in (routes, openai, inference, pages):
+        app.register_blueprint(blueprint)
+    if settings.metrics != "off":
+        metrics.init_app(app, registry)
+    return app
+
+
+def _init_cors(app: Flask, settings: Settings) -> None:
+    """Allow pages of the configured origins to send requests."""
+    from flask_cors import CORS  # noqa: PLC0415 - only with an origin
+
+    # At lower levels, flask-cors logs paths and origins, which are text of requests.
+    logging.getLogger("flask_cors").setLevel(logging.WARNING)
+    CORS(
+        app,
+        # Patterns, because flask-cors ignores the case of plain strings.
+        origins=[re.compile(rf"{re.escape(origin)}\Z") for origin in settings.cors_origins],
+        methods=["GET", "POST"],
+        allow_headers=list(_CORS_HEADERS),
+        expose_headers=list(_CORS_EXPOSED),
+        max_age=_CORS_MAX_AGE,
+        supports_credentials=False,
+        allow_private_network=False,
+        intercept_exceptions=False,
+        vary_header=False,
+    )
+
+    @app.after_request
+    def vary(response: Response) -> Response:
+        """Add `Vary: Origin` to every response, even if the request has no Origin header."""
+        response.vary.add("Origin")
+        return response

@@ -1,0 +1,84 @@
+"""Access to the routes: API keys, before which rate limits apply."""
+
+import logging
+
+from flask import Flask, request
+
+from polyseme.api_keys import (
+    KeyFileError,
+    digests_of_keys,
+    find_key,
+    permission_problem,
+    read_key_file,
+)
+from polyseme.errors import UnauthorisedError
+from polyseme.http.context import current_context
+from polyseme.http.rate_limits import RateLimits
+from polyseme.settings import Settings
+
+_log = logging.getLogger("polyseme")
+
+
+class ApiKeyAuth:
+    """Authentication by API keys from the settings and the key file."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._configured = digests_of_keys(key.get_secret_value() for key in settings.api_keys)
+        self._keys = self._read()
+        # An empty key file does not disable authentication.
+        self.required = bool(self._configured) or settings.api_keys_file is not None
+
+    def refresh(self) -> None:
+        """Read the key file again; keep the previous keys if it cannot be used."""
+        try:
+            self._keys = self._read()
+        except KeyFileError as error:
+            # `str`, because the log shows only the type of an exception.
+            _log.warning("polyseme: %s; the previous keys stay valid.", str(error))
+
+    def _read(self) -> dict[str, bytes]:
+        file = self._settings.api_keys_file
+        if file and (problem := permission_problem(file)):
+            _log.warning("polyseme: %s.", problem)
+        return {**self._configured, **(read_key_file(file) if file else {})}
+
+    def init_app(self, app: Flask, rate_limits: RateLimits) -> None:
+        """Protect /v1/… and /v2/… except /v2/health/…, and /metrics according to the settings.
+
+        The rate limits apply before the key is checked, so that they also limit guessing keys, and
+        to unknown routes and methods.
+        """
+        if self.required or rate_limits.enabled:
+            app.before_request(self._identify)
+        rate_limits.init_app(app)
+        if self.required:
+            app.before_request(self._check)
+
+    def _identify(self) -> None:
+        """Set the name of the caller's key, and whether a required key is missing or wrong."""
+        context = current_context()
+        if self.required:
+            scheme, _, key = request.environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+            context.caller = (
+                find_key(self._keys, key.strip()) if scheme.lower() == "bearer" else None
+            )
+        path = request.path
+        protected = path.startswith(("/v1/", "/v2/")) and not path.startswith("/v2/health/")
+        metrics = self._settings.metrics == "key" and path == "/metrics"
+        if self._settings.cors_origins and _is_preflight():  # browsers send it without a key
+            protected = metrics = False
+        context.unauthorized = self.required and context.caller is None and (protected or metrics)
+        # Requests without a valid key are limited at /metrics too.
+        unknown = request.routing_exception is not None
+        context.rate_limited = protected or unknown or context.unauthorized
+
+    def _check(self) -> None:
+        if current_context().unauthorized:
+            raise UnauthorisedError
+
+
+def _is_preflight() -> bool:
+    """Return whether the request is a CORS preflight request."""
+    headers = ("HTTP_ORIGIN", "HTTP_ACCESS_CONTROL_REQUEST_METHOD")
+    return request.method == "OPTIONS" and all(name in request.environ for name in headers)

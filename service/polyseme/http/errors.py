@@ -1,0 +1,174 @@
+"""Error responses: `application/problem+json` (RFC 9457) with the members of compatible APIs.
+
+Clients ignore unknown members of a problem document, so one document serves the clients of this
+API, of OpenAI's API and of the Open Inference Protocol.
+"""
+
+import logging
+import secrets
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import regex
+from flask import Flask, Response, current_app, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from polyseme.engine.arrays import NonFiniteError
+from polyseme.errors import (
+    FieldError,
+    InvalidError,
+    MalformedError,
+    MethodNotAllowedError,
+    OutOfRangeError,
+    PolysemeError,
+    UnknownRouteError,
+)
+from polyseme.http import metrics
+from polyseme.http.context import RequestContext, current_context
+from polyseme.http.logs import log_request
+from polyseme.http.middleware import SECURITY_HEADERS
+
+PROBLEM = "application/problem+json"
+_OPENAI_CODES = {
+    "unknown_model": "model_not_found",
+    "unauthorised": "invalid_api_key",
+    "rate_limited": "rate_limit_exceeded",
+}
+"""OpenAI's error codes that differ from ours."""
+_OPENAI_PATHS = ("/v1/embeddings", "/v1/models")
+_SERVER_ERROR = 500
+_INDEX = regex.compile(r"/(\d+)")
+_log = logging.getLogger("polyseme")
+
+
+def init_app(app: Flask) -> None:
+    """Convert every exception of a request to a problem response."""
+    app.register_error_handler(PolysemeError, problem)
+    app.register_error_handler(NonFiniteError, lambda _: problem(OutOfRangeError()))
+    app.register_error_handler(HTTPException, _from_werkzeug)
+    app.register_error_handler(Exception, _unexpected)
+
+
+def problem(error: PolysemeError, **members: Any) -> Response:
+    """Return the problem response of an error, with additional `members`."""
+    context = current_context()
+    context.code = error.code
+    document = problem_document(error, context.request_id, request.path) | members
+    return Response(orjson.dumps(document), error.status, error.headers(), content_type=PROBLEM)
+
+
+def problem_document(error: PolysemeError, request_id: str, path: str = "") -> dict[str, Any]:
+    """Return the problem document of an error, with `error` for paths of compatible APIs.
+
+    An unknown route outside /v2 gets the `error` of OpenAI's API: OpenAI's client shows only this
+    member, and may be configured with a base URL without /v1.
+    """
+    document = {
+        "type": f"urn:polyseme:error:{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+        "code": error.code,
+        "hint": error.hint,
+        "request_id": request_id,
+        **error.members(),
+    }
+    if path == "/v2" or path.startswith("/v2/"):
+        document["error"] = openai_error(error)["message"]
+    elif isinstance(error, UnknownRouteError) or any(
+        path == prefix or path.startswith(f"{prefix}/") for prefix in _OPENAI_PATHS
+    ):
+        document["error"] = openai_error(error)
+    return document
+
+
+def raw_response(error: Exception, address: str) -> bytes:
+    """Return the response to a request that does not reach the application; count and log it.
+
+    The document has the `error` of OpenAI's API, because OpenAI's client shows only this member.
+    """
+    context = RequestContext(secrets.token_hex(16), "other", address)
+    if not isinstance(error, PolysemeError):
+        log_fault(error, context.request_id)
+        error = PolysemeError()
+    document = problem_document(error, context.request_id, _OPENAI_PATHS[0])
+    body = orjson.dumps(document)
+    headers = {
+        "Connection": "close",
+        "Content-Type": PROBLEM,
+        "Content-Length": str(len(body)),
+        "X-Request-ID": context.request_id,
+        "Server-Timing": "total;dur=0",
+        **SECURITY_HEADERS,
+        **error.headers(),
+    }
+    context.status, context.code, context.response_bytes = error.status, error.code, len(body)
+    metrics.refuse(error.code)
+    log_request(context)
+    status = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}"
+    lines = [status, *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def openai_error(error: PolysemeError) -> dict[str, Any]:
+    """Return the `error` of OpenAI's API; most clients show only its message."""
+    kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
+    errors = error.errors
+    # OpenAI writes `/input/3` as `input[3]`.
+    param = _INDEX.sub(r"[\1]", errors[0].pointer).lstrip("/").replace("/", ".") if errors else ""
+    detail = f"`{param}`: {error.detail}" if param else error.detail
+    if errors and isinstance(error, InvalidError):
+        detail = _first_error(param, errors)
+    return {
+        "message": f"{detail} {error.hint}",
+        "type": "rate_limit_error" if error.code == "rate_limited" else kind,
+        "param": param or None,
+        "code": _OPENAI_CODES.get(error.code, error.code),
+    }
+
+
+def _first_error(param: str, errors: Sequence[FieldError]) -> str:
+    """Return the message about the first field, with the number of other errors."""
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    place = f"`{param}`{more}: " if param else ""
+    return f"{place}{errors[0].message}."
+
+
+def _path_hint(path: str) -> str | None:
+    """Return what to change in a path if that leads to a route, else None."""
+    parts = [part for part in path.split("/") if part]
+    if _is_route(parts) and path != "/" + "/".join(parts):
+        return "The path has a slash too many, at its end or beside another one: remove it."
+    if parts[:2] in (["v1", "v1"], ["v2", "v2"]) and _is_route(parts[1:]):
+        return "The path has its prefix twice: remove it from the client's base URL."
+    if _is_route(["v1", *parts]):
+        return "The path lacks the prefix `/v1`: add it to the client's base URL."
+    return None
+
+
+def _is_route(parts: Sequence[str]) -> bool:
+    return bool(current_app.url_map.bind("").allowed_methods("/" + "/".join(parts)))
+
+
+def _from_werkzeug(error: HTTPException) -> Response:
+    if isinstance(error, NotFound):
+        return problem(UnknownRouteError(hint=_path_hint(request.path)))
+    if isinstance(error, MethodNotAllowed):
+        return problem(MethodNotAllowedError(list(error.valid_methods or ())))
+    if error.code is not None and 400 <= error.code < _SERVER_ERROR:  # noqa: PLR2004
+        # An invalid host, or an upgrade that no route supports.
+        return problem(MalformedError())
+    return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> Response:
+    log_fault(error, current_context().request_id)
+    return problem(PolysemeError())
+
+
+def log_fault(error: Exception, request_id: str) -> None:
+    """Log the type and the stack of an unexpected exception."""
+    fields = {"event": "fault", "request_id": request_id}
+    _log.error("the request failed", exc_info=error, extra={"fields": fields})

@@ -1,0 +1,211 @@
+"""Logging: a line for each request, configuration, formatters, and a filter of requests' text.
+
+`fields` of a record (`extra={"fields": …}`) become members of the JSON object. Exceptions are
+logged with their type and stack, without their message, which may quote a request.
+"""
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+from pythonjsonlogger.orjson import OrjsonFormatter
+
+from polyseme.http import metrics
+from polyseme.http.context import PROBES, RequestContext
+from polyseme.settings import Settings
+
+_TRUSTED = ("polyseme", "gunicorn", "py.warnings")
+"""Loggers whose arguments contain no text of requests, except in exceptions and in strings of
+several lines, which are replaced."""
+_COLLECTOR_INTERVAL = 60.0
+"""Minimum seconds between two warnings of OpenTelemetry."""
+_log = logging.getLogger("polyseme.requests")
+
+
+def log_request(context: RequestContext) -> None:
+    """Log a request."""
+    level = logging.DEBUG if context.route in PROBES else logging.INFO
+    if _log.isEnabledFor(level):
+        _log.log(level, "request", extra={"fields": _log_fields(context)})
+
+
+def _log_fields(context: RequestContext) -> dict[str, Any]:
+    """Return the log fields of a request, without those that are unknown."""
+    fields = {
+        "event": "request",
+        "request_id": context.request_id,
+        "route": context.route,
+        "method": context.method,
+        "status": context.status,
+        "code": context.code,
+        "ms": round(context.seconds * 1000, 3),
+        "bytes": context.response_bytes,
+        "tokens": context.counts.tokens if context.counts else None,
+        "work_ms": round(context.work, 3) or None,
+        "model": context.model,
+        "caller": context.caller,
+        "address": context.address,
+        "trace_id": context.trace_id,
+        "aborted": context.aborted or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def logging_config(settings: Settings) -> dict[str, Any]:
+    """Return the configuration for `logging.config.dictConfig`."""
+    log_format = settings.log_format
+    if log_format == "auto":
+        log_format = "text" if sys.stderr.isatty() else "json"
+    level = settings.log_level.upper()
+    quiet = "WARNING" if level in {"DEBUG", "INFO"} else level
+    module = "polyseme.http.logs"
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"private": {"()": f"{module}.PrivacyFilter"}},
+        "formatters": {
+            "json": {"()": f"{module}.JsonFormatter"},
+            "text": {"()": f"{module}.TextFormatter"},
+        },
+        "handlers": {
+            "stderr": {
+                "class": f"{module}.StandardError",
+                "formatter": log_format,
+                "filters": ["private"],
+            }
+        },
+        "root": {"level": quiet, "handlers": ["stderr"]},
+        "loggers": {
+            "polyseme": {"level": level},
+            # gunicorn's default handlers would print every line twice. At level DEBUG, gunicorn
+            # logs the paths of requests, which may contain private text.
+            "gunicorn.error": {
+                "level": "INFO" if level == "DEBUG" else level,
+                "handlers": [],
+                "propagate": True,
+            },
+            "gunicorn.access": {"level": "CRITICAL", "handlers": [], "propagate": False},
+        },
+    }
+
+
+def capture_warnings() -> None:
+    """Log Python warnings, and exceptions that end threads."""
+    logging.captureWarnings(True)
+    logging.raiseExceptions = False
+    # The formatters do not use the thread, the process name and the caller; collecting them takes a
+    # quarter of the time of a log call.
+    logging.logThreads = logging.logMultiprocessing = False
+    logging._srcfile = None  # noqa: SLF001 - as in the Logging HOWTO
+    threading.excepthook = _log_thread_exception
+
+
+def _log_thread_exception(error: threading.ExceptHookArgs) -> None:
+    if error.exc_value is not None:
+        exception = (error.exc_type, error.exc_value, error.exc_traceback)
+        logging.getLogger("polyseme").error("a thread ended", exc_info=exception)
+
+
+class StandardError(logging.StreamHandler[Any]):
+    """A handler that writes to standard error and counts the lines that cannot be written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Count the line as lost; a full disk or a closed pipe must not fail a request."""
+        del record
+        metrics.LOST.inc()
+
+
+class PrivacyFilter(logging.Filter):
+    """A filter that removes text of requests from log records."""
+
+    _collector_warned = -_COLLECTOR_INTERVAL
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Remove text of requests from the record; return whether to log it."""
+        if record.name.startswith("opentelemetry") and not self._report_collector(record):
+            return False
+        fields = dict(getattr(record, "fields", {}))
+        if record.exc_info and record.exc_info[0]:
+            fields["error"] = record.exc_info[0].__name__
+            fields["places"] = places(record.exc_info[2])
+        record.fields, record.exc_info, record.exc_text, record.stack_info = (
+            fields,
+            None,
+            None,
+            None,
+        )
+        trusted = record.name.startswith(_TRUSTED)
+        if not isinstance(record.msg, str):
+            record.msg, record.args = type(record.msg).__name__, ()
+        elif not trusted:
+            record.msg, record.args = record.msg.replace("%s", "…").replace("%r", "…"), ()
+        elif record.name == "py.warnings":
+            # The following lines show code, or are lines of the warning's text.
+            record.msg = record.msg.partition("\n")[0]
+        elif isinstance(record.args, tuple):
+            record.args = tuple(map(_harmless, record.args))
+        return True
+
+    def _report_collector(self, record: logging.LogRecord) -> bool:
+        """Replace OpenTelemetry's warnings by one about traces, at most once a minute."""
+        now = time.monotonic()
+        if record.levelno < logging.WARNING or now - self._collector_warned < _COLLECTOR_INTERVAL:
+            return False
+        self._collector_warned = now
+        record.name, record.levelno, record.levelname = "polyseme", logging.WARNING, "WARNING"
+        record.msg = "polyseme: OpenTelemetry reports a problem; traces may be lost."
+        record.args, record.exc_info = (), None
+        return True
+
+
+def _harmless(argument: Any) -> Any:
+    """Return an argument of a log call; replace exceptions and multi-line strings."""
+    if isinstance(argument, BaseException):
+        return type(argument).__name__
+    return "…" if isinstance(argument, str) and "\n" in argument else argument
+
+
+def places(trace: Any) -> list[str]:
+    """Return the stack of an exception, the innermost frame last."""
+    frames = traceback.extract_tb(trace)
+    return [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+
+
+class JsonFormatter(OrjsonFormatter):
+    """A formatter of one JSON object per line: time, level, message, fields, pid."""
+
+    def add_fields(
+        self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
+    ) -> None:
+        """Add the members of the object."""
+        del message_dict
+        log_data["time"] = _timestamp(record)
+        log_data["level"] = record.levelname.lower()
+        # JSON requires valid Unicode, but a message can contain a file name that is not.
+        log_data["message"] = record.message.encode("utf-8", "backslashreplace").decode()
+        log_data.update(record.fields)  # type: ignore[attr-defined]
+        log_data["pid"] = record.process
+
+
+class TextFormatter(logging.Formatter):
+    """A formatter of one human-readable line, plus one for each stack frame of an exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return time, process, level, message and fields."""
+        fields: dict[str, Any] = dict(record.fields)  # type: ignore[attr-defined]
+        stack = fields.pop("places", [])
+        members = [f"{name}={value}" for name, value in fields.items()]
+        level = record.levelname.lower()
+        message = record.getMessage().replace("\n", " ")
+        head = f"{_timestamp(record)} [{record.process}] {level}: {message}"
+        line = "\n    ".join([" ".join([head, *members]), *stack])
+        return line.encode("utf-8", "backslashreplace").decode()
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    """Return the time in RFC 3339, in UTC with milliseconds."""
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{moment}.{int(record.msecs):03d}Z"

@@ -1,0 +1,209 @@
+"""Prometheus metrics: definitions, counting, and /metrics.
+
+If PROMETHEUS_MULTIPROC_DIR is set, prometheus_client runs in multiprocess mode: all processes write
+to files in that directory, and each can report the metrics of all. Label values are from bounded
+sets.
+"""
+
+import os
+from functools import cache
+
+from flask import Flask, Response, request
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from polyseme import __version__
+from polyseme.errors import PolysemeError
+from polyseme.http import metrics_files
+from polyseme.http.context import RequestContext
+from polyseme.http.metrics_files import DIRECTORY
+from polyseme.models.registry import Registry
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+metrics_files.count_in_allocated_files()
+_REQUEST_BUCKETS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0),
+)
+_STAGE_BUCKETS = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 5.0),
+)
+_STAGES = ("parse", "tokens", "static", "attention", "neighbors", "senses", "write")
+_MAX_MODELS = 100
+"""Maximum number of models with separate labels; additional ones count as `other`."""
+
+METRICS = CollectorRegistry()
+
+
+def _counter(name: str, text: str, *labels: str) -> Counter:
+    return Counter(f"polyseme_{name}", text, labels, registry=METRICS)
+
+
+def _gauge(name: str, text: str, mode: str, *labels: str) -> Gauge:
+    return Gauge(f"polyseme_{name}", text, labels, multiprocess_mode=mode, registry=METRICS)  # type: ignore[arg-type]
+
+
+def _histogram(name: str, text: str, label: str, buckets: tuple[float, ...]) -> Histogram:
+    return Histogram(f"polyseme_{name}", text, (label,), buckets=buckets, registry=METRICS)
+
+
+REQUESTS = _counter("requests_total", "Requests answered.", "route", "method", "status")
+ERRORS = _counter("errors_total", "Error responses.", "code")
+DURATION = _histogram(
+    "request_duration_seconds", "Time to the end of the response.", "route", _REQUEST_BUCKETS
+)
+STAGE = _histogram(
+    "stage_duration_seconds", "Time of a stage of a request.", "stage", _STAGE_BUCKETS
+)
+TOKENS = _counter("tokens_total", "Tokens in requests.", "model")
+UNKNOWN = _counter("unknown_words_total", "Tokens without a vector.", "model")
+FALLBACKS = _counter("case_fallbacks_total", "Tokens found in another case.", "model")
+SUBWORD = _counter("subword_words_total", "Tokens composed of subwords.", "model")
+TRUNCATED = _counter("truncated_words_total", "Words removed by truncation.", "model")
+BYTES = _counter("answer_bytes_total", "Bytes of responses, without headers.", "route")
+REFUSED = _counter(
+    "refused_total", "Requests rejected before they reach the application.", "reason"
+)
+ABORTED = _counter("connections_cut_total", "Streams that the client closed early.", "reason")
+LOST = _counter("log_lines_lost_total", "Log lines that could not be written.")
+STARTS = _counter("worker_starts_total", "Workers started.")
+IN_PROGRESS = _gauge("requests_in_progress", "Requests in progress.", "livesum")
+CONNECTIONS = _gauge("connections", "Open connections.", "livesum")
+WORKERS = _gauge("workers", "Live workers.", "livesum")
+LOADED = _gauge("models_loaded", "Loaded models, maximum over workers.", "livemax")
+MAPPED = _gauge("mapped_bytes", "Bytes of memory-mapped files, maximum over workers.", "livemax")
+BROKEN = _gauge("models_broken", "Models whose folder has a problem.", "livemostrecent")
+READY = _gauge("ready", "1 if the default model can be used, else 0.", "livemostrecent")
+INFO = _gauge("info", "The version of the service.", "livemax", "version")
+
+
+def init_app(app: Flask, registry: Registry) -> None:
+    """Add /metrics, and create known label sets at 0, so that `rate()` sees the first increment.
+
+    Other statuses, unknown routes and models that are added later begin at their first increment.
+    """
+
+    @app.get("/metrics", endpoint="metrics")
+    def exposition() -> Response:
+        """Return the metrics, in the text format or OpenMetrics."""
+        update_model_gauges(registry)
+        encode, content_type = choose_encoder(request.environ.get("HTTP_ACCEPT", ""))
+        if directory := os.environ.get(DIRECTORY):
+            collected = CollectorRegistry()
+            MultiProcessCollector(collected, directory)  # type: ignore[no-untyped-call]
+            with metrics_files.reading(directory):
+                return Response(encode(collected), content_type=content_type)
+        return Response(encode(METRICS), content_type=content_type)
+
+    for rule in app.url_map.iter_rules():
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
+            _route_metrics(rule.rule, method, 200)
+    for status in (500, 503):
+        _route_metrics("/v1/encode", "POST", status)
+    for stage in _STAGES:
+        _stage_histogram(stage)
+    for name in registry.names:
+        _model_counters(name)
+    for code in _error_codes(PolysemeError):
+        _error_counter(code)
+    for reason in ("malformed", "overloaded", "rate_limited", "internal"):
+        REFUSED.labels(reason)
+    ABORTED.labels("client_gone")
+
+
+def start_worker() -> None:
+    """Count this process as a live worker."""
+    STARTS.inc()
+    WORKERS.set(1)
+    INFO.labels(__version__).set(1)
+    metrics_files.warn_if_full()
+
+
+def update_model_gauges(registry: Registry) -> None:
+    """Update the gauges of the models in this process."""
+    states = list(registry.states().values())
+    loaded = [one.manifest for one in states if one.status == "loaded" and one.manifest]
+    LOADED.set(len(loaded))
+    BROKEN.set(sum(state.problem is not None for state in states))
+    READY.set(registry.ready())
+    mapped = (
+        e.bytes
+        for one in loaded
+        for n, e in one.files.items()
+        if n.endswith((".npy", "vocabulary.txt"))
+    )
+    MAPPED.set(sum(mapped))
+
+
+def observe(context: RequestContext) -> None:
+    """Count a finished request."""
+    requests, duration, size = _route_metrics(context.route, context.method, context.status)
+    requests.inc()
+    duration.observe(context.seconds)
+    size.inc(context.response_bytes)
+    if context.code:
+        _error_counter(context.code).inc()
+    for stage, milliseconds in context.timings.milliseconds.items():
+        _stage_histogram(stage).observe(milliseconds / 1000)
+    counts = context.counts
+    if counts and context.model:
+        tokens, unknown, fallbacks, subword, truncated = _model_counters(context.model)
+        tokens.inc(counts.tokens)
+        for counter, number in (
+            (unknown, counts.oov),
+            (fallbacks, counts.case_fallbacks),
+            (subword, counts.subword),
+            (truncated, counts.truncated),
+        ):
+            if number:
+                counter.inc(number)
+    if context.aborted:
+        ABORTED.labels("client_gone").inc()
+    metrics_files.warn_if_full()
+
+
+def refuse(reason: str) -> None:
+    """Count a request that was rejected before it reached the application."""
+    _error_counter(reason).inc()
+    REFUSED.labels(reason).inc()
+
+
+# Looking up labels takes longer than counting, so these functions are cached.
+
+
+@cache
+def _route_metrics(route: str, method: str, status: int) -> tuple[Counter, Histogram, Counter]:
+    requests = REQUESTS.labels(route, method, str(status))
+    return requests, DURATION.labels(route), BYTES.labels(route)
+
+
+@cache
+def _stage_histogram(stage: str) -> Histogram:
+    return STAGE.labels(stage)
+
+
+@cache
+def _error_counter(code: str) -> Counter:
+    return ERRORS.labels(code)
+
+
+_counted_models: set[str] = set()
+
+
+@cache
+def _model_counters(model: str) -> tuple[Counter, ...]:
+    label = model if len(_counted_models) < _MAX_MODELS else "other"
+    _counted_models.add(label)
+    return tuple(c.labels(label) for c in (TOKENS, UNKNOWN, FALLBACKS, SUBWORD, TRUNCATED))
+
+
+def _error_codes(error: type[PolysemeError]) -> set[str]:
+    return {error.code}.union(*map(_error_codes, error.__subclasses__()))

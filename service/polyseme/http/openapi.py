@@ -1,0 +1,269 @@
+"""The OpenAPI 3.1 document, generated from the schemas of requests and responses."""
+
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from polyseme import __version__
+from polyseme.http import inference_schemas as protocol
+from polyseme.http import responses, schemas
+from polyseme.http.inference_schemas import VERSION, InferRequest
+from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
+
+_REF = "#/components/schemas/{model}"
+_PROBLEM = "application/problem+json"
+
+_STATUSES = {
+    400: "The body is not JSON.",
+    401: "A required key is missing or wrong.",
+    404: "No such model or route.",
+    405: "The route does not allow this method.",
+    406: "The route does not offer this media type.",
+    413: "A size limit is exceeded; `detail` names the limit and the size; `errors` names a"
+    " sentence that is too long.",
+    415: "The route does not accept this media type.",
+    422: "A field is missing, unknown, of the wrong type or out of range.",
+    429: "The rate limit of the caller is exceeded; see Retry-After.",
+    500: "An internal error.",
+    503: "The service is not ready, draining or overloaded; see Retry-After.",
+}
+_POST_ERRORS = (400, 401, 404, 406, 413, 415, 422, 429, 500, 503)
+_GET_ERRORS = (401, 406, 429, 500)
+_WITH_RETRY_AFTER = frozenset({429, 503})
+_PROBLEMS: dict[str, type[responses.ProblemResponse]] = {
+    "embeddings": responses.OpenAIProblemResponse,
+    "models": responses.OpenAIProblemResponse,
+    "model": responses.OpenAIProblemResponse,
+    "readyz": responses.NotReadyResponse,
+}
+"""The schemas of problem responses that are not the defaults of `_problem`, by operation."""
+
+
+class Operation(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    body: type[BaseModel] | None
+    response: type[BaseModel] | None
+    errors: tuple[int, ...]
+    tag: str
+
+
+def _of_model(path: str, suffix: str) -> tuple[Operation, ...]:
+    """Return the operations of the Open Inference Protocol at a path of a model or its version."""
+    errors = (*_GET_ERRORS, 404, 503)
+    return (
+        Operation(
+            *("get", path, f"metadata{suffix}", "Get the tensors of a model"),
+            *(None, protocol.ModelMetadataResponse, errors, "inference"),
+        ),
+        Operation(
+            *("get", f"{path}/ready", f"model_ready{suffix}", "Check whether a model is ready"),
+            *(None, protocol.ModelReadyResponse, errors, "inference"),
+        ),
+        Operation(
+            *("post", f"{path}/infer", f"infer{suffix}", "Encode sentences as tensors"),
+            *(InferRequest, protocol.InferResponse, _POST_ERRORS, "inference"),
+        ),
+    )
+
+
+OPERATIONS = (
+    Operation(
+        *("post", "/v1/encode", "encode", "Encode sentences as vectors and attention"),
+        *(schemas.EncodeRequest, responses.EncodeResponse, _POST_ERRORS, "vectors"),
+    ),
+    Operation(
+        *("post", "/v1/compare", "compare", "Compare occurrences of words"),
+        *(schemas.CompareRequest, responses.CompareResponse, _POST_ERRORS, "vectors"),
+    ),
+    Operation(
+        *("post", "/v1/senses", "senses", "Find the senses of a word in texts, without labels"),
+        *(schemas.SensesRequest, responses.SensesResponse, _POST_ERRORS, "vectors"),
+    ),
+    Operation(
+        *("post", "/v1/trace", "trace", "Compute every step of attention, in float64"),
+        *(schemas.TraceRequest, responses.TraceResponse, _POST_ERRORS, "vectors"),
+    ),
+    Operation(
+        *("post", "/v1/neighbors", "neighbors", "Find the words nearest to a word or a vector"),
+        *(schemas.NeighborsRequest, responses.NeighborsResponse, _POST_ERRORS, "vectors"),
+    ),
+    Operation(
+        *("post", "/v1/embeddings", "embeddings", "Embed texts, in OpenAI's format"),
+        *(schemas.EmbeddingsRequest, responses.EmbeddingsResponse, _POST_ERRORS, "vectors"),
+    ),
+    Operation(
+        *("get", "/v1/models", "models", "List all models"),
+        *(None, responses.ModelsResponse, _GET_ERRORS, "models"),
+    ),
+    Operation(
+        *("get", "/v1/models/{name}", "model", "Get one model"),
+        *(None, responses.ModelResponse, (*_GET_ERRORS, 404), "models"),
+    ),
+    Operation(
+        *("get", "/livez", "livez", "Check whether the process is running"),
+        *(None, responses.LiveResponse, (), "health"),
+    ),
+    Operation(
+        *("get", "/readyz", "readyz", "Check whether the service is ready"),
+        *(None, responses.ReadyResponse, (503,), "health"),
+    ),
+    Operation(
+        *("get", "/v2", "server", "Get the metadata of the server"),
+        *(None, protocol.ServerResponse, (406, 500), "health"),
+    ),
+    Operation(
+        *("get", "/v2/health/live", "server_live", "Check whether the process is running"),
+        *(None, protocol.ServerLiveResponse, (), "health"),
+    ),
+    Operation(
+        *("get", "/v2/health/ready", "server_ready", "Check whether the service is ready"),
+        *(None, protocol.ServerReadyResponse, (503,), "health"),
+    ),
+    *_of_model("/v2/models/{name}", ""),
+    *_of_model(f"/v2/models/{{name}}/versions/{VERSION}", "_of_version"),
+)
+
+
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    inputs = {o.body for o in OPERATIONS if o.body}
+    outputs: set[type[BaseModel]] = {o.response for o in OPERATIONS if o.response} | {
+        responses.ProblemResponse,
+        protocol.InferenceProblemResponse,
+        *_PROBLEMS.values(),
+    }
+    ordered = sorted(
+        [(m, "validation") for m in inputs] + [(m, "serialization") for m in outputs],
+        key=lambda m: m[0].__name__,
+    )
+    _, schemas = models_json_schema(ordered, ref_template=_REF)  # type: ignore[arg-type]
+    paths: dict[str, Any] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Polyseme",
+            "version": __version__,
+            "summary": "Contextual word vectors from static ones",
+            "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas["$defs"],
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        # /v1/… and /v2/models/… require a key if keys or a key file are set.
+        "security": [{}, {"key": []}],
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "responses": {"200": _success(operation)},
+    }
+    described["responses"] |= {
+        str(status): _problem(status, operation) for status in sorted(operation.errors)
+    }
+    if operation.tag == "health":
+        described["security"] = []
+    if operation.body:
+        content = {JSON: {"schema": _reference(operation.body)}}
+        described["requestBody"] = {"required": True, "content": content}
+    if operation.name == "encode":
+        content[NDJSON] = {
+            "schema": _lines("one sentence per line, as a string or a list of words")
+        }
+        described["parameters"] = _query(schemas.EncodeRequest)
+    if operation.body is InferRequest:
+        content[BINARY] = {"schema": _bytes_after_json()}
+    if "{name}" in operation.path:
+        schema = {"type": "string"}
+        described["parameters"] = [
+            {"name": "name", "in": "path", "required": True, "schema": schema}
+        ]
+    return described
+
+
+def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
+    """Return the query parameters for an NDJSON body; commas separate list items."""
+    _, schemas = models_json_schema([(model, "validation")], ref_template=_REF)
+    fields = schemas["$defs"][model.__name__]["properties"]
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "description": f"only with a body of type {NDJSON}",
+            "style": "form",
+            "explode": False,
+            "schema": schema,
+        }
+        for name, schema in fields.items()
+        if name != "input"
+    ]
+
+
+def _bytes_after_json() -> dict[str, str]:
+    description = (
+        "JSON, whose length is in Inference-Header-Content-Length, and the bytes of the tensors"
+    )
+    return {"type": "string", "contentMediaType": BINARY, "description": description}
+
+
+def _lines(description: str) -> dict[str, str]:
+    return {"type": "string", "contentMediaType": NDJSON, "description": description}
+
+
+def _success(operation: Operation) -> dict[str, Any]:
+    content: dict[str, Any] = {JSON: {"schema": _reference(operation.response)}}
+    if operation.name == "encode":
+        content[NDJSON] = {
+            "schema": _lines(
+                "one entry of `results` per line; the last line has `complete`, and `usage` or"
+                " `error`"
+            )
+        }
+        content[NPZ] = {"schema": {"type": "string", "contentMediaType": NPZ}}
+    if operation.body is InferRequest:
+        content[BINARY] = {"schema": _bytes_after_json()}
+    headers = {
+        "X-Request-ID": _header("the ID that the client sent, if it is valid, or a random one"),
+        "Server-Timing": _header("duration of each stage in milliseconds"),
+    }
+    return {"description": "Success.", "content": content, "headers": headers}
+
+
+def _problem(status: int, operation: Operation) -> dict[str, Any]:
+    default = (
+        protocol.InferenceProblemResponse if _is_inference(operation) else responses.ProblemResponse
+    )
+    response = _PROBLEMS.get(operation.name, default)
+    described: dict[str, Any] = {
+        "description": _STATUSES[status],
+        "content": {_PROBLEM: {"schema": _reference(response)}},
+    }
+    if status in _WITH_RETRY_AFTER:
+        described["headers"] = {"Retry-After": _header("seconds to wait before the next attempt")}
+    return described
+
+
+def _is_inference(operation: Operation) -> bool:
+    """Return whether an operation belongs to the Open Inference Protocol."""
+    return operation.path == "/v2" or operation.path.startswith("/v2/")
+
+
+def _header(description: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": "string"}}
+
+
+def _reference(model: type[BaseModel] | None) -> dict[str, str]:
+    return {"$ref": _REF.format(model=model.__name__)} if model else {}

@@ -1,0 +1,220 @@
+"""Request parsing: media types and bodies."""
+
+import io
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import orjson
+import regex
+from flask import current_app, request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header, parse_options_header
+from werkzeug.wsgi import get_content_length
+
+from polyseme.errors import (
+    MAX_ERRORS,
+    FieldError,
+    InvalidError,
+    NotAcceptableError,
+    NotJsonError,
+    TooLargeError,
+    UnsupportedMediaError,
+)
+from polyseme.http.schemas import TAGS, UNIONS, parse_query_value
+from polyseme.validation import did_you_mean, validation_message
+
+JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
+BINARY = "application/octet-stream"
+_Body = TypeVar("_Body", bound=BaseModel)
+_NAME = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+_SIZE = regex.compile(r"[0-9]{1,15}")
+_LARGEST = (1 << 53) - 1
+"""The largest declared size that an error reports: JSON parsers represent it exactly."""
+
+
+def negotiate_media_type(*offered: str) -> str:
+    """Return the offered media type that the client prefers; the first if Accept is missing.
+
+    Raises NotAcceptableError if the client accepts none of them.
+    """
+    sent = request.environ.get("HTTP_ACCEPT", "")
+    best = _best_match(sent, offered)
+    if best is None and sent:
+        raise NotAcceptableError
+    return best or offered[0]
+
+
+# Cached, because few different headers are sent.
+@lru_cache(256)
+def _best_match(sent: str, offered: tuple[str, ...]) -> str | None:
+    return parse_accept_header(sent, MIMEAccept).best_match(offered)
+
+
+def is_content_type(media: str) -> bool:
+    """Return whether `media` is the Content-Type of the request, without its parameters."""
+    return _media_type(request.environ.get("CONTENT_TYPE", "")) == media
+
+
+@lru_cache(256)
+def _media_type(sent: str) -> str:
+    return parse_options_header(sent)[0].lower()
+
+
+def read_json(schema: type[_Body]) -> _Body:
+    """Parse and validate a JSON body.
+
+    Raises UnsupportedMediaError, TooLargeError, NotJsonError or InvalidError.
+    """
+    if not is_content_type(JSON):
+        raise UnsupportedMediaError
+    if request.environ.get("QUERY_STRING"):
+        raise _query_error()
+    return _validate_json(schema, read_body())
+
+
+def _query_error() -> InvalidError:
+    """Return the error for a query string, which is not read: a JSON body has all fields."""
+    error = FieldError("", "must have all fields; the query string is not read")
+    hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
+    return InvalidError([error], hint)
+
+
+def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Body:
+    """Parse and validate an NDJSON body of entries of `input`, with other fields in the query.
+
+    `check_lines` raises TooLargeError for too many lines; other errors are those of `read_json`.
+    Error pointers are the same as for a JSON body.
+    """
+    content = read_body().rstrip(b" \t\r\n")
+    check_lines(content.count(b"\n") + 1)
+    fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
+    if "input" in fields:
+        raise InvalidError([FieldError("/input", "must be in the body, one entry per line")])
+    lines = [_parse_line(number, line) for number, line in enumerate(io.BytesIO(content), 1)]
+    return _validate(schema, {**fields, "input": lines})
+
+
+def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
+    """Parse and validate JSON with optional bytes after it.
+
+    `header` is the name of the header with the length of the JSON. Clients of the Open Inference
+    Protocol send such bodies as application/octet-stream or without a Content-Type. Raises the
+    errors of `read_json`.
+    """
+    if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
+        hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
+        raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
+    if request.environ.get("QUERY_STRING"):
+        raise _query_error()
+    content = read_body()
+    said = request.headers.get(header, str(len(content)))
+    if not _SIZE.fullmatch(said) or int(said) > len(content):
+        hint = "Omit the header if no bytes follow the JSON."
+        raise NotJsonError(f"The header {header} is not a length within the body.", hint)
+    return _validate_json(schema, content[: int(said)]), content[int(said) :]
+
+
+def read_body() -> bytes:
+    """Return the whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError."""
+    environ = request.environ
+    if environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
+        raise UnsupportedMediaError("The body has a Content-Encoding; none is supported.")
+    limit: int = current_app.config["MAX_CONTENT_LENGTH"]
+    declared = get_content_length(environ)
+    most = limit + 1 if declared is None else declared
+    # A chunked body declares no length; with `wsgi.input_terminated`, the server detects its end.
+    readable = environ.get("wsgi.input_terminated") if declared is None else declared <= limit
+    try:
+        body: bytes = environ["wsgi.input"].read(most) if readable else b""
+    except Exception:  # noqa: BLE001 - each server has its own exceptions for a broken body
+        raise NotJsonError("The body is incomplete or not well-formed HTTP.") from None
+    if len(body) > limit or (declared or 0) > limit:
+        _discard(environ["wsgi.input"], min(declared or limit, 4 * limit))
+        size = declared if declared and declared <= _LARGEST else f"more than {limit}"
+        raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
+    if declared is not None and len(body) < declared:
+        raise NotJsonError("The body is incomplete or not well-formed HTTP.")
+    return body
+
+
+def _discard(stream: Any, size: int) -> None:
+    """Read up to `size` bytes: a client that is still sending would miss the response."""
+    with suppress(Exception):
+        while size > 0 and (read := len(stream.read(min(size, 1 << 16)))):
+            size -= read
+
+
+def _parse_line(number: int, line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise NotJsonError(_not_json(f"Line {number} of the body", line, error)) from None
+
+
+def _not_json(what: str, text: bytes, error: orjson.JSONDecodeError) -> str:
+    """Return why a text is not JSON, with the position and without any part of the text."""
+    if not text.strip():
+        return f"{what} is empty."
+    try:
+        text.decode()
+    except UnicodeDecodeError as invalid:
+        return f"{what} is not UTF-8 at byte {invalid.start}."
+    line = "" if what.startswith("Line") else f"line {error.lineno}, "
+    return f"{what} is not well-formed JSON at {line}column {error.colno}."
+
+
+def _validate_json(schema: type[_Body], text: bytes) -> _Body:
+    try:
+        return schema.model_validate_json(text)
+    except ValidationError as error:
+        invalid = error
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise NotJsonError(_not_json("The body", text, error)) from None
+    raise _invalid(schema, invalid)
+
+
+def _validate(schema: type[_Body], value: Any) -> _Body:
+    try:
+        return schema.model_validate(value)
+    except ValidationError as error:
+        raise _invalid(schema, error) from None
+
+
+def _invalid(schema: type[BaseModel], error: ValidationError) -> InvalidError:
+    found = error.errors(include_url=False, include_input=False)
+    errors = [FieldError(_pointer(one), _message(schema, one)) for one in found[:MAX_ERRORS]]
+    return InvalidError(errors)
+
+
+def _pointer(error: ErrorDetails) -> str:
+    """Return the JSON pointer of an error, up to the first name that is not a valid field name."""
+    pointer = ""
+    for before, part in pairwise(("", *error["loc"])):
+        if isinstance(part, str) and part in TAGS and before in UNIONS:
+            continue
+        if isinstance(part, str) and not _NAME.fullmatch(part):
+            break
+        pointer += f"/{part}"
+    return pointer
+
+
+def _message(schema: type[BaseModel], error: Any) -> str:
+    """Return the message of an error, which contains allowed values but no text of the request."""
+    field, last = ("", "", *error["loc"])[-2:]
+    if last in TAGS and field in UNIONS and error["type"] not in {"too_short", "too_long"}:
+        return UNIONS[field]
+    if error["type"] == "extra_forbidden":
+        if not _NAME.fullmatch(last):
+            return "has an unknown field"
+        question = did_you_mean(last, schema.model_fields) if not field else ""
+        return f"is not a known field{question}"
+    if error["type"] == "json_invalid":  # orjson, which reads deeper documents, has accepted it
+        return "is nested too deeply"
+    return validation_message(error)

@@ -1,0 +1,221 @@
+"""Rate limits: the requests and the work of each caller, counted in memory or in Redis.
+
+redis-py's `socket_timeout` limits each read, so a Redis that sends byte by byte could keep a
+request waiting for minutes. On the connections of this module, all operations of a request end at
+one deadline, after a quarter of a second.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask, Response, request
+
+from polyseme.errors import RateLimitedError
+from polyseme.http.context import UNMATCHED, current_context
+from polyseme.http.errors import problem
+from polyseme.settings import Settings, request_rates, work_rates
+
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+    from limits.strategies import RateLimiter
+    from redis import ConnectionPool
+
+_KEY_PREFIX = "polyseme"
+"""The first part of the names under which requests are counted."""
+_SCOPE = "global"
+"""The scope of flask-limiter's application limits."""
+_WORK_SCOPE = "work"
+_MEMORY = "memory://"
+_REDIS_SECONDS = 0.25
+"""Maximum time that a request waits for Redis."""
+_LEAST = 0.001
+"""Time in which bytes that have arrived can still be read, after the deadline."""
+
+
+class RateLimits:
+    """The limits of the setting `rate_limit` on each key or, without a key, on each address."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._storage = settings.rate_limit_storage.get_secret_value()
+        self.enabled = bool(settings.rate_limit)
+        self._request_rates: list[RateLimitItem] = []
+        self._work_rates: list[RateLimitItem] = []
+        if self.enabled:
+            self._request_rates = request_rates(settings.rate_limit)
+            self._work_rates = work_rates(settings.rate_limit)
+
+    def init_app(self, app: Flask) -> None:
+        """Limit the requests of each caller; while Redis is unreachable, each worker counts."""
+        if not self.enabled:
+            return
+        from flask_limiter import Limiter, RateLimitExceeded  # noqa: PLC0415 - only with a limit
+        from limits.storage import MemoryStorage  # noqa: PLC0415 - as above
+        from limits.strategies import FixedWindowRateLimiter  # noqa: PLC0415 - as above
+
+        redis: dict[str, Any] = {}
+        if self._storage != _MEMORY:
+            app.before_request(_start_deadline)
+            redis = {
+                "storage_options": {"connection_pool": connection_pool(self._storage)},
+                "in_memory_fallback_enabled": True,
+                "swallow_errors": True,
+            }
+        self._work_fallback = FixedWindowRateLimiter(MemoryStorage())
+        self._limiter = limiter = Limiter(
+            _caller,
+            app=app,
+            application_limits=[str(rate) for rate in self._request_rates],
+            application_limits_exempt_when=lambda: not current_context().rate_limited,
+            # By default, requests without an endpoint are not limited.
+            request_identifier=lambda: request.endpoint or UNMATCHED,
+            key_prefix=_KEY_PREFIX,
+            # The name of this scheme differs from that of redis-py.
+            storage_uri=self._storage.replace("unix://", "redis+unix://", 1),
+            **redis,
+        )
+        # Redis reports whole seconds, rounded.
+        rounding = 1 if redis else 0
+
+        @app.errorhandler(RateLimitExceeded)
+        def exceeded(_: RateLimitExceeded) -> Response:
+            """Return 429 with the seconds until the window of the exceeded limit ends."""
+            limit, seconds = limiter.current_limit, None
+            with suppress(Exception):  # Redis has failed since the request was counted
+                if limit:
+                    rest = math.ceil(limit.window.reset_time - time.time()) + rounding
+                    seconds = min(max(rest, 1), limit.limit.get_expiry())
+            return problem(RateLimitedError(retry_after=seconds))
+
+    def limit_malformed(self, address: str) -> RateLimitedError | None:
+        """Count a malformed request of an address; return an error if it exceeds the rate limit.
+
+        Such a request does not reach the application.
+        """
+        names = (_KEY_PREFIX, _name_of(address), _SCOPE)
+        _start_deadline()
+        try:
+            hits = [self._limiter.limiter.hit(rate, *names) for rate in self._request_rates]
+        except Exception:  # noqa: BLE001 - without Redis, which the next other request notices
+            return None
+        return None if all(hits) else RateLimitedError()
+
+    def charge(self, work: float) -> None:
+        """Count the work of the current request; raise RateLimitedError if it exceeds a rate.
+
+        A request with more work than a whole window allows needs a window of its own.
+        """
+        for rate in self._work_rates:
+            cost = min(math.ceil(work), rate.amount)
+            names = (_KEY_PREFIX, _caller(), _WORK_SCOPE)
+            _start_deadline()
+            try:
+                exceeded = _exceeded(self._limiter.limiter, rate, names, cost)
+            except Exception:  # noqa: BLE001 - without Redis, each worker counts in memory
+                exceeded = _exceeded(self._work_fallback, rate, names, cost)
+            if exceeded is not None:
+                raise RateLimitedError("The caller exceeds its rate of work.", exceeded)
+
+
+def _exceeded(
+    counter: "RateLimiter", rate: "RateLimitItem", names: tuple[str, ...], cost: int
+) -> int | None:
+    """Count work and return None, or return the seconds until the window of the rate ends."""
+    if counter.test(rate, *names, cost=cost):
+        counter.hit(rate, *names, cost=cost)
+        return None
+    rest = math.ceil(counter.get_window_stats(rate, *names).reset_time - time.time())
+    return min(max(rest, 1), rate.get_expiry())
+
+
+def _caller() -> str:
+    """Return the name under which requests are counted: that of the key, else the address."""
+    context = current_context()
+    return f"key:{context.caller}" if context.caller else _name_of(context.address)
+
+
+def _name_of(address: str) -> str:
+    """Return the name under which requests of an address are counted.
+
+    An IPv6 address is replaced by its /64 network, because one client has 2**64 addresses.
+    """
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return "address:local"
+    if found.version == 6 and not found.ipv4_mapped:  # noqa: PLR2004 - the version's name
+        return f"address:{ip_network((address, 64), strict=False).network_address}"
+    return f"address:{address}"
+
+
+class _Deadline(threading.local):
+    time = 0.0
+    """monotonic time of the deadline of this thread's request"""
+
+
+_deadline = _Deadline()
+
+
+def _start_deadline() -> None:
+    """Start the time in which the request of this thread may wait for Redis."""
+    _deadline.time = time.monotonic() + _REDIS_SECONDS
+
+
+def _remaining() -> float:
+    return max(_deadline.time - time.monotonic(), _LEAST)
+
+
+def connection_pool(uri: str) -> "ConnectionPool":
+    """Return a pool of connections to Redis whose operations end at the deadline."""
+    from redis import ConnectionPool  # noqa: PLC0415 - an extra
+    from redis.backoff import NoBackoff  # noqa: PLC0415 - as above
+    from redis.retry import Retry  # noqa: PLC0415 - as above
+
+    pool = ConnectionPool.from_url(uri, retry=Retry(NoBackoff(), 1))
+    kind = pool.connection_class  # for TCP, TLS or a Unix socket
+    pool.connection_class = type(kind.__name__, (_LimitedConnection, kind), {})
+    return pool
+
+
+class _LimitedConnection:
+    socket_timeout: float | None
+    socket_connect_timeout: float | None
+
+    def _connect(self) -> "_Socket":
+        self.socket_timeout = self.socket_connect_timeout = _remaining()
+        return _Socket(super()._connect())  # type: ignore[misc]
+
+
+class _Socket:
+    """A socket on which each operation may take until the deadline."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+        self._blocking = True
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Ignore the time, unless it means that the socket does not block."""
+        self._blocking = seconds != 0
+
+    def recv(self, *arguments: Any) -> Any:
+        """Receive bytes."""
+        return self._limited(self._socket.recv, *arguments)
+
+    def recv_into(self, *arguments: Any) -> Any:
+        """Receive bytes into a buffer."""
+        return self._limited(self._socket.recv_into, *arguments)
+
+    def sendall(self, data: bytes) -> None:
+        """Send all bytes."""
+        self._limited(self._socket.sendall, data)
+
+    def _limited(self, operation: Callable[..., Any], *arguments: Any) -> Any:
+        self._socket.settimeout(_remaining() if self._blocking else 0)
+        return operation(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)

@@ -1,1 +1,0 @@
-"""Request context, logs, metrics and traces."""

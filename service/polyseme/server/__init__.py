@@ -1,1 +1,0 @@
-"""The gunicorn configuration, hooks and worker class."""

@@ -1,0 +1,127 @@
+"""Applications in this process, and what the tests of this package read from responses."""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from polyseme.http.app import create_app
+from polyseme.http.responses import ProblemResponse
+from polyseme.models.registry import Registry
+from polyseme.settings import Settings
+from tests.conftest import Serve
+from tests.tiny import write_tiny
+
+MakeClient = Callable[..., httpx.Client]
+Numbers = dict[tuple[str, frozenset[tuple[str, str]]], float]
+SECRET = "s3cretqx"
+"""A text of requests that no response repeats."""
+
+
+@cache
+def registry(models_dir: Any, model: str, preload: bool) -> Registry:
+    """The models of a folder, read once for all applications with it."""
+    return Registry.of(models_dir, model, preload=preload)
+
+
+def in_process(**settings: Any) -> httpx.Client:
+    """A client of a new application with these settings."""
+    parsed = Settings(**settings)
+    models = registry(parsed.models_dir, parsed.model, parsed.preload_models)
+    transport = httpx.WSGITransport(app=create_app(parsed, models))
+    return httpx.Client(transport=transport, base_url="http://localhost")
+
+
+@pytest.fixture(scope="session")
+def make_client() -> Iterator[MakeClient]:
+    """Make clients of applications by their settings; each is kept for the session."""
+    clients: dict[str, httpx.Client] = {}
+
+    def make(**settings: Any) -> httpx.Client:
+        key = repr(sorted(settings.items()))
+        if key not in clients:
+            clients[key] = in_process(**settings)
+        return clients[key]
+
+    yield make
+    for client in clients.values():
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def client(make_client: MakeClient) -> httpx.Client:
+    """A client of an application with the default settings."""
+    return make_client()
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tiny model."""
+    return write_tiny(tmp_path_factory.mktemp("models") / "tiny").parent
+
+
+@pytest.fixture(scope="session")
+def live_client(serve: Serve) -> httpx.Client:
+    """A client of a real service with the default settings."""
+    return serve()
+
+
+def expect_problem(answer: httpx.Response, status: int, code: str) -> dict:
+    """Check the members of an error; return the document."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    ProblemResponse.model_validate(document)
+    assert (document["status"], document["code"]) == (status, code)
+    assert document["request_id"] == answer.headers["x-request-id"]
+    assert "server-timing" in answer.headers
+    assert document["detail"].endswith(".") and document["hint"].endswith(".")
+    assert SECRET not in answer.text
+    assert not re.search(r"Traceback|\.py\b|File \"|/site-packages/", answer.text)
+    return document
+
+
+def numbers(client: httpx.Client) -> Numbers:
+    """The samples that a service exposes, by name and labels."""
+    return numbers_in(client.get("/metrics").text)
+
+
+def numbers_in(text: str) -> Numbers:
+    """The samples of a text in the Prometheus format, by name and labels."""
+    families = text_string_to_metric_families(text)
+    return {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples}
+
+
+def total(found: Numbers, name: str, **labels: str) -> float:
+    """The sum of the samples of the metric polyseme_NAME that have these labels."""
+    return sum(
+        value
+        for (sample, its_labels), value in found.items()
+        if sample == f"polyseme_{name}" and labels.items() <= its_labels
+    )
+
+
+def with_address(block, client):
+    """Put the address of the test service into a block."""
+    assert "localhost:8000" in block
+    return block.replace("localhost:8000", f"{client.base_url.host}:{client.base_url.port}")
+
+
+def shell_output(block, client):
+    """Run a block of shell commands; return its standard output."""
+    command = ["sh", "-ec", with_address(block, client)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def python_output(python, block, client):
+    """Run a block of Python code with an interpreter; return its standard output."""
+    command = [python, "-W", "ignore", "-c", with_address(block, client)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

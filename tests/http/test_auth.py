@@ -1,0 +1,337 @@
+"""API keys and rate limits."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from limits.storage import MemoryStorage
+
+from polyseme.api_keys import key_file_line
+from polyseme.http.app import create_app
+from polyseme.http.middleware import parse_address
+from polyseme.settings import Settings
+from tests.http.conftest import SECRET, expect_problem, in_process
+
+# Constants, because pytest-xdist needs the same test IDs in every process.
+ALICE, BOB = "polyseme_" + "a" * 43, "polyseme_" + "b" * 43
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(make_client, tmp_path_factory) -> httpx.Client:
+    """A service with a plain key, a hashed key and a key file."""
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    file.write_text(f"# people\n{key_file_line('alice', ALICE)}\n")
+    hashed = key_file_line("x", BOB).split()[1]
+    return make_client(api_keys=f"plain-key,{hashed}", api_keys_file=file)
+
+
+@pytest.mark.parametrize("key", [ALICE, BOB, "plain-key"], ids=["file", "hash", "plain"])
+def test_each_valid_key_is_accepted(guarded: httpx.Client, key: str) -> None:
+    assert guarded.get("/v1/models", headers=bearer(key)).status_code == 200
+    for scheme in ("bearer", "BEARER"):
+        headers = {"Authorization": f"{scheme}   {key}"}
+        assert guarded.get("/v1/models", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/v1/models", {}),
+        ("/v1/models", bearer(SECRET)),
+        ("/v1/models", {"Authorization": "Bearer"}),
+        ("/v1/models", bearer("plain-ke")),
+        ("/v1/models", bearer("plain-key2")),
+        ("/v1/models", bearer("plain-key,plain-key")),
+        ("/v1/models", bearer("PLAIN-KEY")),
+        ("/v1/models", bearer(key_file_line("x", BOB).split()[1])),
+        ("/v1/models", {"Authorization": "Basic plain-key"}),
+        ("/v1/models", {"Authorization": "plain-key"}),
+        ("/v1/models", {"X-API-Key": "plain-key"}),
+        ("/v1/models", {"Cookie": "key=plain-key"}),
+        ("/v1/models?key=plain-key&access_token=plain-key", {}),
+        ("//v1/models", {}),
+        ("/v1%2Fmodels", {}),
+        ("/v1/nothing", {}),
+        ("/v1/", {}),
+    ],
+)
+def test_other_credentials_are_rejected(
+    guarded: httpx.Client, path: str, headers: dict[str, str]
+) -> None:
+    url = str(guarded.base_url).rstrip("/") + path
+    expect_problem(guarded.get(url, headers=headers), 401, "unauthorised")
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/", "/docs", "/openapi.json"])
+def test_health_the_page_and_the_openapi_document_need_no_key(
+    guarded: httpx.Client, path: str
+) -> None:
+    assert guarded.get(path).status_code == 200
+    assert guarded.get(path, headers=bearer(SECRET)).status_code == 200
+
+
+def test_an_empty_key_file_does_not_disable_authentication(make_client, tmp_path) -> None:
+    (tmp_path / "keys").write_text("# nobody yet\n")
+    client = make_client(api_keys_file=tmp_path / "keys")
+    expect_problem(client.get("/v1/models"), 401, "unauthorised")
+    expect_problem(
+        client.get("/v1/models", headers={"Authorization": "Bearer"}), 401, "unauthorised"
+    )
+
+
+@pytest.mark.parametrize(
+    ("metrics", "statuses"),
+    [("key", [401, 401, 200]), ("open", [200, 200, 200]), ("off", [404, 404, 404])],
+)
+def test_the_metrics_setting_decides_who_may_read_metrics(
+    metrics: str, statuses: list[int]
+) -> None:
+    settings = Settings(metrics=metrics, api_keys="one", rate_limit="2/hour")
+    client = create_app(settings).test_client()
+    answers = [client.get("/metrics", headers=h) for h in ({}, bearer("two"), bearer("one"))]
+    assert [answer.status_code for answer in answers] == statuses
+    assert client.get("/livez").status_code == 200
+
+
+def test_metrics_are_open_where_there_are_no_keys() -> None:
+    assert create_app(Settings()).test_client().get("/metrics").status_code == 200
+
+
+MODELS = "/v1/models"
+
+
+def statuses(client, *headers: dict[str, str]) -> list[int]:
+    return [client.get(MODELS, headers=one).status_code for one in headers]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that rate limits see, as the only item."""
+    now = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    return now
+
+
+def test_a_caller_waits_until_its_window_ends_and_no_longer(make_client, clock) -> None:
+    limited = make_client(rate_limit="2/3second;1000/hour")
+    assert statuses(limited, {}, {}) == [200, 200]
+    answer = limited.get(MODELS)
+    expect_problem(answer, 429, "rate_limited")
+    assert answer.headers["retry-after"] == "3"
+    clock[0] += 2.9
+    assert limited.get(MODELS).status_code == 429
+    clock[0] += 0.1
+    assert limited.get(MODELS).status_code == 200
+
+
+def test_a_429_has_the_seconds_to_wait(make_client, clock) -> None:
+    limited = make_client(rate_limit="100/second;2/hour")
+    assert statuses(limited, {}, {}) == [200, 200]
+    clock[0] += 2
+    assert limited.get(MODELS).headers["retry-after"] == "3598"
+
+
+@pytest.mark.parametrize(("ends_in", "retry_after"), [(-5, "1"), (7, "7"), (1000, "60")])
+def test_retry_after_is_between_one_second_and_the_window(
+    monkeypatch: pytest.MonkeyPatch, clock, ends_in: int, retry_after: str
+) -> None:
+    monkeypatch.setattr(MemoryStorage, "get_expiry", lambda *_: clock[0] + ends_in)
+    client = create_app(Settings(rate_limit="1/minute")).test_client()
+    answers = [client.get(MODELS) for _ in range(2)]
+    assert [one.headers.get("retry-after") for one in answers] == [None, retry_after]
+
+
+def test_simultaneous_requests_are_all_counted(make_client) -> None:
+    limited = make_client(rate_limit="20/day")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: limited.get(MODELS).status_code, range(40)))
+    assert (found.count(200), found.count(429)) == (20, 20)
+
+
+def test_guessing_keys_is_limited_and_a_valid_key_is_not_affected(make_client) -> None:
+    limited = make_client(rate_limit="3/hour", api_keys="right")
+    tries = [bearer(f"wrong-{i}") for i in range(5)]
+    assert statuses(limited, *tries) == [401] * 3 + [429] * 2
+    assert statuses(limited, bearer("right"), *[bearer("right")] * 3) == [200] * 3 + [429]
+
+
+def test_guessing_keys_on_metrics_is_limited_and_a_valid_key_is_not_affected(make_client) -> None:
+    limited = make_client(rate_limit="3/hour", api_keys="right", metrics="key")
+    tries = [bearer(f"wrong-{i}") for i in range(4)]
+    found = [limited.get("/metrics", headers=one).status_code for one in [{}, *tries]]
+    assert found == [401] * 3 + [429] * 2
+    found = [limited.get("/metrics", headers=bearer("right")).status_code for _ in range(5)]
+    assert found == [200] * 5
+    # Requests for the metrics do not count towards the rate of a key.
+    assert statuses(limited, *[bearer("right")] * 4) == [200] * 3 + [429]
+
+
+@pytest.mark.parametrize("key", [None, "wrong", "right"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nothing"),
+        ("GET", "/v1/nothing"),
+        ("GET", "/v2/nothing/at/all"),
+        ("DELETE", "/livez"),
+        ("BREW", "/v1/encode"),
+        ("POST", "/"),
+    ],
+)
+def test_unknown_routes_and_methods_count(key, method: str, path: str) -> None:
+    limited = in_process(rate_limit="3/hour", api_keys="right")
+    headers = bearer(key) if key else {}
+    found = [limited.request(method, path, headers=headers).status_code for _ in range(5)]
+    assert set(found[:3]) <= {401, 404, 405}
+    assert found[3:] == [429] * 2
+    assert limited.get(MODELS, headers=headers).status_code == 429
+    assert limited.get("/livez", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "status"),
+    [("{", "application/json", 400), ("{}", "text/plain", 415), ("{}", "application/json", 422)],
+)
+def test_requests_with_invalid_bodies_count(content, media_type, status) -> None:
+    limited = in_process(rate_limit="2/hour")
+
+    def post() -> int:
+        headers = {"Content-Type": media_type}
+        return limited.post("/v1/encode", content=content, headers=headers).status_code
+
+    assert [post() for _ in range(3)] == [status, status, 429]
+
+
+def test_malformed_requests_count_for_their_address() -> None:
+    app = create_app(Settings(rate_limit="5/hour;3/minute"))
+    limits, client = app.extensions["polyseme"].rate_limits, app.test_client()
+
+    def get(address: str) -> int:
+        return client.get(MODELS, environ_base={"REMOTE_ADDR": address}).status_code
+
+    assert [get("10.0.0.1"), limits.limit_malformed("10.0.0.1"), get("10.0.0.1")] == [
+        200,
+        None,
+        200,
+    ]
+    error = limits.limit_malformed("10.0.0.1")
+    assert error is not None and error.status == 429
+    assert [get("10.0.0.1"), get("10.0.0.2")] == [429, 200]
+    assert limits.limit_malformed("10.0.0.3") is None
+    unlimited = create_app(Settings()).extensions["polyseme"].rate_limits
+    assert [unlimited.limit_malformed("10.0.0.1") for _ in range(9)] == [None] * 9
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_key_file_that_others_may_write_is_a_warning_at_start_and_reload(
+    tmp_path, caplog, mode: int
+) -> None:
+    file = tmp_path / f"keys-{SECRET}"
+    file.write_text(key_file_line("alice", ALICE))
+    file.chmod(mode)
+    service = create_app(Settings(api_keys_file=file)).extensions["polyseme"]
+    sentence = f"Other users may write the key file, because its mode is {mode:04o};"
+    assert caplog.text.count(sentence) == 1
+    service.reload()
+    assert caplog.text.count(sentence) == 2
+    file.chmod(0o644)
+    service.reload()
+    assert caplog.text.count("key file") == 2
+    assert SECRET not in caplog.text
+
+
+def test_health_metrics_and_the_page_have_no_rate_limit(make_client) -> None:
+    limited = make_client(rate_limit="1/hour", api_keys="key", metrics="open")
+    for path in ("/livez", "/readyz", "/metrics", "/", "/page/start.js", "/openapi.json"):
+        assert [limited.get(path).status_code for _ in range(3)] == [200] * 3
+    assert statuses(limited, bearer("key")) == [200]
+
+
+@pytest.fixture
+def status_from():
+    """Make functions that send a request from an address and return its status."""
+
+    def make(**settings: object):
+        client = create_app(Settings(**settings)).test_client()
+
+        def get(address: str, forwarded: str | None = None) -> int:
+            headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
+            environ = {"REMOTE_ADDR": address}
+            return client.get(MODELS, headers=headers, environ_base=environ).status_code
+
+        return get
+
+    return make
+
+
+def test_forwarded_addresses_are_ignored_by_default(status_from) -> None:
+    get = status_from(rate_limit="2/hour")
+    found = [get("10.0.0.1", forwarded) for forwarded in (None, "10.0.0.2", "10.0.0.3", "::1")]
+    assert found == [200, 200, 429, 429]
+    assert get("10.0.0.2") == 200
+
+
+def test_behind_a_proxy_the_last_entry_is_the_caller(status_from) -> None:
+    get = status_from(rate_limit="2/hour", proxies=1)
+    proxy = "10.9.9.9"
+    forwarded = ["1.1.1.1, 5.5.5.5", "2.2.2.2, 5.5.5.5", "nonsense, 5.5.5.5", "5.5.5.5:4711"]
+    assert [get(proxy, one) for one in forwarded] == [200, 200, 429, 429]
+    assert get(proxy, "5.5.5.5, 6.6.6.6") == 200
+
+
+@pytest.mark.parametrize(
+    "own", ['"', '"1.1.1.1', '[1.1.1.1]"', '1.1.1.1:"', "\\", ",", "1.1.1.1, "]
+)
+def test_a_caller_cannot_hide_the_entry_of_the_proxy(status_from, own: str) -> None:
+    get = status_from(rate_limit="1/hour", proxies=1)
+    assert get("10.9.9.9", f"{own}, 5.5.5.5") == 200
+    assert get("10.9.9.9", "5.5.5.5") == 429
+    assert get("10.9.9.9", None) == 200
+
+
+def test_behind_two_proxies_the_entry_before_the_last_is_the_caller(status_from) -> None:
+    get = status_from(rate_limit="1/hour", proxies=2)
+    assert get("10.9.9.9", "1.1.1.1, 5.5.5.5, 10.9.9.8") == 200
+    assert get("10.9.9.9", "2.2.2.2, 5.5.5.5, 10.9.9.7") == 429
+    # A request that did not pass both proxies counts for the address of its connection.
+    assert get("10.9.9.9", "5.5.5.5") == 200
+    assert get("10.9.9.9", None) == 429
+
+
+@pytest.mark.parametrize("entry", ["nonsense", "", " ", "a" * 5000, "1.2.3", "[", "%x"])
+def test_an_invalid_forwarded_address_creates_no_new_caller(status_from, entry: str) -> None:
+    get = status_from(rate_limit="1/hour", proxies=1)
+    assert [get("10.9.9.9", entry), get("10.9.9.9", f"{entry}x")] == [200, 429]
+    assert get("10.9.9.9", "nonsense, still nonsense") == 429
+
+
+def test_a_64_bit_network_of_ipv6_is_one_caller(status_from) -> None:
+    get = status_from(rate_limit="1/hour")
+    assert [get("2001:db8::1"), get("2001:db8::2"), get("2001:db8:0:1::1")] == [200, 429, 200]
+    assert [get("::ffff:1.2.3.4"), get("::ffff:1.2.3.5")] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("entry", "address"),
+    [
+        ("1.2.3.4", "1.2.3.4"),
+        (" 1.2.3.4:80 ", "1.2.3.4"),
+        ("[2001:db8::1]:80", "2001:db8::1"),
+        ("2001:DB8::1", "2001:db8::1"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("fe80::1%text of the caller's", "fe80::1"),
+        ("unknown", None),
+        ("_hidden:80", None),
+        ("1.2.3.4.5", None),
+        ("[::1", None),
+        ("[1.2.3.4:80", None),
+        ("١.2.3.4", None),
+    ],
+)
+def test_a_forwarded_entry_is_parsed_to_an_address(entry: str, address: str | None) -> None:
+    assert parse_address(entry) == address

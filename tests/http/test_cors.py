@@ -1,0 +1,205 @@
+"""CORS headers; `tests/page` has a browser."""
+
+import httpx
+import pytest
+
+from polyseme.http.app import create_app
+from polyseme.settings import SettingError, Settings
+from tests.http.conftest import expect_problem
+
+LISTED, OTHER = "https://example.org", "http://localhost:3000"
+"""The origins that the service allows."""
+KEY = {"Authorization": "Bearer a-key"}
+EXPOSED = "Inference-Header-Content-Length, Retry-After, Server-Timing, X-Request-ID"
+PREFLIGHT = {
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization,content-type,x-request-id,x-other",
+}
+
+
+@pytest.fixture(scope="module")
+def service(make_client) -> httpx.Client:
+    """A service with keys that allows pages of two origins."""
+    origins = f"{LISTED}, {OTHER}"
+    return make_client(cors_origins=origins, api_keys="a-key", rate_limit="100/hour")
+
+
+def cors_headers(answer: httpx.Response) -> dict[str, str]:
+    prefix = "access-control-"
+    return {name: value for name, value in answer.headers.items() if name.startswith(prefix)}
+
+
+@pytest.mark.parametrize("origin", [LISTED, OTHER])
+@pytest.mark.parametrize("path", ["/v1/encode", "/v1/models/wiki-en", "/v1/trace"])
+def test_preflight_requests_need_no_key(service: httpx.Client, origin: str, path: str) -> None:
+    answer = service.options(path, headers={"Origin": origin, **PREFLIGHT})
+    assert answer.status_code == 200
+    allowed = cors_headers(answer)
+    assert allowed.pop("access-control-allow-headers").lower() == (
+        "authorization, content-type, x-request-id"
+    )
+    assert allowed == {
+        "access-control-allow-origin": origin,
+        "access-control-allow-methods": "GET, POST",
+        "access-control-expose-headers": EXPOSED,
+        "access-control-max-age": "600",
+    }
+    assert "origin" in answer.headers["vary"].lower()
+
+
+def test_pages_may_send_and_read_the_inference_header(service: httpx.Client) -> None:
+    sent = {"Access-Control-Request-Headers": "authorization,inference-header-content-length"}
+    headers = {"Origin": LISTED, **PREFLIGHT, **sent}
+    answer = service.options("/v2/models/wiki-en/infer", headers=headers)
+    assert answer.status_code == 200
+    allowed = cors_headers(answer)["access-control-allow-headers"].lower()
+    assert allowed == "authorization, inference-header-content-length"
+
+
+def test_openais_client_in_a_page_may_send_its_headers(service: httpx.Client) -> None:
+    sent = "authorization,content-type,x-stainless-os,x-stainless-retry-count,not-x-stainless-os"
+    headers = {"Origin": LISTED, **PREFLIGHT, "Access-Control-Request-Headers": sent}
+    answer = service.options("/v1/embeddings", headers=headers)
+    assert cors_headers(answer)["access-control-allow-headers"].lower() == (
+        "authorization, content-type, x-stainless-os, x-stainless-retry-count"
+    )
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://example.com",
+        "http://example.org",
+        "https://example.org:8443",
+        "https://example.org.evil.net",
+        "https://evilexample.org",
+        "https://exampleXorg",
+        "HTTPS://EXAMPLE.ORG",
+        "https://example.org/",
+        "null",
+        "*",
+    ],
+)
+def test_an_unlisted_origin_gets_no_cors_headers(service: httpx.Client, origin: str) -> None:
+    headers = {"Origin": origin}
+    for answer in (
+        service.options("/v1/encode", headers={**headers, **PREFLIGHT}),
+        service.post("/v1/encode", json={"input": "a"}, headers={**headers, **KEY}),
+        service.get("/v1/models", headers=headers),
+    ):
+        assert cors_headers(answer) == {}
+        assert "origin" in answer.headers["vary"].lower()
+
+
+def test_preflight_requests_are_not_rate_limited(make_client) -> None:
+    limited = make_client(cors_origins=LISTED, rate_limit="1/hour", api_keys="a-key")
+    headers = {"Origin": LISTED, **PREFLIGHT}
+    answers = [limited.options("/v1/encode", headers=headers).status_code for _ in range(5)]
+    assert answers == [200] * 5
+    assert limited.get("/v1/models", headers=KEY).status_code == 200
+    answer = limited.get("/v1/models", headers={"Origin": LISTED, **KEY})
+    expect_problem(answer, 429, "rate_limited")
+    assert cors_headers(answer)["access-control-allow-origin"] == LISTED
+
+
+@pytest.mark.parametrize("without", ["Origin", "Access-Control-Request-Method"])
+def test_an_options_request_that_is_no_preflight_needs_a_key(
+    service: httpx.Client, without: str
+) -> None:
+    headers = {"Origin": LISTED, **PREFLIGHT}
+    del headers[without]
+    expect_problem(service.options("/v1/encode", headers=headers), 401, "unauthorised")
+    expect_problem(
+        service.get("/v1/models", headers={"Origin": LISTED, **PREFLIGHT}), 401, "unauthorised"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "request_"),
+    [
+        (200, None, ("POST", "/v1/encode", {"json": {"input": "a"}, "headers": KEY})),
+        (401, "unauthorised", ("GET", "/v1/models", {})),
+        (404, "unknown_route", ("GET", "/nothing", {})),
+        (404, "unknown_model", ("GET", "/v1/models/nothing", {"headers": KEY})),
+        (405, "method_not_allowed", ("DELETE", "/v1/models", {"headers": KEY})),
+        (413, "too_large", ("POST", "/v1/encode", {"content": b"x" * (5 << 20), "headers": KEY})),
+        (422, "invalid", ("POST", "/v1/encode", {"json": {}, "headers": KEY})),
+    ],
+    ids=lambda one: str(one)[:20],
+)
+def test_a_page_can_read_responses_and_errors(
+    service: httpx.Client, status: int, code: str | None, request_: tuple
+) -> None:
+    method, path, rest = request_
+    headers = {"Origin": LISTED, "Content-Type": "application/json", **rest.get("headers", {})}
+    answer = service.request(method, path, **{**rest, "headers": headers})
+    assert answer.status_code == status
+    if code:
+        expect_problem(answer, status, code)
+    assert cors_headers(answer) == {
+        "access-control-allow-origin": LISTED,
+        "access-control-expose-headers": EXPOSED,
+    }
+
+
+def test_an_internal_error_can_be_read() -> None:
+    app = create_app(Settings(cors_origins=LISTED))
+
+    @app.get("/v1/fault")
+    def fault() -> None:
+        raise RuntimeError
+
+    answer = app.test_client().get("/v1/fault", headers={"Origin": LISTED})
+    assert answer.status_code == 500
+    assert answer.headers["access-control-allow-origin"] == LISTED
+
+
+def test_without_the_setting_no_response_has_cors_headers(
+    client: httpx.Client, make_client
+) -> None:
+    headers = {"Origin": LISTED, **PREFLIGHT}
+    for answer in (
+        client.options("/v1/encode", headers=headers),
+        client.post("/v1/encode", json={"input": "a"}, headers=headers),
+    ):
+        assert cors_headers(answer) == {}
+        assert "vary" not in answer.headers
+    guarded = make_client(api_keys="first-key,second-key")
+    expect_problem(guarded.options("/v1/encode", headers=headers), 401, "unauthorised")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "*",
+        "null",
+        "example.org",
+        "https://*.example.org",
+        "https://example.org/",
+        "https://example.org/page",
+        "https://Example.org",
+        "https://example.org:443",
+        "http://example.org:80",
+        "https://example.org:0",
+        "https://user@example.org",
+        "https://.*",
+        "https://",
+        "https://example.org?x",
+        "https://example.org|https://other",
+        "https://exa(mple.org",
+        "https://example.org\nhttps://other.org",
+    ],
+)
+def test_an_inexact_origin_is_rejected_at_startup(origin: str) -> None:
+    with pytest.raises(SettingError, match=r"^cors_origins: "):
+        Settings(cors_origins=f"{LISTED},{origin}")
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://localhost", "https://a-b.example:8443", "http://[::1]:8080", "app://local"]
+)
+def test_an_exact_origin_is_allowed_and_no_other(origin: str) -> None:
+    client = create_app(Settings(cors_origins=origin)).test_client()
+    for sent, allowed in ((origin, origin), (f"{origin}1", None)):
+        answer = client.get("/livez", headers={"Origin": sent})
+        assert answer.headers.get("access-control-allow-origin") == allowed

@@ -1,0 +1,159 @@
+"""Model folders that change while they are served, full disks and unwritable logs."""
+
+import os
+import shutil
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import COMMAND, ROOT
+from tests.http.service import (
+    SHORT,
+    WAIT,
+    Caller,
+    Service,
+    descriptors,
+    load,
+    posted,
+    running,
+    until,
+    version_of,
+    write_version,
+)
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc"),
+]
+PROGRAM = ("env", f"PYTHONPATH={ROOT / 'service'}", *COMMAND)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def make_a_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def make_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def link_to_itself(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def link_to_zeros(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/dev/zero")
+
+
+def replace_by_half(file: Path) -> None:
+    half = file.read_bytes()[: file.stat().st_size // 2]
+    file.unlink()
+    file.write_bytes(half)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [remove, make_a_pipe, make_a_folder, link_to_itself, link_to_zeros, replace_by_half],
+    ids=lambda change: change.__name__,
+)
+def test_a_file_that_is_replaced_changes_no_response(tmp_path, change) -> None:
+    folder, version = tmp_path / "models" / "one", 1
+    write_version(folder, version)
+
+    def versions(service: Service) -> list[int | None]:
+        return service.every_worker(lambda: version_of(service, "one"))
+
+    with running(tmp_path, models_dir=folder.parent, model="one") as service:
+        for name in ("vectors.npy", "vocabulary.txt", "manifest.json"):
+            change(folder / name)
+            assert versions(service) == [version] * 2
+            service.reload()
+            for status, document in service.every_worker(lambda: service.ask("GET", "/readyz")):
+                assert status == 200
+                assert "problem" in document["models"][0]
+            assert versions(service) == [version] * 2
+            version += 1
+            shutil.rmtree(folder)
+            write_version(folder, version)
+            service.reload()
+            assert versions(service) == [version] * 2
+        assert "Traceback" not in service.log.read_text()
+
+
+def may_mount() -> bool:
+    """Whether this user may create private mounts."""
+    if shutil.which("unshare") is None or os.getuid() != 0:
+        return False
+    tried = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], check=False)
+    return tried.returncode == 0
+
+
+def after(script: str, *arguments: object) -> tuple[str, ...]:
+    """A command that runs a shell script and then replaces the shell by the program."""
+    full_script = f'{script}\nexec "${{@:{len(arguments) + 1}}}"'
+    return ("bash", "-ec", full_script, "bash", *map(str, arguments), *PROGRAM)
+
+
+def check_service(folder: Path, command: tuple[str, ...]) -> None:
+    """Start a service by a command, and check that it responds and reloads."""
+    with running(folder, command=command) as service:
+        with load(service, kept=3, new=2) as clients:
+            clients.go_on(100)
+            service.reload()
+            clients.go_on(100)
+        assert clients.lost == []
+        service.process.terminate()
+        assert service.process.wait(WAIT) == 0
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs root and mounts of its own")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "mount --make-rprivate /\nmount -t tmpfs -o size=4k none /dev/shm",
+        """
+mount --make-rprivate /
+for place in $(awk '{print $5}' /proc/self/mountinfo | sort -ru); do
+    case $place in
+        /proc* | /sys* | /dev | /dev/*) ;;
+        *) mount -o remount,bind,ro "$place" ;;
+    esac
+done
+! touch "$1/new" 2>/dev/null""",
+    ],
+    ids=["/dev/shm is full", "nothing can be written"],
+)
+def test_full_disks_stop_no_request(tmp_path, script) -> None:
+    check_service(tmp_path, ("unshare", "-m", *after(script, tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["exec >/dev/full 2>&1", "exec > >(true) 2>&1", "exec >&- 2>&-"],
+    ids=["a full device", "a closed pipe", "closed"],
+)
+def test_an_unwritable_log_stops_no_request(tmp_path, script) -> None:
+    check_service(tmp_path, after(script))
+
+
+def test_a_worker_keeps_descriptors_free_when_many_connections_wait(tmp_path) -> None:
+    with running(tmp_path, command=after("ulimit -n 80"), workers=1) as service:
+        (worker,) = service.workers()
+        idle = descriptors(worker)
+        with ExitStack() as stack:
+            callers = [stack.enter_context(Caller(service)) for _ in range(100)]
+            until(lambda: descriptors(worker) >= 80 - 20)
+            assert idle < descriptors(worker) < 80
+            assert callers[0].ask(posted(SHORT))[0] == 200
+        assert service.ask("GET", "/livez")[0] == 200
+        assert service.workers() == [worker]

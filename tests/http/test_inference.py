@@ -1,0 +1,457 @@
+"""The Open Inference Protocol: tensors as JSON and as bytes, and errors."""
+
+import io
+import json
+import math
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyseme.http.inference_schemas import (
+    InferenceProblemResponse,
+    ModelMetadataResponse,
+    ServerResponse,
+)
+from polyseme.http.responses import ReadyResponse
+from polyseme.settings import BUNDLED
+from tests.http.conftest import SECRET, expect_problem, numbers, total
+from tests.http.tensors import KEY, LENGTH, binary_request, packed, post, request, tensors_of
+from tests.tiny import VECTORS, full_layer, write_tiny
+
+TEXTS = ["apple Apple river.", "", "qzxqzx", "Zoë didn’t end the high-river bank!"]
+EVERY = ["static", "contextual", "attention", "offsets", "attention_offsets", "tokens"]
+
+
+@pytest.fixture(scope="module")
+def models_dir(tmp_path_factory):
+    """`tiny`, small enough to compute by hand; `deep`, with two layers of three heads; `cut`."""
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny(folder / "tiny")
+    write_tiny(folder / "deep", layers=[full_layer(1), full_layer(2)], word_bias=VECTORS[:, 0])
+    vectors = write_tiny(folder / "cut") / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def guarded(make_client, models_dir) -> httpx.Client:
+    """A service that requires a key."""
+    settings = {"models_dir": models_dir, "model": "tiny"}
+    limits = {"max_sentences": 40, "max_sentence_tokens": 200}
+    return make_client(api_keys="plain-key", metrics="open", **settings, **limits)
+
+
+def infer(client, texts=TEXTS, model="tiny", **fields) -> dict[str, np.ndarray]:
+    return tensors_of(post(client, request(texts, **fields), model))
+
+
+def test_the_tensors_of_a_sentence_equal_a_computation_by_hand(guarded):
+    found = infer(guarded, ["apple bank", "river"])
+    assert list(found) == EVERY
+    np.testing.assert_array_equal(found["static"], VECTORS[[0, 3, 4]])
+    assert list(found["offsets"]) == [0, 2, 3]
+    assert list(found["tokens"]) == ["apple", "bank", "river"]
+    # apple·apple = apple·bank = 1, bank·bank = 2.
+    e = math.e
+    weights = [0.5, 0.5, 1 / (1 + e), e / (1 + e), 1]
+    np.testing.assert_allclose(found["attention"], weights, rtol=1e-6)
+    assert list(found["attention_offsets"]) == [0, 4, 5]
+    contextual = [[1, 0.5, 0, 0, 0], [1, e / (1 + e), 0, 0, 0], [0, 1, 0, 2, 0]]
+    np.testing.assert_allclose(found["contextual"], contextual, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["tiny", "deep", "wiki-en"])
+@pytest.mark.parametrize("heads", ["all", "mean"])
+def test_json_and_binary_tensors_have_the_bits_of_encode(guarded, model, heads):
+    body = {"model": model, "input": TEXTS, "heads": heads}
+    accept = {"Accept": "application/x-npz", **KEY}
+    file = io.BytesIO(guarded.post("/v1/encode", json=body, headers=accept).content)
+    with np.load(file) as archive:
+        expected = dict(archive)
+    in_json = infer(guarded, model=model, parameters={"heads": heads})
+    parameters = {"heads": heads, "binary_data_output": True}
+    body, length = binary_request(TEXTS, parameters=parameters)
+    answer = post(guarded, body, model, {LENGTH: str(length)})
+    assert answer.headers["content-type"] == "application/octet-stream"
+    for found in (in_json, tensors_of(answer)):
+        assert list(found) == EVERY
+        for part in ("offsets", "static", "contextual"):
+            np.testing.assert_array_equal(found[part], expected[part])
+            assert found[part].dtype == expected[part].dtype
+        for number, (start, end) in enumerate(spans(found["attention_offsets"])):
+            weights = expected[f"attention_{number}"]
+            part = found["attention"][start:end].reshape(weights.shape)
+            np.testing.assert_array_equal(part, weights)
+        words = [
+            t["text"] for one in json.loads(expected["tokens"].tobytes()) for t in one["tokens"]
+        ]
+        assert list(found["tokens"]) == words
+
+
+def spans(offsets: np.ndarray) -> list[tuple[int, int]]:
+    """The first and the last offset of each sentence."""
+    return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
+
+
+def test_requested_outputs_keep_their_order_and_form(guarded):
+    outputs = [
+        {"name": "tokens", "parameters": {"binary_data": True}},
+        {"name": "static", "parameters": {"binary_data": False}},
+        {"name": "offsets"},
+    ]
+    body = request(outputs=outputs, id="seven", parameters={"binary_data_output": True})
+    answer = post(guarded, body)
+    document = json.loads(answer.content[: int(answer.headers[LENGTH])])
+    assert {name: document[name] for name in ("id", "model_name", "model_version")} == {
+        "id": "seven",
+        "model_name": "tiny",
+        "model_version": "1",
+    }
+    assert [list(one) for one in document["outputs"]] == [
+        ["name", "datatype", "shape", "parameters"],
+        ["name", "datatype", "shape", "data"],
+        ["name", "datatype", "shape", "parameters"],
+    ]
+    found = tensors_of(answer)
+    assert list(found) == ["tokens", "static", "offsets"]
+    assert list(found["tokens"]) == ["apple", "bank"]
+    np.testing.assert_array_equal(found["static"], VECTORS[[0, 3]])
+    assert "attention;" not in answer.headers["server-timing"]
+
+
+def test_parameters_do_what_the_fields_of_encode_do(guarded):
+    whole = infer(guarded, ["apple bank"], "deep")["attention"].reshape(2, 3, 2, 2)
+    for value, layers in (("last", [1]), (0, [0]), ("0,1", [0, 1]), ([1], [1])):
+        parameters = {"layers": value, "heads": "all"}
+        answer = post(guarded, request(parameters=parameters), "deep")
+        part = tensors_of(answer)["attention"].reshape(len(layers), 3, 2, 2)
+        np.testing.assert_array_equal(part, whole[layers])
+        assert answer.json()["parameters"]["layers"] == len(layers)
+    lower = infer(guarded, ["APPLE"], parameters={"case": "lower"})
+    np.testing.assert_array_equal(lower["static"], VECTORS[[0]])
+    phrase = infer(guarded, ["a well known bank"], BUNDLED, parameters={"phrases": True})
+    assert list(phrase["tokens"]) == ["a", "well known", "bank"]
+    answer = post(guarded, request(["apple qzxqzx"], parameters={"oov": "error"}))
+    document = expect_problem(answer, 422, "unknown_word")
+    assert document["errors"][0]["pointer"] == "/inputs/0/data/0"
+    long = ["apple " * 201]
+    expect_problem(post(guarded, request(long)), 413, "too_large")
+    answer = post(
+        guarded, request(long, parameters={"truncate": True}, outputs=[{"name": "offsets"}])
+    )
+    assert answer.json()["outputs"][0]["data"] == [0, 200]
+    usage = {name: answer.json()["parameters"][name] for name in ("tokens", "oov", "truncated")}
+    assert usage == {"tokens": 200, "oov": 0, "truncated": 1}
+
+
+def test_texts_may_have_the_shape_of_one_column(guarded):
+    expected = infer(guarded, TEXTS)
+    nested = infer(guarded, [[text] for text in TEXTS], shape=[4, 1])
+    flat = infer(guarded, TEXTS, shape=[4, 1])
+    for found in (nested, flat):
+        for name, tensor in expected.items():
+            np.testing.assert_array_equal(found[name], tensor)
+
+
+def test_the_server_and_its_models_have_metadata(guarded):
+    server = guarded.get("/v2").json()
+    ServerResponse.model_validate(server)
+    assert "binary_tensor_data" in server["extensions"]
+    model = guarded.get("/v2/models/tiny", headers=KEY).json()
+    ModelMetadataResponse.model_validate(model)
+    assert model["inputs"] == [{"name": "text", "datatype": "BYTES", "shape": [-1]}]
+    assert {one["name"]: (one["datatype"], one["shape"]) for one in model["outputs"]} == {
+        "static": ("FP32", [-1, 5]),
+        "contextual": ("FP32", [-1, 5]),
+        "features": ("FP32", [-1, 10]),
+        "attention": ("FP32", [-1]),
+        "offsets": ("INT64", [-1]),
+        "attention_offsets": ("INT64", [-1]),
+        "tokens": ("BYTES", [-1]),
+    }
+    ready = guarded.get("/v2/models/tiny/ready", headers=KEY).json()
+    assert ready == {"name": "tiny", "ready": True}
+    version = f"/v2/models/tiny/versions/{model['versions'][0]}"
+    assert guarded.get(version, headers=KEY).json() == model
+    assert guarded.get(f"{version}/ready", headers=KEY).json() == ready
+    answer = guarded.post(f"{version}/infer", json=request(), headers=KEY)
+    assert answer.content == post(guarded, request()).content
+    path = "/v2/models/tiny/versions/2"
+    expect_problem(guarded.get(path, headers=KEY), 404, "unknown_route")
+
+
+def test_health_and_the_server_need_no_key_and_everything_else_does(guarded):
+    assert guarded.get("/v2/health/live").json() == {"live": True}
+    assert guarded.get("/v2/health/ready").json() == {"ready": True}
+    assert guarded.get("/v2").status_code == 200
+    for path in ("/v2/models/tiny", "/v2/models/tiny/ready", "/v2/", "/v2/x", "/v2/models/tiny/x"):
+        document = expect_problem(guarded.get(path), 401, "unauthorised")
+        assert document["error"] == f"{document['detail']} {document['hint']}"
+    answer = guarded.post("/v2/models/tiny/infer", json=request())
+    expect_problem(answer, 401, "unauthorised")
+
+
+def test_a_broken_model_is_not_ready(guarded, make_client, models_dir):
+    document = expect_problem(guarded.get("/v2/models/cut/ready", headers=KEY), 503, "broken_model")
+    assert "vectors.npy: the number of bytes" in document["error"]
+    expect_problem(post(guarded, request(), "cut"), 503, "broken_model")
+    broken = make_client(models_dir=models_dir, model="cut")
+    assert broken.get("/v2/health/live").status_code == 200
+    document = expect_problem(broken.get("/v2/health/ready"), 503, "not_ready")
+    assert "vectors.npy" in document["detail"]
+    with pytest.raises(ValueError, match="status"):
+        ReadyResponse.model_validate(document)
+
+
+def test_inference_counts_towards_a_rate_limit_and_health_does_not(make_client, models_dir):
+    limited = make_client(models_dir=models_dir, model="tiny", rate_limit="2/hour")
+    statuses = [limited.get(f"/v2{path}").status_code for path in ("", "/health/ready") * 3]
+    assert statuses == [200] * 6
+    assert [post(limited, request()).status_code for _ in range(2)] == [200, 200]
+    document = expect_problem(post(limited, request()), 429, "rate_limited")
+    InferenceProblemResponse.model_validate(document)
+    assert limited.get("/v2/health/ready").status_code == 200
+
+
+def test_a_route_is_counted_by_its_rule(guarded):
+    labels = {"route": "/v2/models/<name>/infer", "method": "POST", "status": "200"}
+    before = total(numbers(guarded), "requests_total", **labels)
+    infer(guarded)
+    assert total(numbers(guarded), "requests_total", **labels) == before + 1
+    tokens = total(numbers(guarded), "tokens_total", model="tiny")
+    infer(guarded, ["apple bank river"])
+    assert total(numbers(guarded), "tokens_total", model="tiny") == tokens + 3
+
+
+@pytest.fixture(scope="module")
+def limited(make_client, tmp_path_factory) -> httpx.Client:
+    """A service that requires a key and accepts 40 sentences at once."""
+    folder = write_tiny(tmp_path_factory.mktemp("models") / "tiny")
+    settings = {"models_dir": folder.parent, "model": "tiny"}
+    return make_client(api_keys="plain-key", max_sentences=40, **settings)
+
+
+def tensor(**changes) -> dict:
+    """A request whose only tensor has these fields; None removes one."""
+    fields = {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["apple"], **changes}
+    return {"inputs": [{name: value for name, value in fields.items() if value is not None}]}
+
+
+def without_data(**parameters) -> dict:
+    """The changes that make a tensor one of binary data."""
+    return {"data": None, "parameters": parameters}
+
+
+INVALID = {
+    "no inputs": ({"inputs": []}, 422),
+    "two inputs": ({"inputs": tensor()["inputs"] * 2}, 422),
+    "another input": (tensor(name=SECRET), 422),
+    "a tensor of numbers": (tensor(datatype="FP32", data=[1.5]), 422),
+    "a number among texts": (tensor(shape=[2], data=["a", 1]), 422),
+    "no shape": (tensor(shape=None), 422),
+    "empty shape": (tensor(shape=[]), 422),
+    "no sentences": (tensor(shape=[0], data=[]), 422),
+    "negative shape": (tensor(shape=[-1]), 422),
+    "a text in a shape": (tensor(shape=["1"]), 422),
+    "fractional shape": (tensor(shape=[1.5]), 422),
+    "boolean shape": (tensor(shape=[True]), 422),
+    "huge shape": (tensor(shape=[10**30]), 422),
+    "large shape": (tensor(shape=[(1 << 31) - 1]), 413),
+    "deep shape": (tensor(shape=[1, 1, 1]), 422),
+    "wide shape": (tensor(shape=[1, 2], data=["a", "b"]), 422),
+    "too few": (tensor(shape=[2]), 422),
+    "too many": (tensor(data=["a", "b"]), 422),
+    "nested and flat": (tensor(shape=[2, 1], data=[["a"], "b"]), 422),
+    "nested in a row": (tensor(data=[["a"]]), 422),
+    "nested too wide": (tensor(shape=[1, 1], data=[["a", "b"]]), 422),
+    "nested too deep": (tensor(shape=[1, 1], data=[[["a"]]]), 422),
+    "data that is not a list": (tensor(data="apple"), 422),
+    "no data": (tensor(data=None), 422),
+    "data in JSON and as bytes": (tensor(parameters={"binary_data_size": 9}), 422),
+    "missing bytes": (tensor(**without_data(binary_data_size=9)), 422),
+    "negative number of bytes": (tensor(**without_data(binary_data_size=-1)), 422),
+    "number of bytes as a text": (tensor(**without_data(binary_data_size="9")), 422),
+    "huge number of bytes": (tensor(**without_data(binary_data_size=(1 << 64) - 1)), 422),
+    "shared memory": (tensor(**without_data(shared_memory_region=SECRET)), 422),
+    "an unknown field": ({**tensor(), "unknown": 1}, 422),
+    "an unknown parameter": ({**tensor(), "parameters": {"unknown": 1}}, 422),
+    "an unknown output": ({**tensor(), "outputs": [{"name": SECRET}]}, 422),
+    "an output twice": ({**tensor(), "outputs": [{"name": "static"}] * 2}, 422),
+    "an unknown form": (
+        {**tensor(), "outputs": [{"name": "static", "parameters": {"classification": 1}}]},
+        422,
+    ),
+    "an unknown layer": ({**tensor(), "parameters": {"layers": 9}}, 422),
+    "layers that are no numbers": ({**tensor(), "parameters": {"layers": SECRET}}, 422),
+    "no subwords": ({**tensor(), "parameters": {"oov": "subword"}}, 422),
+    "a long id": ({**tensor(), "id": SECRET * 100}, 422),
+    "an id that is a number": ({**tensor(), "id": 7}, 422),
+    "no object": ([], 422),
+}
+
+
+@pytest.mark.parametrize(("body", "status"), INVALID.values(), ids=INVALID)
+def test_invalid_fields_are_rejected_with_one_sentence(limited, body, status):
+    sent = json.dumps(body).encode()
+    answer = post(limited, sent, headers={"Content-Type": "application/json"})
+    document = expect_problem(answer, status, "invalid" if status == 422 else "too_large")
+    InferenceProblemResponse.model_validate(document)
+    assert status == 413 or document["errors"]
+    for one in document.get("errors", []):
+        assert one["pointer"] in pointers_of(body)
+
+
+def test_equal_errors_are_listed_once(limited):
+    sent = json.dumps({**tensor(), "parameters": {"layers": "9,9,9"}}).encode()
+    answer = post(limited, sent, headers={"Content-Type": "application/json"})
+    document = expect_problem(answer, 422, "invalid")
+    assert [one["pointer"] for one in document["errors"]] == ["/parameters/layers"]
+
+
+def pointers_of(value, pointer=""):
+    """The pointers to all fields of a document, and to two optional ones."""
+    yield pointer
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, below in entries:
+        if isinstance(below, dict | list):
+            yield from pointers_of(below, f"{pointer}/{name}")
+        yield f"{pointer}/{name}"
+    yield from (f"/inputs/0/{name}" for name in ("shape", "parameters/binary_data_size"))
+
+
+HEAD = json.dumps(tensor(**without_data(binary_data_size=9))).encode()
+"""The JSON of a request whose text follows as nine bytes."""
+NINE = packed(["apple"])
+TEXT_IN_JSON = json.dumps(tensor()).encode()
+TEXT_TWICE = json.dumps(tensor(parameters={"binary_data_size": 9})).encode()
+
+
+@pytest.mark.parametrize(
+    ("length", "content", "status"),
+    [
+        (len(HEAD), HEAD + NINE, 200),
+        (None, HEAD + NINE, 400),
+        (0, HEAD + NINE, 400),
+        (len(HEAD) - 1, HEAD + NINE, 400),
+        (len(HEAD) + 1, HEAD + NINE, 400),
+        (len(HEAD + NINE) + 1, HEAD + NINE, 400),
+        (10**40, HEAD + NINE, 400),
+        (-1, HEAD + NINE, 400),
+        ("+5", HEAD + NINE, 400),
+        ("", HEAD + NINE, 400),
+        ("1e3", HEAD + NINE, 400),
+        (f"{len(HEAD)}, {len(HEAD)}", HEAD + NINE, 400),
+        (len(HEAD), HEAD + NINE + b"x", 422),
+        (len(HEAD), HEAD + NINE[:-1], 422),
+        (len(TEXT_IN_JSON), TEXT_IN_JSON, 200),
+        (len(TEXT_IN_JSON) + 1, TEXT_IN_JSON, 400),
+        (len(TEXT_IN_JSON), TEXT_IN_JSON + NINE, 422),
+        (len(TEXT_TWICE), TEXT_TWICE + NINE, 422),
+        (len(HEAD), HEAD, 422),
+        (len(HEAD), HEAD + b"\x06" + NINE[1:], 422),
+        (len(HEAD), HEAD + b"\xff\xff\xff\xff" + NINE[4:], 422),
+        (len(HEAD), HEAD + b"\x01\x00\x00\x00" + NINE[4:], 422),
+        (len(HEAD), HEAD + NINE[:-1] + b"\xff", 422),
+    ],
+)
+def test_only_a_json_length_that_fits_the_body_is_accepted(limited, length, content, status):
+    headers = {} if length is None else {LENGTH: str(length)}
+    answer = post(limited, content, headers=headers)
+    if status == 200:
+        np.testing.assert_array_equal(tensors_of(answer)["static"], VECTORS[[0]])
+    else:
+        code = "invalid" if status == 422 else "not_json"
+        InferenceProblemResponse.model_validate(expect_problem(answer, status, code))
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"Content-Type": "text/plain"}, 415, "unsupported_media"),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported_media"),
+        ({"Content-Encoding": "gzip"}, 415, "unsupported_media"),
+        ({"Content-Encoding": "deflate"}, 415, "unsupported_media"),
+        ({"Accept": "text/html"}, 406, "not_acceptable"),
+    ],
+)
+def test_another_content_type_is_rejected(limited, headers, status, code):
+    answer = post(limited, json.dumps(request()).encode(), headers=headers)
+    document = expect_problem(answer, status, code)
+    assert document["error"] == f"{document['detail']} {document['hint']}"
+
+
+@pytest.mark.parametrize("media", [None, "application/json", "application/octet-stream"])
+def test_a_body_may_be_declared_as_json_as_bytes_or_not_at_all(limited, media):
+    headers = {"Content-Type": media} if media else {}
+    answer = post(limited, json.dumps(request()).encode(), headers=headers)
+    assert answer.content == post(limited, request()).content
+
+
+def test_input_over_a_limit_is_rejected_in_every_format(limited):
+    texts = ["a"] * 41
+    body, length = binary_request(texts)
+    for answer in (
+        post(limited, request(texts)),
+        post(limited, body, headers={LENGTH: str(length)}),
+        post(limited, b" " * (5 << 20)),
+    ):
+        document = expect_problem(answer, 413, "too_large")
+        assert document["detail"] in document["error"]
+
+
+ELEMENT = st.binary(max_size=3).map(lambda content: len(content).to_bytes(4, "little") + content)
+
+
+def texts_of(data: bytes) -> list[str] | None:
+    """The texts of binary data, or None if it is not valid."""
+    found = []
+    while data:
+        size = int.from_bytes(data[:4], "little")
+        if len(data) < 4 + size:
+            return None
+        try:
+            found.append(data[4 : 4 + size].decode())
+        except UnicodeDecodeError:
+            return None
+        data = data[4 + size :]
+    return found
+
+
+ANY_BYTES = st.binary(max_size=64) | st.lists(ELEMENT | st.binary(max_size=6)).map(b"".join)
+VALID_TEXTS = st.lists(st.text(max_size=3), min_size=1, max_size=4)
+
+
+@given(
+    st.tuples(ANY_BYTES, st.integers(1, 4))
+    | VALID_TEXTS.map(lambda texts: (packed(texts), len(texts)))
+)
+@settings(deadline=None, max_examples=100, derandomize=True)
+def test_bytes_are_accepted_if_they_are_as_many_texts_as_the_shape_says(client, data_and_count):
+    data, count = data_and_count
+    body = {
+        "inputs": [
+            {
+                **tensor(data=None, shape=[count])["inputs"][0],
+                "parameters": {"binary_data_size": len(data)},
+            }
+        ],
+        "outputs": [{"name": "tokens"}],
+    }
+    head = json.dumps(body).encode()
+    answer = post(client, head + data, "wiki-en", {LENGTH: str(len(head))})
+    if len(texts_of(data) or ()) == count:
+        assert answer.status_code == 200
+    else:
+        expect_problem(answer, 422, "invalid")
+
+
+def test_a_model_with_a_wrong_checksum_is_not_ready(make_client, tmp_path):
+    write_tiny(tmp_path / "tiny")
+    vectors = write_tiny(tmp_path / "wrong") / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4] + b"\0\0\x80?")
+    client = make_client(models_dir=tmp_path, model="tiny")
+    problem = expect_problem(client.get("/v2/models/wrong/ready"), 503, "broken_model")
+    assert "vectors.npy: the checksum" in problem["detail"]

@@ -1,0 +1,175 @@
+"""/v1/models, /readyz and /livez: the models and their states."""
+
+import httpx
+import pytest
+
+from polyseme.http.responses import (
+    LiveResponse,
+    ModelResponse,
+    ModelsResponse,
+    NotReadyResponse,
+    ReadyResponse,
+)
+from polyseme.models.reader import NO_MANIFEST
+from tests.http.conftest import expect_problem, in_process, registry
+from tests.tiny import VECTORS, write_tiny
+
+NAMES = ["five", "four", "one", "three", "two"]
+
+
+@pytest.fixture
+def start(models_dir):
+    """Make clients of new applications with these models; None omits a setting."""
+
+    def make(**settings):
+        settings = {"models_dir": models_dir, "model": "one", **settings}
+        return in_process(**{name: value for name, value in settings.items() if value is not None})
+
+    return make
+
+
+@pytest.fixture
+def models_dir(tmp_path):
+    """A folder of five models, whose vectors are multiples of each other's."""
+    for factor, name in enumerate(NAMES, start=1):
+        write_tiny(tmp_path / "models" / name, vectors=VECTORS * factor, source=name)
+    return tmp_path / "models"
+
+
+def first_number(client, name):
+    body = {"input": [["apple"]], "include": ["static"], "model": name}
+    answer = client.post("/v1/encode", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"][0]["static"][0][0]
+
+
+def statuses(client):
+    return {one["id"]: one["status"] for one in client.get("/readyz").json()["models"]}
+
+
+def test_every_model_of_a_folder_is_served_by_its_name(start) -> None:
+    client = start()
+    assert [first_number(client, name) for name in NAMES] == [1, 2, 3, 4, 5]
+    assert first_number(client, None) == 3
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a", "model": "six"}), 404, "unknown_model"
+    )
+
+
+def test_the_default_model_is_read_at_the_start_and_another_at_its_first_use(start) -> None:
+    client = start()
+    before = {**dict.fromkeys([*NAMES, "wiki-en"], "unloaded"), "one": "loaded"}
+    assert statuses(client) == before
+    first_number(client, "two")
+    assert statuses(client) == {**before, "two": "loaded"}
+
+
+def test_all_models_are_loaded_at_startup_on_request(start) -> None:
+    client = start(preload_models=True)
+    assert statuses(client) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
+
+
+def test_the_list_has_every_model_and_the_problem_of_a_broken_one(start, models_dir) -> None:
+    (models_dir / "five" / "vocabulary.txt").unlink()
+    (models_dir / "nothing").mkdir()
+    client = start()
+    listed = client.get("/v1/models").json()
+    ModelsResponse.model_validate(listed)
+    models = {one["id"]: one for one in listed["data"]}
+    assert list(models) == sorted([*NAMES, "nothing", "wiki-en"])
+    common = {"object": "model", "owned_by": "polyseme", "default": False, "created": 0}
+    assert models["five"] == {
+        "id": "five",
+        **common,
+        "status": "broken",
+        "problem": "vocabulary.txt cannot be read.",
+    }
+    assert models["nothing"]["problem"] == NO_MANIFEST
+    assert (models["two"]["status"], models["two"]["source"]) == ("ok", "two")
+    assert models["two"]["created"] == int((models_dir / "two" / "manifest.json").stat().st_mtime)
+    for name, model in models.items():
+        assert client.get(f"/v1/models/{name}").json() == model
+        ModelResponse.model_validate(model)
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a", "model": "five"}), 503, "broken_model"
+    )
+    assert first_number(client, "two") == 5
+
+
+def test_a_model_found_broken_when_it_is_read_is_listed_as_broken(start, models_dir) -> None:
+    vectors = models_dir / "two" / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4] + b"\x01\x02\x03\x04")
+    client = start()
+    assert client.get("/v1/models/two").json()["status"] == "ok"
+    expect_problem(
+        client.post("/v1/encode", json={"input": "a", "model": "two"}), 503, "broken_model"
+    )
+    model = client.get("/v1/models/two").json()
+    assert model["status"] == "broken"
+    assert model["problem"] == "vectors.npy: the checksum differs from manifest.json."
+
+
+def test_without_a_folder_the_models_of_the_user_are_served(start, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert set(statuses(start(models_dir=None, model=None))) == {"wiki-en"}
+    write_tiny(tmp_path / "data" / "polyseme" / "models" / "mine")
+    registry.cache_clear()
+    client = start(models_dir=None, model=None)
+    assert set(statuses(client)) == {"mine", "wiki-en"}
+    assert first_number(client, "mine") == 1
+
+
+SIZE = "vectors.npy: the number of bytes differs from manifest.json."
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """A model `tiny`, one with truncated vectors, and a folder that is not a model."""
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny(folder / "tiny")
+    vectors = write_tiny(folder / "cut") / "vectors.npy"
+    vectors.write_bytes(vectors.read_bytes()[:-4])
+    (folder / "empty").mkdir()
+    return folder
+
+
+def test_livez_responds_with_200(client: httpx.Client) -> None:
+    answer = client.get("/livez")
+    assert answer.status_code == 200
+    assert LiveResponse.model_validate(answer.json()).status == "alive"
+
+
+def test_broken_models_are_reported_and_do_not_affect_the_default_model(
+    make_client, damaged
+) -> None:
+    answer = make_client(models_dir=damaged, model="tiny").get("/readyz")
+    assert answer.status_code == 200
+    ReadyResponse.model_validate(answer.json())
+    cut = {"id": "cut", "default": False, "status": "broken", "problem": SIZE}
+    assert answer.json() == {
+        "status": "ready",
+        "models": [
+            cut,
+            {**cut, "id": "empty", "problem": NO_MANIFEST},
+            {"id": "tiny", "default": True, "status": "loaded"},
+            {"id": "wiki-en", "default": False, "status": "unloaded"},
+        ],
+    }
+
+
+def test_a_broken_default_model_is_reported_with_its_reason(make_client, damaged) -> None:
+    client = make_client(models_dir=damaged, model="cut")
+    answer = client.get("/readyz")
+    document = expect_problem(answer, 503, "not_ready")
+    NotReadyResponse.model_validate(document)
+    assert document["detail"] == f"The default model cannot be used: {SIZE}"
+    assert int(answer.headers["retry-after"]) > 0
+    assert "Repair the model" in document["hint"] and "Wait" not in document["hint"]
+    assert {one["id"]: (one["default"], one["status"]) for one in document["models"]} == {
+        "cut": (True, "broken"),
+        "empty": (False, "broken"),
+        "tiny": (False, "unloaded"),
+        "wiki-en": (False, "unloaded"),
+    }
+    body = {"input": "apple", "model": "tiny"}
+    assert client.post("/v1/encode", json=body).status_code == 200

@@ -1,0 +1,387 @@
+"""OpenAI's embeddings API: vectors, fields and errors in its format."""
+
+import base64
+
+import httpx
+import numpy as np
+import orjson
+import pytest
+
+from polyseme.errors import InvalidError, RateLimitedError
+from polyseme.http.app import create_app
+from polyseme.http.errors import openai_error
+from polyseme.http.responses import EmbeddingsResponse, OpenAIProblemResponse
+from tests.http.conftest import SECRET, expect_problem, total
+from tests.http.conftest import numbers as metric_samples
+from tests.tiny import SUBWORDS, VECTORS, WORDS, write_tiny
+
+PATH = "/v1/embeddings"
+BIAS = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
+"""The weights of the words in their order are 1, 1/2, 1/4, …"""
+
+
+@pytest.fixture(scope="module")
+def models_dir(tmp_path_factory):
+    """`tiny`; `other`, whose vectors are twice as long; `composing`, which has subword vectors."""
+    folder = tmp_path_factory.mktemp("models")
+    write_tiny(folder / "tiny", word_bias=BIAS)
+    write_tiny(folder / "other", vectors=VECTORS * 2, word_bias=BIAS)
+    write_tiny(folder / "composing", subwords=SUBWORDS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(make_client, models_dir) -> httpx.Client:
+    """A service that pools contextual vectors; the default pools static ones."""
+    return make_client(models_dir=models_dir, model="tiny", pooling="informativeness")
+
+
+def ask(client, texts, **fields):
+    """The response, with its form checked."""
+    answer = client.post(PATH, json={"input": texts, **fields})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    document = answer.json()
+    EmbeddingsResponse.model_validate(document)
+    return document
+
+
+def vectors(client, texts, **fields):
+    """The vectors of an answer, in float32. -> [S, d]"""
+    data = ask(client, texts, **fields)["data"]
+    assert [one["index"] for one in data] == list(range(len(data)))
+    return np.array([numbers(one["embedding"]) for one in data], np.float32)
+
+
+def numbers(embedding):
+    """An embedding as the official client decodes it. -> [d]"""
+    if isinstance(embedding, str):
+        return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
+    return np.array(embedding, np.float32)
+
+
+def by_hand(text, weighted=True, factor=1.0, dimensions=5):
+    """The normalized weighted mean of the rows of softmax(X·Xᵀ)·X, in float64. -> [d]"""
+    rows = [WORDS.index(word) for word in text.split()]
+    x = VECTORS[rows].astype(np.float64) * factor
+    scores = np.exp(np.einsum("id,jd->ij", x, x))
+    contextual = np.einsum("ij,jd->id", scores / scores.sum(1, keepdims=True), x)
+    weights = 0.5 ** np.array(rows) if weighted else np.ones(len(rows))
+    mean = np.einsum("i,id->d", weights, contextual)[:dimensions]
+    return mean / np.sqrt((mean**2).sum())
+
+
+def test_a_vector_is_the_weighted_mean_of_the_contextual_ones_with_length_1(tiny):
+    texts = ["river bank", "Apple", "money bank end"]
+    found = vectors(tiny, texts)
+    assert found == pytest.approx(np.array([by_hand(one) for one in texts]), abs=1e-6)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(1, abs=1e-6)
+    # A single word keeps its vector, and (0, 1, 0, 0, 0) has length 1.
+    assert found[1].tolist() == [0, 1, 0, 0, 0]
+
+
+def test_the_setting_or_the_request_selects_the_plain_mean(make_client, models_dir, tiny):
+    plain = make_client(models_dir=models_dir, model="tiny", pooling="mean")
+    found = vectors(plain, ["river bank"])
+    assert found[0] == pytest.approx(by_hand("river bank", weighted=False), abs=1e-6)
+    weighted = vectors(tiny, ["river bank"])
+    assert not np.allclose(found, weighted)
+    # A request overrides the service's settings.
+    for client in (plain, tiny):
+        assert vectors(client, ["river bank"], pooling="mean").tobytes() == found.tobytes()
+        again = vectors(client, ["river bank"], pooling="informativeness")
+        assert again.tobytes() == weighted.tobytes()
+
+
+def test_the_default_is_the_mean_of_unit_static_vectors_by_smooth_inverse_frequency(
+    make_client, models_dir, tiny
+):
+    # exp(word bias) = 1e-3 / (1e-3 + p) is 1/16 for river and 1/8 for bank.
+    frequencies = 1e-3 * (np.array([16, 8]) - 1)
+    x = VECTORS[[WORDS.index("river"), WORDS.index("bank")]].astype(np.float64)
+    mean = (1e-4 / (1e-4 + frequencies)) @ (x / np.linalg.norm(x, axis=1, keepdims=True))
+    default = make_client(models_dir=models_dir, model="tiny")
+    (found,) = vectors(default, ["river bank"])
+    assert found == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert vectors(tiny, ["river bank"], pooling="sif").tobytes() == found.tobytes()
+    for client, pooling, pooled in (
+        (default, "whitened", "static"),
+        (tiny, "informativeness", "contextual"),
+    ):
+        shown = client.get("/v1/models/tiny").json()["embeddings"]
+        assert shown == {"pooling": pooling, "vectors": pooled}
+
+
+def test_base64_is_the_same_numbers_to_the_last_bit(tiny):
+    texts = ["river bank", "money bank high end"]
+    floats = vectors(tiny, texts)
+    assert vectors(tiny, texts, encoding_format="base64").tobytes() == floats.tobytes()
+    (entry,) = ask(tiny, "Apple", encoding_format="base64")["data"]
+    # Five little-endian float32: 0, 1, 0, 0, 0, of which 1 is 0x3f800000.
+    assert base64.b64decode(entry["embedding"]) == bytes(4) + b"\0\0\x80\x3f" + bytes(12)
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_fewer_dimensions_have_unit_norm(tiny, encoding):
+    found = vectors(tiny, ["river bank"], dimensions=3, encoding_format=encoding)
+    assert found.shape == (1, 3)
+    assert found[0] == pytest.approx(by_hand("river bank", dimensions=3), abs=1e-6)
+    whole = vectors(tiny, ["river bank"], dimensions=5, encoding_format=encoding)
+    assert whole.tobytes() == vectors(tiny, ["river bank"]).tobytes()
+
+
+def test_usage_counts_the_tokens_of_all_texts_known_or_not(tiny):
+    texts = ["river bank", "apple qzx, end", "didn't"]
+    # river bank | apple qzx , end | did n't
+    assert ask(tiny, texts)["usage"] == {"prompt_tokens": 8, "total_tokens": 8}
+    encoded = tiny.post("/v1/encode", json={"input": texts})
+    assert encoded.json()["usage"]["tokens"] == 8
+
+
+def test_one_text_is_a_list_of_one(tiny):
+    assert ask(tiny, "river bank") == ask(tiny, ["river bank"])
+
+
+def test_a_text_has_the_same_vector_alone_and_among_others(tiny):
+    texts = ["river bank", "Apple", "money bank end", "river bank"]
+    alone = [vectors(tiny, one)[0].tobytes() for one in texts]
+    assert [one.tobytes() for one in vectors(tiny, texts)] == alone
+
+
+def test_the_model_is_chosen_by_name_and_named_in_the_response(tiny):
+    document = ask(tiny, "river bank", model="other")
+    assert document["model"] == "other"
+    found = numbers(document["data"][0]["embedding"])
+    assert found == pytest.approx(by_hand("river bank", factor=2), abs=1e-6)
+    assert not np.allclose(found, by_hand("river bank"), atol=1e-4)
+    assert ask(tiny, "river bank")["model"] == ask(tiny, "bank", model=None)["model"] == "tiny"
+
+
+def test_the_tokens_of_a_model_are_counted(tiny):
+    before = total(metric_samples(tiny), "tokens_total", model="other")
+    ask(tiny, ["river bank qzx", "Apple"], model="other")
+    assert total(metric_samples(tiny), "tokens_total", model="other") == before + 4
+
+
+def test_the_user_field_changes_nothing(tiny):
+    body = ask(tiny, "river bank", user="somebody", dimensions=None)
+    assert body == ask(tiny, "river bank")
+
+
+def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny, make_client, models_dir):
+    texts = ["river bank", "qzx", "", "bank qzx", " \n"]
+    unweighted = make_client(models_dir=models_dir, model="tiny", pooling="mean")
+    for client in (tiny, unweighted):
+        document = expect_problem(client.post(PATH, json={"input": texts}), 422, "unknown_word")
+        assert document["errors"] == [
+            {"pointer": "/input/1", "message": "no word is in the vocabulary"},
+            {"pointer": "/input/2", "message": "the text has no words"},
+            {"pointer": "/input/4", "message": "the text has no words"},
+        ]
+        assert document["error"]["message"].startswith("`input[1]` (and 2 more): no word is")
+    kept = [text for n, text in enumerate(texts) if n not in {1, 2, 4}]
+    assert len(vectors(tiny, kept)) == 2
+
+
+def test_wordless_zero_returns_zero_vectors(tiny):
+    found = vectors(tiny, ["river bank", "qzx", ""], wordless="zero")
+    assert found[0] == pytest.approx(by_hand("river bank"), abs=1e-6)
+    assert found[1:].tolist() == [[0] * 5] * 2
+    assert not vectors(tiny, ["Apple"], wordless="zero", dimensions=1).any()
+
+
+def test_texts_may_be_lists_of_words(tiny):
+    found = vectors(tiny, [["river", "bank"], ["Apple"]])
+    assert found.tobytes() == vectors(tiny, ["river bank", "Apple"]).tobytes()
+
+
+def test_a_word_that_the_model_composes_is_a_known_one(tiny):
+    (found,) = vectors(tiny, ["gnu"], model="composing")
+    # The vector of `gnu` is [2, 0, 0, 0, 1]: SUBWORDS in tests/tiny.py.
+    assert found == pytest.approx(np.array([2, 0, 0, 0, 1]) / np.sqrt(5), abs=1e-6)
+    expect_problem(tiny.post(PATH, json={"input": "gnu"}), 422, "unknown_word")
+
+
+def test_a_text_whose_vector_is_zero_in_the_requested_dimensions_is_rejected(tiny):
+    answer = tiny.post(PATH, json={"input": ["bank", "Apple"], "dimensions": 1})
+    document = expect_problem(answer, 422, "invalid")
+    assert document["errors"][0]["pointer"] == "/input/1"
+
+
+def test_an_unknown_model_is_a_404_that_points_to_the_list_of_models(tiny):
+    for name in ("text-embedding-3-small", "org/some-model", "", "../tiny", "tiny "):
+        answer = tiny.post(PATH, json={"input": "bank", "model": name})
+        error = expect_problem(answer, 404, "unknown_model")["error"]
+        assert error["code"] == "model_not_found"
+        assert "/v1/models" in error["message"]
+
+
+@pytest.mark.parametrize("tokens", [[1, 2, 3], [[1, 2], [3]], 5])
+def test_token_ids_are_rejected_with_what_to_send_instead(tiny, tokens):
+    document = expect_problem(tiny.post(PATH, json={"input": tokens}), 422, "invalid")
+    assert document["error"]["param"] == "input"
+    assert "send texts" in document["error"]["message"]
+    assert "check_embedding_ctx_length=False" in document["error"]["message"]
+
+
+BAD_FIELDS = [
+    ({}, "/input", "input"),
+    ({"input": None}, "/input", "input"),
+    ({"input": []}, "/input", "input"),
+    ({"input": {"text": "a"}}, "/input", "input"),
+    ({"input": ["bank", "end", None]}, "/input/2", "input[2]"),
+    ({"input": ["bank", ["end"]]}, "/input/1", "input[1]"),
+    ({"input": "bank", "encoding_format": "hex"}, "/encoding_format", "encoding_format"),
+    ({"input": "bank", "dimensions": 0}, "/dimensions", "dimensions"),
+    ({"input": "bank", "dimensions": 6}, "/dimensions", "dimensions"),
+    ({"input": "bank", "dimensions": 2.5}, "/dimensions", "dimensions"),
+    ({"input": "bank", "dimensions": True}, "/dimensions", "dimensions"),
+    ({"input": "bank", "user": 5}, "/user", "user"),
+    ({"input": "bank", "pooling": "max"}, "/pooling", "pooling"),
+    ({"input": "bank", "wordless": "keep"}, "/wordless", "wordless"),
+    ({"input": [["bank", 5]]}, "/input/0/1", "input[0][1]"),
+    ({"input": "bank", "model": 5}, "/model", "model"),
+    ({"input": "bank", "truncate": True}, "/truncate", "truncate"),
+    ({"input": "bank", "not a name": 1}, "", None),
+]
+
+
+@pytest.mark.parametrize(("body", "pointer", "parameter"), BAD_FIELDS)
+def test_a_wrong_field_is_a_422_that_points_at_it_in_both_shapes(tiny, body, pointer, parameter):
+    document = expect_problem(tiny.post(PATH, json=body), 422, "invalid")
+    assert [one["pointer"] for one in document["errors"]] == [pointer]
+    error = document["error"]
+    assert (error["type"], error["param"]) == ("invalid_request_error", parameter)
+    assert document["errors"][0]["message"] in error["message"]
+
+
+BEARER = {"Authorization": "Bearer right-key"}
+
+
+def expect_both(answer, status, code, openai_code, openai_type="invalid_request_error"):
+    """Check that an error is a problem document and an OpenAI error that agree."""
+    document = expect_problem(answer, status, code)
+    OpenAIProblemResponse.model_validate(document)
+    error = document["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert (error["code"], error["type"]) == (openai_code, openai_type)
+    if status != 422:
+        prefix = f"`{error['param']}`: " if error["param"] else ""
+        assert error["message"] == f"{prefix}{document['detail']} {document['hint']}"
+    return document
+
+
+@pytest.fixture(scope="module")
+def small(make_client) -> httpx.Client:
+    """A service with keys and low limits."""
+    limits = {"max_sentences": 3, "max_sentence_tokens": 8, "max_tokens": 12}
+    return make_client(api_keys="right-key", max_body_bytes=400, **limits)
+
+
+def test_a_body_that_is_not_json_or_not_declared_as_json_is_rejected(small):
+    headers = {**BEARER, "Content-Type": "application/json"}
+    expect_both(small.post(PATH, content=b"{", headers=headers), 400, "not_json", "not_json")
+    plain = small.post(PATH, content=b"{}", headers={**BEARER, "Content-Type": "text/plain"})
+    expect_both(plain, 415, "unsupported_media", "unsupported_media")
+
+
+def test_a_missing_or_wrong_key_is_a_401(small):
+    for path in (PATH, "/v1/models", "/v1/models/wiki-en", f"/v1/models/{SECRET}"):
+        for headers in ({}, {"Authorization": f"Bearer {SECRET}"}):
+            answer = small.request("POST" if path == PATH else "GET", path, headers=headers)
+            expect_both(answer, 401, "unauthorised", "invalid_api_key")
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_unknown_models_routes_methods_and_media_types_are_errors(small):
+    for answer in (
+        small.post(PATH, json={"input": "a", "model": SECRET}, headers=BEARER),
+        small.get(f"/v1/models/{SECRET}", headers=BEARER),
+    ):
+        expect_both(answer, 404, "unknown_model", "model_not_found")
+    for path in (f"{PATH}/", f"{PATH}/{SECRET}", "/v1/models/a/b", "/v1/models/"):
+        expect_both(small.get(path, headers=BEARER), 404, "unknown_route", "unknown_route")
+    for path in ("/embeddings", "/v1/completions", "/models"):
+        expect_both(small.post(path, headers=BEARER), 404, "unknown_route", "unknown_route")
+    for method, path in (("GET", PATH), ("DELETE", "/v1/models")):
+        answer = small.request(method, path, headers=BEARER)
+        expect_both(answer, 405, "method_not_allowed", "method_not_allowed")
+        assert "allow" in answer.headers
+    html = {**BEARER, "Accept": "text/html"}
+    for answer in (
+        small.post(PATH, json={"input": "a"}, headers=html),
+        small.get("/v1/models", headers=html),
+    ):
+        expect_both(answer, 406, "not_acceptable", "not_acceptable")
+
+
+@pytest.mark.parametrize(
+    ("texts", "setting", "limit", "size"),
+    [
+        (["a"] * 4, "max_sentences", 3, 4),
+        ("river " * 9, "max_sentence_tokens", 8, 9),
+        (["river " * 7] * 2, "max_tokens", 12, 14),
+        ("a" * 400, "max_body_bytes", 400, 412),
+    ],
+)
+def test_input_over_a_limit_is_rejected_and_not_truncated(small, texts, setting, limit, size):
+    content = orjson.dumps({"input": texts})
+    headers = {**BEARER, "Content-Type": "application/json"}
+    answer = small.post(PATH, content=content, headers=headers)
+    document = expect_both(answer, 413, "too_large", "too_large")
+    assert (document["setting"], document["limit"], document["size"]) == (setting, limit, size)
+
+
+def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(make_client):
+    # A vector of 300 numbers, each of at most 16 bytes in JSON and 16/3 bytes in base64.
+    tight = make_client(max_answer_bytes=3000)
+    body = {"input": "the river bank is near the money bank " * 20}
+    answer = tight.post(PATH, json=body)
+    document = expect_both(answer, 413, "too_large", "too_large")
+    assert document["setting"] == "max_answer_bytes"
+    answer = tight.post(PATH, json={**body, "encoding_format": "base64"})
+    assert answer.status_code == 200
+    assert 1600 < len(answer.content) <= 3000
+
+
+def test_a_caller_over_its_rate_gets_retry_after(make_client):
+    limited = make_client(rate_limit="2/hour", max_sentences=1)
+    answers = [limited.post(PATH, json={"input": "the river"}) for _ in range(3)]
+    assert [one.status_code for one in answers] == [200, 200, 429]
+    expect_both(answers[2], 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error")
+    assert int(answers[2].headers["retry-after"]) > 0
+    listed = limited.get("/v1/models")
+    expect_both(listed, 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error")
+
+
+def test_a_broken_model_is_a_503_with_retry_after(make_client, broken_models):
+    broken = make_client(models_dir=broken_models, model="broken")
+    answer = broken.post(PATH, json={"input": "a"})
+    expect_both(answer, 503, "broken_model", "broken_model", "server_error")
+    assert int(answer.headers["retry-after"]) > 0
+
+
+def test_an_internal_error_leaks_nothing(monkeypatch):
+    def fail(*_):
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr("polyseme.http.openai.sentence_vector", fail)
+    answer = create_app().test_client().post(PATH, json={"input": "a"})
+    assert (answer.status_code, answer.json["error"]["type"]) == (500, "server_error")
+    assert SECRET not in answer.text
+
+
+def test_problem_documents_of_other_routes_have_no_openai_members(client):
+    for answer, status, code in (
+        (client.get("/v1/encode"), 405, "method_not_allowed"),
+        (client.post("/v1/encode", json={"input": "a", "model": "none"}), 404, "unknown_model"),
+        (client.post("/v1/neighbors", json={}), 422, "invalid"),
+    ):
+        assert "error" not in expect_problem(answer, status, code)
+
+
+def test_an_error_without_fields_has_no_parameter():
+    error = openai_error(InvalidError([]))
+    assert error["param"] is None
+    assert error["message"] == f"{InvalidError.detail} {InvalidError.hint}"
+    assert openai_error(RateLimitedError())["code"] == "rate_limit_exceeded"

@@ -1,0 +1,221 @@
+"""The page, /docs and /openapi.json, and the headers of every response."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from polyseme import errors
+from polyseme.http.app import create_app
+from polyseme.http.openapi import OPERATIONS, document
+from polyseme.http.responses import ModelsResponse
+from polyseme.settings import BUNDLED, Settings
+from tests.http.conftest import registry
+
+PAGE = Path(__file__).parents[2] / "service" / "polyseme" / "page"
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+}
+FILES = [file for file in sorted(PAGE.rglob("*")) if file.is_file()]
+
+
+def name_of(file: Path) -> str:
+    return file.relative_to(PAGE).as_posix()
+
+
+def test_the_content_security_policy_of_the_page_allows_only_the_service(
+    client: httpx.Client,
+) -> None:
+    page = client.get("/")
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    policy = page.headers["content-security-policy"].split("; ")
+    assert policy[0] == "default-src 'self'"
+    # The other directives allow nothing.
+    assert all(rule.endswith("'none'") for rule in policy[1:])
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_has_no_inline_script_or_style_and_no_other_host(
+    client: httpx.Client,
+) -> None:
+    text = client.get("/").text
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*src=)", text)
+    links = re.findall(r'(?:src|href)="([^"]+)"', text)
+    assert len(links) > 5
+    # Relative, so that the page also works behind a prefix of a proxy.
+    assert not [link for link in links if re.match(r"/|\w+:", link)]
+    for link in links:
+        assert client.get(f"/{link}").status_code == 200
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_a_file_of_the_page_is_sent_unchanged_with_its_type(
+    client: httpx.Client, file: Path
+) -> None:
+    answer = client.get("/" if file.name == "index.html" else f"/page/{name_of(file)}")
+    assert answer.status_code == 200
+    assert answer.content == file.read_bytes()
+    assert answer.headers["content-type"] == TYPES[file.suffix]
+    assert answer.headers["cache-control"] == "no-cache"
+    again = client.get(answer.request.url, headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("", "nothing.js", "../api/app.py", "%2e%2e/api/app.py", "..%2fapi%2fapp.py"),
+        *("vendor", "vendor/", "vendor/../start.js", "/etc/passwd", "start.js/", "start.js%00"),
+        *("views/%2e%2e/start.js", "%2fetc%2fpasswd", "START.JS", "start.js%20"),
+    ],
+)
+def test_no_other_path_serves_a_file(path: str) -> None:
+    # httpx would remove the dots before sending.
+    app = create_app(Settings(), registry(Settings().models_dir, BUNDLED, False))
+    answer = app.test_client().get(f"/page/{path}")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_the_page_needs_no_key_and_its_requests_do(make_client) -> None:
+    client = make_client(api_keys="a-key-of-this-test")
+    assert client.get("/").status_code == 200
+    assert client.get("/page/start.js").status_code == 200
+    assert client.get("/v1/models").status_code == 401
+
+
+def test_vendored_files_are_those_that_were_published() -> None:
+    sources = json.loads((PAGE / "vendor" / "sources.json").read_text("utf-8"))["files"]
+    scripts = {file.name: file for file in (PAGE / "vendor").glob("*.js")}
+    assert scripts.keys() == sources.keys()
+    licence = (PAGE / "vendor" / "LICENSE.txt").read_text("utf-8")
+    for name, source in sources.items():
+        content = scripts[name].read_bytes()
+        assert hashlib.sha256(content).hexdigest() == source["sha256"]
+        assert f"v{source['version']} Copyright".encode() in content
+        assert f"{source['package']} {source['version']}" in licence
+
+
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/encode", {"input": "a"}),
+        ("POST", "/v1/encode", {}),
+        ("GET", "/v1/models", None),
+        ("GET", "/v1/encode", None),
+        ("OPTIONS", "/v1/encode", None),
+        ("GET", "/nothing", None),
+        ("GET", "/page/nothing", None),
+        ("GET", "/livez", None),
+        ("GET", "/readyz", None),
+        ("GET", "/metrics", None),
+        ("GET", "/openapi.json", None),
+    ],
+)
+def test_every_response_of_the_api_has_the_security_headers(
+    client: httpx.Client, method: str, path: str, body: dict | None
+) -> None:
+    answer = client.request(method, path, json=body)
+    for name, value in SECURITY_HEADERS.items():
+        assert answer.headers.get_list(name) == [value]
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_pages_have_a_content_security_policy_and_security_headers(
+    client: httpx.Client, path: str
+) -> None:
+    answer = client.get(path)
+    (policy,) = answer.headers.get_list("content-security-policy")
+    assert policy.startswith("default-src 'self'; ")
+    assert "frame-ancestors 'none'" in policy
+    for name in ("X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy"):
+        assert answer.headers[name] == SECURITY_HEADERS[name]
+
+
+@pytest.mark.parametrize(
+    ("path", "cache_control"),
+    [("/page/start.js", "no-cache"), ("/docs/swagger-ui.css", "public, max-age=86400")],
+)
+def test_browsers_may_cache_files(client: httpx.Client, path: str, cache_control: str) -> None:
+    assert client.get(path).headers["cache-control"] == cache_control
+
+
+UNDOCUMENTED = {"/", "/page/<path:name>", "/openapi.json", "/docs", "/metrics"}
+
+
+def test_the_document_is_valid_openapi_3_1(client: httpx.Client) -> None:
+    from openapi_spec_validator import OpenAPIV31SpecValidator  # takes seconds to import
+
+    described = client.get("/openapi.json").json()
+    assert described["openapi"].startswith("3.1")
+    OpenAPIV31SpecValidator(described).validate()
+    assert orjson.loads(orjson.dumps(document())) == described
+
+
+def test_every_route_is_described_and_every_description_has_a_route() -> None:
+    rules = {
+        (method.lower(), re.sub(r"<(\w+)>", r"{\1}", rule.rule))
+        for rule in create_app().url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if rule.rule not in UNDOCUMENTED and not rule.rule.startswith("/docs/")
+    }
+    assert rules == {(operation.method, operation.path) for operation in OPERATIONS}
+
+
+def test_every_status_of_the_error_tree_is_described() -> None:
+    described = {
+        int(status)
+        for path in document()["paths"].values()
+        for operation in path.values()
+        for status in operation["responses"]
+    }
+    tree = {errors.PolysemeError}
+    while more := {sub for one in tree for sub in one.__subclasses__()} - tree:
+        tree |= more
+    # 405 is a response to a method that a route does not have, so no operation describes it.
+    assert {one.status for one in tree} - {405} <= described
+
+
+def test_the_api_page_loads_nothing_from_other_hosts(client: httpx.Client) -> None:
+    page = client.get("/docs")
+    assert page.status_code == 200
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(links) == 3
+    for link in links:
+        assert link.startswith("/docs/")
+        assert client.get(link).status_code == 200
+
+
+def test_models_have_openais_fields_and_those_of_the_manifest(client: httpx.Client) -> None:
+    listed = client.get("/v1/models").json()
+    ModelsResponse.model_validate(listed)
+    (model,) = listed["data"]
+    assert model == client.get("/v1/models/wiki-en").json()
+    assert (model["id"], model["object"], model["default"]) == ("wiki-en", "model", True)
+    assert model["cased"] is True
+    assert model["vocabulary_size"] >= 50_000
+    assert 100 <= model["dimension"] <= 300
+    assert model["languages"] == ["en"]
+    assert "Wikipedia" in model["source"]
+    assert model["quality"]["coarsewsd"]["accuracy"] > 0

@@ -1,0 +1,303 @@
+"""The reverse proxy: nginx with the configuration of deploy/nginx, in front of a service."""
+
+import json
+import re
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from polyseme.http.middleware import SECURITY_HEADERS
+from polyseme.settings import Settings
+from tests.conftest import start
+from tests.http.conftest import SECRET, expect_problem
+from tests.http.proxy import CONFIGURATION, NGINX, proxied
+from tests.http.service import until
+
+SENTENCE = {"input": "The bank of the river"}
+UNREACHABLE = "127.0.0.1:1"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)"),
+]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log of the shared proxy."""
+    return tmp_path_factory.mktemp("proxy") / "log"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service that trusts one proxy."""
+    settings = {"proxies": 1, "workers": 1, "metrics": "open"}
+    process, address = start(tmp_path_factory.mktemp("service") / "log", **settings)
+    yield address
+    process.terminate()
+    assert process.wait(40) == 0
+
+
+@pytest.fixture(scope="module")
+def proxy(service: str, log: Path) -> Iterator[httpx.Client]:
+    """A client of the proxy in front of the service."""
+    with proxied(log.parent, service) as client:
+        yield client
+
+
+def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
+    """Send bytes, and read the response to the end of the connection."""
+    address = proxy.base_url.host, proxy.base_url.port
+    with closing(socket.create_connection(address, timeout=20)) as connection:
+        connection.sendall(request)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = [tuple(one.split(": ", 1)) for one in lines]
+    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+
+
+def test_a_response_is_that_of_the_service(proxy: httpx.Client, service: str) -> None:
+    through = proxy.post("/v1/encode", json=SENTENCE, headers={"X-Request-ID": "mine.1"})
+    direct = httpx.post(f"{service}/v1/encode", json=SENTENCE)
+    assert through.content == direct.content
+    assert through.headers["x-request-id"] == "mine.1"
+    assert "server-timing" in through.headers
+    ignored = {"server", "date", "x-request-id", "server-timing", "connection"}
+    assert {k: v for k, v in through.headers.items() if k not in ignored} == {
+        k: v for k, v in direct.headers.items() if k not in ignored
+    }
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
+def test_a_long_response_is_the_services_own(
+    proxy: httpx.Client, service: str, media_type: str
+) -> None:
+    body = {"input": ["The bank of the river is near the bank of the city"] * 400}
+    headers = {"Accept": media_type}
+    direct = httpx.post(f"{service}/v1/encode", json=body, headers=headers, timeout=60)
+    assert len(direct.content) > 20e6
+    assert proxy.post("/v1/encode", json=body, headers=headers).content == direct.content
+
+
+def test_the_services_413_names_its_limit(proxy: httpx.Client) -> None:
+    limit = Settings.model_fields["max_body_bytes"].default
+    body = json.dumps({"input": "x" * limit})
+    response = proxy.post("/v1/encode", content=body, headers={"Content-Type": "application/json"})
+    document = expect_problem(response, 413, "too_large")
+    assert (document["limit"], document["setting"]) == (limit, "max_body_bytes")
+
+
+def test_a_body_over_the_proxys_limit_is_a_problem(proxy: httpx.Client) -> None:
+    response = proxy.post("/v1/encode", content=b" " * 9_000_000)
+    document = expect_problem(response, 413, "too_large")
+    assert "9000000" in document["detail"] and "8388608" in document["detail"]
+
+
+def test_the_proxy_accepts_larger_bodies_than_the_service() -> None:
+    (size,) = re.findall(r"client_max_body_size (\d+)m;", CONFIGURATION.read_text())
+    assert int(size) << 20 > Settings.model_fields["max_body_bytes"].default
+    assert str(int(size) << 20) in CONFIGURATION.read_text()
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/readyz"])
+def test_internal_routes_are_not_found(proxy: httpx.Client, service: str, path: str) -> None:
+    assert httpx.get(f"{service}{path}").status_code == 200
+    for target in (
+        path,
+        f"/{path}",
+        f"{path}?x",
+        f"/page/..{path}",
+        f"/.{path}",
+        f"/%{ord(path[1]):x}{path[2:]}",
+    ):
+        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
+    head = f"GET http://x{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
+    for target in (f"{path}/", path.upper(), f"{path}%2f", f"{path};x", f"{path}%00", f"{path}%20"):
+        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        assert raw(proxy, head.encode()).status_code in {400, 404}
+
+
+def test_error_pages_cannot_be_requested(proxy: httpx.Client) -> None:
+    for name in ("internal", "malformed", "not_ready", ""):
+        expect_problem(proxy.get(f"/problem/{name}"), 404, "unknown_route")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (
+            b"GET /v1/models HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40_000 + b"\r\n\r\n",
+            400,
+            "malformed",
+        ),
+        (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed"),
+        (b"nothing of HTTP s3cretqx\r\n\r\n", 400, "malformed"),
+        (b"GET /v1/models HTTP/1.1\r\n\r\n", 400, "malformed"),
+        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400, "malformed"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: s3cretqx\r\n\r\n", 400, "malformed"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "malformed"),
+        (
+            b"TRACE /s3cretqx HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            405,
+            "method_not_allowed",
+        ),
+    ],
+)
+def test_errors_of_the_proxy_are_problem_documents(
+    proxy: httpx.Client, request_: bytes, status: int, code: str
+) -> None:
+    response = raw(proxy, request_)
+    expect_problem(response, status, code)
+    for name, value in SECURITY_HEADERS.items():
+        assert response.headers[name] == value
+
+
+def test_without_a_service_the_503_has_retry_after(tmp_path: Path) -> None:
+    with proxied(tmp_path, UNREACHABLE) as client:
+        headers = {"X-Request-ID": "mine"}
+        response = client.post(f"/v1/encode?{SECRET}", json=SENTENCE, headers=headers)
+        expect_problem(response, 503, "not_ready")
+        assert response.headers["x-request-id"] == "mine"
+        assert int(response.headers["retry-after"]) > 0
+    # nginx writes a line after the response, so the log is read after the end of nginx.
+    log = (tmp_path / "log").read_text()
+    assert SECRET not in log
+    last = json.loads(log.splitlines()[-1])
+    assert (last["route"], last["status"]) == ("/v1/encode", 503)
+
+
+def test_one_caller_cannot_take_every_connection(service: str, tmp_path: Path) -> None:
+    head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+    with ExitStack() as stack:
+        changes = ("callers 256", "callers 2")
+        client = stack.enter_context(proxied(tmp_path, service, changes))
+        address = client.base_url.host, client.base_url.port
+        # nginx may reject one of these connections too, so there are more than two.
+        for _ in range(100):
+            stack.enter_context(closing(socket.create_connection(address))).sendall(head)
+            time.sleep(0.1)
+            response = client.get("/livez")
+            if response.status_code == 503:
+                break
+        expect_problem(response, 503, "overloaded")
+        assert int(response.headers["retry-after"]) > 0
+
+
+def test_the_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log: Path) -> None:
+    authorization = {"Authorization": f"Bearer {SECRET}", "User-Agent": SECRET, "Cookie": SECRET}
+    paths = [f"/v1/encode?key={SECRET}", f"/v1/models/{SECRET}", f"/{SECRET}", f"/page/{SECRET}"]
+    paths += [f"/v2/models/{SECRET}/infer?{SECRET}", f"/v2/models/{SECRET}", f"/v2/{SECRET}"]
+    for path in paths:
+        proxy.post(path, json={"input": SECRET}, headers={**authorization, "Referer": SECRET})
+    raw(proxy, f"{SECRET} /{SECRET} HTTP/1.1\r\nHost: {SECRET}\r\n\r\n".encode())
+    proxy.get("/livez", headers={"X-Request-ID": "last-of-all"})
+    # nginx writes a line after the response.
+    until(lambda: '"last-of-all"' in log.read_text())
+    text = log.read_text()
+    assert SECRET not in text
+    lines = [json.loads(line) for line in text.splitlines()]
+    routes = {"/v1/encode", "/v1/models/<name>", "/v2/models/<name>", "/v2/models/<name>/infer"}
+    assert routes | {"unmatched"} <= {line["route"] for line in lines}
+    (last,) = (line for line in lines if line["request_id"] == "last-of-all")
+    assert (last["status"], last["method"], last["route"]) == (200, "GET", "/livez")
+
+
+def test_nginx_accepts_the_configuration(tmp_path: Path) -> None:
+    text = CONFIGURATION.read_text().replace("polyseme:8000", UNREACHABLE)
+    (tmp_path / "nginx.conf").write_text(text.replace("/tmp/", f"{tmp_path}/"))
+    command = [NGINX, "-t", "-c", tmp_path / "nginx.conf"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warn" not in done.stderr
+
+
+def test_the_proxy_closes_idle_connections_before_the_service_does() -> None:
+    (seconds,) = re.findall(r"keepalive_timeout (\d+)s;\n    }", CONFIGURATION.read_text())
+    assert int(seconds) < Settings.model_fields["keep_alive"].default
+
+
+def test_the_service_gets_a_request_only_when_its_body_is_complete(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        listener.settimeout(0.5)
+        with proxied(tmp_path, f"127.0.0.1:{listener.getsockname()[1]}") as client:
+            address = client.base_url.host, client.base_url.port
+            head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n"
+            with closing(socket.create_connection(address)) as slow:
+                slow.sendall(head + b"ab")
+                with pytest.raises(TimeoutError):
+                    listener.accept()
+                slow.sendall(b"c")
+                listener.settimeout(20)
+                connection, _ = listener.accept()
+                with closing(connection):
+                    assert connection.recv(4096).endswith(b"abc")
+
+
+def test_a_request_that_was_sent_is_not_repeated(tmp_path: Path) -> None:
+    received: list[bytes] = []
+
+    def receive(listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            received.append(connection.recv(65536))
+            connection.close()
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        threading.Thread(target=receive, args=[listener], daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        # A second server, to which nginx could send the request again.
+        two = (f"server {address} max_fails=0;", f"server {address}; server {address};")
+        with proxied(tmp_path, address, two) as client:
+            expect_problem(client.post("/v1/encode", json=SENTENCE), 503, "not_ready")
+        listener.shutdown(socket.SHUT_RDWR)
+    assert len(received) == 1
+
+
+def test_the_service_gets_the_address_from_the_proxy(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        def respond() -> None:
+            connection, _ = listener.accept()
+            with closing(connection):
+                received.append(connection.recv(65536).decode())
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        received: list[str] = []
+        thread = threading.Thread(target=respond, daemon=True)
+        thread.start()
+        sent = {"X-Forwarded-For": "10.1.1.1", "X-Real-IP": "10.1.1.1", "Forwarded": "for=10.1.1.1"}
+        with proxied(tmp_path, address) as client:
+            client.post("/v1/encode", json=SENTENCE, headers={**sent, "X-Request-ID": "a b"})
+            thread.join(10)
+    (request,) = received
+    assert "10.1.1.1" not in request
+    assert "\r\nX-Forwarded-For: 127.0.0.1\r\n" in request
+    (request_id,) = re.findall(r"(?i)\r\nX-Request-ID: (.*)\r\n", request)
+    assert re.fullmatch("[0-9a-f]{32}", request_id)
+
+
+def test_a_stopping_service_loses_no_accepted_request(tmp_path: Path) -> None:
+    process, address = start(tmp_path / "service", drain_seconds=0, workers=1)
+    statuses: list[int] = []
+    with proxied(tmp_path, address) as client:
+        for number in range(200):
+            if number == 100:
+                process.terminate()
+            statuses.append(client.post("/v1/encode", json=SENTENCE).status_code)
+        assert process.wait(40) == 0
+    assert set(statuses) <= {200, 503}
+    assert set(statuses[:100]) == {200}

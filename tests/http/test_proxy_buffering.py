@@ -1,0 +1,122 @@
+"""The reverse proxy buffers requests and responses: slow clients do not hold the service."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import start
+from tests.http.proxy import NGINX, proxied
+
+REQUEST = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
+
+
+@contextmanager
+def upstream(respond: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of a server that answers each connection with `respond`."""
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=256)) as listener:
+
+        def answer(connection: socket.socket) -> None:
+            with closing(connection):
+                connection.recv(65536)
+                respond(connection)
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=answer, args=[connection], daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def slow_client(
+    stack: ExitStack, client: httpx.Client, body: bytes = b"{}", sent: int | None = None
+) -> None:
+    """Send a request, or part of its body, on a new connection without reading the response."""
+    connection = stack.enter_context(closing(socket.socket()))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((client.base_url.host, client.base_url.port))
+    connection.sendall(REQUEST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:sent])
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_a_client_that_does_not_read_does_not_hold_the_service(
+    tmp_path: Path, framing: str
+) -> None:
+    size = 16 << 20
+    sent = threading.Semaphore(0)
+
+    def respond(connection: socket.socket) -> None:
+        headers = {
+            "length": f"Content-Length: {size}\r\n\r\n",
+            "chunked": f"Transfer-Encoding: chunked\r\n\r\n{size:x}\r\n",
+        }
+        # Without "close", nginx may send the next request as the connection is closed.
+        connection.sendall(f"HTTP/1.1 200 OK\r\nConnection: close\r\n{headers[framing]}".encode())
+        connection.sendall(bytes(size))
+        connection.sendall(b"\r\n0\r\n\r\n" if framing == "chunked" else b"")
+        sent.release()
+
+    with upstream(respond) as address, proxied(tmp_path, address) as client, ExitStack() as stack:
+        for _ in range(5):
+            slow_client(stack, client)
+        for _ in range(5):
+            assert sent.acquire(timeout=20)
+        response = client.post("/v1/encode", json={})
+        assert response.content == bytes(size)
+
+
+def test_ndjson_lines_are_passed_on_while_further_ones_are_computed(tmp_path: Path) -> None:
+    line = json.dumps({"contextual": [0.125] * 2000}).encode() + b"\n"
+    received = threading.Event()
+
+    def respond(connection: socket.socket) -> None:
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        for _ in range(3):
+            connection.sendall(b"%x\r\n%b\r\n" % (len(line), line))
+            assert received.wait(20)
+        connection.sendall(b"0\r\n\r\n")
+
+    with upstream(respond) as address, proxied(tmp_path, address) as client:
+        content = b""
+        with client.stream("POST", "/v1/encode", json={}, timeout=20) as response:
+            for part in response.iter_raw():
+                content += part
+                # nginx holds back less than one buffer of 4 KiB until the next line.
+                if len(content) > len(line) - 4096:
+                    received.set()
+    assert content == line * 3
+
+
+@pytest.mark.slow
+def test_a_service_responds_while_many_clients_send_or_read_slowly(tmp_path: Path) -> None:
+    sentences = ["The bank of the river is near the bank of the city"] * 400
+    body = json.dumps({"input": sentences}).encode()
+    process, address = start(tmp_path / "service", proxies=1, threads=2)
+    try:
+        with proxied(tmp_path, address) as client, ExitStack() as stack:
+            for _ in range(100):
+                slow_client(stack, client, body, 10)
+            # More readers than threads. Each response exceeds what sockets buffer.
+            for _ in range(6):
+                slow_client(stack, client, body)
+            for _ in range(20):
+                assert client.post("/v1/encode", json={"input": "a bank"}).status_code == 200
+    finally:
+        process.terminate()
+        assert process.wait(40) == 0

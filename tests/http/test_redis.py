@@ -1,0 +1,216 @@
+"""Rate limits that workers and services count together in a real Redis, even if it fails."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from redis import Connection, Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from polyseme.api_keys import generate_key
+from tests.conftest import free_port
+from tests.http.conftest import in_process
+from tests.http.service import WAIT, running, until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("redis-server") is None, reason="needs Debian's redis-server"),
+]
+KEY = generate_key()
+
+
+class Server:
+    """A Redis that can be killed and started again at the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.address = f"redis://127.0.0.1:{self.port}/0"
+        self.start()
+
+    def start(self) -> None:
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir"]
+        self.process = subprocess.Popen(
+            ["redis-server", *options, str(self.folder)], stdout=subprocess.DEVNULL
+        )
+        with Redis(port=self.port, decode_responses=True) as redis:
+
+            def answers() -> bool:
+                try:
+                    return bool(redis.ping())
+                except RedisConnectionError:
+                    return False
+
+            until(answers)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(WAIT)
+
+    def keys(self) -> list[str]:
+        with Redis(port=self.port, decode_responses=True) as redis:
+            return list(redis.keys("*"))
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path)
+    yield server
+    server.process.send_signal(signal.SIGCONT)
+    server.kill()
+
+
+def statuses(client: httpx.Client, number: int = 1) -> list[int]:
+    """Send requests; return their statuses."""
+    headers = {"Authorization": f"Bearer {KEY}"}
+    return [client.get("/v1/models", headers=headers).status_code for _ in range(number)]
+
+
+def limited(redis: Server, rate: str) -> httpx.Client:
+    """A client of an application in this process that counts in a Redis."""
+    return in_process(rate_limit=rate, rate_limit_storage=redis.address)
+
+
+def test_two_workers_share_one_count_and_no_key_is_in_it(tmp_path, redis: Server) -> None:
+    settings = {"rate_limit": "50/hour", "rate_limit_storage": redis.address}
+    with running(tmp_path, api_keys=f"other,{KEY}", **settings) as service:
+
+        def status(_: int) -> int:
+            return service.ask("GET", "/v1/models", Authorization=f"Bearer {KEY}")[0]
+
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(status, range(80)))
+        assert (found.count(200), found.count(429)) == (50, 30)
+        assert service.ask("GET", "/v1/models")[0] == 401
+    keys = redis.keys()
+    assert sorted(key.split("/")[2] for key in keys) == ["address:127.0.0.1", "key:key-2"]
+    assert KEY not in repr(keys)
+
+
+def test_two_services_share_one_count(redis: Server) -> None:
+    one, two = limited(redis, "10/hour"), limited(redis, "10/hour")
+    found = [status for _ in range(8) for client in (one, two) for status in statuses(client)]
+    assert found == [200] * 10 + [429] * 6
+
+
+def test_a_caller_that_waits_for_retry_after_is_served(redis: Server) -> None:
+    client = limited(redis, "1/3second")
+    assert statuses(client) == [200]
+    time.sleep(0.7)
+    # The window ends after 2.3 seconds: Retry-After has to be rounded up.
+    response = client.get("/v1/models")
+    assert response.status_code == 429
+    time.sleep(int(response.headers["retry-after"]))
+    assert statuses(client) == [200]
+
+
+def test_workers_count_in_memory_while_redis_is_unreachable_and_then_return(
+    redis: Server, caplog
+) -> None:
+    client = limited(redis, "5/hour")
+    assert statuses(client, 2) == [200] * 2
+    redis.kill()
+    assert statuses(client, 8) == [200] * 5 + [429] * 3
+    response = client.get("/v1/models")
+    assert 3500 < int(response.headers["retry-after"]) <= 3600
+    assert str(redis.port) not in caplog.text
+    redis.start()
+
+    def redis_counts() -> bool:
+        statuses(client)
+        return bool(redis.keys())
+
+    until(redis_counts)
+
+
+def test_a_hanging_redis_delays_few_requests_and_fails_none(redis: Server, monkeypatch) -> None:
+    client = limited(redis, "1000000/hour")
+    assert statuses(client, 5) == [200] * 5
+    timeouts = []
+    read_response = Connection.read_response
+
+    def recorded(*args, **options):
+        try:
+            return read_response(*args, **options)
+        except RedisTimeoutError as error:
+            timeouts.append(error)
+            raise
+
+    monkeypatch.setattr(Connection, "read_response", recorded)
+    os.kill(redis.process.pid, signal.SIGSTOP)
+    assert set(statuses(client, 60)) == {200}
+    assert 0 < len(timeouts) < 30
+
+
+class Dripping(threading.Thread):
+    """A server that sends one byte of a reply that does not end every 20 ms."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.address = f"redis://127.0.0.1:{self.server.getsockname()[1]}/0"
+        self.sent = [0]
+        """the number of bytes that each connection received"""
+
+    def run(self) -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=self.drip, args=self.server.accept()[:1]).start()
+
+    def drip(self, connection: socket.socket) -> None:
+        self.sent.append(0)
+        index = len(self.sent) - 1
+        with connection, suppress(OSError):
+            while self.sent[index] < 1000:
+                connection.sendall(b"+"[: self.sent[index] == 0] or b"a")
+                self.sent[index] += 1
+                time.sleep(0.02)
+
+
+def test_a_redis_that_drips_holds_a_request_no_longer_than_a_silent_one() -> None:
+    dripping = Dripping()
+    dripping.start()
+    try:
+        client = in_process(rate_limit="5/hour", rate_limit_storage=dripping.address)
+        assert statuses(client, 8) == [200] * 5 + [429] * 3
+        # A quarter of a second are some 12 bytes; without a deadline, a request reads all 1,000.
+        assert 0 < max(dripping.sent) < 500
+    finally:
+        dripping.server.close()
+
+
+def test_a_redis_at_a_unix_socket_counts(tmp_path: Path) -> None:
+    path = tmp_path / "redis.sock"
+    command = ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", tmp_path]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        until(path.exists)
+        storage = f"unix://{path}?db=0"
+        clients = [in_process(rate_limit="5/hour", rate_limit_storage=storage) for _ in range(2)]
+        found = [status for _ in range(4) for client in clients for status in statuses(client)]
+        assert found == [200] * 5 + [429] * 3
+    finally:
+        process.kill()
+        process.wait(WAIT)
+
+
+@pytest.mark.parametrize("how", ["full", "password"])
+def test_a_redis_that_rejects_commands_counts_as_unreachable(redis: Server, how: str) -> None:
+    with Redis(port=redis.port) as settings:
+        client = limited(redis, "5/hour")
+        if how == "full":
+            settings.config_set("maxmemory", "1")
+        else:
+            settings.config_set("requirepass", "another")
+            settings.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert statuses(client, 8) == [200] * 5 + [429] * 3

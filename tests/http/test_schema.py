@@ -1,0 +1,104 @@
+"""A running service follows its OpenAPI document: schemathesis, with all of its checks.
+
+The document does not contain `/metrics`, `/`, `/docs` and the files of the page: their responses
+are text that no schema describes.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from tests.conftest import ROOT, Serve
+
+pytest.importorskip("schemathesis", reason="needs the extra `test`")
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow]
+
+KEY = "kq7Jx2mV9sW4"
+EXAMPLES = 25
+JSON, NDJSON = "application/json", "application/x-ndjson"
+BINARY = "application/octet-stream"
+CONFIGURATION = """\
+hooks = "tests.http.schema_lines"
+[warnings]
+enabled = false
+[checks]
+max_response_time = 30
+# The statuses of requests that follow the schema. A schema cannot say that `start` and `end` are in
+# the text, that the shapes of matrices fit, or which layers, words and subwords a model has. Such
+# requests get a 422, or a 413 if the response would be too large.
+positive_data_acceptance.expected-statuses = ["200", "404", "413", "422"]
+[headers]
+"""
+
+
+def document_of(client: httpx.Client, *, keyed: bool, ndjson: bool) -> dict:
+    """The document of the service, reduced to JSON bodies or to NDJSON bodies of /v1/encode.
+
+    OpenAPI cannot restrict parameters to a media type, and the service reads those of the query
+    only with NDJSON.
+    """
+    document = client.get("/openapi.json").raise_for_status().json()
+    if keyed:
+        assert {"key": []} in document["security"]
+        document["security"] = [{"key": []}]
+    for path, methods in document["paths"].items():
+        if path.endswith("/infer"):
+            # A schema cannot describe the length of the JSON before the bytes.
+            del methods["post"]["requestBody"]["content"][BINARY]
+    encode = document["paths"]["/v1/encode"]["post"]
+    content = encode["requestBody"]["content"]
+    assert set(content) == {JSON, NDJSON}
+    if ndjson:
+        del content[JSON]
+        document["paths"] = {"/v1/encode": {"post": encode}}
+    else:
+        del content[NDJSON], encode["parameters"]
+    return document
+
+
+def run(folder: Path, address: str, document: dict, examples: int, *, keyed: bool) -> str:
+    """Run schemathesis; return its output."""
+    folder.joinpath("document.json").write_bytes(orjson.dumps(document))
+    header = f'Authorization = "Bearer {KEY}"\n' if keyed else ""
+    folder.joinpath("schemathesis.toml").write_text(CONFIGURATION + header)
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml"]
+    command += ["run", "document.json", "--url", address, "--checks", "all", "--no-color"]
+    command += ["--generation-deterministic", "--max-examples", str(examples)]
+    command += ["--continue-on-failure", "--mode", "all"]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'service'}"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("keyed", "ndjson", "examples"), [(False, False, 6), (True, False, 2), (True, True, 6)]
+)
+def test_every_response_matches_the_openapi_document(
+    serve: Serve, tmp_path, keyed, ndjson, examples
+):
+    client = serve(api_keys=KEY) if keyed else serve()
+    document = document_of(client, keyed=keyed, ndjson=ndjson)
+    address = str(client.base_url)
+    output = run(tmp_path, address, document, examples, keyed=keyed)
+    tested = int(re.search(r"Tested: (\d+)", output)[1])
+    assert tested == sum(map(len, document["paths"].values()))
+    cases = int(re.search(r"([\d,]+) generated", output)[1].replace(",", ""))
+    assert cases > examples
+
+
+def test_an_undocumented_response_is_found(live_client: httpx.Client, tmp_path):
+    document = document_of(live_client, keyed=False, ndjson=False)
+    document["paths"] = {"/livez": document["paths"]["/livez"]}
+    document["components"]["schemas"]["LiveResponse"]["properties"]["status"]["const"] = "dead"
+    with pytest.raises(AssertionError, match="violates schema"):
+        run(tmp_path, str(live_client.base_url), document, EXAMPLES, keyed=False)

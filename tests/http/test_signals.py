@@ -1,0 +1,419 @@
+"""SIGHUP, SIGTERM and killed workers: no request is lost, and changes take effect."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from polyseme.api_keys import key_file_line
+from polyseme.http import metrics
+from polyseme.models.writer import remove_model, rename_model
+from tests.conftest import ROOT, free_port
+from tests.http.conftest import SECRET, numbers, total
+from tests.http.service import (
+    SHORT,
+    WAIT,
+    Caller,
+    Service,
+    client_ports,
+    damage,
+    get,
+    load,
+    posted,
+    running,
+    until,
+    version_of,
+    write_version,
+)
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+ALICE, BOB = "polyseme_" + "a" * 43, "polyseme_" + "b" * 43
+
+
+def test_no_request_is_lost_during_reloads_and_shutdown(tmp_path) -> None:
+    with running(tmp_path, graceful_timeout=20, drain_seconds=3) as service:
+        with load(service) as clients:
+            for _ in range(3):
+                clients.go_on()
+                service.reload()
+            clients.go_on()
+            service.signal(signal.SIGTERM)
+            until(lambda: service.ask("GET", "/readyz")[0], 503)
+            clients.go_on(10)  # while draining, new requests still get responses
+            assert service.process.wait(WAIT) == 0
+            until(lambda: all(one.refused for one in clients.clients))
+        assert clients.lost == []
+    assert "Traceback" not in service.log.read_text()
+
+
+def test_a_killed_worker_loses_only_its_own_requests(tmp_path) -> None:
+    of_victims: set[int] = set()
+    with running(tmp_path) as service, load(service) as clients:
+        for _ in range(2):
+            clients.go_on()
+            victim = service.workers()[0]
+            os.kill(victim, signal.SIGSTOP)
+            of_victims |= client_ports(service, victim)
+            os.kill(victim, signal.SIGKILL)
+            service.wait_for_workers(2, but={victim})
+        clients.go_on()
+    assert {port for port, _ in clients.lost} <= of_victims
+
+
+@pytest.mark.slow
+def test_metrics_count_both_workers_and_survive_a_kill(tmp_path, monkeypatch) -> None:
+    (tmp_path / "metrics").mkdir()
+    monkeypatch.setenv(metrics.DIRECTORY, str(tmp_path / "metrics"))
+    with running(tmp_path) as service, httpx.Client(base_url=service.url, timeout=WAIT) as client:
+        sent = 0
+
+        def counted() -> float:
+            return total(numbers(client), "requests_total", route="/v1/encode", status="200")
+
+        for kills in range(2):
+            found = service.every_worker(
+                lambda: service.ask("POST", "/v1/encode", {"input": "a b"})
+            )
+            assert [status for status, _ in found] == [200, 200]
+            sent += 2
+            until(counted, sent)
+            before = numbers(client)
+            assert total(before, "tokens_total", model="wiki-en") == 2 * sent
+            assert total(before, "workers") == 2
+            assert total(before, "worker_starts_total") == 2 + kills
+            assert total(before, "ready") == 1
+            assert total(before, "connections") >= 1
+            victim = service.workers()[0]
+            os.kill(victim, signal.SIGKILL)
+            service.wait_for_workers(2, but={victim})
+            until(lambda: total(numbers(client), "worker_starts_total"), 3 + kills)
+            after = numbers(client)
+            counters = [key for key in before if key[0].endswith(("_total", "_count", "_bucket"))]
+            assert all(after[key] >= before[key] for key in counters)
+            until(lambda: total(numbers(client), "workers"), 2)
+    assert list((tmp_path / "metrics").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_every_worker_loads_changed_models_with_and_without_a_reload(tmp_path) -> None:
+    models, staging = tmp_path / "models", tmp_path / "staging"
+    for name in ("one", "two", "three"):
+        write_version(models / name, 1)
+    staging.mkdir()
+
+    def versions(name: str) -> list[int | None]:
+        return service.every_worker(lambda: version_of(service, name))
+
+    settings = {"models_dir": models, "model": "one", "metrics": "open"}
+    with running(tmp_path, **settings) as service:
+        workers = service.workers()
+        with load(service) as clients:
+            assert versions("two") + versions("three") + versions("new") == [1] * 4 + [None] * 2
+            write_version(models / "new", 3)
+            assert versions("new") == [3, 3]
+            write_version(models / "two", 2)
+            remove_model(models / "three")
+            rename_model(models / "new", "newer")
+            until(lambda: versions("three"), [None, None])
+            assert versions("newer") == [3, 3]
+            until(lambda: versions("two"), [2, 2])
+        assert (clients.lost, service.workers()) == ([], workers)
+        for pid in workers:
+            lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+            mapped = [line for line in lines if str(models) in line]
+            assert not [line for line in mapped if line.endswith("(deleted)")]
+            assert sum(line.endswith("/vectors.npy") for line in mapped) == 3
+        # A service without requests notices a change too.
+        logged = service.log.read_text().count('"polyseme: changed models: two"')
+        write_version(models / "two", 5)
+        until(lambda: service.log.read_text().count('"polyseme: changed models: two"'), logged + 2)
+        assert versions("two") == [5, 5]
+        # A new worker has the newest models from its first request.
+        os.kill(workers[0], signal.SIGKILL)
+        service.wait_for_workers(2, but={workers[0]})
+        assert versions("two") + versions("three") == [5, 5, None, None]
+        # A damaged model is reported, and the loaded one stays in use.
+        write_version(models / "one", 2)
+        service.reload()
+        assert versions("one") == [2, 2]
+        damage(models / "one", staging)
+        service.reload()
+        assert versions("one") == [2, 2]
+        problem = "vectors.npy: the checksum differs from manifest.json."
+        for status, document in service.every_worker(lambda: service.ask("GET", "/readyz")):
+            assert status == 200
+            assert document["models"][1]["problem"].endswith(problem)
+        assert problem in service.log.read_text()
+        # Without its default model the service is not ready until the model is back.
+        (models / "one").rename(models / ".one")
+        service.reload()
+        found = service.every_worker(lambda: service.ask("GET", "/readyz"))
+        assert [status for status, _ in found] == [503, 503]
+        assert found[0][1]["detail"].startswith("The default model cannot be used: no model has")
+        assert found[0][1]["hint"].startswith("Add the model")
+        write_version(models / "one", 4)
+        service.reload()
+        assert versions("one") == [4, 4]
+
+
+@pytest.mark.slow
+def test_a_reload_adds_and_removes_keys_unless_the_file_is_invalid(tmp_path) -> None:
+    file = tmp_path / f"keys-{SECRET}"
+    alice, bob = key_file_line("alice", ALICE), key_file_line("bob", BOB)
+    file.write_text(alice)
+
+    def statuses(service: Service) -> list[list[int]]:
+        return [
+            service.every_worker(
+                lambda k=key: service.ask("GET", "/v1/models", Authorization=f"Bearer {k}")[0]
+            )
+            for key in (ALICE, BOB)
+        ]
+
+    with running(tmp_path, api_keys_file=file) as service:
+        assert statuses(service) == [[200, 200], [401, 401]]
+        file.write_text(f"{alice}\n{bob}\n")
+        service.reload()
+        assert statuses(service) == [[200, 200], [200, 200]]
+        file.write_text(f"{bob}\n{SECRET}\n")
+        service.reload()
+        assert statuses(service) == [[200, 200], [200, 200]]
+        file.write_text(bob)
+        service.reload()
+        assert statuses(service) == [[401, 401], [200, 200]]
+        log = service.log.read_text()
+        assert log.count("the previous keys stay valid") == 1
+        assert SECRET not in log and "Traceback" not in log
+
+
+TERMINATE_IN_WORKER = """
+import os, signal
+from polyseme.http.server import *
+
+def post_fork(server, worker):
+    if worker.age == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+TERMINATE_AFTER_FORK = """
+# On one processor, the parent continues before the child runs.
+import os, signal
+from pathlib import Path
+from polyseme.http.server import *
+
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+
+def kill():
+    children = Path("/proc/self/task", str(os.getpid()), "children").read_text().split()
+    if not killed:
+        killed.append([os.kill(int(pid), signal.SIGTERM) for pid in children])
+
+killed = []
+os.register_at_fork(after_in_parent=kill)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "config",
+    [TERMINATE_IN_WORKER, TERMINATE_AFTER_FORK],
+    ids=["in the worker", "before the worker runs"],
+)
+def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, config) -> None:
+    (tmp_path / "config.py").write_text(config, "utf-8")
+    command = [sys.executable, "-m", "gunicorn", "--config", tmp_path / "config.py"]
+    given = {"POLYSEME_PORT": str(free_port()), "POLYSEME_WORKERS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "service"), **given}
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "polyseme.http.app:create_app()"], env=environment, stderr=out, stdout=out
+        )
+    try:
+        # The master starts another worker once the first has ended.
+        until(lambda: log.read_text("utf-8").count("Booting worker") > 1, seconds=30)
+    finally:
+        process.terminate()
+        assert process.wait(WAIT) == 0
+
+
+@pytest.mark.slow
+def test_requests_in_progress_get_responses_during_shutdown(tmp_path) -> None:
+    with running(tmp_path, threads=1, workers=1) as service:
+        with Caller(service) as busy, Caller(service) as kept:
+            assert kept.ask(get("/livez"))[0] == 200
+            busy.hold_thread()
+            waiting = [Caller(service) for _ in range(5)]
+            for caller in waiting:
+                caller.send(posted(SHORT))
+            service.signal(signal.SIGTERM)
+            kept.send(get("/livez"))
+            responses = [caller.response() for caller in (busy, kept, *waiting)]
+            for caller in waiting:
+                caller.socket.close()
+        assert [status for status, _, _ in responses] == [200] * 7
+        headers = responses[-1][1]
+        assert headers["connection"] == "close"
+        assert service.process.wait(WAIT) == 0
+
+
+def status_of(pid: int) -> dict[str, str]:
+    """The fields of /proc/PID/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def has_pending_sigterm(pid: int) -> bool:
+    return bool(int(status_of(pid)["ShdPnd"], 16) & 1 << signal.SIGTERM - 1)
+
+
+@pytest.mark.slow
+def test_queued_connections_get_responses_during_shutdown(tmp_path) -> None:
+    with running(tmp_path, workers=1) as service, ExitStack() as stack:
+        (worker,) = service.workers()
+        os.kill(worker, signal.SIGSTOP)
+        until(lambda: status_of(worker)["State"].startswith("T"))
+        callers = [stack.enter_context(Caller(service)) for _ in range(8)]
+        for caller in callers:
+            caller.send(get("/livez"))
+        service.signal(signal.SIGTERM)
+        # The master closes its listener before it signals the worker.
+        until(lambda: has_pending_sigterm(worker))
+        os.kill(worker, signal.SIGCONT)
+        assert [caller.response()[0] for caller in callers] == [200] * 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Le"])
+def test_an_unfinished_request_does_not_prevent_shutdown(tmp_path, sent) -> None:
+    with running(tmp_path, workers=1, graceful_timeout=3) as service, Caller(service) as half:
+        half.send(sent)
+        until(lambda: client_ports(service, service.workers()[0]))
+        service.signal(signal.SIGTERM)
+        assert service.process.wait(15) == 0
+        assert half.closed
+
+
+@pytest.mark.parametrize(("graceful", "drain", "expected"), [(45, 10, 35), (5, 10, 0)])
+def test_draining_is_part_of_the_graceful_timeout(graceful: int, drain: int, expected: int) -> None:
+    given = {"GRACEFUL_TIMEOUT": graceful, "DRAIN_SECONDS": drain, "MAX_REQUESTS": 1000}
+    code = (
+        "from polyseme.http import server as config;"
+        "print(config.graceful_timeout, config.max_requests, config.max_requests_jitter)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **{f"POLYSEME_{name}": str(value) for name, value in given.items()}},
+    )
+    assert done.stdout.split() == [str(expected), "1000", "100"]
+
+
+def test_only_readiness_fails_while_draining(tmp_path) -> None:
+    with running(tmp_path, workers=1, drain_seconds=60) as service, Caller(service) as kept:
+        assert kept.ask(get("/readyz"))[0] == 200
+        service.signal(signal.SIGTERM)
+        until(lambda: service.ask("GET", "/v2/health/ready")[0], 503)
+        status, headers, body = kept.ask(get("/readyz"))
+        assert (status, json.loads(body)["code"], headers["retry-after"]) == (503, "draining", "5")
+        assert httpx.get(f"{service.url}/livez").status_code == 200
+        assert service.ask("POST", "/v1/encode", {"input": "a"})[0] == 200
+        service.signal(signal.SIGTERM)  # a second SIGTERM ends draining
+        assert service.process.wait(WAIT) == 0
+
+
+def reload_while_busy(service: Service) -> None:
+    """Send SIGHUP, and wait until the reload waits for the busy old worker."""
+    (old,) = service.workers()
+    service.signal(signal.SIGHUP)
+    until(lambda: set(service.workers()) - {old})
+
+
+@pytest.mark.slow
+def test_sigterm_is_not_queued_behind_reloads(tmp_path) -> None:
+    settings = {"workers": 1, "graceful_timeout": 3600, "drain_seconds": 1800}
+    with running(tmp_path, **settings) as service, Caller(service) as busy:
+        busy.hold_thread()
+        reload_while_busy(service)
+        for _ in range(30):
+            service.signal(signal.SIGHUP)
+        service.signal(signal.SIGTERM)
+        until(lambda: service.ask("GET", "/readyz")[0], 503)
+        service.signal(signal.SIGHUP)
+        service.signal(signal.SIGTERM)  # a second SIGTERM ends draining
+        assert busy.response()[0] == 200
+        assert service.process.wait(WAIT) == 0
+    log = service.log.read_text()
+    assert log.count("Hang up: ") == 1 and "Traceback" not in log
+
+
+@pytest.mark.slow
+def test_reloads_that_wait_become_one(tmp_path) -> None:
+    with running(tmp_path, workers=1, graceful_timeout=3600) as service, Caller(service) as busy:
+        before = service.workers()
+        busy.hold_thread()
+        reload_while_busy(service)
+        for _ in range(30):
+            service.signal(signal.SIGHUP)
+        assert busy.response()[0] == 200
+        until(lambda: service.log.read_text().count("Hang up: "), 2)
+        service.wait_for_workers(1, but=set(before))
+        assert service.ask("GET", "/readyz")[0] == 200
+        service.signal(signal.SIGTERM)
+        assert service.process.wait(WAIT) == 0
+    assert service.log.read_text().count("Hang up: ") == 2
+
+
+@pytest.mark.slow
+def test_workers_are_replaced_after_max_requests_and_no_request_is_lost(tmp_path) -> None:
+    with running(tmp_path, max_requests=100) as service:
+        seen: set[int] = set()
+
+        def replaced() -> bool:
+            seen.update(service.workers())
+            return len(seen) > 8
+
+        with load(service) as clients:
+            until(replaced)
+    assert clients.lost == []
+
+
+@pytest.mark.slow
+def test_many_quick_reloads_lose_no_request(tmp_path) -> None:
+    write_version(tmp_path / "models" / "one", 1)
+    with running(tmp_path, models_dir=tmp_path / "models") as service:
+        with load(service) as clients:
+            for number in range(20):
+                write_version(tmp_path / "models" / "one", 1 + number)
+                service.signal(signal.SIGHUP)
+                clients.go_on(20)
+        service.wait_for_workers(2)
+        assert clients.lost == []
+        assert "Traceback" not in service.log.read_text()
+
+
+@pytest.mark.slow
+def test_workers_end_if_their_master_is_killed(tmp_path) -> None:
+    with running(tmp_path, graceful_timeout=3) as service:
+        workers = service.workers()
+        with load(service, kept=3, new=2) as clients:
+            clients.go_on()
+            service.process.kill()
+            service.process.wait()
+            until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+@pytest.mark.slow
+def test_a_stopped_worker_is_replaced(tmp_path) -> None:
+    with running(tmp_path, timeout=2) as service:
+        stopped = service.workers()[0]
+        os.kill(stopped, signal.SIGSTOP)
+        service.wait_for_workers(2, but={stopped})
+        assert service.ask("POST", "/v1/encode", {"input": "a"})[0] == 200

@@ -1,0 +1,90 @@
+"""Requests end at their deadline or when their client leaves, and long ones leave room for others.
+
+A real gunicorn computes requests of minutes.
+"""
+
+import socket
+import time
+
+import orjson
+import pytest
+
+from tests.http.service import Caller, posted, running, until
+
+TEXT = " ".join(["the river bank is near the money bank and the boats lie there"] * 70)
+WHOLE = {"input": [TEXT] * 500, "include": ["queries"], "encoding": "base64"}
+STREAM = {"input": [TEXT] * 100, "include": ["attention", "scores", "features"]}
+NDJSON = "Accept: application/x-ndjson\r\n"
+UNLIMITED = {"max_work": 3_600_000, "max_answer_bytes": 1 << 32}
+
+
+def codes_of_aborted_requests(service) -> list[str]:
+    lines = map(orjson.loads, service.log.read_bytes().splitlines())
+    return [line["code"] for line in lines if line.get("aborted")]
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("strict")
+    with running(folder, workers=1, request_seconds=5, log_format="json", **UNLIMITED) as service:
+        yield service
+
+
+def test_a_request_ends_at_its_deadline(strict) -> None:
+    with Caller(strict) as caller:
+        status, headers, body = caller.ask(posted(WHOLE))
+    assert status == 503
+    assert orjson.loads(body)["code"] == "deadline"
+    assert int(headers["retry-after"]) > 0
+
+
+def test_a_stream_ends_at_the_deadline_with_an_error_line(strict) -> None:
+    with Caller(strict) as caller:
+        status, _, body = caller.ask(posted(STREAM, extra=NDJSON))
+    *lines, last = body.splitlines()
+    assert status == 200
+    assert 0 < len(lines) < 100
+    assert orjson.loads(last)["error"]["code"] == "deadline"
+    assert not orjson.loads(last)["complete"]
+
+
+def test_a_slow_reader_of_a_stream_does_not_use_up_the_deadline(strict) -> None:
+    # Each of the lines has 4 MB, more than the buffers of the sockets.
+    body = {"input": [TEXT] * 8, "include": ["attention"], "encoding": "base64", "heads": "mean"}
+    with Caller(strict) as caller:
+        caller.send(posted(body, extra=NDJSON))
+        time.sleep(7)
+        _, _, received = caller.response()
+    assert orjson.loads(received.splitlines()[-1])["complete"]
+
+
+def test_the_service_stops_computing_when_the_client_leaves(tmp_path) -> None:
+    with running(tmp_path, workers=1, threads=1, log_format="json", **UNLIMITED) as service:
+        with Caller(service) as caller:
+            caller.send(posted(WHOLE))
+            time.sleep(1)
+        # The only thread is free again long before the response would have been complete.
+        with Caller(service) as caller:
+            assert caller.ask(posted({"input": "bank"}))[0] == 200
+        until(lambda: codes_of_aborted_requests(service), ["aborted"])
+
+
+def test_long_requests_leave_threads_for_short_ones(tmp_path) -> None:
+    # One long request fits into the limit of a worker, two do not.
+    with running(tmp_path, workers=1, max_work=20_000) as service:
+        with Caller(service) as first, Caller(service) as second, Caller(service) as short:
+            long = posted({"input": [TEXT] * 450, "include": ["contextual"]}, extra=NDJSON)
+            first.send(long)
+            first.socket.recv(1, socket.MSG_PEEK)
+            status, headers, body = second.ask(long)
+            assert status == 503
+            assert orjson.loads(body)["code"] == "overloaded"
+            assert int(headers["retry-after"]) > 1
+            assert short.ask(posted({"input": "the river bank"}))[0] == 200
+
+        def accepted() -> bool:
+            with Caller(service) as again:
+                again.send(long)
+                return b" 200 " in again.socket.recv(16, socket.MSG_PEEK)
+
+        until(accepted)

@@ -1,0 +1,106 @@
+"""POST /v1/trace: the worked examples, and the bundled model."""
+
+import json
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from polyseme.http.responses import TraceResponse
+
+FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"
+EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
+NAMES = ["queries", "keys", "values", "scores", "weights", "weighted_values", "context"]
+
+
+def trace(client: httpx.Client, **body: object) -> dict[str, np.ndarray]:
+    answer = client.post("/v1/trace", json=body)
+    assert answer.status_code == 200, answer.text
+    TraceResponse.model_validate(answer.json())
+    steps = answer.json()["steps"]
+    assert all(step["shape"] == list(np.shape(step["values"])) for step in steps)
+    assert all(step["formula"] for step in steps)
+    return {step["name"]: np.array(step["values"]) for step in steps}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["name"])
+def test_a_worked_example_has_the_values_of_its_computation_by_hand(
+    client: httpx.Client, example: dict
+) -> None:
+    request = example["request"]
+    steps = trace(client, **request)
+    scaled = ["scaled_scores"] if request.get("scale", True) else []
+    given = ["embeddings"] if "embeddings" in request else []
+    assert list(steps) == [*given, *NAMES[:4], *scaled, *NAMES[4:]]
+    for name, expected in example["right"].items():
+        step, _, row = name.partition("_row_")
+        values = steps[step][int(row)] if row else steps[step]
+        np.testing.assert_allclose(values, expected, atol=5.1e-5)
+
+
+def test_a_stored_model_has_additional_steps(client: httpx.Client) -> None:
+    text = "the bank of the river"
+    steps = trace(client, text=text)
+    encoded = client.post("/v1/encode", json={"input": text}).json()["results"][0]
+    biases = ["position_bias", "word_bias", "scaled_word_bias", "visible"]
+    after = ["output", "position", "residual", "contextual"]
+    assert list(steps) == ["embeddings", *NAMES[:4], *biases, *NAMES[4:], *after]
+    np.testing.assert_allclose(steps["embeddings"], encoded["static"], atol=1e-6)
+    np.testing.assert_allclose(steps["weights"], encoded["attention"][0], atol=1e-5)
+    np.testing.assert_allclose(steps["contextual"], encoded["contextual"], atol=1e-5)
+    np.testing.assert_allclose(steps["weighted_values"].sum(axis=2), steps["context"], atol=1e-12)
+    output, static = (
+        steps[n] / np.linalg.norm(steps[n], axis=1, keepdims=True) for n in ("output", "embeddings")
+    )
+    residual = output + 0.2 * static + 0.01 * steps["position"]
+    np.testing.assert_allclose(steps["residual"], residual, atol=1e-12)
+    biased = steps["scores"] + steps["position_bias"] + steps["scaled_word_bias"][:, None]
+    weights = np.exp(biased) * steps["visible"]
+    weights /= weights.sum(axis=2, keepdims=True)
+    np.testing.assert_allclose(weights, steps["weights"], atol=1e-9)
+
+
+def test_heads_are_the_first_axis_and_the_output_projects_them_side_by_side(
+    client: httpx.Client,
+) -> None:
+    rng = np.random.default_rng(3)
+    x, output = rng.normal(size=(3, 4)), rng.normal(size=(6, 4))
+    weights = {name: rng.normal(size=(4, 6)).tolist() for name in ("query", "key", "value")}
+    weights["output"] = output.tolist()
+    steps = trace(client, tokens=list("abc"), embeddings=x.tolist(), weights=weights, heads=2)
+    assert steps["weights"].shape == (2, 3, 3)
+    assert steps["weighted_values"].shape == (2, 3, 3, 3)
+    side_by_side = np.concatenate(list(steps["context"]), axis=1)
+    np.testing.assert_allclose(steps["output"], side_by_side @ output, atol=1e-12)
+
+
+def test_weights_of_the_column_convention_are_transposed(client: httpx.Client) -> None:
+    request = EXAMPLES[2]["request"]
+    transposed = {n: np.array(w).T.tolist() for n, w in request["weights"].items()}
+    rows = trace(client, **request)
+    columns = trace(client, **{**request, "weights": transposed}, convention="column")
+    for name, values in rows.items():
+        np.testing.assert_array_equal(values, columns[name])
+
+
+def test_the_formulas_name_the_convention_of_the_weights(client: httpx.Client) -> None:
+    request = EXAMPLES[2]["request"]
+    rows = request["weights"]
+    columns = {n: np.array(w).T.tolist() for n, w in rows.items()}
+    for convention, weights, formula in (
+        ("row", rows, "Q = X·Wq"),
+        ("column", columns, "Q = X·Wqᵀ"),
+    ):
+        body = {**request, "weights": weights, "convention": convention}
+        steps = client.post("/v1/trace", json=body).json()["steps"]
+        assert next(s["formula"] for s in steps if s["name"] == "queries") == formula
+
+
+def test_an_explicit_null_equals_an_absent_field(client: httpx.Client) -> None:
+    body = {"tokens": ["a"], "embeddings": [[1.0]]}
+    plain = client.post("/v1/trace", json=body)
+    nulls = {"text": None, "model": None, "weights": None, "queries": None}
+    answer = client.post("/v1/trace", json={**body, **nulls})
+    assert answer.status_code == 200
+    assert answer.json() == plain.json()

@@ -1,0 +1,273 @@
+"""Traces: spans are sent to a collector, which cannot delay a request."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.conftest import ROOT, free_port
+
+if importlib.util.find_spec("opentelemetry") is None:
+    pytest.skip("needs the extra `telemetry`", allow_module_level=True)
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from polyseme.http import tracing
+from polyseme.http.app import create_app
+from polyseme.models.registry import Registry
+from polyseme.settings import Settings
+from tests.http.conftest import SECRET
+from tests.http.service import running, until
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+SERVER, INTERNAL, ERROR = 2, 1, 2
+"""Kinds of spans, and a status, in OTLP."""
+BODY = {"input": [SECRET, "apple", "bank"]}
+CALLER = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": f"x={SECRET}"}
+
+
+class Collector(ThreadingHTTPServer):
+    """A collector that receives OTLP, keeps the spans, and responds while `responding` is set."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, status=200):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status = status
+        self.responding = threading.Event()
+        self.responding.set()
+        self.requests, self.headers = [], []
+
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def spans(self):
+        """The received spans, each with the attributes of its process."""
+        return [
+            (attributes(group.resource.attributes), span)
+            for request in list(self.requests)
+            for group in request.resource_spans
+            for scope in group.scope_spans
+            for span in scope.spans
+        ]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        assert self.path == "/v1/traces"
+        self.server.headers.append(dict(self.headers))
+        self.server.responding.wait(60)
+        if self.server.status == 200:
+            self.server.requests.append(ExportTraceServiceRequest.FromString(body))
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def attributes(pairs):
+    """Attributes as a dictionary."""
+    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in pairs}
+
+
+@contextmanager
+def collecting(status=200):
+    """Run a collector."""
+    with Collector(status) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.responding.set()
+            server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory, models):
+    """The collector of a service with two workers, its log, and the times before and after."""
+    folder = tmp_path_factory.mktemp("traced")
+    with pytest.MonkeyPatch.context() as patch, collecting() as collector:
+        patch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.namespace=words,team=blue")
+        patch.setenv("OTEL_SERVICE_NAME", "words-for-all")
+        patch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=seven")
+        started = time.time_ns()
+        settings = {"models_dir": models, "model": "tiny", "otlp_endpoint": collector.endpoint}
+        with running(folder, **settings) as service:
+
+            def ask(path, body=None, **headers):
+                return service.ask("POST" if body else "GET", path, body, **headers)[0]
+
+            assert service.every_worker(lambda: ask("/v1/encode", BODY)) == [200] * 2
+            ask("/v1/encode", BODY, **{"X-Request-ID": "mine"}, **CALLER)
+            ask(f"/v1/{SECRET}?{SECRET}", BODY)
+            ask("/v1/encode", {SECRET: SECRET})
+            ask("/livez")
+        # The service has exported all spans before its end.
+        yield collector, service.log.read_text(), (started, time.time_ns())
+
+
+def server_spans(collector):
+    """The spans of requests."""
+    return [span for _, span in collector.spans() if span.kind == SERVER]
+
+
+def test_each_request_has_a_span_that_names_its_route(sent) -> None:
+    collector, _, _ = sent
+    assert sorted(span.name for span in server_spans(collector)) == [
+        "POST",
+        *["POST /v1/encode"] * 4,
+    ]
+    processes = {process["service.instance.id"] for process, _ in collector.spans()}
+    assert len(processes) == 2
+
+
+def test_a_span_has_the_details_of_its_request(sent) -> None:
+    collector, _, _ = sent
+    (span,) = [one for one in server_spans(collector) if one.trace_id.hex() == TRACE]
+    assert span.parent_span_id.hex() == PARENT
+    assert attributes(span.attributes) == {
+        "http.request.method": "POST",
+        "http.route": "/v1/encode",
+        "http.response.status_code": 200,
+        "polyseme.request_id": "mine",
+        "polyseme.model": "tiny",
+        "polyseme.tokens": 3,
+    }
+    errors = {attributes(one.attributes).get("error.type") for one in server_spans(collector)}
+    assert errors == {None, "unknown_route", "invalid"}
+    assert all(one.status.code != ERROR for one in server_spans(collector))
+
+
+def test_the_stages_are_children_within_their_request(sent) -> None:
+    collector, _, (started, ended) = sent
+    spans = [span for _, span in collector.spans()]
+    parents = {span.span_id: span for span in spans if span.kind == SERVER}
+    stages = [span for span in spans if span.kind == INTERNAL]
+    assert {stage.name for stage in stages} == {"parse", "tokens", "static", "attention", "write"}
+    for stage in stages:
+        parent = parents[stage.parent_span_id]
+        assert stage.trace_id == parent.trace_id
+        assert started < parent.start_time_unix_nano <= stage.start_time_unix_nano
+        assert stage.start_time_unix_nano <= stage.end_time_unix_nano
+        assert stage.end_time_unix_nano <= parent.end_time_unix_nano < ended
+
+
+def test_no_text_of_a_request_is_sent(sent) -> None:
+    collector, _, _ = sent
+    assert collector.requests
+    assert all(SECRET.encode() not in one.SerializeToString() for one in collector.requests)
+
+
+def test_standard_environment_variables_set_the_service_name_and_headers(sent) -> None:
+    collector, _, _ = sent
+    for process, _ in collector.spans():
+        assert process["service.name"] == "words-for-all"
+        assert (process["service.namespace"], process["team"]) == ("words", "blue")
+        assert process["service.version"]
+    assert all(headers["x-tenant"] == "seven" for headers in collector.headers)
+
+
+def test_the_log_names_the_trace(sent) -> None:
+    collector, log, _ = sent
+    lines = [json.loads(line) for line in log.splitlines()]
+    named = [line["trace_id"] for line in lines if "trace_id" in line]
+    assert sorted(named) == sorted(span.trace_id.hex() for span in server_spans(collector))
+
+
+def traced(models, endpoint):
+    """A client of an application that sends traces, and its tracer."""
+    settings = Settings(models_dir=models, model="tiny", otlp_endpoint=endpoint)
+    app = create_app(settings, Registry([models], "tiny"))
+    return app.test_client(), app.extensions["polyseme-tracer"]
+
+
+def test_a_sampler_decides_which_requests_are_traced(models, monkeypatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
+    with collecting() as collector:
+        client, tracer = traced(models, collector.endpoint)
+        client.post("/v1/encode", json=BODY, buffered=True)
+        client.post("/v1/encode", json=BODY, headers=CALLER, buffered=True)
+        tracer.close()
+        assert [span.trace_id.hex() for span in server_spans(collector)] == [TRACE]
+
+
+@pytest.mark.parametrize("state", ["absent", "failing", "hanging"])
+def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state) -> None:
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    monkeypatch.setattr(tracing, "_LAST_SECONDS", 0.2)
+    with collecting(503 if state == "failing" else 200) as collector:
+        if state == "hanging":
+            collector.responding.clear()
+        endpoint = f"http://127.0.0.1:{free_port()}" if state == "absent" else collector.endpoint
+        client, tracer = traced(models, endpoint)
+        started = time.monotonic()
+        for _ in range(10):
+            assert client.post("/v1/encode", json=BODY, buffered=True).status_code == 200
+        tracer.close()
+        assert time.monotonic() - started < 5
+        if state != "absent":
+            until(lambda: collector.headers)
+
+
+def test_server_errors_are_span_errors_and_client_errors_are_not(monkeypatch) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(tracing, "_provider", lambda _: provider)
+    app = create_app(Settings(otlp_endpoint="http://127.0.0.1:9"))
+
+    @app.get("/v1/fault")
+    def fault():
+        raise RuntimeError(SECRET)
+
+    client = app.test_client()
+    assert client.get("/v1/fault", buffered=True).status_code == 500
+    assert client.get("/nothing", buffered=True).status_code == 404
+    spans = exporter.get_finished_spans()
+    found = [(one.status.status_code, one.attributes["error.type"]) for one in spans]
+    assert found == [(StatusCode.ERROR, "internal"), (StatusCode.UNSET, "unknown_route")]
+    assert all(not one.events and not one.status.description for one in spans)
+
+
+WITHOUT_OPENTELEMETRY = """
+import sys
+sys.modules["opentelemetry"] = None
+sys.argv = ["polyseme", "serve"]
+from polyseme.__main__ import main
+main()
+"""
+
+
+def test_a_service_without_the_extra_ends_with_its_install_command(tmp_path) -> None:
+    settings = {"OTLP_ENDPOINT": "http://127.0.0.1:9", "PORT": free_port()}
+    environment = {f"POLYSEME_{name}": str(value) for name, value in settings.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OPENTELEMETRY],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **environment, "PYTHONPATH": str(ROOT / "service")},
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("pip install 'polyseme[telemetry]'.")
