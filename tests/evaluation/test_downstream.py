@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics import f1_score
 
 from polyseme.client.local import LocalModel
-from polyseme.command_error import CommandError
 from polyseme.encoding.sentences import DEFAULT_POOLING
+from polyseme.errors import CommandError
 from polyseme.evaluation import downstream
 from polyseme.evaluation.downstream import (
     HIDDEN_WORD,

@@ -13,9 +13,9 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection, contextualize
+from polyseme.errors import CommandError
 from polyseme.evaluation.explanation import Estimate, estimates, explain
 from polyseme.evaluation.senses import collect_senses
 from polyseme.evaluation.sources import LocalSource

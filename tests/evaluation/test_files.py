@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.evaluation import datasets
 from polyseme.evaluation.datasets import fingerprint, read_archive, read_data_set
 from tests.evaluation.sets import COARSE, archived, unpacked

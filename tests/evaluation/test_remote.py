@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.client.results import Sentence, Token
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.evaluation import sources
 from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme.evaluation.datasets import TokenizedOccurrence

@@ -7,7 +7,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.semeval import (
     CONTEXTS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.evaluation.measure import lookup
 from polyseme.evaluation.similarity import JudgedPair, judged_pairs, similarity
 from polyseme.evaluation.sources import LocalSource

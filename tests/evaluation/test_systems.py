@@ -22,16 +22,16 @@ from polyseme.evaluation.systems import (
     tabulate,
     transformer_vectors,
 )
-from polyseme.importing.weights import in_closed_form
-from polyseme.models.reader import read_model
-from polyseme.progress import Progress, ProgressBar
-from polyseme.tokenizer import resolve_all
-from polyseme.training.closed_form import (
+from polyseme.importing.closed_form import (
     association,
     closed_form,
     frequencies_by_rank,
     informativeness,
 )
+from polyseme.importing.weights import in_closed_form
+from polyseme.models.reader import read_model
+from polyseme.progress import Progress, ProgressBar
+from polyseme.tokenizer import resolve_all
 from tests.tiny import SUBWORDS, VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
 
 SENTENCE = ("end", "bank", "zebra", "river", "Apple")

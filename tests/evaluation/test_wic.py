@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.evaluation.statistics import resample_counts
 from polyseme.evaluation.wic import best_threshold, occurrences_in, parse_pair, wic
 from tests.evaluation.sets import WIC, by_neighbor

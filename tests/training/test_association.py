@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import contextualize
-from polyseme.training.closed_form import (
+from polyseme.importing.closed_form import (
     FREQUENT,
     RARE,
     SPREAD,

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.training.checkpoint import KEPT, load_checkpoint, save_checkpoint
 from polyseme.training.config import TrainingConfig
 

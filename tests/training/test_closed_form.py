@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polyseme.encoding.encode import encode
 from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.layers import IDENTITY, Projection
-from polyseme.training.closed_form import (
+from polyseme.importing.closed_form import (
     EXPONENT,
     FREQUENT,
     MIN_EIGENVALUE,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.progress import SILENT
 from polyseme.training.config import TrainingConfig
 from tests.tiny import SUBWORDS, tiny_model

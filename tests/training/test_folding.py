@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from polyseme.training.closed_form import fold_values
+from polyseme.errors import CommandError
+from polyseme.training.folding import fold_values
 
 N, D, H, K = 7, 12, 3, 2
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.training.config import HiddenWordsConfig
 from polyseme.training.hidden_words import POOL, HiddenWords, count_words
 from polyseme.training.token_file import UNKNOWN, TokenFile

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
 from polyseme.engine.layers import contextualize
+from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from polyseme.progress import SILENT
 from polyseme.tokenizer import resolve_all

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import contextualize
+from polyseme.errors import CommandError
+from polyseme.importing.closed_form import nearness
 from polyseme.tokenizer import resolve_all
-from polyseme.training.closed_form import nearness
 from polyseme.training.config import TrainingConfig
 from polyseme.training.initialization import (
     initial_layers,

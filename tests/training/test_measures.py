@@ -14,7 +14,7 @@ from polyseme.evaluation.coarsewsd import known_words
 from polyseme.evaluation.measure import part_figures
 from polyseme.evaluation.sources import LocalSource
 from polyseme.evaluation.wic import known_pairs
-from polyseme.training.closed_form import (
+from polyseme.importing.closed_form import (
     SPREAD,
     association,
     closed_form,

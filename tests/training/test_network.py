@@ -11,7 +11,7 @@ from tests.tiny import full_layer, normal
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 
-from polyseme.command_error import CommandError  # noqa: E402
+from polyseme.errors import CommandError  # noqa: E402
 from polyseme.training.network import (  # noqa: E402
     TOLERANCE,
     Network,

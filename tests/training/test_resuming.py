@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from tests.training.runs import digests, run
 from tests.training.world import vectors, world_model
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
 from polyseme.engine.layers import contextualize
 from polyseme.engine.quantization import quantize
+from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from polyseme.tokenizer import resolve_all
 from polyseme.training.config import TrainingConfig

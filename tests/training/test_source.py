@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.training.corpus import MAX_LINE_BYTES, open_decompressed, read_lines, sha256
 
 NOISE = np.random.default_rng(1).bytes(100_000)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.training.tags import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Tag, read_tagged
 
 needs_xml = pytest.mark.skipif(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.progress import SILENT
 from polyseme.tokenizer import tokenize
 from polyseme.training import token_file

@@ -10,9 +10,9 @@ from string import ascii_lowercase
 
 import numpy as np
 
+from polyseme.importing.closed_form import association, closed_form, informativeness
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
-from polyseme.training.closed_form import association, closed_form, informativeness
 
 TOPICS = ("river", "money")
 COMMON, OWN, AMBIGUOUS, D = 10, 12, 30, 7

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, with_registry
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.command_error import CommandError
-from polyseme.errors import install_command
+from polyseme.errors import CommandError, install_command
 from polyseme.evaluation.systems import (
     DEFAULT,
     MINILM,

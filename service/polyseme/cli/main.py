@@ -8,9 +8,8 @@ import click
 
 from polyseme import __version__
 from polyseme.api_keys import generate_key, is_valid_name, key_file_line
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import NonFiniteError
-from polyseme.errors import OutOfRangeError, PolysemeError, TooLargeError
+from polyseme.errors import CommandError, OutOfRangeError, PolysemeError, TooLargeError
 from polyseme.settings import PREFIX, unknown_variables
 
 _COMMANDS = {

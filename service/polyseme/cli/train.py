@@ -13,16 +13,15 @@ from pydantic import ValidationError
 
 from polyseme.cli.options import destination_option, exit_on_signals, with_options
 from polyseme.cli.progress import SCORES, TrainingProgress, format_score
-from polyseme.command_error import CommandError
 from polyseme.engine.layers import NormPlace
-from polyseme.errors import install_command
+from polyseme.errors import CommandError, install_command
+from polyseme.importing.closed_form import frequencies_by_rank, informativeness
 from polyseme.importing.importer import check_name
 from polyseme.importing.weights import sorted_by_frequency
 from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import BUNDLED, PREFIX
-from polyseme.training.closed_form import frequencies_by_rank, informativeness
 from polyseme.training.config import HiddenWordsConfig, Init, Keep, Objective, TrainingConfig
 from polyseme.validation import validation_message
 

@@ -14,8 +14,8 @@ import numpy as np
 import orjson
 from sklearn.metrics import accuracy_score, f1_score
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.errors import CommandError
 from polyseme.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import (
     IntervalEstimate,

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
+from polyseme.errors import CommandError
 
 Files: TypeAlias = dict[str, list[str]]
 """The lines of each text file by its name, such as `coarsewsd/bank/test.data.txt`."""

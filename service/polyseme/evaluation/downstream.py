@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from polyseme.client.encoder import Encoder
 from polyseme.client.results import Sentence
-from polyseme.command_error import CommandError
 from polyseme.encoding.options import Part
 from polyseme.encoding.sentences import DEFAULT_POOLING
 from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.errors import CommandError
 from polyseme.evaluation.datasets import MAX_FILE_BYTES, TokenizedOccurrence
 from polyseme.evaluation.results import ResultRow, Results
 from polyseme.evaluation.statistics import (

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, Integers
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
+from polyseme.errors import CommandError
 from polyseme.evaluation.datasets import TokenizedOccurrence
 from polyseme.evaluation.perturbation import (
     MEASURES,

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats
+from polyseme.errors import CommandError
 from polyseme.evaluation import coarsewsd as coarse_set
 from polyseme.evaluation import wic as pair_set
 from polyseme.evaluation.coarsewsd import AmbiguousWord, CoarseWsdResult

@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, Integers
+from polyseme.errors import CommandError
 from polyseme.evaluation.datasets import MAX_FILE_BYTES, TokenizedOccurrence
 from polyseme.evaluation.statistics import IntervalEstimate, resample_counts
 from polyseme.tokenizer import words

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score, v_measure_score
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, Integers, unit
+from polyseme.errors import CommandError
 from polyseme.evaluation import semeval
 from polyseme.evaluation.coarsewsd import ambiguous_words
 from polyseme.evaluation.datasets import ARCHIVES, Embedder, TokenizedOccurrence, read_data_set

@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.errors import CommandError
 from polyseme.evaluation.datasets import MAX_FILE_BYTES
 from polyseme.evaluation.statistics import IntervalEstimate, bootstrap, rank_correlation
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from polyseme.client.errors import ClientError
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import SentenceArrays
-from polyseme.errors import PolysemeError, TooLargeError, UnauthorisedError
+from polyseme.errors import CommandError, PolysemeError, TooLargeError, UnauthorisedError
 from polyseme.evaluation.datasets import Words
 from polyseme.models.model import Model
 from polyseme.tokenizer import ResolvedToken, resolve_all

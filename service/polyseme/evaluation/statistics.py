@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, Integers
+from polyseme.errors import CommandError
 
 RESAMPLES, SEED = 1000, 1
 LEVEL = 95

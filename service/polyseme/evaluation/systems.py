@@ -10,10 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
-from polyseme.errors import install_command
+from polyseme.errors import CommandError, install_command
 from polyseme.evaluation.datasets import (
     OccurrenceVectors,
     TokenizedOccurrence,

@@ -10,8 +10,8 @@ from itertools import compress
 
 import numpy as np
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.errors import CommandError
 from polyseme.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
 from polyseme.evaluation.statistics import IntervalEstimate, resample_counts
 from polyseme.evaluation.systems import Split

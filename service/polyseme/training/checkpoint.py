@@ -12,8 +12,8 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
+from polyseme.errors import CommandError
 from polyseme.training.config import HiddenWordsConfig, TrainingConfig
 from polyseme.training.corpus import sha256
 

@@ -15,8 +15,7 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from polyseme.command_error import CommandError
-from polyseme.errors import install_command
+from polyseme.errors import CommandError, install_command
 
 OnRead: TypeAlias = Callable[[int], None]
 """A callback that receives the number of bytes just read from the file on disk."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Integers
+from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import Progress
 from polyseme.tokenizer import ResolvedToken, resolve_all, tokenize

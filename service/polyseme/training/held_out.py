@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats, unit
+from polyseme.errors import CommandError
 from polyseme.training.config import TrainingConfig
 from polyseme.training.data import Occurrences, Sentences, TokenizedData
 from polyseme.training.network import Network, TableTensors

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.training.config import HiddenWordsConfig
 from polyseme.training.token_file import UNKNOWN, TokenFile
 

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.progress import Progress
 from polyseme.training.config import HiddenWordsConfig
 from polyseme.training.hidden_words import HiddenWords

@@ -6,13 +6,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
-from polyseme.models.model import Model
-from polyseme.tokenizer import ResolvedToken
-from polyseme.training.closed_form import (
+from polyseme.errors import CommandError
+from polyseme.importing.closed_form import (
     FREQUENT,
     POSITION_SHARE,
     RARE,
@@ -22,6 +20,8 @@ from polyseme.training.closed_form import (
     closed_form,
     nearness,
 )
+from polyseme.models.model import Model
+from polyseme.tokenizer import ResolvedToken
 from polyseme.training.config import TrainingConfig
 
 _DISTANT = 0.02

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyseme.command_error import CommandError
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.engine.positions import sinusoids
+from polyseme.errors import CommandError
 from polyseme.models.manifest import LayerEntry, ResidualEntry
 from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
 from polyseme.training.data import TokenTable

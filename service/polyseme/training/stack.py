@@ -17,8 +17,8 @@ from torch.nn import functional
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
+from polyseme.importing.closed_form import nearness
 from polyseme.models.weights import tensors_from_layers
-from polyseme.training.closed_form import nearness
 
 EPSILON = 1e-5
 """The epsilon of layer norms."""

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
+from polyseme.errors import CommandError
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.weights import layer_entry, layers_from_tensors
 from polyseme.training.hidden_words import HiddenBatch, HiddenWords

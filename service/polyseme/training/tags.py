@@ -8,8 +8,7 @@ from typing import IO, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from polyseme.command_error import CommandError
-from polyseme.errors import install_command
+from polyseme.errors import CommandError, install_command
 from polyseme.training.corpus import OnRead, open_decompressed
 from polyseme.validation import validation_message
 

@@ -11,7 +11,7 @@ import regex
 from numpy.typing import NDArray
 
 from polyseme.atomic_files import atomic_write
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import Progress
 from polyseme.tokenizer import ResolvedToken, tokenize

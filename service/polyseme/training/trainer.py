@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
+from polyseme.errors import CommandError
 from polyseme.training.config import Init, TrainingConfig
 from polyseme.training.held_out import Scores, TrainingData
 from polyseme.training.loop import TrainerState, TrainingLoop
