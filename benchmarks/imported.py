@@ -19,15 +19,15 @@ from typing import Any
 import click
 import orjson
 
-from polyseme.evaluation.coarsewsd import known_words
-from polyseme.evaluation.datasets import Files, read_archive
-from polyseme.evaluation.measure import part_figures
-from polyseme.evaluation.sources import LocalSource
-from polyseme.evaluation.wic import known_pairs
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.progress import Progress
+from polyseme_lab.evaluation.coarsewsd import known_words
+from polyseme_lab.evaluation.datasets import Files, read_archive
+from polyseme_lab.evaluation.measure import part_figures
+from polyseme_lab.evaluation.sources import LocalSource
+from polyseme_lab.evaluation.wic import known_pairs
 
 PACKAGES = ("gensim", "numpy", "scikit-learn")
 DEFAULT = "default import"

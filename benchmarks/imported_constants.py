@@ -18,9 +18,7 @@ from models.ablation import known, read, run
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection
-from polyseme.models.model import Model
-from polyseme.models.reader import read_model
-from polyseme.training.closed_form import (
+from polyseme.importing.closed_form import (
     FREQUENT,
     SPREAD,
     association,
@@ -28,6 +26,8 @@ from polyseme.training.closed_form import (
     frequencies_by_rank,
     informativeness,
 )
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
 
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6)

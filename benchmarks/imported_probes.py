@@ -17,12 +17,12 @@ import click
 from imported import document, sha256, write
 
 from polyseme.client.local import LocalModel
-from polyseme.evaluation.downstream import measure_tagging, read_tagged_sentences
-from polyseme.evaluation.results import document as results_document
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.progress import Progress
+from polyseme_lab.evaluation.downstream import measure_tagging, read_tagged_sentences
+from polyseme_lab.evaluation.results import document as results_document
 
 TASKS = ("pos", "ner")
 

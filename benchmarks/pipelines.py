@@ -37,15 +37,15 @@ from spacy.vectors import Vectors
 from thinc.api import Config, Maxout, Model, chain, ragged2list, with_array
 
 import polyseme
-from polyseme.evaluation.coarsewsd import ambiguous_words
-from polyseme.evaluation.datasets import read_archive
-from polyseme.evaluation.downstream import (
+from polyseme.integrations.sklearn import ContextualVectorizer
+from polyseme_lab.evaluation.coarsewsd import ambiguous_words
+from polyseme_lab.evaluation.datasets import read_archive
+from polyseme_lab.evaluation.downstream import (
     LabeledWords,
     read_tagged_sentences,
     span_f1,
     tag_accuracy,
 )
-from polyseme.integrations.sklearn import ContextualVectorizer
 
 PAGE = Path(__file__).parents[1] / "docs" / "integrations.md"
 PACKAGES = ["numpy", "scikit-learn", "spacy", "thinc"]

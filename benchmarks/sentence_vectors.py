@@ -25,10 +25,15 @@ from polyseme.encoding.encode import encode
 from polyseme.encoding.options import EncodeOptions
 from polyseme.encoding.sentences import Pooling, token_weights, weighted_mean
 from polyseme.engine.arrays import Floats, unit
-from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
-from polyseme.evaluation.datasets import Files, OccurrenceVectors, number_occurrences, read_archive
-from polyseme.evaluation.statistics import IntervalEstimate, resample_counts
 from polyseme.models.model import Model
+from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
+from polyseme_lab.evaluation.datasets import (
+    Files,
+    OccurrenceVectors,
+    number_occurrences,
+    read_archive,
+)
+from polyseme_lab.evaluation.statistics import IntervalEstimate, resample_counts
 
 PASSAGES = 2_000
 MIN_WORDS, MAX_WORDS = 8, 40

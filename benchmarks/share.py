@@ -17,9 +17,9 @@ from imported import document, write
 from sentences import bundled
 
 from polyseme.client.local import LocalModel
-from polyseme.evaluation.downstream import measure_tagging
-from polyseme.evaluation.results import document as results_document
 from polyseme.models.model import Model
+from polyseme_lab.evaluation.downstream import measure_tagging
+from polyseme_lab.evaluation.results import document as results_document
 
 SHARES = (0.0, 0.2, 0.4, 0.8, 1.6, 4.0)
 

@@ -28,19 +28,19 @@ from imported import document, sha256, write
 
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.client.local import LocalModel
-from polyseme.evaluation.downstream import (
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.importing.texts import TextSample
+from polyseme.models.reader import read_model
+from polyseme.tokenizer import words
+from polyseme_lab.evaluation.downstream import (
     measure_pseudowords,
     measure_sentences,
     measure_tagging,
     read_pseudowords,
 )
-from polyseme.evaluation.results import Results
-from polyseme.evaluation.results import document as results_document
-from polyseme.evaluation.sense_induction import measure_senses
-from polyseme.importing.importer import ImportOptions, import_vectors
-from polyseme.importing.texts import TextSample
-from polyseme.models.reader import read_model
-from polyseme.tokenizer import words
+from polyseme_lab.evaluation.results import Results
+from polyseme_lab.evaluation.results import document as results_document
+from polyseme_lab.evaluation.sense_induction import measure_senses
 
 SETTINGS: dict[str, Any] = {
     "vector_size": 100,

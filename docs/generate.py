@@ -13,7 +13,9 @@ from pydantic import SecretStr
 
 from polyseme import errors
 from polyseme.cli.serve import SECRET
-from polyseme.evaluation.results import (
+from polyseme.http.openapi import document
+from polyseme.settings import PREFIX, Settings
+from polyseme_lab.evaluation.results import (
     COARSEWSD_COLUMNS,
     Published,
     ResultRow,
@@ -21,10 +23,8 @@ from polyseme.evaluation.results import (
     coarsewsd_title,
     table,
 )
-from polyseme.evaluation.statistics import IntervalEstimate
-from polyseme.evaluation.systems import DEFAULT, MOST_FREQUENT
-from polyseme.http.openapi import document
-from polyseme.settings import PREFIX, Settings
+from polyseme_lab.evaluation.statistics import IntervalEstimate
+from polyseme_lab.evaluation.systems import DEFAULT, MOST_FREQUENT
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images"

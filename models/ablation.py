@@ -40,7 +40,7 @@ from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.tokenizer import resolve_all
-from polyseme.training.tags import is_lemma_held_out
+from polyseme_lab.training.tags import is_lemma_held_out
 
 LEFT_OUT = frozenset(
     [

@@ -27,18 +27,18 @@ import numpy as np
 import orjson
 from safetensors.numpy import save
 
-from polyseme.evaluation import coarsewsd as coarse_set
-from polyseme.evaluation import wic as pair_set
-from polyseme.evaluation.coarsewsd import known_words
-from polyseme.evaluation.datasets import Files, read_archive
-from polyseme.evaluation.sources import LocalSource
-from polyseme.evaluation.systems import systems, tabulate
-from polyseme.evaluation.wic import known_pairs
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import layer_entry, tensors_from_layers
 from polyseme.progress import Progress
+from polyseme_lab.evaluation import coarsewsd as coarse_set
+from polyseme_lab.evaluation import wic as pair_set
+from polyseme_lab.evaluation.coarsewsd import known_words
+from polyseme_lab.evaluation.datasets import Files, read_archive
+from polyseme_lab.evaluation.sources import LocalSource
+from polyseme_lab.evaluation.systems import systems, tabulate
+from polyseme_lab.evaluation.wic import known_pairs
 
 HERE = Path(__file__).parent
 WEIGHTS, RESULTS = HERE / "weights", HERE / "results" / "weights.json"

@@ -35,13 +35,14 @@ from wiki_start import start
 from wiki_text import prepare
 
 from polyseme.engine.quantization import quantize
-from polyseme.evaluation.measure import quality
+from polyseme.importing.closed_form import informativeness
 from polyseme.importing.subwords import NGRAMS, fit_subwords
 from polyseme.importing.whitening import sentence_whitening
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
-from polyseme.training.closed_form import fold_values, informativeness
+from polyseme_lab.evaluation.measure import quality
+from polyseme_lab.training.folding import fold_values
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}

@@ -28,9 +28,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 from polyseme.engine.arrays import Flags, Floats, unit
-from polyseme.evaluation.datasets import TokenizedOccurrence
-from polyseme.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
-from polyseme.evaluation.results import TWENTY
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
@@ -42,7 +39,10 @@ from polyseme.senses.occurrences import encode_occurrences
 from polyseme.senses.projection import estimate_projection, project
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
-from polyseme.training.tags import read_tagged, word_of_lemma
+from polyseme_lab.evaluation.datasets import TokenizedOccurrence
+from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
+from polyseme_lab.evaluation.results import TWENTY
+from polyseme_lab.training.tags import read_tagged, word_of_lemma
 
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from xml.etree import ElementTree as ET
 
-from polyseme.evaluation.results import ResultRow, Results
-from polyseme.evaluation.statistics import IntervalEstimate
+from polyseme_lab.evaluation.results import ResultRow, Results
+from polyseme_lab.evaluation.statistics import IntervalEstimate
 
 CELL, LETTER, MARGIN = 20, 7.2, 8
 """Sizes in pixels: side of a cell, width of a letter, margin."""
@@ -136,8 +136,8 @@ def bars(
     """Return an SVG plot of a document of `polyseme evaluate --json`."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
-    from polyseme.evaluation.plots import plot_results  # noqa: PLC0415
-    from polyseme.evaluation.results import Published  # noqa: PLC0415
+    from polyseme_lab.evaluation.plots import plot_results  # noqa: PLC0415
+    from polyseme_lab.evaluation.results import Published  # noqa: PLC0415
 
     rows = [
         ResultRow(

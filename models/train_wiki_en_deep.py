@@ -18,9 +18,9 @@ from pathlib import Path
 
 import click
 
-from polyseme.evaluation.downstream import read_pseudowords
-from polyseme.training.checkpoint import checkpoint_names
-from polyseme.training.config import COARSEWSD
+from polyseme_lab.evaluation.downstream import read_pseudowords
+from polyseme_lab.training.checkpoint import checkpoint_names
+from polyseme_lab.training.config import COARSEWSD
 
 NAME = "wiki-en-deep"
 STEPS = 130_000

@@ -13,9 +13,9 @@ from typing import Any
 import click
 import orjson
 
-from polyseme.evaluation.measure import quality
 from polyseme.models.manifest import Manifest
 from polyseme.models.reader import read_model
+from polyseme_lab.evaluation.measure import quality
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection
+from polyseme.importing.closed_form import association, closed_form, frequencies_by_rank
 from polyseme.models.model import Model
-from polyseme.training.closed_form import association, closed_form, frequencies_by_rank
 
 Layers = list[Layer]
 THE_MODEL = "the model"

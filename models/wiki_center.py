@@ -17,10 +17,10 @@ from wiki_text import paragraphs
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection, contextualize
-from polyseme.evaluation.measure import quality
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
+from polyseme_lab.evaluation.measure import quality
 
 CENTERED = 0.75
 """The factor of the mean context; the scores with 0.5 to 1 differ by less than their noise."""

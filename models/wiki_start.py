@@ -13,7 +13,7 @@ import numpy as np
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection, Residual
-from polyseme.training.closed_form import (
+from polyseme.importing.closed_form import (
     POSITION_SHARE,
     REACH,
     SHARE,

@@ -73,7 +73,7 @@ def _hide_models_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 ROOT = Path(__file__).parents[1]
-PYTHONPATH = f"{ROOT / 'service'}{os.pathsep}{ROOT}"
+PYTHONPATH = os.pathsep.join(map(str, (ROOT / "service", ROOT / "lab", ROOT)))
 """The value for child processes, which then import this tree even if another one is installed."""
 COMMAND = (sys.executable, "-m", "polyseme")
 

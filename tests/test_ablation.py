@@ -22,8 +22,8 @@ from models.variants import (
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from polyseme.training.config import TrainingConfig
-from polyseme.training.held_out import held_out_lemmas
+from polyseme_lab.training.config import TrainingConfig
+from polyseme_lab.training.held_out import held_out_lemmas
 from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
 
 D, H = 5, 3

@@ -9,12 +9,12 @@ import pytest
 
 from polyseme.encoding.neighbors import neighbors_of_word
 from polyseme.engine.layers import contextualize
-from polyseme.evaluation.coarsewsd import coarsewsd, occurrences_in
-from polyseme.evaluation.datasets import read_archive
-from polyseme.evaluation.sources import LocalSource
-from polyseme.evaluation.systems import systems, tabulate
 from polyseme.models.model import Model
 from polyseme.tokenizer import tokenize
+from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
+from polyseme_lab.evaluation.datasets import read_archive
+from polyseme_lab.evaluation.sources import LocalSource
+from polyseme_lab.evaluation.systems import systems, tabulate
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "models" / "wiki-en"

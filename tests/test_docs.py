@@ -25,7 +25,7 @@ DOCS = ROOT / "docs"
 API = (DOCS / "api.md").read_text(encoding="utf-8")
 PIPELINE = (DOCS / "pipeline.md").read_text(encoding="utf-8")
 BENCHMARKS = ROOT / "benchmarks"
-FOLDERS = (DOCS, ROOT / "models", BENCHMARKS)
+FOLDERS = (DOCS, ROOT / "models", ROOT / "lab", BENCHMARKS)
 PAGES = sorted([*ROOT.glob("*.md"), *(page for one in FOLDERS for page in one.rglob("*.md"))])
 
 
@@ -62,7 +62,7 @@ def test_the_targets_of_links_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_named_in_the_docs_exist(page: Path) -> None:
-    roots = (ROOT, ROOT / "service" / "polyseme", page.parent)
+    roots = (ROOT, ROOT / "service" / "polyseme", ROOT / "lab" / "polyseme_lab", page.parent)
     named = re.findall(r"`((?:[\w-]+/)+[\w.-]+\.(?:py|md|json|toml|yml))`", page.read_text())
     for name in named:
         assert any((root / name).exists() for root in roots), name
@@ -93,7 +93,7 @@ CHECKED_BY = {
     "docs/openai.md": "tests/http/test_openai_page.py",
     "docs/pipeline.md": "tests/test_pipeline.py",
     "docs/senses.md": "docs/generate.py",
-    "docs/training.md": "tests/training/test_page.py",
+    "docs/training.md": "tests/lab/training/test_page.py",
     "docs/vector-stores.md": "tests/bulk/test_vector_stores.py",
 }
 """The pages with JSON or the output of a program, and the file that makes or checks it."""
@@ -145,7 +145,7 @@ def test_the_installation_page_has_every_extra_and_every_named_extra_exists():
     page = (DOCS / "install.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == extras
     assert f"polyseme-{polyseme.__version__}-py3-none-any.whl" in page
-    for file in [*PAGES, *(ROOT / "service").rglob("*.py")]:
+    for file in [*PAGES, *(ROOT / "service").rglob("*.py"), *(ROOT / "lab").rglob("*.py")]:
         text = file.read_text("utf-8")
         named = re.findall(r"polyseme\[([\w,]+)\]", text)
         named += re.findall(r"install_command\([\"'](\w+)", text)

@@ -12,7 +12,7 @@ from polyseme.bulk.run import _MAX_DEATHS
 from polyseme.bulk.sources import _SHARD_BYTES
 from polyseme.bulk.tables import _GROUP_NUMBERS
 from polyseme.cli.bulk import _SHARD_ROWS
-from polyseme.training.closed_form import nearness
+from polyseme.importing.closed_form import nearness
 from tests.conftest import ROOT
 from tests.engine.test_worked_examples import EXAMPLES, floats, trace_of
 

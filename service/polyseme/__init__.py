@@ -75,8 +75,7 @@ def from_vectors(
     temporary file (TMPDIR) until the process ends.
     """
     from polyseme.client.local import LocalModel  # noqa: PLC0415 - `import polyseme` stays cheap
-    from polyseme.command_error import CommandError  # noqa: PLC0415 - as above
-    from polyseme.errors import ModelFolderError  # noqa: PLC0415 - as above
+    from polyseme.errors import CommandError, ModelFolderError  # noqa: PLC0415 - as above
     from polyseme.importing.importer import ImportOptions, check_name  # noqa: PLC0415 - as above
     from polyseme.importing.memory import model_of_vectors  # noqa: PLC0415 - as above
     from polyseme.importing.texts import TextSample  # noqa: PLC0415 - as above

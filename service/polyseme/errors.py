@@ -24,6 +24,9 @@
 `detail` and `hint` never contain text of the request. The member `words`, with `oov: "error"`,
 does, and a pointer may contain the name of an unknown field. `str(error)` has the summary, the
 invalid arguments and the hint.
+
+`CommandError` ends a command of the command line. The service never raises it, so it is not part of
+the tree.
 """
 
 import re
@@ -371,6 +374,17 @@ class AbortedError(_RetryLater, PolysemeError):
     status, code, title = 503, "aborted", "The client closed the connection"
     detail = "The client closed the connection before the response."
     hint = "Send the request again and wait for the response."
+
+
+class CommandError(Exception):
+    """A command cannot continue; the message names the problem and usually what to do.
+
+    The command line prints the message and exits with code 1.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        self.sentence = sentence
+        super().__init__(sentence)
 
 
 def install_command(extra: str) -> str:

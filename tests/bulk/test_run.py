@@ -16,8 +16,8 @@ import pytest
 
 from polyseme.bulk.run import write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
-from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
+from polyseme.errors import CommandError
 from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import default_handling

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import polyseme
-from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions
+from polyseme.errors import CommandError
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
 ALL = frozenset({"static", "contextual", "features", "attention"})

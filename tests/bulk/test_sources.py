@@ -15,7 +15,7 @@ import zstandard
 
 from polyseme.bulk import sources as reading
 from polyseme.bulk.sources import find_files, kept_schema, read, split_shards
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from tests.bulk import SENTENCES, write_lines
 
 

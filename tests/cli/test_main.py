@@ -1,7 +1,9 @@
 """The command `polyseme`: help, usage errors, settings, and `polyseme keys`."""
 
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -9,6 +11,7 @@ import pytest
 
 from polyseme import __version__
 from polyseme.api_keys import find_key, read_key_file
+from polyseme.cli import main
 from polyseme.cli.main import polyseme as root
 from polyseme.http.app import create_app
 from polyseme.settings import Settings
@@ -38,6 +41,23 @@ def test_every_command_has_help(path):
 def test_every_option_has_help(path, command):
     options = [option for option in command.params if isinstance(option, click.Option)]
     assert [option.opts[-1] for option in options if not option.help] == [], path
+
+
+def test_commands_of_the_laboratory_that_is_not_installed_say_what_to_install(
+    polyseme, monkeypatch
+):
+    found = find_spec
+    monkeypatch.setattr(
+        main, "find_spec", lambda name: None if name == "polyseme_lab" else found(name)
+    )
+    for arguments, extra in ((("train",), "train"), (("evaluate", "senses", "x"), "evaluate")):
+        done = polyseme(*arguments)
+        assert (done.returncode, done.stdout) == (1, b"")
+        message = done.stderr.decode()
+        assert message.startswith(f"polyseme: This installation does not have `polyseme {extra}")
+        assert message.endswith(f" install 'polyseme[{extra}]'.\n") and message.count("\n") == 1
+    listed = re.findall(r"^  (\w+)", polyseme("--help").stdout.decode(), re.MULTILINE)
+    assert {"models", "serve"} <= set(listed) and not {"train", "evaluate"} & set(listed)
 
 
 def test_the_version_is_printed():

@@ -116,6 +116,12 @@ def test_the_image_is_small(image, podman):
     assert size < LIMIT_MB * 10**6, f"{size / 10**6:.0f} MB"
 
 
+def test_the_image_does_not_have_the_laboratory(inside):
+    done = inside("polyseme", "train", check=False)
+    assert done.returncode == 1
+    assert "does not have `polyseme train`" in done.stderr
+
+
 def test_the_parts_of_the_image_have_the_documented_sizes(image, podman, inside):
     size = int(podman("image", "inspect", "--format", "{{.Size}}", image).stdout)
     sizes = json.loads(inside("python", "-c", PRINT_SIZES).stdout)

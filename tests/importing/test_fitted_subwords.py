@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import unit
 from polyseme.engine.quantization import QuantizedRows
 from polyseme.engine.subwords import MIN_WORDS, distinct_ngrams, ngram_hashes
+from polyseme.errors import CommandError
 from polyseme.importing import subwords as fitting
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.subwords import fit_subwords

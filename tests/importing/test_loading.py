@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.importing import importer as importing
 from polyseme.importing import loading
 from polyseme.importing.importer import Cost

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
+from polyseme.importing.closed_form import REACH
 from polyseme.models.reader import read_model
-from polyseme.training.closed_form import REACH
 from tests.encoding.calls import ask, ask_one, document_of
 from tests.importing.comparison import GENUINE, assert_same, word2vec
 from tests.importing.conftest import run, snapshot

@@ -15,9 +15,9 @@ from thinc.api import Config
 
 from polyseme.client.local import LocalModel
 from polyseme.errors import UnknownModelError
-from polyseme.evaluation.downstream import read_tagged_sentences, span_f1, tag_accuracy
 from polyseme.integrations import forget
 from polyseme.integrations import spacy as integration
+from polyseme_lab.evaluation.downstream import read_tagged_sentences, span_f1, tag_accuracy
 from tests.conftest import ROOT
 from tests.integrations.documents import STATIC, TEXT, D
 

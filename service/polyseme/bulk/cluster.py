@@ -9,7 +9,7 @@ from polyseme.bulk.job import Job
 from polyseme.bulk.run import OnShard
 from polyseme.bulk.shards import ShardResult, write_shard
 from polyseme.bulk.sources import Shard
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 
 _SHARDS_AHEAD = 2
 """Maximum number of unfinished shards for each thread of a worker."""

@@ -14,10 +14,9 @@ import orjson
 from threadpoolctl import threadpool_limits
 
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
-from polyseme.command_error import CommandError
 from polyseme.encoding.options import EncodeOptions, Limits, Part
 from polyseme.encoding.sentences import Pooling
-from polyseme.errors import ModelFolderError
+from polyseme.errors import CommandError, ModelFolderError
 from polyseme.models.manifest import MANIFEST as MODEL_MANIFEST
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model

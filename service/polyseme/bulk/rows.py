@@ -5,7 +5,6 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from polyseme.bulk.job import Job
-from polyseme.command_error import CommandError
 from polyseme.encoding.encode import (
     Encoded,
     Text,
@@ -16,7 +15,7 @@ from polyseme.encoding.encode import (
     tokenize,
 )
 from polyseme.encoding.options import EncodeOptions
-from polyseme.errors import InvalidError, PolysemeError, UnknownWordError
+from polyseme.errors import CommandError, InvalidError, PolysemeError, UnknownWordError
 from polyseme.models.model import Model
 
 

@@ -24,8 +24,7 @@ from polyseme.bulk.rows import Totals
 from polyseme.bulk.shards import ShardResult, read_totals, write_shard
 from polyseme.bulk.sources import InputFile, Shard, kept_schema, split_shards
 from polyseme.bulk.tables import COLUMNS
-from polyseme.command_error import CommandError
-from polyseme.errors import PolysemeError
+from polyseme.errors import CommandError, PolysemeError
 
 OnShard: TypeAlias = Callable[[ShardResult], None]
 """Called with the result of each shard that has been written."""

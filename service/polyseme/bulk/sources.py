@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from polyseme.command_error import CommandError
-from polyseme.errors import listed
+from polyseme.errors import CommandError, listed
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text"]
 _KINDS: dict[str, Kind] = {

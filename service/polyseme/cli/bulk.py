@@ -20,10 +20,9 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.command_error import CommandError
 from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
 from polyseme.encoding.sentences import Pooling
-from polyseme.errors import install_command
+from polyseme.errors import CommandError, install_command
 from polyseme.models.registry import Registry, bundled_models
 from polyseme.settings import Settings, usable_cpus
 

@@ -2,34 +2,40 @@
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import click
 
 from polyseme import __version__
 from polyseme.api_keys import generate_key, is_valid_name, key_file_line
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import NonFiniteError
-from polyseme.errors import OutOfRangeError, PolysemeError, TooLargeError
+from polyseme.errors import (
+    CommandError,
+    OutOfRangeError,
+    PolysemeError,
+    TooLargeError,
+    install_command,
+)
 from polyseme.settings import PREFIX, unknown_variables
 
 _COMMANDS = {
     "bulk": "polyseme.cli.bulk:bulk",
     "compare": "polyseme.cli.encode:compare",
     "encode": "polyseme.cli.encode:encode",
-    "evaluate": "polyseme.cli.evaluate:evaluate",
-    "evaluate attention": "polyseme.cli.evaluate:attention",
-    "evaluate pseudowords": "polyseme.cli.evaluate_downstream:pseudowords",
-    "evaluate senses": "polyseme.cli.evaluate_downstream:senses",
-    "evaluate sentences": "polyseme.cli.evaluate_downstream:sentences",
-    "evaluate tagging": "polyseme.cli.evaluate_downstream:tagging",
+    "evaluate": "polyseme_lab.commands.evaluate:evaluate",
+    "evaluate attention": "polyseme_lab.commands.evaluate:attention",
+    "evaluate pseudowords": "polyseme_lab.commands.evaluate_downstream:pseudowords",
+    "evaluate senses": "polyseme_lab.commands.evaluate_downstream:senses",
+    "evaluate sentences": "polyseme_lab.commands.evaluate_downstream:sentences",
+    "evaluate tagging": "polyseme_lab.commands.evaluate_downstream:tagging",
     "keys": "polyseme.cli.main:keys",
     "models": "polyseme.cli.models:models",
     "senses": "polyseme.cli.senses:senses",
     "serve": "polyseme.cli.serve:serve",
-    "train": "polyseme.cli.train:train",
+    "train": "polyseme_lab.commands.train:train",
 }
-"""The module and function of each command."""
+"""The module and function of each command. The container image does not have `polyseme_lab`."""
 
 _HINTS = {
     "invalid": "`--help` describes the options.",
@@ -49,15 +55,21 @@ class _Commands(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands, sorted."""
+        """Return the names of the installed commands, sorted."""
         del ctx
-        return sorted(_COMMANDS)
+        return sorted(name for name in _COMMANDS if _is_installed(name))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import a command; raise CommandError if it is not installed."""
         del ctx
         if cmd_name not in _COMMANDS:
             return None
+        if not _is_installed(cmd_name):
+            extra = cmd_name.split(maxsplit=1)[0]
+            raise CommandError(
+                f"This installation does not have `polyseme {cmd_name}`. A wheel has it, and so has"
+                f" a checkout: {install_command(extra)}."
+            )
         module, _, name = _COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
@@ -83,6 +95,10 @@ class _Commands(click.Group):
         except OSError as error:
             file = f" ({error.filename})" if error.filename else ""
             _fail(f"{error.strerror or type(error).__name__}{file}.")
+
+
+def _is_installed(name: str) -> bool:
+    return find_spec(_COMMANDS[name].partition(".")[0]) is not None
 
 
 def _message(error: PolysemeError) -> str:

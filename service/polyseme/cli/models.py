@@ -22,9 +22,8 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.command_error import CommandError
 from polyseme.encoding.serialize import manifest_document
-from polyseme.errors import ModelFolderError, install_command
+from polyseme.errors import CommandError, ModelFolderError, install_command
 from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
 from polyseme.importing.importer import (

@@ -21,9 +21,8 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.command_error import CommandError
 from polyseme.encoding.compare import match_forms, word_places
-from polyseme.errors import InvalidError, install_command
+from polyseme.errors import CommandError, InvalidError, install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.senses.clustering import assign

@@ -18,8 +18,7 @@ import click
 import orjson
 
 from polyseme.cli.options import settings_from
-from polyseme.command_error import CommandError
-from polyseme.errors import ModelFolderError
+from polyseme.errors import CommandError, ModelFolderError
 from polyseme.models.registry import Registry
 from polyseme.settings import PREFIX, Settings
 

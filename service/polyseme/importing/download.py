@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import ContentTooShortError, HTTPError, URLError
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.progress import Progress, ProgressBar
 
 _TIMEOUT = 60.0

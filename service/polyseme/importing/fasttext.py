@@ -15,8 +15,8 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.command_error import CommandError
 from polyseme.engine.subwords import Subwords
+from polyseme.errors import CommandError
 from polyseme.importing.formats import FASTTEXT_MAGIC, Decompressed, open_decompressed
 from polyseme.importing.rows import MAX_DIMENSION, MAX_WORD_BYTES, SKIP_HINT
 from polyseme.progress import ProgressBar

@@ -14,7 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 
 Format: TypeAlias = Literal["glove", "word2vec-text", "word2vec-binary", "fasttext"]
 

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
 from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords
+from polyseme.errors import CommandError
 from polyseme.importing import fasttext
+from polyseme.importing.closed_form import FREQUENT
 from polyseme.importing.formats import (
     Format,
     check_columns,
@@ -50,7 +51,6 @@ from polyseme.models.staging import recover
 from polyseme.models.writer import rewrite_model, write_model
 from polyseme.progress import SILENT, Progress
 from polyseme.senses.projection import RANDOM_SENTENCES, estimate_projection
-from polyseme.training.closed_form import FREQUENT
 
 _BASE_MEMORY = 130_000_000
 """Bytes of memory for Python, NumPy and gensim."""

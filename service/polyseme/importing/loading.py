@@ -20,9 +20,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.quantization import Rows, empty_rows
+from polyseme.errors import CommandError
 from polyseme.importing.rows import SKIP_HINT, Row, Scan, not_finite, scan
 from polyseme.progress import ProgressBar
 

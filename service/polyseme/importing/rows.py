@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polyseme.command_error import CommandError
+from polyseme.errors import CommandError
 from polyseme.importing.formats import HEADER, Decompressed, Format, open_decompressed
 from polyseme.progress import ProgressBar
 

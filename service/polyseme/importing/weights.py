@@ -17,14 +17,11 @@ import safetensors
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from polyseme.command_error import CommandError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import Rows, as_floats
-from polyseme.errors import ModelFolderError
-from polyseme.models.manifest import LayerEntry
-from polyseme.models.weights import WORD_BIAS, layers_from_tensors
-from polyseme.training.closed_form import (
+from polyseme.errors import CommandError, ModelFolderError
+from polyseme.importing.closed_form import (
     FREQUENT,
     association,
     closed_form,
@@ -32,6 +29,8 @@ from polyseme.training.closed_form import (
     frequencies_by_rank,
     informativeness,
 )
+from polyseme.models.manifest import LayerEntry
+from polyseme.models.weights import WORD_BIAS, layers_from_tensors
 
 Convention: TypeAlias = Literal["row", "column"]
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]

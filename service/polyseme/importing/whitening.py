@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.layers import Projection
 from polyseme.engine.quantization import Rows
+from polyseme.importing.closed_form import EXPONENT, FREQUENT, MIN_EIGENVALUE
 from polyseme.models.model import log_smooth_inverse_frequency
-from polyseme.training.closed_form import EXPONENT, FREQUENT, MIN_EIGENVALUE
 
 
 def sentence_whitening(rows: Rows, word_bias: NDArray[np.float32]) -> Projection:

@@ -68,7 +68,7 @@ def estimate_projection(model: Model) -> ContextProjection:
     """Estimate the mean and the whitening of a model's contexts from random sentences.
 
     The words are drawn by their frequency, which follows from the word bias of an import
-    (`training.closed_form.informativeness`), and approximately from a trained one. Without a word
+    (`importing.closed_form.informativeness`), and approximately from a trained one. Without a word
     bias, all words are equally frequent. The directions are at most as many as the sentences; those
     in which contexts vary more count less. -> [d], [d, r]
     """

@@ -1,0 +1,1 @@
+"""Train and measure models of Polyseme. The service never imports this package."""

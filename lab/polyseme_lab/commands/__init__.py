@@ -1,0 +1,1 @@
+"""The commands `polyseme train` and `polyseme evaluate`."""

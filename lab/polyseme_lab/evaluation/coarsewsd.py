@@ -1,0 +1,227 @@
+"""CoarseWSD-20 (Loureiro et al. 2021): disambiguation of a word between a few coarse senses.
+
+The predicted sense is that of the nearest centroid by cosine; a centroid is the mean of a sense's
+unit training vectors. Accuracy and macro-F1 are averaged over the words.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, compress
+from pathlib import PurePosixPath
+
+import numpy as np
+import orjson
+from sklearn.metrics import accuracy_score, f1_score
+
+from polyseme.engine.arrays import Floats, Integers, unit
+from polyseme.errors import CommandError
+from polyseme_lab.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
+from polyseme_lab.evaluation.statistics import (
+    IntervalEstimate,
+    accuracy,
+    confusion_cells,
+    macro_f1,
+    resample_counts,
+)
+
+_SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Occurrences of a word with their senses."""
+
+    occurrences: list[TokenizedOccurrence]
+    senses: Integers
+    """[m], indices of the word's senses"""
+
+
+@dataclass(frozen=True)
+class AmbiguousWord:
+    """A word of the set."""
+
+    name: str
+    senses: list[str]
+    """the sorted labels, indexed by `Examples.senses`"""
+    train: Examples
+    test: Examples
+
+
+@dataclass(frozen=True)
+class WordFigures:
+    """The measures of one word as fractions, averaged over embedders."""
+
+    accuracy: float
+    macro_f1: float
+    resampled: Floats
+    """[2, B]: both measures in each resample"""
+
+
+@dataclass(frozen=True)
+class CoarseWsdResult:
+    """The measures of a system on the whole set."""
+
+    accuracy: IntervalEstimate
+    macro_f1: IntervalEstimate
+    words: dict[str, WordFigures]
+
+    def rounded(self) -> dict[str, float]:
+        """Return the number of words, and the measures in %, for manifests."""
+        return {
+            "words": len(self.words),
+            "accuracy": self.accuracy.value,
+            "macro_f1": self.macro_f1.value,
+        }
+
+
+def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
+    """Evaluate embedders and average their measures.
+
+    `files` is the result of `read_data_set(directory, "coarsewsd")`. Raises CommandError if the
+    files are not those of CoarseWSD-20.
+    """
+    found = {}
+    for stream, word in enumerate(ambiguous_words(files)):
+        guesses = [_nearest(word, embed) for embed in embedders]
+        found[word.name] = _figures(word, guesses, stream)
+    return _mean_figures(found)
+
+
+def most_frequent_sense(files: Files) -> CoarseWsdResult:
+    """Evaluate the baseline that always predicts the most frequent sense in train."""
+    found = {}
+    for stream, word in enumerate(ambiguous_words(files)):
+        sense = int(np.argmax(np.bincount(word.train.senses)))
+        found[word.name] = _figures(word, [np.full(len(word.test.senses), sense)], stream)
+    return _mean_figures(found)
+
+
+def occurrences_in(files: Files) -> list[TokenizedOccurrence]:
+    """Return all occurrences that need a vector."""
+    words = ambiguous_words(files)
+    return list(chain.from_iterable((*w.train.occurrences, *w.test.occurrences) for w in words))
+
+
+def _nearest(word: AmbiguousWord, embed: Embedder) -> Integers:
+    """Return the sense with the nearest centroid for each test occurrence. -> [m]"""
+    train, test = (unit(embed(part.occurrences)) for part in (word.train, word.test))
+    seen = np.unique(word.train.senses)
+    centroids = np.stack([train[word.train.senses == sense].mean(axis=0) for sense in seen])
+    nearest: Integers = seen[np.argmax(test @ unit(centroids).T, axis=1)]
+    return nearest
+
+
+def _figures(word: AmbiguousWord, guesses: Sequence[Integers], stream: int) -> WordFigures:
+    gold, s = word.test.senses, len(word.senses)
+    drawn = resample_counts(len(gold), stream).astype(np.float64)
+    counts = np.stack(
+        [(drawn @ confusion_cells(gold, one, s)).reshape(-1, s, s) for one in guesses]
+    )
+    return WordFigures(
+        float(np.mean([accuracy_score(gold, one) for one in guesses])),
+        float(np.mean([f1_score(gold, one, average="macro") for one in guesses])),
+        np.stack([accuracy(counts).mean(axis=0), macro_f1(counts).mean(axis=0)]),
+    )
+
+
+def _mean_figures(words: dict[str, WordFigures]) -> CoarseWsdResult:
+    resampled = np.mean([word.resampled for word in words.values()], axis=0)
+    right = float(np.mean([word.accuracy for word in words.values()]))
+    f1 = float(np.mean([word.macro_f1 for word in words.values()]))
+    return CoarseWsdResult(
+        IntervalEstimate.from_resamples(right, resampled[0]),
+        IntervalEstimate.from_resamples(f1, resampled[1]),
+        words,
+    )
+
+
+def ambiguous_words(files: Files) -> list[AmbiguousWord]:
+    """Return the words of the set, sorted by folder; raise CommandError for an invalid set."""
+    folders = word_folders(files)
+    if not folders:
+        raise CommandError(
+            "The set has no folder of a word with test.data.txt: it is not CoarseWSD-20."
+        )
+    if len({PurePosixPath(folder).name for folder in folders}) < len(folders):
+        raise CommandError("Two folders of the set have the same name; remove one of them.")
+    return [_word(files, folder) for folder in folders]
+
+
+def word_folders(files: Files) -> list[str]:
+    """Return the sorted folders of words, without WiC's, whose files have the same names."""
+    data = {f"{split}.data.txt" for split in _SPLITS}
+    found = {place.parent for place in map(PurePosixPath, files) if place.name in data}
+    return sorted(str(folder) for folder in found if folder.name not in {"train", "dev", "test"})
+
+
+def _word(files: Files, folder: str) -> AmbiguousWord:
+    for split in _SPLITS:
+        for kind in ("data", "gold"):
+            if f"{folder}/{split}.{kind}.txt" not in files:
+                raise CommandError(f"{folder}/{split}.{kind}.txt is missing; get the set again.")
+    labels = {split: files[f"{folder}/{split}.gold.txt"] for split in _SPLITS}
+    known = _known_senses(files, folder)
+    for split in _SPLITS:
+        _check_labels(f"{folder}/{split}", labels[split], files, known)
+    senses, numbers = np.unique(np.array([*labels["train"], *labels["test"]]), return_inverse=True)
+    number = len(labels["train"])
+    parts = {"train": numbers[:number], "test": numbers[number:]}
+    examples = {s: Examples(_occurrences(files, f"{folder}/{s}"), parts[s]) for s in _SPLITS}
+    return AmbiguousWord(PurePosixPath(folder).name, [str(s) for s in senses], **examples)
+
+
+def _known_senses(files: Files, folder: str) -> set[str] | None:
+    """Return the labels in classes_map.txt, or None if the folder lacks this file."""
+    lines = files.get(f"{folder}/classes_map.txt")
+    if lines is None:
+        return None
+    try:
+        found = orjson.loads("\n".join(lines))
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise CommandError(f"{folder}/classes_map.txt is not a JSON object.")
+    return set(found)
+
+
+def _check_labels(part: str, labels: list[str], files: Files, known: set[str] | None) -> None:
+    lines = len(files[f"{part}.data.txt"])
+    if len(labels) != lines or not lines:
+        raise CommandError(
+            f"{part}.gold.txt has {len(labels)} labels for {lines} sentences in {part}.data.txt."
+        )
+    for number, label in enumerate(labels, 1):
+        if not label or (known is not None and label not in known):
+            raise CommandError(
+                f"{part}.gold.txt, line {number}: the label is empty or is not in classes_map.txt."
+            )
+
+
+def _occurrences(files: Files, part: str) -> list[TokenizedOccurrence]:
+    name = f"{part}.data.txt"
+    return [parse_occurrence(line, f"{name}, line {n}") for n, line in enumerate(files[name], 1)]
+
+
+def parse_occurrence(line: str, where: str) -> TokenizedOccurrence:
+    """Parse a line `position TAB sentence`; raise CommandError if it is invalid."""
+    position, tab, text = line.partition("\t")
+    words = tuple(text.split())
+    if not tab or not re.fullmatch(r"[0-9]{1,6}", position) or int(position) >= len(words):
+        raise CommandError(
+            f"{where}: the line is not the position of a word, a tab and a sentence."
+        )
+    return TokenizedOccurrence(words, int(position))
+
+
+def known_words(files: Files, knows: Knows) -> Files:
+    """Return the files of the words whose form in the first test sentence has a vector."""
+    folders = word_folders(files)
+    first = []
+    for folder in folders:
+        name = f"{folder}/test.data.txt"
+        if not files.get(name):
+            raise CommandError(f"{name} is missing or empty; get the set again.")
+        first.append(parse_occurrence(files[name][0], f"{name}, line 1").word)
+    kept = set(compress(folders, knows(first)))
+    return {name: lines for name, lines in files.items() if str(PurePosixPath(name).parent) in kept}

@@ -1,0 +1,181 @@
+"""Read the text files of data sets, and index the occurrences of words in their sentences.
+
+An archive is read member by member and never extracted, so no name in it is used as a path.
+"""
+
+import hashlib
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from polyseme.engine.arrays import Floats
+from polyseme.errors import CommandError
+
+Files: TypeAlias = dict[str, list[str]]
+"""The lines of each text file by its name, such as `coarsewsd/bank/test.data.txt`."""
+Words: TypeAlias = tuple[str, ...]
+"""A tokenized sentence."""
+Knows: TypeAlias = Callable[[Sequence[str]], list[bool]]
+"""A function that returns whether each word has a vector."""
+ENDINGS = (".data.txt", ".gold.txt", "classes_map.txt")
+"""Endings of the files to read; other files, such as licenses, are ignored."""
+ARCHIVES = (".tar.xz", ".tar.gz", ".tar.bz2", ".tar")
+MAX_FILE_BYTES, MAX_TOTAL_BYTES, MAX_FILES = 64 << 20, 512 << 20, 10_000
+"""Limits on the size of a file, and on the total size and the number of members of an archive. All
+sets are far below them."""
+MAX_DEPTH = 3
+"""Levels of subfolders to search for an extracted set."""
+_BROKEN = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
+
+
+class TokenizedOccurrence(NamedTuple):
+    """A word of a tokenized sentence, and its position counted from 0."""
+
+    words: Words
+    place: int
+
+    @property
+    def word(self) -> str:
+        """The word itself."""
+        return self.words[self.place]
+
+
+Embedder: TypeAlias = Callable[[Sequence[TokenizedOccurrence]], Floats]
+"""A function from occurrences to their vectors. -> [m, d]"""
+
+
+class OccurrenceVectors:
+    """An Embedder that looks up precomputed vectors."""
+
+    def __init__(self, rows: Mapping[TokenizedOccurrence, int], vectors: Floats) -> None:
+        self._rows, self._vectors = rows, vectors
+
+    def __call__(self, occurrences: Sequence[TokenizedOccurrence]) -> Floats:
+        """Look up the vectors. -> [m, d]"""
+        rows = np.array([self._rows[one] for one in occurrences], np.int64)
+        return self._vectors[rows]
+
+
+def number_occurrences(
+    occurrences: Iterable[TokenizedOccurrence],
+) -> dict[TokenizedOccurrence, int]:
+    """Number the distinct occurrences. The numbers are the rows of an OccurrenceVectors."""
+    return {one: number for number, one in enumerate(dict.fromkeys(occurrences))}
+
+
+def by_sentence(
+    rows: Mapping[TokenizedOccurrence, int],
+) -> dict[Words, tuple[list[int], list[int]]]:
+    """Return the positions and the rows of the occurrences in each sentence."""
+    found: dict[Words, tuple[list[int], list[int]]] = {}
+    for one, row in rows.items():
+        places, numbers = found.setdefault(one.words, ([], []))
+        places.append(one.place)
+        numbers.append(row)
+    return found
+
+
+def read_data_set(directory: Path, name: str) -> Files:
+    """Read a set from its archive in the folder, else from the folder NAME or the folder itself.
+
+    Raises CommandError if there is neither an archive nor a file, or for an invalid one.
+    """
+    for ending in ARCHIVES:
+        archive = directory / f"{name}{ending}"
+        if archive.is_file():
+            return read_archive(archive)
+    inside = directory / name
+    files = _read_folder(inside if inside.is_dir() else directory)
+    if not files:
+        raise CommandError(
+            f"The folder has neither {name}.tar.xz (or another .tar) nor the extracted"
+            " files of that set; docs/evaluation.md has the download addresses."
+        )
+    return files
+
+
+def read_archive(archive: Path) -> Files:
+    """Read the text files of an archive; raise CommandError if it is invalid."""
+    found: Files = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in _members(tar, archive.name):
+                file = tar.extractfile(member)
+                if file is None:
+                    continue
+                if member.name in found:
+                    raise CommandError(f"The archive has {member.name} twice; download it again.")
+                found[member.name] = _lines(file.read(), member.name)
+    except _BROKEN:
+        raise CommandError(
+            f"{archive.name} cannot be read: it is not a tar archive, or is truncated or damaged;"
+            " download it again."
+        ) from None
+    return found
+
+
+def _members(tar: tarfile.TarFile, archive: str) -> Iterator[tarfile.TarInfo]:
+    """Yield the members to read; raise CommandError for an oversized archive or unsafe path."""
+    too_large = CommandError(
+        f"{archive} is larger than any evaluation set: more than {MAX_FILES:,} files,"
+        f" {MAX_FILE_BYTES >> 20} MiB in a file or {MAX_TOTAL_BYTES >> 20} MiB in total."
+    )
+    total = 0
+    for number, member in enumerate(tar):
+        total += member.size
+        if member.size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or number >= MAX_FILES:
+            raise too_large
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts:
+            raise CommandError(
+                f"{archive} has a member with an absolute path or `..`; download the original set."
+            )
+        if member.isfile() and member.name.endswith(ENDINGS):
+            yield member
+    # The checksum is verified at the end of the stream; tarfile stops before.
+    while padding := tar.fileobj.read(1 << 20):
+        total += len(padding)
+        if total > MAX_TOTAL_BYTES:
+            raise too_large
+
+
+def _read_folder(folder: Path) -> Files:
+    """Read the text files of an extracted set, except links to files outside the folder."""
+    found: Files = {}
+    root = folder.resolve()
+    patterns = ["*/" * depth + f"*{end}" for depth in range(MAX_DEPTH + 1) for end in ENDINGS]
+    for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
+        if path.is_file() and path.resolve().is_relative_to(root):
+            name = path.relative_to(folder).as_posix()
+            if path.stat().st_size > MAX_FILE_BYTES:
+                raise CommandError(
+                    f"{name} has more than {MAX_FILE_BYTES >> 20} MiB, unlike any evaluation set."
+                )
+            found[name] = _lines(path.read_bytes(), name)
+    return found
+
+
+def _lines(data: bytes, name: str) -> list[str]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CommandError(f"{name} is not UTF-8 text.") from None
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def fingerprint(files: Files) -> str:
+    """Return the sha256 of a set's files, equal for an archive and its extracted files."""
+    digest = hashlib.sha256()
+    for name in sorted(files, key=_last_parts):
+        digest.update("\n".join([_last_parts(name), *files[name], ""]).encode())
+    return digest.hexdigest()
+
+
+def _last_parts(name: str) -> str:
+    return "/".join(PurePosixPath(name).parts[-2:])

@@ -1,0 +1,231 @@
+"""Perturbations of a sentence: erased words, a replaced query word, zero queries.
+
+`evaluate_rankings` compares the effect of erased words with rankings by attention weights.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any
+
+import numpy as np
+
+from polyseme.engine.arrays import Floats, Integers
+from polyseme.engine.attention import SentenceArrays
+from polyseme.engine.layers import Layer, contextualize
+from polyseme.models.model import Model
+from polyseme.tokenizer import tokenize
+from polyseme_lab.evaluation.senses import SenseData, margins
+from polyseme_lab.evaluation.statistics import precision_at, roc_auc, spearman
+
+TOP_COUNTS = (1, 2, 3)
+"""Numbers of highest-ranked words to erase, or to keep."""
+REVEALING = log(2)
+"""A word reveals the sense if its evidence is at least this."""
+MEASURES = (
+    *("drop_correlation", "change_correlation", "flip_auc", "flip_at_1", "flip_at_3"),
+    *("evidence_correlation", "evidence_auc", "evidence_at_1", "evidence_at_3"),
+    *(f"removed_{k}" for k in TOP_COUNTS),
+    *(f"kept_{k}" for k in TOP_COUNTS),
+)
+"""The columns of `evaluate_rankings`."""
+SENTENCES = (
+    ("she went to the bank to deposit money near the river", "bank"),
+    ("the animal didn't cross the street because it was too tired", "it"),
+    ("the animal didn't cross the street because it was too wide", "it"),
+    ("he was eating an apple under the tree", "apple"),
+    ("Apple launched a new phone", "Apple"),
+)
+"""Well-known example sentences for attention, and the query word of each."""
+MAX_RANK_DIFFERENCE = 25
+"""Maximum difference in frequency rank between a word and its replacement."""
+
+
+def attended_places(sentence: SentenceArrays, place: int) -> Integers:
+    """Return the positions of the keys: known words that differ from the query word. -> [m]"""
+    keys: Integers = np.flatnonzero(sentence.known & (sentence.words != sentence.words[place]))
+    return keys
+
+
+def erase(sentence: SentenceArrays, places: Sequence[int]) -> SentenceArrays:
+    """Return the sentence with the words at some positions made unknown."""
+    known, vectors = sentence.known.copy(), sentence.vectors.copy()
+    known[list(places)], vectors[list(places)] = False, 0
+    return replace(sentence, known=known, vectors=vectors)
+
+
+def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> SentenceArrays:
+    """Replace vector, `known` and word bias at a position by those of a one-word sentence.
+
+    The word ID is unchanged, so the mask `other-words` excludes the same keys.
+    """
+    vectors, known = sentence.vectors.copy(), sentence.known.copy()
+    vectors[place], known[place] = other.vectors[0], other.known[0]
+    bias = sentence.word_bias
+    if bias is not None and other.word_bias is not None:
+        bias = bias.copy()
+        bias[place] = other.word_bias[0]
+    return replace(sentence, vectors=vectors, known=known, word_bias=bias)
+
+
+def attention_rows(
+    sentence: SentenceArrays, layers: Sequence[Layer], place: int, keys: Integers
+) -> Floats:
+    """Return each head's attention weights from a query word to `keys`, with sum 1. -> [L·h, m]
+
+    If all weights of a head are 0, its row is uniform.
+    """
+    records = contextualize(sentence, layers, ("weights",)).records
+    weights = np.concatenate([one["weights"][:, place][:, keys] for one in records])
+    weights = weights.astype(np.float64)
+    weights[weights.sum(axis=1) <= 0] = 1
+    result: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return result
+
+
+def total_variation(one: Floats, other: Floats) -> Floats:
+    """Return the total variation distance of each pair of rows, ½·Σ|p − q|. [r, m] -> [r]"""
+    result: Floats = np.abs(one - other).sum(axis=1) / 2
+    return result
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head of a layer, both counted from 0."""
+
+    layer: int
+    number: int
+
+
+def heads_of(layers: Sequence[Layer]) -> list[Head]:
+    """Return all heads, in the order of `attention_rows`."""
+    return [Head(n, head) for n, layer in enumerate(layers) for head in range(layer.heads)]
+
+
+def head_titles(layers: Sequence[Layer]) -> list[str]:
+    """Return the titles of the heads, counted from 1."""
+    heads = heads_of(layers)
+    if len(layers) == 1:
+        return [f"head {head.number + 1}" for head in heads]
+    return [f"layer {head.layer + 1} head {head.number + 1}" for head in heads]
+
+
+def ranking_titles(layers: Sequence[Layer]) -> list[str]:
+    """Return the titles of rankings: each head, unchanged and with Wq = 0, and means of heads."""
+    titles = head_titles(layers)
+    names = [name for head in titles for name in (head, f"{head}, Wq = 0")]
+    if layers[0].heads == 1:
+        return names
+    means = [f"layer {n}, mean of heads" for n in range(1, len(layers) + 1)]
+    return [*names, *(means if len(layers) > 1 else ["mean of heads"])]
+
+
+def zero_queries(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list[Layer]:
+    """Return the layers with Wq = 0 for some heads; biases of queries are unchanged.
+
+    `d` is the width of the vectors, needed for layers without Wq.
+    """
+    changed = list(layers)
+    for head in heads:
+        layer = changed[head.layer]
+        weight = layer.query.weight
+        weight = np.eye(d, dtype=np.float32) if weight is None else weight.copy()
+        k = weight.shape[1] // layer.heads
+        weight[:, head.number * k : (head.number + 1) * k] = 0
+        changed[head.layer] = replace(layer, query=replace(layer.query, weight=weight))
+    return changed
+
+
+class FrequencyMatcher:
+    """Draws tagged words with about the same frequency as another word."""
+
+    def __init__(self, data: SenseData, knows: Callable[[Sequence[str]], list[bool]]) -> None:
+        known = knows(data.tagged)
+        self._words = [w for w, is_known in zip(data.tagged, known, strict=True) if is_known]
+        self._counts = [data.counts[word] for word in self._words]
+        self._all_counts = data.counts
+
+    def __call__(
+        self, word: str, sentence: Sequence[str], number: int, rng: np.random.Generator
+    ) -> list[str]:
+        """Draw at most `number` distinct words that do not occur in the sentence."""
+        middle = bisect_left(self._counts, self._all_counts[word.casefold()])
+        near = self._words[max(middle - MAX_RANK_DIFFERENCE, 0) : middle + MAX_RANK_DIFFERENCE + 1]
+        excluded = {one.casefold() for one in sentence}
+        allowed = [one for one in near if one not in excluded]
+        return [allowed[n] for n in rng.permutation(len(allowed))[:number]]
+
+
+class Erasure:
+    """Computes the cosines of an occurrence with each sense after other words are erased.
+
+    The argument `cosines` maps vectors to their cosines with the senses. [q, d] -> [q, s]
+    """
+
+    def __init__(
+        self,
+        sentence: SentenceArrays,
+        layers: Sequence[Layer],
+        place: int,
+        cosines: Callable[[Floats], Floats],
+    ) -> None:
+        self._sentence, self._layers, self._place = sentence, layers, place
+        self._sense_cosines = cosines
+        self._cache: dict[frozenset[int], Floats] = {}
+
+    def cosines(self, places: Sequence[int] = ()) -> Floats:
+        """Return the cosines with the words at `places` erased. -> [s]"""
+        key = frozenset(map(int, places))
+        if key not in self._cache:
+            sentence = erase(self._sentence, sorted(key)) if key else self._sentence
+            vector = contextualize(sentence, self._layers).contextual[self._place]
+            self._cache[key] = self._sense_cosines(vector[None])[0]
+        return self._cache[key]
+
+    def losses(self, erased: Sequence[Sequence[int]], sense: int) -> Floats:
+        """Return the decrease of a sense's margin for each list of erased words. -> [c]"""
+        found = np.stack([self.cosines(places) for places in erased])
+        lost: Floats = margins(self.cosines()[None], sense) - margins(found, sense)
+        return lost
+
+
+def evaluate_rankings(
+    scores: Floats, keys: Integers, erasure: Erasure, sense: int, evidence: Floats, ties: Floats
+) -> Floats:
+    """Return the MEASURES of each ranking of words by `scores`. [r, m] -> [r, len(MEASURES)]
+
+    `evidence` [m] is that of naive Bayes for the sense; `ties` [m] orders words with equal scores.
+    """
+    single = [[int(key)] for key in keys]
+    drops = erasure.losses(single, sense)
+    nearest = erasure.cosines().argmax()
+    flips = np.array([erasure.cosines(one).argmax() != nearest for one in single])
+    reveals = evidence >= REVEALING
+    agreement = [
+        *(spearman(scores, drops), spearman(scores, np.abs(drops))),
+        *(roc_auc(scores, flips), precision_at(scores, flips, 1), precision_at(scores, flips, 3)),
+        spearman(scores, evidence),
+        *(
+            roc_auc(scores, reveals),
+            precision_at(scores, reveals, 1),
+            precision_at(scores, reveals, 3),
+        ),
+    ]
+    orders = np.stack([np.lexsort((ties, -row)) for row in scores])
+    top = [[keys[order[:k]] for k in TOP_COUNTS] for order in orders]
+    all_but_top = [[keys[order[k:]] for k in TOP_COUNTS] for order in orders]
+    lost = [erasure.losses([*a, *b], sense) for a, b in zip(top, all_but_top, strict=True)]
+    return np.concatenate([np.stack(agreement, axis=1), np.stack(lost)], axis=1)
+
+
+def attention_of(model: Model, text: str, word: str) -> dict[str, Any]:
+    """Return the rounded attention weights of a text, [L, h, n, n], and the position of a word."""
+    tokens = tokenize(text, model.vocabulary, composes=model.composes)
+    records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
+    return {
+        "text": text,
+        "tokens": [token.text for token in tokens],
+        "word": [token.text for token in tokens].index(word),
+        "attention": [np.round(one["weights"].astype(float), 4).tolist() for one in records],
+    }

@@ -1,0 +1,404 @@
+"""Compare the clusters of a word's occurrences, found without labels, with its true senses.
+
+Three sets: CoarseWSD-20 (Loureiro et al. 2021); pseudo-words (Schütze 1992), pairs of words that
+the same token replaces, and their single words; SemEval-2013 task 13 (Jurgens & Klapaftis 2013).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score, silhouette_score, v_measure_score
+
+from polyseme.engine.arrays import Flags, Floats, Integers, unit
+from polyseme.errors import CommandError
+from polyseme.models.model import Model
+from polyseme.progress import SILENT, Progress
+from polyseme.senses.clustering import (
+    DEFAULT_RULE,
+    MAX_FOUND,
+    Rule,
+    cluster,
+    divide,
+    log_odds,
+    silhouette,
+)
+from polyseme.senses.occurrences import encode_occurrences
+from polyseme.senses.projection import find_projection, project_occurrences
+from polyseme_lab.evaluation import semeval
+from polyseme_lab.evaluation.coarsewsd import ambiguous_words
+from polyseme_lab.evaluation.datasets import ARCHIVES, Embedder, TokenizedOccurrence, read_data_set
+from polyseme_lab.evaluation.downstream import PseudoWord, read_pseudowords
+from polyseme_lab.evaluation.results import ResultRow, Results
+from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
+from polyseme_lab.evaluation.statistics import (
+    RESAMPLES,
+    SEED,
+    IntervalEstimate,
+    bootstrap,
+    resample_counts,
+    roc_auc,
+)
+from polyseme_lab.evaluation.systems import (
+    MINILM,
+    MINILM_TITLE,
+    Kind,
+    Reader,
+    systems,
+    tabulate,
+    transformer_vectors,
+)
+
+MAX_OCCURRENCES = 300
+"""Maximum occurrences of a word of CoarseWSD-20; a random sample if its test split has more."""
+PSEUDOWORDS = ("pseudowords.jsonl.xz", "pseudowords.jsonl")
+_NOTE = (
+    f"In brackets: 95 % intervals of {RESAMPLES:,} bootstrap resamples of the {{}} (seed {SEED})."
+)
+
+Clustering: TypeAlias = Callable[[Floats, int | None], Integers]
+"""A function from vectors, and the number of clusters or None, to labels. [m, d] -> [m]"""
+
+
+class SenseSystem(NamedTuple):
+    """A method to find senses: the vectors of occurrences, and their clustering."""
+
+    title: str
+    kind: Kind
+    vectors: str
+    clustering: Clustering
+
+
+@dataclass(frozen=True)
+class LabeledOccurrences:
+    """Occurrences of a word, and their senses."""
+
+    word: str
+    occurrences: list[TokenizedOccurrence]
+    senses: Integers
+    """[m]"""
+
+
+def _one_sense(vectors: Floats, count: int | None) -> Integers:
+    del count
+    return np.zeros(len(vectors), np.int64)
+
+
+def _k_means(vectors: Floats, count: int | None) -> Integers:
+    """k-means; if no number is given, the one with the largest silhouette. [m, d] -> [m]"""
+    points = unit(vectors.astype(np.float64))
+    distinct = len(np.unique(points, axis=0))
+
+    def fitted(k: int) -> Integers:
+        labels: Integers = KMeans(k, n_init=10, random_state=SEED).fit_predict(points)
+        return labels
+
+    if count is not None:
+        return fitted(min(count, distinct))
+    tried = [fitted(k) for k in range(2, min(MAX_FOUND, distinct, len(points) - 1) + 1)]
+    quality = partial(silhouette_score, points, metric="cosine")
+    return max(tried, key=quality) if tried else _one_sense(vectors, 1)
+
+
+def sense_systems(rule: Rule = DEFAULT_RULE, *, compare: bool = False) -> dict[str, SenseSystem]:
+    """Return the systems by name; in `model`, `rule` decides between one sense and several."""
+
+    def default(vectors: Floats, count: int | None) -> Integers:
+        return cluster(vectors, None if count is None else min(count, len(vectors)), rule).labels
+
+    compared = {
+        MINILM: SenseSystem(f"k-means, {MINILM_TITLE}", "compared", MINILM, _k_means),
+    }
+    return {
+        "one-sense": SenseSystem("one sense for all", "control", "senses", _one_sense),
+        "mean": SenseSystem("k-means, mean of the static vectors", "control", "mean", _k_means),
+        "k-means": SenseSystem("k-means, contextual vector", "control", "model", _k_means),
+        "model": SenseSystem("`/v1/senses`", "model", "senses", default),
+        **(compared if compare else {}),
+    }
+
+
+def measure_senses(
+    model: Model, directory: Path, *, compare: bool = False, progress: Progress = SILENT
+) -> dict[str, Results]:
+    """Return the results on each set in a folder, by name of the set.
+
+    Raises CommandError if there is no set, or if one cannot be read.
+    """
+    found: dict[str, Results] = {}
+    archives = any((directory / f"coarsewsd{ending}").is_file() for ending in ARCHIVES)
+    if archives or (directory / "coarsewsd").is_dir():
+        found["coarsewsd"] = _coarsewsd(model, directory, compare=compare, progress=progress)
+    for name in PSEUDOWORDS:
+        if "pseudowords" not in found and (directory / name).is_file():
+            found["pseudowords"] = _pseudowords(model, directory / name, progress)
+    if (directory / semeval.FOLDER).is_dir():
+        terms = semeval.read_terms(directory / semeval.FOLDER)
+        found["semeval"] = _semeval(model, terms, compare=compare, progress=progress)
+    if not found:
+        raise CommandError(
+            f"The folder has no coarsewsd.tar.xz, {PSEUDOWORDS[0]} or {semeval.FOLDER};"
+            " docs/evaluation.md describes the sets."
+        )
+    return found
+
+
+def _tables(
+    model: Model,
+    occurrences: Sequence[TokenizedOccurrence],
+    *,
+    compare: bool = False,
+    progress: Progress = SILENT,
+    names: Sequence[str] = ("mean", "model"),
+) -> dict[str, Embedder]:
+    """Return the vectors of occurrences: those of some systems, and those of `/v1/senses`."""
+    projection = find_projection(model)
+
+    def points(read: StaticSentence, places: Sequence[int]) -> Floats:
+        found = encode_occurrences(model, read.tokens, places, 0)
+        return project_occurrences(found, projection)
+
+    readers: dict[str, Reader] = {
+        name: one.readers[0] for name, one in systems(model, names).items() if names
+    }
+    readers["senses"] = points
+    tables: dict[str, Embedder] = {**tabulate(LocalSource(model), readers, occurrences, progress)}
+    if compare:
+        tables[MINILM] = transformer_vectors(occurrences, progress)
+    return tables
+
+
+def _interval(values: Floats) -> IntervalEstimate:
+    """Return the mean, with resamples of the items. [n]"""
+    return IntervalEstimate.from_resamples(
+        float(values.mean()), resample_counts(len(values)) @ values / len(values)
+    )
+
+
+# CoarseWSD-20
+
+COARSE_COLUMNS = {
+    "ari_given": "ARI, number given",
+    "v_given": "V",
+    "ari_found": "ARI, not given",
+    "v_found": "V",
+    "number_right": "number right",
+}
+
+
+def coarsewsd_samples(directory: Path) -> list[LabeledOccurrences]:
+    """Return at most MAX_OCCURRENCES test occurrences of each word of CoarseWSD-20."""
+    rng = np.random.default_rng(SEED)
+    found = []
+    for word in ambiguous_words(read_data_set(directory, "coarsewsd")):
+        m = len(word.test.senses)
+        drawn = np.sort(rng.choice(m, min(m, MAX_OCCURRENCES), replace=False))
+        occurrences = [word.test.occurrences[number] for number in drawn]
+        found.append(LabeledOccurrences(word.name, occurrences, word.test.senses[drawn]))
+    return found
+
+
+def _coarsewsd(model: Model, directory: Path, *, compare: bool, progress: Progress) -> Results:
+    samples = coarsewsd_samples(directory)
+    asked = [one for sample in samples for one in sample.occurrences]
+    tables = _tables(model, asked, compare=compare, progress=progress)
+    chosen = sense_systems(find_projection(model).rule, compare=compare)
+    rows = []
+    with progress.stage("clusters", len(chosen) * len(samples), in_bytes=False) as bar:
+        for name, system in chosen.items():
+            words = {}
+            for sample in samples:
+                vectors = tables[system.vectors](sample.occurrences)
+                words[sample.word] = induced(sample.senses, vectors, system.clustering)
+                bar.advance(1)
+            rows.append(_coarse_row(name, system, words))
+    return Results(
+        task="senses",
+        title=f"CoarseWSD-20, senses found in at most {MAX_OCCURRENCES} test sentences of"
+        f" {len(samples)} words, means over the words, × 100",
+        columns=COARSE_COLUMNS,
+        rows=rows,
+        notes=[_NOTE.format("words")],
+        facts={"occurrences": len(asked)},
+    )
+
+
+def induced(gold: Integers, vectors: Floats, clustering: Clustering) -> dict[str, float]:
+    """Measure two clusterings: with the number of senses given, and without it. [m], [m, d]
+
+    The measures are the adjusted Rand index (Hubert & Arabie 1985) and V (Rosenberg & Hirschberg
+    2007). `senses` and `found` are the true number and the number found if none is given.
+    """
+    senses = len(np.unique(gold))
+    given, found = (clustering(vectors, count) for count in (senses, None))
+    return {
+        "senses": senses,
+        "found": len(np.unique(found)),
+        "ari_given": float(adjusted_rand_score(gold, given)),
+        "v_given": float(v_measure_score(gold, given)),
+        "ari_found": float(adjusted_rand_score(gold, found)),
+        "v_found": float(v_measure_score(gold, found)),
+    }
+
+
+def _coarse_row(name: str, system: SenseSystem, words: Mapping[str, dict[str, float]]) -> ResultRow:
+    values = {
+        column: np.array([one[column] for one in words.values()])
+        for column in COARSE_COLUMNS
+        if column != "number_right"
+    }
+    values["number_right"] = np.array([one["found"] == one["senses"] for one in words.values()])
+    figures = {column: _interval(one) for column, one in values.items()}
+    by_word = {
+        word: {
+            key: value if isinstance(value, int) else round(100 * value, 2)
+            for key, value in one.items()
+        }
+        for word, one in words.items()
+    }
+    return ResultRow(name, system.title, system.kind, figures, {"words": by_word})
+
+
+# One sense or two
+
+PSEUDO_COLUMNS = {
+    "auc": "AUC",
+    "auc_twice": "AUC, twice as many",
+    "one_right": "one: right",
+    "two_right": "two: right",
+    "two_right_twice": "two, twice as many",
+    "split_ari": "ARI of the split",
+}
+
+
+def _mean_distance(points: Floats) -> float:
+    m = len(points)
+    return float(1 - (np.square(points.sum(axis=0)).sum() - m) / (m * (m - 1)))
+
+
+def _split_silhouette(points: Floats) -> float:
+    return silhouette(points, _k_means(points, 2).astype(np.int64))
+
+
+def one_sense_rules(
+    rule: Rule = DEFAULT_RULE,
+) -> dict[str, tuple[str, Kind, Callable[[Floats], float], bool]]:
+    """Return title, kind, evidence for two senses, and whether evidence above 0 means two."""
+
+    def default(points: Floats) -> float:
+        return log_odds(divide(points).statistics, rule)
+
+    return {
+        "silhouette": ("silhouette of 2-means", "control", _split_silhouette, False),
+        "distance": ("mean cosine distance", "control", _mean_distance, False),
+        "model": ("`/v1/senses`", "model", default, True),
+    }
+
+
+def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
+    """Measure how well each rule distinguishes single words from pseudo-words."""
+    pairs = read_pseudowords(path)
+    asked = [one for pair in pairs for one in pair.occurrences]
+    table = _tables(model, asked, progress=progress, names=())["senses"]
+    rules = one_sense_rules(find_projection(model).rule)
+    scores = {name: np.empty((len(pairs), 4)) for name in rules}
+    splits = np.empty(len(pairs))
+    with progress.stage("one sense or two", len(pairs), in_bytes=False) as bar:
+        for number, pair in enumerate(pairs):
+            points = unit(table(pair.occurrences).astype(np.float64))
+            samples = list(_samples(pair))
+            for name, (_, _, rule, _) in rules.items():
+                scores[name][number] = [rule(points[sample]) for sample in samples]
+            splits[number] = adjusted_rand_score(pair.senses, cluster(points, 2).labels)
+            bar.advance(1)
+    rows = []
+    for name, (title, kind, _, decides) in rules.items():
+        figures = rule_figures(scores[name], decides=decides)
+        if kind == "model":
+            figures["split_ari"] = _interval(splits)
+        rows.append(ResultRow(name, title, kind, figures))
+    sizes = [int(np.bincount(pair.senses).max()) for pair in pairs]
+    return Results(
+        task="senses",
+        title=f"{len(pairs)} pseudo-words of two words with at most {max(sizes)} occurrences each,"
+        " and the words by themselves: one sense or two, %",
+        columns=PSEUDO_COLUMNS,
+        rows=rows,
+        notes=[
+            _NOTE.format("pairs of words"),
+            (
+                "AUC: words against pseudo-words with as many occurrences, half of those of both"
+                " words; twice as many: against pseudo-words with all of them."
+            ),
+        ],
+        facts={"pairs": len(pairs)},
+    )
+
+
+def _samples(pair: PseudoWord) -> Iterator[Integers]:
+    """Yield the occurrences of each word, half of those of both, and all."""
+    first, second = (np.flatnonzero(pair.senses == sense) for sense in (0, 1))
+    yield first
+    yield second
+    yield np.concatenate([first[::2], second[::2]])
+    yield np.arange(len(pair.senses))
+
+
+def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate]:
+    """Return the areas under the ROC curve, and the shares of right decisions. [n, 4]
+
+    The columns: evidence for two senses in each word of a pair, in as many occurrences of both, and
+    in twice as many.
+    """
+
+    def auc(rows: Integers, column: int) -> float:
+        evidences = np.concatenate([scores[rows, :2].ravel(), scores[rows, column]])
+        two: Flags = np.arange(len(evidences)) >= 2 * len(rows)
+        return float(roc_auc(evidences[None], two)[0])
+
+    n = len(scores)
+    figures = {}
+    for name, column in (("auc", 2), ("auc_twice", 3)):
+        resamples = bootstrap(partial(auc, column=column), n)
+        figures[name] = IntervalEstimate.from_resamples(auc(np.arange(n), column), resamples)
+    if decides:
+        figures["one_right"] = _interval((scores[:, :2] <= 0).mean(axis=1))
+        figures["two_right"] = _interval((scores[:, 2] > 0).astype(np.float64))
+        figures["two_right_twice"] = _interval((scores[:, 3] > 0).astype(np.float64))
+    return figures
+
+
+# SemEval-2013 task 13
+
+
+def _semeval(
+    model: Model, terms: Sequence[semeval.RatedTerm], *, compare: bool, progress: Progress
+) -> Results:
+    """Measure the senses that are found for each term with the two measures of the task."""
+    asked = [one for term in terms for one in term.occurrences]
+    tables = _tables(model, asked, compare=compare, progress=progress)
+    chosen = sense_systems(find_projection(model).rule, compare=compare)
+    rows = []
+    with progress.stage("clusters", len(chosen), in_bytes=False) as bar:
+        for name, system in chosen.items():
+            clusters = [
+                system.clustering(tables[system.vectors](term.occurrences), None) for term in terms
+            ]
+            figures = semeval.figures(terms, map(semeval.one_hot, clusters))
+            mean = float(np.mean([len(np.unique(labels)) for labels in clusters]))
+            facts = {"senses": round(mean, 2)}
+            rows.append(ResultRow(name, system.title, system.kind, figures, facts))
+            bar.advance(1)
+    return Results(
+        task="senses",
+        title=f"SemEval-2013 task 13, {len(terms)} word{'s' * (len(terms) != 1)}, number of senses"
+        " not given, × 100",
+        columns=semeval.COLUMNS,
+        rows=rows,
+        notes=[_NOTE.format("words")],
+        facts={"terms": len(terms), "occurrences": len(asked)},
+    )

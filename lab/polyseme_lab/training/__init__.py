@@ -1,0 +1,1 @@
+"""Train attention weights with PyTorch."""

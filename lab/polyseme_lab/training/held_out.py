@@ -1,0 +1,259 @@
+"""Split the data into training and held-out data, and score a network on the held-out data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polyseme.engine.arrays import Floats, unit
+from polyseme.errors import CommandError
+from polyseme_lab.training.config import TrainingConfig
+from polyseme_lab.training.data import Occurrences, Sentences, TokenizedData
+from polyseme_lab.training.network import Network, TableTensors
+from polyseme_lab.training.sampling import (
+    ContextReader,
+    Draw,
+    LemmaSampler,
+    PseudoWordSampler,
+    merge_draws,
+)
+from polyseme_lab.training.tags import is_held_out, is_lemma_held_out
+
+HELD_OUT_GROUPS = 150
+"""Number of pseudo-words to score if there are no tags."""
+HELD_OUT_OCCURRENCES = 24
+"""Maximum number of occurrences of each word of a pseudo-word to score."""
+FOLDS = 5
+MAX_PAIRS = 60_000
+"""Maximum number of pairs of occurrences to compare."""
+PAIRS_PER_OCCURRENCE = 50
+"""Maximum number of pairs, divided by the number of occurrences."""
+MAX_SCORED = 6000
+"""Lemmas are added to the held-out set until it has this number of occurrences."""
+MAX_SCORED_OF_GROUP = 200
+WINDOW = 60
+"""Maximum number of context words on either side."""
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Measures of how well senses are separated, in %; None without held-out data."""
+
+    auc: float | None = None
+    """area under the ROC curve of the cosine over pairs of occurrences of a lemma: the probability
+    that a pair with the same sense is more similar than a pair with different senses"""
+    macro_f1: float | None = None
+    """macro-F1 of the nearest sense centroid in five folds, averaged over lemmas"""
+
+    def document(self) -> dict[str, float | None]:
+        """Return the scores by name."""
+        return {"auc": self.auc, "macro_f1": self.macro_f1}
+
+
+class HeldOutSet:
+    """Held-out occurrences in batches, with contexts that are not augmented."""
+
+    def __init__(
+        self, contexts: ContextReader, tensors: TableTensors, draw: Draw, seed: int
+    ) -> None:
+        self._tensors, self._seed = tensors, seed
+        self.occurrences = draw.occurrences
+        self._batches = []
+        for first in range(0, len(draw.occurrences), _BATCH):
+            which = np.arange(first, min(first + _BATCH, len(draw.occurrences)))
+            part = Draw(draw.occurrences.chosen(which), draw.hidden[which])
+            self._batches.append(contexts.whole(part, WINDOW))
+
+    def __len__(self) -> int:
+        return len(self.occurrences)
+
+    def scores(self, network: Network, vectors: torch.Tensor | None = None) -> Scores:
+        """Score a network; `vectors` [E, d] replace those of the table."""
+        if not self._batches:
+            return Scores()
+        with torch.no_grad():
+            found = [
+                network.contextual_targets(self._tensors.batch(contexts, vectors)).numpy()
+                for contexts in self._batches
+            ]
+        return score_vectors(unit(np.concatenate(found)), self.occurrences, self._seed)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The samplers of the training data, and the held-out data."""
+
+    contexts: ContextReader
+    tensors: TableTensors
+    lemmas: LemmaSampler | None
+    words: PseudoWordSampler | None
+    held_out: HeldOutSet
+
+    def draw(self, config: TrainingConfig, rng: np.random.Generator) -> Draw:
+        """Draw the occurrences of one step."""
+
+        def pseudo_words(groups: int) -> Draw:
+            assert self.words is not None  # noqa: S101 - `split_data` ensures one of the two
+            return self.words.draw(rng, groups, config.of_each_word)
+
+        if self.lemmas is None:
+            return pseudo_words(config.groups)
+        count = 0 if self.words is None else round(config.mix * config.groups)
+        draws = [pseudo_words(count)] if count else []
+        if count < config.groups:
+            draws.append(self.lemmas.draw(rng, config.groups - count, config.occurrences))
+        return merge_draws(draws)
+
+
+def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
+    """Split the data into training and held-out data.
+
+    Raises CommandError if there is too little to learn from.
+    """
+    contexts = ContextReader(data.table, data.sentences)
+    tensors = TableTensors(data.table)
+    held = held_out_lemmas(data.tagged.names, config)[data.tagged.groups]
+    lemmas = LemmaSampler(data.tagged.chosen(~held)) if len(data.tagged) else None
+    words, held_words = _split_pseudo_words(data, config)
+    if not (lemmas or words):
+        raise CommandError(
+            "There is too little training data. It needs words of the model's vocabulary: lemmas"
+            " with two senses in --tags, or words that occur five times in --corpus."
+        )
+    if lemmas or held_words is None:
+        occurrences = select_measurable(data.tagged.chosen(held), config.fewest, config.split)
+        draw = Draw(occurrences, np.zeros(len(occurrences), np.bool_))
+    else:
+        rng = np.random.default_rng([config.split, 0x0D])
+        draw = held_words.draw(rng, HELD_OUT_GROUPS, HELD_OUT_OCCURRENCES)
+        occurrences = select_measurable(draw.occurrences, config.fewest, config.split)
+        draw = Draw(occurrences, np.ones(len(occurrences), np.bool_))
+    held_out = HeldOutSet(contexts, tensors, draw, config.split)
+    return TrainingData(contexts, tensors, lemmas or None, words or None, held_out)
+
+
+def held_out_lemmas(names: Sequence[str], config: TrainingConfig) -> NDArray[np.bool_]:
+    """Return a mask of the held-out lemmas; those of one word are held out together. -> [groups]"""
+    held = [is_lemma_held_out(name, config.held_out, config.split) for name in names]
+    return np.array(held, np.bool_)
+
+
+def _split_pseudo_words(
+    data: TokenizedData, config: TrainingConfig
+) -> tuple[PseudoWordSampler | None, PseudoWordSampler | None]:
+    """Return samplers of the corpus words for training and of the held-out corpus words."""
+    sentences = _corpus_sentences(data)
+    if not len(sentences.entries):
+        return None, None
+    left_out = frozenset(config.leave_out)
+    words = PseudoWordSampler(
+        data.table, sentences, left_out, config.pseudo_words, config.commonest_words
+    )
+    spelled = dict(zip(data.table.words[:-1].tolist(), data.table.keys, strict=False))
+    held = np.array(
+        [is_held_out(spelled[w].casefold(), config.held_out, config.split)
+         for w in words.by_frequency.tolist()], np.bool_)  # fmt: skip
+    kept, held_words = (words.restricted(words.by_frequency[which]) for which in (~held, held))
+    fewest = config.pseudo_words
+    return (
+        kept if len(kept) >= fewest else None,
+        held_words if len(held_words) >= fewest else None,
+    )
+
+
+def _corpus_sentences(data: TokenizedData) -> Sentences:
+    """Return the sentences with the tokens of tagged files made unknown; none without a corpus."""
+    sentences = data.sentences
+    begin = sentences.offsets[data.paragraphs_from]
+    if begin == len(sentences.entries):
+        return Sentences(sentences.entries[:0], sentences.lowered[:0], sentences.offsets[:1])
+    entries = sentences.entries.copy()
+    entries[:begin] = data.table.unknown
+    return Sentences(entries, sentences.lowered, sentences.offsets)
+
+
+def select_measurable(occurrences: Occurrences, fewest: int, seed: int) -> Occurrences:
+    """Select the senses with at least `fewest` occurrences, of lemmas with two such senses.
+
+    Large sets are reduced to a random sample of lemmas and of occurrences of each lemma.
+    """
+    rng = np.random.default_rng([seed, 0x4E])
+    groups = by_group(occurrences)
+    kept: list[NDArray[np.int64]] = []
+    for group in rng.permutation(len(groups)):
+        frequent = _frequent(groups[group], occurrences.labels, fewest)
+        part = rng.permutation(frequent)[:MAX_SCORED_OF_GROUP]
+        if sum(map(len, kept)) < MAX_SCORED:
+            kept.append(_frequent(part, occurrences.labels, fewest))
+    chosen = np.sort(np.concatenate(kept)) if kept else np.zeros(0, np.int64)
+    return occurrences.chosen(chosen)
+
+
+def by_group(occurrences: Occurrences) -> list[NDArray[np.int64]]:
+    """Return the indices of the occurrences in each group."""
+    order = np.argsort(occurrences.groups, kind="stable")
+    _, starts = np.unique(occurrences.groups[order], return_index=True)
+    return np.split(order, starts[1:]) if len(order) else []
+
+
+def _frequent(
+    numbers: NDArray[np.int64], labels: NDArray[np.int64], fewest: int
+) -> NDArray[np.int64]:
+    """Return the occurrences of senses with at least `fewest`; none if only one sense has them."""
+    _, inverse, counts = np.unique(labels[numbers], return_inverse=True, return_counts=True)
+    frequent = counts >= fewest
+    none: NDArray[np.int64] = np.zeros(0, np.int64)
+    return numbers[frequent[inverse]] if np.count_nonzero(frequent) > 1 else none
+
+
+def score_vectors(vectors: Floats, occurrences: Occurrences, seed: int) -> Scores:
+    """Return the scores of the unit vectors of occurrences. [m, d] -> scores"""
+    groups = by_group(occurrences)
+    rng = np.random.default_rng([seed, 0xF1])
+    f1 = [centroids_f1(vectors[numbers], occurrences.labels[numbers], rng) for numbers in groups]
+    auc = pairs_auc(vectors, groups, occurrences.labels, np.random.default_rng([seed, 0xAC]))
+    return Scores(auc, round(100 * float(np.mean(f1)), 2))
+
+
+def centroids_f1(vectors: Floats, labels: NDArray[np.int64], rng: np.random.Generator) -> float:
+    """Return the macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> float"""
+    from sklearn.metrics import f1_score  # noqa: PLC0415 - an extra
+
+    folds = rng.permutation(len(labels)) % FOLDS
+    guesses = np.empty_like(labels)
+    for fold in range(min(FOLDS, len(labels))):
+        train, test = folds != fold, folds == fold
+        names = np.unique(labels[train])
+        means = np.stack([vectors[train & (labels == name)].mean(axis=0) for name in names])
+        guesses[test] = names[np.argmax(vectors[test] @ unit(means).T, axis=1)]
+    return float(f1_score(labels, guesses, average="macro"))
+
+
+def pairs_auc(
+    vectors: Floats,
+    groups: list[NDArray[np.int64]],
+    labels: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> float | None:
+    """Return the ROC AUC of the cosine over pairs within groups, in %. [m, d], …, [m] -> float
+
+    None unless some pairs have equal labels and others different ones.
+    """
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - an extra
+
+    pairs = min(MAX_PAIRS, PAIRS_PER_OCCURRENCE * sum(map(len, groups)))
+    chosen = rng.integers(len(groups), size=pairs)
+    sizes = np.array([len(group) for group in groups])[chosen]
+    starts = np.concatenate([[0], np.cumsum([len(group) for group in groups])])[chosen]
+    first = rng.integers(sizes)
+    second = (first + rng.integers(1, sizes)) % sizes
+    flat = np.concatenate(groups)
+    a, b = flat[starts + first], flat[starts + second]
+    same = labels[a] == labels[b]
+    if same.all() or not same.any():
+        return None
+    cosines = np.einsum("md,md->m", vectors[a], vectors[b])
+    return round(100 * float(roc_auc_score(same, cosines)), 2)

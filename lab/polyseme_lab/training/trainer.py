@@ -1,0 +1,274 @@
+"""Train a network on a contrastive loss with an L2 penalty on the change of the weights."""
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import Layer
+from polyseme.errors import CommandError
+from polyseme_lab.training.config import Init, TrainingConfig
+from polyseme_lab.training.held_out import Scores, TrainingData
+from polyseme_lab.training.loop import TrainerState, TrainingLoop
+from polyseme_lab.training.network import Network, TrainingBatch, checked_layers, unit
+from polyseme_lab.training.sampling import Contexts, Draw
+
+EMBEDDING = "embedding"
+REFERENCE = 0.32
+"""The root mean square of vectors for which all scales are 1."""
+FIRST = "layers.0."
+_CHECKED = 4
+"""Number of sentences on which the network is compared with the engine."""
+
+
+class Trainer(TrainingLoop):
+    """Trains a network. Without `minutes`, the weights are reproducible bit for bit."""
+
+    def __init__(self, layers: list[Layer], data: TrainingData, config: TrainingConfig) -> None:
+        torch.use_deterministic_algorithms(True)
+        torch.set_num_threads(config.threads)
+        super().__init__(config)
+        self.config, self.data = config, data
+        vectors = data.tensors.vectors
+        self.network = Network.from_layers(layers, vectors.shape[1])
+        self.tensors = dict(self.network.tensors)
+        if config.tune_embeddings:
+            self.tensors[EMBEDDING] = vectors.clone()
+        if not self.tensors:
+            raise CommandError(
+                "The model has no weights to train; use --init closed-form or --init random."
+            )
+        self.initial = {name: tensor.clone() for name, tensor in self.tensors.items()}
+        table = data.contexts.table.vectors
+        self._vector_scale = relative_size(table)
+        self._scales = tensor_scales(
+            self.tensors, table, init=config.init, normed=layers[0].norm == "before"
+        )
+        self.best: dict[str, Tensor] | None = None
+        # One temperature for lemmas and one for pseudo-words, which are easier to distinguish.
+        self.log_temperature = torch.full((2,), math.log(config.temperature))
+        self._trained = {**self.tensors, "log_temperature": self.log_temperature}
+        for tensor in self._trained.values():
+            tensor.requires_grad_()
+        self._optimizers = self._make_optimizers()
+
+    def result(self) -> dict[str, Tensor]:
+        """Return the last or the best tensors, interpolated with the initial tensors."""
+        kept = self.best if self.config.keep == "best" and self.best else _detached(self.tensors)
+        return interpolate(self.initial, kept, self.config.interpolate)
+
+    def scores(self, tensors: Mapping[str, Tensor]) -> Scores:
+        """Return the held-out scores of some tensors."""
+        return self.data.held_out.scores(self._network(tensors), tensors.get(EMBEDDING))
+
+    def layers(self, tensors: Mapping[str, Tensor]) -> list[Layer]:
+        """Return the layers of some tensors; raise CommandError if the engine's results differ."""
+        rng = np.random.default_rng([self.config.seed, 0xCE])
+        draw = self.data.draw(self.config, rng)
+        few = np.arange(min(_CHECKED, len(draw.occurrences)))
+        draw = Draw(draw.occurrences.chosen(few), draw.hidden[few])
+        contexts = self.data.contexts.augmented(draw, self.config, rng)
+        batch = self.data.tensors.batch(contexts, tensors.get(EMBEDDING))
+        return checked_layers(self._network(tensors), batch)
+
+    def state_tensors(self) -> dict[str, Floats]:
+        """Return the tensors of a checkpoint, with prefixes such as `now.` and `start.`."""
+        self.layers(_detached(self.tensors))  # raises CommandError if the engine disagrees
+        named = {f"now.{name}": tensor for name, tensor in self._trained.items()}
+        named |= {f"start.{name}": tensor for name, tensor in self.initial.items()}
+        named |= {f"best.{name}": tensor for name, tensor in (self.best or {}).items()}
+        for name, tensor in self._trained.items():
+            for one in self._optimizers:
+                if tensor in one.state:
+                    state = one.state[tensor]
+                    named[f"first.{name}"] = state["exp_avg"]
+                    named[f"second.{name}"] = state["exp_avg_sq"]
+                    named[f"count.{name}"] = torch.as_tensor(state["step"], dtype=torch.float32)
+        return {name: tensor.detach().numpy() for name, tensor in named.items()}
+
+    def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
+        """Continue from a checkpoint; raise CommandError if its shapes differ."""
+        self.state = state
+        given = {name: torch.tensor(np.asarray(array)) for name, array in tensors.items()}
+        try:
+            with torch.no_grad():
+                for name, tensor in self._trained.items():
+                    tensor.copy_(_require_same(given[f"now.{name}"], tensor))
+                for name, tensor in self.initial.items():
+                    tensor.copy_(_require_same(given[f"start.{name}"], tensor))
+            for name, tensor in self._trained.items():
+                if f"count.{name}" in given:
+                    count = given[f"count.{name}"]
+                    self._optimizers[1 if name == EMBEDDING else 0].state[tensor] = {
+                        "step": int(count) if name == EMBEDDING else count,
+                        "exp_avg": _require_same(given[f"first.{name}"], tensor),
+                        "exp_avg_sq": _require_same(given[f"second.{name}"], tensor),
+                    }
+            if any(name.startswith("best.") for name in given):
+                self.best = {
+                    name: _require_same(given[f"best.{name}"], tensor)
+                    for name, tensor in self.tensors.items()
+                }
+        except (KeyError, ValueError):
+            raise CommandError(
+                "The checkpoint is from a network of another shape; omit --resume."
+            ) from None
+
+    def _make_optimizers(self) -> list[torch.optim.Optimizer]:
+        """Return Adam (Kingma & Ba 2015), and its sparse variant for the table of vectors."""
+        rate = self.config.learning_rate
+        dense = [
+            {"params": [tensor], "lr": rate * self._scales.get(name, 1.0)}
+            for name, tensor in self._trained.items()
+            if name != EMBEDDING
+        ]
+        found: list[torch.optim.Optimizer] = [torch.optim.Adam(dense)]
+        if EMBEDDING in self._trained:
+            rate = self.config.embedding_rate * self._vector_scale
+            found.append(torch.optim.SparseAdam([self._trained[EMBEDDING]], lr=rate))
+        for one in found:
+            for group in one.param_groups:
+                group["full"] = group["lr"]
+        return found
+
+    def _step(self) -> float:
+        config = self.config
+        rng = np.random.default_rng([config.seed, self.state.step])
+        draw = self.data.draw(config, rng)
+        contexts = self.data.contexts.augmented(draw, config, rng)
+        loss = self._loss(draw, contexts)
+        if not torch.isfinite(loss):
+            raise CommandError(
+                f"The loss is not finite at step {self.state.step}; use a smaller --learning-rate."
+            )
+        factor = 1.0
+        if config.schedule == "cosine":
+            factor = 0.5 * (1 + math.cos(math.pi * self.part_done()))
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["full"] * factor
+            optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        for optimizer in self._optimizers:
+            optimizer.step()
+        return float(loss.detach())
+
+    def _loss(self, draw: Draw, contexts: Contexts) -> Tensor:
+        table = self.tensors.get(EMBEDDING)
+        batch = self.data.tensors.batch(contexts, table)
+        vectors = self.network.contextual_targets(batch)
+        groups = torch.from_numpy(draw.occurrences.groups)
+        labels = torch.from_numpy(draw.occurrences.labels)
+        loss, temperatures = torch.zeros(()), self.log_temperature.exp()
+        for number, selected in enumerate((~draw.hidden, draw.hidden)):
+            mask = torch.from_numpy(selected)
+            if selected.any():
+                loss = loss + contrastive_loss(
+                    vectors[mask], groups[mask], labels[mask], temperatures[number]
+                )
+        if table is not None:
+            loss = loss + self.config.embedding_anchor * self._vector_drift(batch)
+        squares = [
+            ((tensor - self.initial[name]) / self._scales.get(name, 1.0)).square().sum()
+            for name, tensor in self.network.tensors.items()
+        ]
+        distance = torch.stack(squares).sum() if squares else torch.zeros(())
+        return loss + self.config.anchor * distance
+
+    def _vector_drift(self, batch: TrainingBatch) -> Tensor:
+        """Return the scaled squared distance of vectors from their initial values, per context."""
+        initial = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
+        drift = ((batch.vectors - initial) / self._vector_scale).square().sum()
+        return drift / len(batch.targets)
+
+    def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        """Add held-out scores to the metrics and to the history; keep the best tensors."""
+        tensors = _detached(self.tensors)
+        scores = self.scores(tensors)
+        metrics = {**metrics, **scores.document()}
+        self.state.history.append({**metrics, "seconds": round(self.state.seconds, 1)})
+        if scores.auc is not None and scores.auc > (self.state.best_score or -math.inf):
+            self.state.best_score = scores.auc
+            if self.config.keep == "best":
+                self.best = {name: tensor.clone() for name, tensor in tensors.items()}
+        return metrics
+
+    def _network(self, tensors: Mapping[str, Tensor]) -> Network:
+        kept = {name: tensor for name, tensor in tensors.items() if name != EMBEDDING}
+        return Network(kept, self.network.entries, self.network.heads, self.network.d)
+
+
+def contrastive_loss(
+    vectors: Tensor, groups: Tensor, labels: Tensor, temperature: Tensor
+) -> Tensor:
+    """Return the supervised contrastive loss within groups. [B, d], [B], [B] -> []
+
+    Equation 2 of Khosla et al. 2020, where c are unit vectors, A(i) the other occurrences in the
+    group of i, and P(i) the occurrences in A(i) with the label of i:
+
+        −1/|P(i)| Σ_{p ∈ P(i)} log( exp(c_i·c_p/τ) / Σ_{a ∈ A(i)} exp(c_i·c_a/τ) )
+
+    The result is the mean over the occurrences with a nonempty P(i), 0 if there are none.
+    """
+    c = unit(vectors)
+    scores = c @ c.T / temperature
+    others = (groups[:, None] == groups) & ~torch.eye(len(groups), dtype=torch.bool)
+    same = others & (labels[:, None] == labels)
+    counts = same.sum(dim=1)
+    rows = counts > 0
+    if not rows.any():
+        return scores.sum() * 0
+    masked = scores.masked_fill(~others, -torch.inf)[rows]
+    totals = torch.logsumexp(masked, dim=1)
+    means = (scores[rows] * same[rows]).sum(dim=1) / counts[rows]
+    return (totals - means).mean()
+
+
+def tensor_scales(
+    names: Collection[str], vectors: Floats, *, init: Init, normed: bool
+) -> dict[str, float]:
+    """Return factors of the learning rate for tensors that depend on the vectors' scale. [E, d]
+
+    If the vectors are multiplied by c, the closed form's value weights are multiplied by 1/c, and
+    its key weights by 1/c²; its query weights stay the same. With learning rates in the same
+    proportion, training gives the same contextual vectors. With other initial weights, query and
+    key get the factor 1/c each, and the vectors differ; if only one of them has weights, it gets
+    1/c². Only the first layer depends on the scale of the vectors, and only without a layer norm
+    before it. Other tensors have the factor 1.
+    """
+    if normed:
+        return {}
+    size = relative_size(vectors)
+    both = FIRST + "query" in names and FIRST + "key" in names
+    query = key = 1 / size if both else 1 / size**2
+    if init == "closed-form":
+        query, key = 1.0, 1 / size**2
+    found = {FIRST + "query": query, FIRST + "key": key, FIRST + "value": 1 / size}
+    return {name: scale for name, scale in found.items() if name in names}
+
+
+def relative_size(vectors: Floats) -> float:
+    """Return the root mean square of the nonzero vectors divided by REFERENCE, 1 if none. [E, d]"""
+    known = vectors[vectors.any(axis=1)].astype(np.float64)
+    return float(np.sqrt(np.square(known).mean())) / REFERENCE if len(known) else 1.0
+
+
+def interpolate(
+    initial: Mapping[str, Tensor], trained: Mapping[str, Tensor], t: float
+) -> dict[str, Tensor]:
+    """Return initial·(1 − t) + trained·t of each tensor, exact for t = 0 and t = 1."""
+    return {name: torch.lerp(initial[name].detach(), trained[name], t) for name in trained}
+
+
+def _detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach() for name, tensor in tensors.items()}
+
+
+def _require_same(given: Tensor, tensor: Tensor) -> Tensor:
+    if given.shape != tensor.shape or given.dtype != tensor.dtype:
+        raise ValueError
+    return given

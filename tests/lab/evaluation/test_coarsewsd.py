@@ -1,0 +1,254 @@
+"""CoarseWSD-20: nearest sense centroids, by hand and against scikit-learn."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from polyseme.errors import CommandError
+from polyseme_lab.evaluation.coarsewsd import (
+    ambiguous_words,
+    coarsewsd,
+    most_frequent_sense,
+    occurrences_in,
+)
+from polyseme_lab.evaluation.datasets import TokenizedOccurrence
+from polyseme_lab.evaluation.statistics import resample_counts
+from tests.lab.evaluation.sets import COARSE, by_neighbor
+
+TEST, GOLD = "coarsewsd/bank/test.data.txt", "coarsewsd/bank/test.gold.txt"
+TRAIN, TRAIN_GOLD = "coarsewsd/bank/train.data.txt", "coarsewsd/bank/train.gold.txt"
+MAP = "coarsewsd/bank/classes_map.txt"
+
+
+def with_second_word(word, **lines):
+    """The set with a second word, whose files are those of bank except for `lines`."""
+    copied = {name.replace("/bank/", f"/{word}/"): value for name, value in COARSE.items()}
+    changed = {f"coarsewsd/{word}/{name.replace('_', '.')}.txt": v for name, v in lines.items()}
+    return {**COARSE, **copied, **changed}
+
+
+def test_the_sense_of_the_nearest_centroid_by_hand():
+    """The vector of the last sentence is zero, so its cosines are equal: the first sense."""
+    found = coarsewsd(COARSE, by_neighbor)
+    assert found.accuracy.value == 75
+    # F1 of sense 0: 2 correct of 2, 3 predicted: 4/5; of sense 1: 1 of 2, 1 predicted: 2/3.
+    assert found.macro_f1.value == round(100 * (4 / 5 + 2 / 3) / 2, 2) == 73.33
+    assert found.rounded() == {"words": 1, "accuracy": 75.0, "macro_f1": 73.33}
+
+
+def test_figures_are_unweighted_means_over_the_words():
+    files = with_second_word("mole", test_data=["0\tbank river"], test_gold=["0"])
+    found = coarsewsd(files, by_neighbor)
+    assert found.rounded() == {"words": 2, "accuracy": 87.5, "macro_f1": 86.67}
+    assert {w: one.accuracy for w, one in found.words.items()} == {"bank": 0.75, "mole": 1.0}
+
+
+def test_centroids_are_means_of_unit_vectors_and_not_of_vectors():
+    """A single long vector would dominate the mean of a sense."""
+    files = {
+        **COARSE,
+        TRAIN: ["0\tx a", "0\tx b", "0\tx c"],
+        TRAIN_GOLD: ["0", "0", "1"],
+        TEST: ["0\tx d"],
+        GOLD: ["0"],
+    }
+    vectors = {"a": [100, 0], "b": [0, 1], "c": [1, 0], "d": [1, 1.1]}
+    # Of unit vectors the centroid of 0 is [.5, .5], near d; of vectors [50, .5], near [1, 0].
+    assert coarsewsd(files, lambda o: np.array([vectors[x.words[1]] for x in o])).accuracy[0] == 100
+
+
+def test_a_sense_that_is_absent_from_train_is_never_predicted():
+    files = {**COARSE, TRAIN: COARSE[TRAIN][:1], TRAIN_GOLD: ["0"]}
+    assert coarsewsd(files, by_neighbor).macro_f1.value == 33.33
+    files = {**COARSE, TRAIN: COARSE[TRAIN][:1], TRAIN_GOLD: ["1"], GOLD: ["1", "1", "1", "0"]}
+    assert coarsewsd(files, by_neighbor).accuracy.value == 75
+
+
+def test_the_figures_of_several_embedders_are_means():
+    of_zeros = coarsewsd(COARSE, lambda o: np.zeros((len(o), 2)))
+    assert of_zeros.rounded() == {"words": 1, "accuracy": 50.0, "macro_f1": 33.33}
+    found = coarsewsd(COARSE, by_neighbor, lambda o: np.zeros((len(o), 2)))
+    assert found.rounded() == {"words": 1, "accuracy": 62.5, "macro_f1": 53.33}
+
+
+def test_the_most_frequent_sense_is_that_of_train():
+    assert most_frequent_sense(COARSE).rounded() == {
+        "words": 1,
+        "accuracy": 50.0,
+        "macro_f1": 33.33,
+    }
+    three_to_one = {**COARSE, GOLD: ["1", "1", "1", "0"]}
+    assert most_frequent_sense(three_to_one).accuracy.value == 75
+
+
+@pytest.mark.parametrize("labels", [["0", "1"], ["1", "0"]])
+def test_of_equally_frequent_senses_the_one_with_the_first_label_is_predicted(labels):
+    gold = ["0", "0", "0", "1"]
+    files = {**COARSE, TRAIN: COARSE[TRAIN][:2], TRAIN_GOLD: labels, GOLD: gold}
+    assert most_frequent_sense(files).accuracy.value == 75
+
+
+def random_set(seed):
+    """A set of 3 words and a vector for each occurrence, by its sentence."""
+    rng = np.random.default_rng(seed)
+    files, vectors = {}, {}
+    for word in "abc":
+        for split, n in (("train", 40), ("test", 30)):
+            senses = np.concatenate([np.arange(4), rng.integers(4, size=n - 4)])
+            lines = [f"0\t{word} {split}{number}" for number in range(n)]
+            files |= {f"{word}/{split}.data.txt": lines}
+            files |= {f"{word}/{split}.gold.txt": [str(sense) for sense in senses]}
+            for line, sense in zip(lines, senses, strict=True):
+                words = tuple(line.partition("\t")[2].split())
+                vectors[words] = rng.standard_normal(7) + 0.8 * np.eye(7)[sense]
+    return files, lambda occurrences: np.array([vectors[one.words] for one in occurrences])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_figures_agree_with_a_nearest_neighbor_classifier_of_scikit_learn(seed):
+    files, embed = random_set(seed)
+    accuracies, macros = [], []
+    for word in "abc":
+        x, y = {}, {}
+        for split in ("train", "test"):
+            lines = [line.split("\t")[1].split() for line in files[f"{word}/{split}.data.txt"]]
+            rows = embed([TokenizedOccurrence(tuple(words), 0) for words in lines])
+            x[split] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+            y[split] = np.array(files[f"{word}/{split}.gold.txt"])
+        names = sorted(set(y["train"]))
+        centroids = [x["train"][y["train"] == name].mean(axis=0) for name in names]
+        classifier = KNeighborsClassifier(1, metric="cosine").fit(centroids, names)
+        predictions = classifier.predict(x["test"])
+        accuracies.append(accuracy_score(y["test"], predictions))
+        macros.append(f1_score(y["test"], predictions, average="macro"))
+    found = coarsewsd(files, embed)
+    assert found.accuracy.value == pytest.approx(100 * np.mean(accuracies), abs=0.006)
+    assert found.macro_f1.value == pytest.approx(100 * np.mean(macros), abs=0.006)
+    assert found.accuracy.low < found.accuracy.value < found.accuracy.high
+
+
+def test_each_line_is_one_occurrence_of_train_or_test():
+    assert occurrences_in(COARSE) == [
+        TokenizedOccurrence(("bank", "river"), 0),
+        TokenizedOccurrence(("bank", "money"), 0),
+        TokenizedOccurrence(("money", "bank"), 1),
+        TokenizedOccurrence(("river", "bank"), 1),
+        TokenizedOccurrence(("bank", "money"), 0),
+        TokenizedOccurrence(("bank", "river"), 0),
+        TokenizedOccurrence(("bank", "-"), 0),
+    ]
+
+
+def test_the_names_of_senses_are_optional():
+    files = {name: lines for name, lines in COARSE.items() if name != MAP}
+    assert coarsewsd(files, by_neighbor).accuracy.value == 75
+
+
+def test_folders_of_another_set_are_ignored():
+    files = {**COARSE, "wic/test/test.data.txt": ["x"], "train/train.data.txt": ["x"]}
+    assert [word.name for word in ambiguous_words(files)] == ["bank"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "message"),
+    [
+        (TEST, None, "bank/test.data.txt is missing"),
+        (GOLD, None, "bank/test.gold.txt is missing"),
+        (TRAIN, None, "bank/train.data.txt is missing"),
+        (TRAIN_GOLD, None, "bank/train.gold.txt is missing"),
+        (GOLD, ["0", "1"], "bank/test.gold.txt has 2 labels for 4 sentences"),
+        (
+            GOLD,
+            ["0", "1", "2", "1"],
+            "bank/test.gold.txt, line 3: the label is empty or is not in classes_map.txt",
+        ),
+        (
+            GOLD,
+            ["0", "1", "", "1"],
+            "bank/test.gold.txt, line 3: the label is empty or is not in classes_map.txt",
+        ),
+        (
+            TRAIN_GOLD,
+            ["0", "1", "bank_river"],
+            "bank/train.gold.txt, line 3: the label is empty or is not in classes_map.txt",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["no tab"],
+            "bank/test.data.txt, line 4: the line is not the position",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["2\ta bank"],
+            "bank/test.data.txt, line 4: the line is not the position",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["-1\ta bank"],
+            "test.data.txt, line 4: the line is not the position",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["0\t"],
+            "bank/test.data.txt, line 4: the line is not the position",
+        ),
+        (
+            TEST,
+            ["0\tbank"] * 3 + ["²\ta b c"],
+            "bank/test.data.txt, line 4: the line is not the position",
+        ),
+        (MAP, ["{"], "bank/classes_map.txt is not a JSON object"),
+        (MAP, ["3"], "bank/classes_map.txt is not a JSON object"),
+        (MAP, ['["0", "1"]'], "bank/classes_map.txt is not a JSON object"),
+        (MAP, ['"01"'], "bank/classes_map.txt is not a JSON object"),
+    ],
+)
+def test_a_malformed_set_is_rejected(name, lines, message):
+    files = {**COARSE, name: lines}
+    if lines is None:
+        del files[name]
+    with pytest.raises(CommandError) as caught:
+        coarsewsd(files, by_neighbor)
+    assert message in caught.value.sentence
+    assert caught.value.sentence.endswith(".")
+
+
+def test_an_empty_label_is_rejected_also_without_names_of_senses():
+    files = {name: lines for name, lines in COARSE.items() if name != MAP}
+    with pytest.raises(CommandError, match=r"test\.gold\.txt, line 2"):
+        coarsewsd({**files, GOLD: ["0", "", "0", "1"]}, by_neighbor)
+
+
+def test_two_folders_of_one_word_are_rejected():
+    copy = {f"copy/{name}": lines for name, lines in COARSE.items()}
+    with pytest.raises(CommandError, match="the same name"):
+        coarsewsd({**COARSE, **copy}, by_neighbor)
+
+
+def test_an_empty_word_and_a_set_without_words_are_rejected():
+    empty = with_second_word("mole", test_data=[], test_gold=[])
+    with pytest.raises(CommandError, match="has 0 labels for 0 sentences"):
+        coarsewsd(empty, by_neighbor)
+    with pytest.raises(CommandError, match="it is not CoarseWSD-20"):
+        coarsewsd({"wic/train/train.data.txt": ["x"]}, by_neighbor)
+
+
+def test_the_interval_resamples_the_sentences_of_each_word_separately():
+    """The predictions are 0, 1, 0, 0; scikit-learn gives the figures of each resample."""
+    files = with_second_word("mole")
+    found = coarsewsd(files, by_neighbor)
+    both = []
+    for stream, word in enumerate(("bank", "mole")):
+        resampled = zip(resample_counts(4, stream), found.words[word].resampled.T, strict=True)
+        for drawn, one in islice(resampled, 100):
+            gold = np.repeat([0, 1, 0, 1], drawn)
+            predicted = np.repeat([0, 1, 0, 0], drawn)
+            expected = accuracy_score(gold, predicted), f1_score(gold, predicted, average="macro")
+            assert one == pytest.approx(expected)
+        both.append(found.words[word].resampled)
+    low, high = 100 * np.percentile(np.mean(both, axis=0), [2.5, 97.5], axis=1)
+    assert [found.accuracy.low, found.macro_f1.low] == pytest.approx(low, abs=0.006)
+    assert [found.accuracy.high, found.macro_f1.high] == pytest.approx(high, abs=0.006)

@@ -1,0 +1,96 @@
+"""The statements and commands of docs/evaluation.md."""
+
+import json
+import lzma
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from polyseme.models.registry import bundled_models
+from polyseme.settings import BUNDLED
+from polyseme_lab.commands.evaluate import evaluate
+from polyseme_lab.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, SERVED_NAMES
+from tests.cli.conftest import run
+from tests.conftest import PYTHONPATH
+from tests.lab.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
+from tests.tiny import write_tiny
+
+pytestmark = pytest.mark.slow
+
+PAGE = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text("utf-8")
+COMMANDS = re.search(r"```console\n(.*?)```", PAGE, re.DOTALL)[1].splitlines()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the tiny sets in `sets`, and models in `models`."""
+    folder = tmp_path_factory.mktemp("documented")
+    unpacked(folder / "sets", {**COARSE, **WIC})
+    (folder / "sets" / "wordsim353.tsv").write_text(WORDSIM)
+    tags = "river\tNOUN\nbank\tNOUN\n\ndid\tVERB\n\n" * 20
+    for split in ("train", "dev"):
+        (folder / "sets" / "pos").mkdir(exist_ok=True)
+        (folder / "sets" / "pos" / f"{split}.tsv").write_text(tags)
+    (folder / "sets" / "sts").mkdir()
+    pairs = "5\triver bank\triver bank\n2\triver bank\triver end\n0\tmoney\tdid\n"
+    (folder / "sets" / "sts" / "dev.tsv").write_text(pairs)
+    occurrences = [
+        {"sense": sense, "index": 1, "tokens": [("river", "money")[sense], "bank", "end"]}
+        for sense in (0, 1) * 4
+    ]
+    line = json.dumps({"words": ["bank", "apple"], "occurrences": occurrences})
+    (folder / "pseudowords.jsonl.xz").write_bytes(lzma.compress(line.encode()))
+    for name in ("tiny", "glove"):
+        write_tiny(folder / "models" / name)
+    (folder / "models" / BUNDLED).symlink_to(bundled_models() / BUNDLED)
+    return folder
+
+
+def test_every_option_and_every_system_is_documented():
+    for option in evaluate.params:
+        if isinstance(option, click.Option) and option.name != "model":
+            assert any(flag in PAGE for flag in (*option.opts, *option.secondary_opts)), option.name
+    for name in (MOST_FREQUENT, *NAMES, MINILM):
+        assert f"`{name}`" in PAGE
+    through_http = next(part for part in PAGE.split("## ") if part.startswith("Through HTTP"))
+    for name in NAMES:
+        assert (f"`{name}`" in through_http) == (name in SERVED_NAMES), name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_documented_command_runs(folder, monkeypatch, serve, command):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
+    program, *arguments = shlex.split(command)
+    assert program == "polyseme"
+    client = (
+        serve(models_dir=folder / "models", model="tiny", workers=1)
+        if "--url" in arguments
+        else None
+    )
+    address = str(client.base_url) if client else ""
+    given = [address if one.startswith("http://") else one for one in arguments]
+    done = run(*given, models_dir=folder / "models", POLYSEME_MODEL="tiny")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"contextual vector" in done.stdout or "similarity" in arguments
+    for name in re.findall(r"--(?:json|plot) (\S+)", command):
+        assert (folder / name).stat().st_size
+
+
+def test_the_documented_program_runs(folder):
+    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 <= float(done.stdout) <= 100

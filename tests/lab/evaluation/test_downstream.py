@@ -1,0 +1,184 @@
+"""The tasks `tagging`, `sentences` and `pseudowords`, and the files that they read."""
+
+import json
+import lzma
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from polyseme.client.local import LocalModel
+from polyseme.encoding.sentences import DEFAULT_POOLING
+from polyseme.errors import CommandError
+from polyseme_lab.evaluation import downstream
+from polyseme_lab.evaluation.downstream import (
+    HIDDEN_WORD,
+    LabeledWords,
+    centroid_f1,
+    measure_pseudowords,
+    measure_sentences,
+    measure_tagging,
+    read_pseudowords,
+    read_sentence_pairs,
+    read_tagged_sentences,
+    span_f1,
+    spans_of,
+    tag_accuracy,
+)
+from tests.tiny import SUBWORDS, full_layer, tiny_model
+from tests.tiny import VECTORS as TINY_VECTORS
+
+TAGS = "The\tDET\nriver\tNOUN\n\nbank\tNOUN\n\n"
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    layers = [full_layer(1)]
+    return LocalModel(
+        tiny_model(folder, layers=layers, word_bias=TINY_VECTORS[:, 0], subwords=SUBWORDS)
+    )
+
+
+def test_tagged_sentences_end_at_empty_lines(tmp_path):
+    path = tmp_path / "dev.tsv"
+    path.write_text(TAGS.rstrip())
+    expected = [
+        LabeledWords(("The", "river"), ("DET", "NOUN")),
+        LabeledWords(("bank",), ("NOUN",)),
+    ]
+    assert read_tagged_sentences(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "sentence"),
+    [
+        (read_tagged_sentences, "a\tB\nc\n", "line 2 is not a token, a tab and a tag"),
+        (read_tagged_sentences, "\n\n", "has no sentence"),
+        (read_sentence_pairs, "1\ta\tb\nx\ta\tb\n", "line 2 is not a score"),
+        (read_sentence_pairs, "1\ta\n", "line 1 is not a score"),
+        (read_sentence_pairs, "nan\ta\tb\n", "line 1 is not a score"),
+        (read_sentence_pairs, "1\ta\tb\n1\tc\td\n", "different scores"),
+        (read_pseudowords, "{}\n", "line 1 is not a pair"),
+        (read_pseudowords, "[1\n", "line 1 is not a pair"),
+        (read_pseudowords, "", "has no pair"),
+    ],
+)
+def test_a_malformed_file_is_rejected(tmp_path, read, text, sentence):
+    path = tmp_path / "file.txt"
+    path.write_text(text)
+    with pytest.raises(CommandError, match=sentence):
+        read(path)
+
+
+def test_damaged_and_binary_files_are_rejected(tmp_path):
+    path = tmp_path / "pairs.jsonl.xz"
+    path.write_bytes(b"no xz")
+    with pytest.raises(CommandError, match="damaged"):
+        read_pseudowords(path)
+    binary = tmp_path / "dev.tsv"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(CommandError, match="UTF-8"):
+        read_tagged_sentences(binary)
+
+
+def test_spans_are_those_of_conlleval():
+    tags = ["B-per", "I-per", "O", "I-loc", "B-loc", "I-per", "B-per"]
+    expected = {(0, 2, "per"), (3, 4, "loc"), (4, 5, "loc"), (5, 6, "per"), (6, 7, "per")}
+    assert spans_of(tags) == expected
+    assert spans_of([]) == spans_of(["O"]) == set()
+
+
+def test_scores_by_hand():
+    gold = [LabeledWords(("a", "b", "c"), ("B-x", "I-x", "O")), LabeledWords(("d",), ("B-y",))]
+    found = ["B-x", "I-x", "B-y", "O"]
+    # One of two spans is found, and one of two found is right.
+    assert span_f1(gold, found).value == 50
+    assert tag_accuracy(gold, found).value == 50
+    assert span_f1(gold, ["B-x", "I-x", "O", "B-y"]).value == 100
+
+
+def test_the_centroid_f1_is_that_of_scikit_learn():
+    rng = np.random.default_rng(1)
+    senses = np.array([0, 1] * 30)
+    vectors = rng.standard_normal((60, 4)) + senses[:, None]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    train = np.zeros(60, bool)
+    train[[i for s in (0, 1) for i in np.flatnonzero(senses == s)[::2]]] = True
+    for imbalanced in (False, True):
+        kept = train.copy()
+        if imbalanced:
+            second = np.flatnonzero(train & (senses == 1))
+            kept[np.setdiff1d(second, second[::5])] = False
+        means = np.stack([vectors[kept & (senses == s)].mean(axis=0) for s in (0, 1)])
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        guessed = (vectors[~train] @ means.T).argmax(axis=1)
+        expected = f1_score(senses[~train], guessed, average="macro")
+        assert centroid_f1(vectors, senses, imbalanced=imbalanced) == pytest.approx(expected)
+
+
+def test_features_and_window_beat_the_static_vector_where_the_neighbor_decides(encoder, tmp_path):
+    # The tag of `bank` is that of the word before it.
+    lines = {"river": "A", "money": "B"}
+    text = "".join(f"{w}\tO\nbank\t{t}\n\n" for w, t in lines.items()) * 40
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text(text)
+    found = measure_tagging(encoder, tmp_path)
+    scores = {row.name: row.figures["score"].value for row in found.rows}
+    assert list(scores) == ["static", "window", "contextual", "features"]
+    assert scores["static"] == 75
+    assert scores["window"] == scores["features"] == 100
+    widths = {row.name: row.facts["width"] for row in found.rows}
+    assert widths == {"static": 5, "window": 15, "contextual": 5, "features": 10}
+
+
+def test_tags_of_a_single_kind_are_rejected(encoder, tmp_path):
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text("bank\tN\n")
+    with pytest.raises(CommandError, match="a single tag"):
+        measure_tagging(encoder, tmp_path)
+
+
+def test_sentence_similarity_is_the_rank_correlation_of_each_pooling(encoder, tmp_path):
+    path = tmp_path / "dev.tsv"
+    path.write_text("5\triver bank\triver bank\n3\triver bank\triver end\n0\tmoney\tdid\n")
+    found = measure_sentences(encoder, path)
+    assert {row.name: row.kind for row in found.rows}[DEFAULT_POOLING] == "model"
+    assert all(row.figures["spearman"].value == 100 for row in found.rows if row.kind == "model")
+
+
+def pair_line(words, senses):
+    occurrences = [
+        {"sense": s, "index": 1, "tokens": [("river", "money")[s], words[s], "end"]} for s in senses
+    ]
+    return json.dumps({"words": words, "occurrences": occurrences})
+
+
+def test_pseudowords_are_hidden_and_told_apart_by_their_contexts(encoder, tmp_path):
+    path = tmp_path / "pairs.jsonl.xz"
+    lines = [pair_line(["bank", "apple"], [0, 1] * 10), pair_line(["did", "high"], [0, 1] * 10)]
+    path.write_bytes(lzma.compress("\n".join(lines).encode()))
+    pairs = read_pseudowords(path)
+    assert pairs[0].words == ("bank", "apple")
+    assert all(one.word == HIDDEN_WORD for pair in pairs for one in pair.occurrences)
+    # Not even subwords compose the hidden word.
+    assert not encoder.encode([[HIDDEN_WORD]], include=["static"])[0].static.any()
+    found = measure_pseudowords(encoder, path)
+    assert [row.name for row in found.rows] == ["mean", "model"]
+    for row in found.rows:
+        assert row.figures["balanced"].value == row.figures["imbalanced"].value == 100
+
+
+def test_a_word_with_a_single_occurrence_is_rejected(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(pair_line(["bank", "apple"], [0, 0, 1]))
+    with pytest.raises(CommandError, match="line 1 is not a pair"):
+        read_pseudowords(path)
+
+
+def test_a_file_that_is_too_large_is_rejected(tmp_path, monkeypatch):
+    monkeypatch.setattr(downstream, "MAX_FILE_BYTES", 10)
+    path = tmp_path / "dev.tsv"
+    path.write_text(TAGS)
+    with pytest.raises(CommandError, match="unlike any evaluation set"):
+        read_tagged_sentences(path)

@@ -1,0 +1,112 @@
+"""Results as a table and as a JSON document; published figures on the same data."""
+
+import orjson
+import pytest
+
+from polyseme_lab.evaluation.results import (
+    TEN,
+    TWENTY,
+    ResultRow,
+    Results,
+    document,
+    published_coarsewsd,
+    published_wic,
+    table,
+)
+from polyseme_lab.evaluation.statistics import IntervalEstimate
+
+RESULTS = Results(
+    task="coarsewsd",
+    title="CoarseWSD-20, 2 words",
+    columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
+    rows=[
+        ResultRow("static", "static vector", "control", {
+            "accuracy": IntervalEstimate(5.0, 1.25, 9.96),
+            "macro_f1": IntervalEstimate(50.5, 45, 55.04)
+        }),
+        ResultRow("model", "contextual vector (tiny)", "model", {
+            "accuracy": IntervalEstimate(100.0, 100.0, 100.0),
+            "macro_f1": IntervalEstimate(93.33, 90, 97)
+        }, {"words": {"bank": {"accuracy": 100.0}}}),
+    ],
+    published=published_coarsewsd(TEN)[1:2],
+    words={"bank": {"senses": 2, "test": 1234, "accuracy": 100.0, "macro-F1": 93.333}},
+    notes=["A note."],
+    facts={"model": "tiny", "words": ["bank"]},
+)  # fmt: skip
+
+
+def test_the_table_has_every_figure_word_and_note():
+    assert (
+        table(RESULTS)
+        == """\
+CoarseWSD-20, 2 words
+
+                                               accuracy              macro-F1
+static vector                                   5.00 [1.2, 10.0]     50.50 [45.0, 55.0]
+contextual vector (tiny)                       100.00 [100.0, 100.0]  93.33 [90.0, 97.0]
+BERT-base, nearest sense centroid (published)   94.7                  93.3
+
+        senses      test  accuracy  macro-F1
+bank         2     1,234    100.00     93.33
+
+A note."""
+    )
+
+
+def test_the_document_has_every_figure_and_fact():
+    found = orjson.loads(orjson.dumps(document(RESULTS)))
+    assert found == {
+        "task": "coarsewsd",
+        "model": "tiny",
+        "words": ["bank"],
+        "interval": {"percent": 95, "resamples": 1000, "seed": 1},
+        "systems": {
+            "static": {
+                "title": "static vector",
+                "kind": "control",
+                "accuracy": {"value": 5.0, "low": 1.25, "high": 9.96},
+                "macro_f1": {"value": 50.5, "low": 45, "high": 55.04},
+            },
+            "model": {
+                "title": "contextual vector (tiny)",
+                "kind": "model",
+                "accuracy": {"value": 100.0, "low": 100.0, "high": 100.0},
+                "macro_f1": {"value": 93.33, "low": 90, "high": 97},
+                "words": {"bank": {"accuracy": 100.0}},
+            },
+        },
+        "published": [
+            {
+                "title": "BERT-base, nearest sense centroid",
+                "source": "Loureiro et al. 2021",
+                "accuracy": 94.7,
+                "macro_f1": 93.3,
+            }
+        ],
+        "notes": ["A note."],
+    }
+
+
+def test_published_figures_are_shown_only_for_the_same_words():
+    titles = [one.title for one in published_coarsewsd(TEN)]
+    assert "BERT-large, nearest sense centroid" in titles
+    ten = {one.title: one.figures for one in published_coarsewsd(sorted(TEN))}
+    twenty = {one.title: one.figures for one in published_coarsewsd(TWENTY)}
+    name = "BERT-base, nearest sense centroid"
+    assert ten[name] == {"accuracy": 94.7, "macro_f1": 93.3}
+    assert twenty[name] == {"accuracy": 94.0, "macro_f1": 91.0}
+    assert (len(TEN), len(TWENTY)) == (10, 20)
+    for words in ([], TEN - {"bank"}, TEN | {"crane"}):
+        assert published_coarsewsd(words) == ()
+
+
+def test_published_figures_of_wic_are_for_the_test_part():
+    assert published_wic("dev") == ()
+    found = {one.title: one.figures["accuracy"] for one in published_wic("test")}
+    assert found["ELMo"] == 57.7 and found["context2vec"] == 59.3 and found["BERT-large"] == 65.5
+
+
+@pytest.mark.parametrize("published", [published_coarsewsd(TEN), published_wic("test")])
+def test_published_figures_have_their_source(published):
+    assert all(one.source and one.title for one in published)

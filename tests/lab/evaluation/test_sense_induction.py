@@ -1,0 +1,154 @@
+"""`polyseme evaluate senses`: figures of found senses by hand, and the command on tiny sets."""
+
+import json
+
+import numpy as np
+import pytest
+
+from polyseme_lab.evaluation.semeval import CONTEXTS, FOLDER, KEY
+from polyseme_lab.evaluation.sense_induction import (
+    MAX_OCCURRENCES,
+    coarsewsd_samples,
+    induced,
+    one_sense_rules,
+    rule_figures,
+    sense_systems,
+)
+from tests.cli.conftest import run
+from tests.lab.evaluation.sets import COARSE, archived, unpacked
+from tests.lab.evaluation.test_downstream import pair_line
+from tests.tiny import write_tiny
+
+
+def clustering(given, found):
+    """A clustering that returns labels for a given and for an estimated number of senses."""
+    return lambda _, count: np.array(found if count is None else given)
+
+
+def test_the_adjusted_rand_index_and_v_measure_by_hand():
+    gold = np.array([0, 0, 1, 1])
+    vectors = np.zeros((4, 2))
+    figures = induced(gold, vectors, clustering([1, 1, 0, 0], [0, 0, 0, 0]))
+    assert (figures["ari_given"], figures["v_given"]) == (1, 1)
+    assert (figures["ari_found"], figures["v_found"]) == (0, 0)
+    assert (figures["senses"], figures["found"]) == (2, 1)
+    # Of six pairs two are together in gold, one is together in the clusters, and one in both;
+    # 2·1/6 = 1/3 is expected by chance: (1 − 1/3) / ((2 + 1) / 2 − 1/3) = 4/7. Homogeneity is 1,
+    # completeness 1 / 1.5 bits.
+    figures = induced(gold, vectors, clustering([0, 0, 1, 1], [0, 0, 1, 2]))
+    assert figures["ari_found"] == pytest.approx(4 / 7)
+    assert figures["v_found"] == pytest.approx(2 * (2 / 3) / (5 / 3))
+
+
+def test_k_means_and_the_default_find_two_directions():
+    rng = np.random.default_rng(0)
+    gold = np.repeat([0, 1], 30)
+    vectors = np.eye(2, 20)[gold] + 0.05 * rng.standard_normal((60, 20))
+    for name in ("k-means", "model"):
+        figures = induced(gold, vectors, sense_systems()[name].clustering)
+        assert figures["ari_given"] == figures["ari_found"] == 1, name
+    one = induced(gold, vectors, sense_systems()["one-sense"].clustering)
+    assert one["ari_given"] == one["v_found"] == 0 and one["found"] == 1
+
+
+def test_k_means_of_equal_vectors_is_one_cluster():
+    for count in (None, 2):
+        assert not sense_systems()["k-means"].clustering(np.ones((9, 3), np.float32), count).any()
+
+
+def test_decisions_and_their_ranking_by_hand():
+    # Columns: the scores of the first word, the second word, a pseudo-word with as many
+    # occurrences, and one with twice as many.
+    scores = np.array([[-1.0, -2, 1, 3], [0.5, -3, -1.5, 2]])
+    figures = {name: one.value for name, one in rule_figures(scores, decides=True).items()}
+    # 1 is above the scores of all four words, −1.5 above two of them; 3 and 2 are above all.
+    assert figures["auc"] == 75 and figures["auc_twice"] == 100
+    assert figures["one_right"] == 75
+    assert (figures["two_right"], figures["two_right_twice"]) == (50, 100)
+    assert rule_figures(scores, decides=False).keys() == {"auc", "auc_twice"}
+
+
+def test_the_evidence_of_two_directions_is_larger():
+    rng = np.random.default_rng(0)
+    one = np.eye(1, 40) + 0.1 * rng.standard_normal((60, 40))
+    two = np.eye(2, 40)[np.repeat([0, 1], 30)] + 0.1 * rng.standard_normal((60, 40))
+    points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two)]
+    for name, (_, _, rule, _) in one_sense_rules().items():
+        assert rule(points[1]) > rule(points[0]), name
+
+
+def test_a_sample_has_at_most_max_occurrences_and_is_the_same_each_time(tmp_path):
+    files = dict(COARSE)
+    files["coarsewsd/bank/test.data.txt"] = [f"0\tbank river n{n}" for n in range(400)]
+    files["coarsewsd/bank/test.gold.txt"] = [str(n % 2) for n in range(400)]
+    unpacked(tmp_path, files)
+    (sample,) = coarsewsd_samples(tmp_path)
+    assert len(set(sample.occurrences)) == len(sample.senses) == MAX_OCCURRENCES
+    numbers = [int(one.words[-1][1:]) for one in sample.occurrences]
+    assert numbers == sorted(numbers)
+    assert sample.senses.tolist() == [n % 2 for n in numbers]
+    assert coarsewsd_samples(tmp_path)[0].occurrences == sample.occurrences
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The output and the JSON document of all three sets."""
+    folder = tmp_path_factory.mktemp("senses")
+    write_tiny(folder / "models" / "tiny")
+    sets = folder / "sets"
+    sets.mkdir()
+    archived(sets / "coarsewsd.tar.xz", COARSE)
+    lines = [pair_line(["bank", "apple"], [0, 1] * 10), pair_line(["did", "high"], [0, 1] * 10)]
+    (sets / "pseudowords.jsonl").write_text("\n".join(lines))
+    instances = [
+        f'<instance id="bank.n.{n}"><context>the <head>bank</head> {word} end</context></instance>'
+        for n, word in enumerate(["river", "river", "money", "money"])
+    ]
+    for name, text in (
+        (CONTEXTS, "\n".join(instances)),
+        (KEY, "".join(f"bank.n bank.n.{n} sense{n // 2}\n" for n in range(4))),
+    ):
+        (sets / FOLDER / name).parent.mkdir(parents=True)
+        (sets / FOLDER / name).write_text(text)
+    done = run(
+        *("evaluate", "senses", sets, "--json", folder / "senses.json"),
+        models_dir=folder / "models",
+        POLYSEME_MODEL="tiny",
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode(), json.loads((folder / "senses.json").read_bytes())
+
+
+def test_each_set_that_is_there_has_a_table(measured):
+    text, found = measured
+    assert found["task"] == "senses" and found["model"] == "tiny"
+    assert list(found["sets"]) == ["coarsewsd", "pseudowords", "semeval"]
+    assert text.count("one sense for all") == 2
+    for line in ("CoarseWSD-20, senses found", "2 pseudo-words", "SemEval-2013 task 13, 1 word,"):
+        assert line in text
+
+
+def test_one_sense_for_all_scores_zero(measured):
+    sets = measured[1]["sets"]
+    one = sets["coarsewsd"]["systems"]["one-sense"]
+    assert one["ari_given"]["value"] == one["v_found"]["value"] == one["number_right"]["value"] == 0
+    assert one["words"]["bank"]["senses"] == 2 and one["words"]["bank"]["found"] == 1
+    assert sets["semeval"]["systems"]["one-sense"]["fuzzy_nmi"]["value"] == 0
+    assert sets["semeval"]["systems"]["one-sense"]["senses"] == 1
+
+
+def test_clusters_find_senses_that_the_neighbors_decide(measured):
+    systems = measured[1]["sets"]["semeval"]["systems"]
+    assert systems["mean"]["fuzzy_nmi"]["value"] == systems["mean"]["both"]["value"] == 100
+    figures = measured[1]["sets"]["pseudowords"]["systems"]["model"]
+    assert figures["split_ari"]["value"] == 100
+    assert figures["two_right_twice"]["value"] == 100
+
+
+def test_a_folder_without_a_set_is_an_error(tmp_path):
+    write_tiny(tmp_path / "models" / "tiny")
+    done = run(
+        *("evaluate", "senses", tmp_path), models_dir=tmp_path / "models", POLYSEME_MODEL="tiny"
+    )
+    assert done.returncode == 1
+    assert b"has no coarsewsd.tar.xz" in done.stderr

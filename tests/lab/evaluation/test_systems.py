@@ -1,0 +1,264 @@
+"""The model and its controls: the vectors of each system."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from polyseme.engine.attention import SentenceArrays
+from polyseme.engine.layers import Layer, contextualize
+from polyseme.importing.closed_form import (
+    association,
+    closed_form,
+    frequencies_by_rank,
+    informativeness,
+)
+from polyseme.importing.weights import in_closed_form
+from polyseme.models.reader import read_model
+from polyseme.progress import Progress, ProgressBar
+from polyseme.tokenizer import resolve_all
+from polyseme_lab.evaluation import systems as systems_module
+from polyseme_lab.evaluation.datasets import TokenizedOccurrence
+from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
+from polyseme_lab.evaluation.systems import (
+    DEFAULT,
+    NAMES,
+    SEEDS,
+    SERVED_NAMES,
+    served_systems,
+    systems,
+    tabulate,
+    transformer_vectors,
+)
+from tests.tiny import SUBWORDS, VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
+
+SENTENCE = ("end", "bank", "zebra", "river", "Apple")
+OCCURRENCES = [
+    TokenizedOccurrence(SENTENCE, 1),
+    TokenizedOccurrence(("river", "bank"), 1),
+    TokenizedOccurrence(SENTENCE, 4),
+]
+
+
+def vectors_of(model, name, occurrences=OCCURRENCES, number=0):
+    reader = systems(model, [name])[name].readers[number]
+    return tabulate(LocalSource(model), {name: reader}, occurrences)[name](occurrences)
+
+
+def sentence_of(model, words=SENTENCE):
+    return model.sentence(resolve_all(words, model.vocabulary))
+
+
+def test_systems_have_a_fixed_order_with_the_model_last(model):
+    assert tuple(systems(model)) == NAMES
+    assert NAMES[-1] == "model" == DEFAULT[-1]
+    assert set(SERVED_NAMES) < set(NAMES)
+    assert [one.kind for one in systems(model).values()] == ["control"] * 7 + ["model"]
+    assert list(systems(model, ("model", "mean"))) == ["mean", "model"]
+
+
+def test_the_static_vector_is_the_row_of_the_word(model):
+    found = vectors_of(model, "static")
+    assert np.array_equal(found, VECTORS[[3, 3, 1]])
+    assert found.dtype == np.float32
+
+
+def test_the_mean_of_the_context_is_that_of_the_other_words(model):
+    found = vectors_of(model, "mean")
+    end, river, apple = VECTORS[10], VECTORS[4], VECTORS[1]
+    assert np.array_equal(found, [end + river + apple, river, end + VECTORS[3] + river])
+
+
+def test_the_mean_of_no_context_is_zero(model):
+    assert not vectors_of(model, "mean", [TokenizedOccurrence(("bank",), 0)]).any()
+
+
+def test_parameter_free_attention_is_the_formula(model):
+    x = VECTORS[[10, 3, 4, 1]].astype(np.float64)
+    scores = x @ x.T / 5**0.5
+    weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        vectors_of(model, "parameter-free")[[0, 2]], (weights @ x)[[1, 3]], rtol=1e-5
+    )
+
+
+def test_the_model_has_the_vectors_of_the_service(tmp_path):
+    deep = deep_model(tmp_path)
+    expected = contextualize(sentence_of(deep), deep.layers).contextual
+    found = vectors_of(deep, "model")
+    assert found[[0, 2]].tobytes() == expected[[1, 4]].tobytes()
+
+
+def test_a_word_outside_the_vocabulary_is_composed_of_subwords(tmp_path):
+    model = tiny_model(tmp_path, subwords=SUBWORDS)
+    found = vectors_of(model, "static", [TokenizedOccurrence(("a", "gnu"), 1)])
+    assert found.tolist() == [[2, 0, 0, 0, 1]]
+    assert LocalSource(model).knows(["gnu", "bank"]) == [True, True]
+
+
+def test_an_unknown_word_has_a_zero_static_vector(model):
+    assert LocalSource(model).knows(["zebra", "BANK", ""]) == [False, True, False]
+    assert not vectors_of(model, "static", [TokenizedOccurrence(SENTENCE, 2)]).any()
+
+
+def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
+    """Whatever weights the model has; by rank only if the words are sorted by frequency."""
+    # Words grow longer with their rank, except for every third.
+    words = [f"{'tree' if n % 3 else 'sea'}{n * n * n}" for n in range(700)]
+    vectors = np.random.default_rng(3).standard_normal((len(words), 5)).astype(np.float32)
+    for order in (words, sorted(words)):
+        folder = write_tiny(tmp_path / "m" / "tiny", words=order, vectors=vectors)
+        model = read_model(folder)
+        closed = in_closed_form(vectors, None, by_rank=order is words)
+        assert (closed.word_bias is not None) == (order is words)
+        plain = write_tiny(
+            tmp_path / "n" / "tiny",
+            words=order,
+            vectors=vectors,
+            layers=closed.layers,
+            word_bias=closed.word_bias,
+        )
+        asked = [TokenizedOccurrence(("sea0", "tree1", "tree8", "sea27"), 1)]
+        expected = vectors_of(read_model(plain), "model", asked)
+        assert vectors_of(model, "closed-form", asked).tobytes() == expected.tobytes()
+        assert vectors_of(model, "model", asked).tobytes() != expected.tobytes()
+
+
+def test_random_projections_keep_the_shapes_and_change_nothing_else(tmp_path):
+    layers = [full_layer(11), full_layer(12, norm="after")]  # the random systems use seeds 1, 2, 3
+    deep = deep_model(tmp_path, layers=layers)
+    readers = systems(deep, ["random"])["random"].readers
+    assert len(readers) == len(SEEDS) == 3
+    tables = [vectors_of(deep, "random", number=n) for n in range(3)]
+    again = [vectors_of(deep, "random", number=n) for n in range(3)]
+    for one, other in zip(tables, again, strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert not np.allclose(tables[0], tables[1])
+    drawn = layers_of(readers[0])
+    for layer, own in zip(drawn, deep.layers, strict=True):
+        for name in ("query", "key", "value", "output"):
+            assert getattr(layer, name).weight.shape == getattr(own, name).weight.shape
+            assert not np.allclose(getattr(layer, name).weight, getattr(own, name).weight)
+            assert getattr(layer, name).bias is None
+        for name, shape in (("inner", (5, 17)), ("outer", (17, 5))):
+            random, original = (getattr(one.feed_forward, name) for one in (layer, own))
+            assert random.weight.shape == shape
+            assert not np.allclose(random.weight, original.weight)
+            assert random.bias is None
+        assert layer.feed_forward.activation == own.feed_forward.activation == "gelu"
+        replaced = ("query", "key", "value", "output", "feed_forward")
+        restored = replace(layer, **{name: getattr(own, name) for name in replaced})
+        assert restored == own
+
+
+def layers_of(reader):
+    """The layers in the closure of a reader."""
+    return next(cell.cell_contents for cell in reader.__closure__)
+
+
+def test_random_projections_replace_missing_ones_except_the_output(tmp_path):
+    model = tiny_model(tmp_path, layers=[Layer()])
+    (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
+    assert layer.query.weight.shape == layer.key.weight.shape == layer.value.weight.shape == (5, 5)
+    assert layer.output.weight is None
+
+
+def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
+    words = [f"w{n}" for n in range(400)]
+    vectors = np.random.default_rng(1).standard_normal((400, 307)).astype(np.float32)
+    shape = full_layer(d=307, heads=1, k=11, v=503)
+    bias = np.zeros(400, np.float32)
+    made = {"words": words, "vectors": vectors, "layers": [shape], "word_bias": bias}
+    model = read_model(write_tiny(tmp_path / "tiny", **made))
+    (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
+    for projection in (layer.query, layer.key, layer.value, layer.output, layer.feed_forward.inner):
+        weight = projection.weight
+        assert weight.std() * len(weight) ** 0.5 == pytest.approx(1, abs=0.05)
+        assert abs(weight.mean()) * len(weight) ** 0.5 < 0.05
+    lengths = np.linalg.norm(layer.output(layer.value(vectors)), axis=1)
+    assert (lengths / np.linalg.norm(vectors, axis=1)).mean() == pytest.approx(1, abs=0.1)
+
+
+def test_vectors_of_a_service_are_measured_by_the_same_readers(model):
+    sentence = sentence_of(model)
+    contextual = np.arange(25, dtype=np.float32).reshape(5, 5)
+
+    def source(sentences):
+        for _ in sentences:
+            bare = SentenceArrays(sentence.vectors, sentence.known, sentence.words)
+            yield StaticSentence(bare, contextual=contextual)
+
+    asked = [OCCURRENCES[0], OCCURRENCES[2]]
+    readers = {name: one.readers[0] for name, one in served_systems().items()}
+    tables = tabulate(source, readers, asked)
+    assert np.array_equal(tables["model"](asked), contextual[[1, 4]])
+    for name in ("static", "mean", "parameter-free"):
+        assert tables[name](asked).tobytes() == vectors_of(model, name, asked).tobytes()
+
+
+def test_a_sentence_is_read_once_for_all_systems_and_positions(model):
+    read = []
+
+    def source(sentences):
+        read.extend(sentences)
+        yield from LocalSource(model)(sentences)
+
+    readers = {name: one.readers[0] for name, one in systems(model, ("static", "model")).items()}
+    tabulate(source, readers, [*OCCURRENCES, *OCCURRENCES])
+    assert read == [SENTENCE, ("river", "bank")]
+
+
+def test_progress_advances_with_every_sentence(model):
+    seen = []
+
+    class Bar(ProgressBar):
+        def reach(self, done, rows=0):
+            super().reach(done, rows)
+            seen.append(done)
+
+    class Recorded(Progress):
+        @contextmanager
+        def stage(self, name, total, *, in_bytes=True):
+            seen.append((name, total, in_bytes))
+            yield Bar()
+            seen.append("end")
+
+    readers = {"static": systems(model, ["static"])["static"].readers[0]}
+    tabulate(LocalSource(model), readers, OCCURRENCES, Recorded())
+    assert seen == [("sentences", 2, False), 1, 2, "end"]
+
+
+def test_each_ablated_system_lacks_only_its_part(tmp_path, model):
+    asked = [TokenizedOccurrence(("end", "bank", "river", "apple"), 1)]
+    whole = vectors_of(model, "model", asked)
+    for name in ("no-association", "no-informativeness", "parameter-free"):
+        assert not np.allclose(vectors_of(model, name, asked), whole)
+    p = frequencies_by_rank(len(WORDS))
+    bare = closed_form(VECTORS, association(0 * VECTORS, p))
+    without = tiny_model(tmp_path / "bare", layers=[bare], word_bias=informativeness(p))
+    expected = vectors_of(without, "model", asked)
+    np.testing.assert_array_equal(vectors_of(model, "no-association", asked), expected)
+    without = tiny_model(tmp_path / "same", layers=model.layers, word_bias=np.zeros(len(WORDS)))
+    expected = vectors_of(without, "model", asked)
+    np.testing.assert_array_equal(vectors_of(model, "no-informativeness", asked), expected)
+
+
+def test_different_occurrences_with_the_same_window_have_the_same_transformer_vector(monkeypatch):
+    """Each word is one piece. Halved twice, both windows have 225 words on each side."""
+
+    def tokenizer(words, **_):
+        return SimpleNamespace(input_ids=words)
+
+    def piece_means(_network, _tokenizer, batch, places):
+        return [
+            np.array([[len(words), place] for place in of_sentence])
+            for words, of_sentence in zip(batch, places, strict=True)
+        ]
+
+    network = SimpleNamespace(config=SimpleNamespace(hidden_size=2))
+    monkeypatch.setattr(systems_module, "_load_transformer", lambda: (network, tokenizer))
+    monkeypatch.setattr(systems_module, "_piece_means", piece_means)
+    asked = [TokenizedOccurrence((first, *["river"] * 900), 450) for first in ("a", "b")]
+    np.testing.assert_array_equal(transformer_vectors(asked)(asked), [[451, 225]] * 2)

@@ -1,0 +1,140 @@
+"""WiC: the threshold that is best on train, by hand and compared with every other threshold."""
+
+import numpy as np
+import pytest
+
+from polyseme.errors import CommandError
+from polyseme_lab.evaluation.statistics import resample_counts
+from polyseme_lab.evaluation.wic import best_threshold, occurrences_in, parse_pair, wic
+from tests.lab.evaluation.sets import WIC, by_neighbor
+
+DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
+
+
+def test_a_pair_counts_as_the_same_from_the_threshold_of_train_up():
+    """In train the cosine 1 is T and 0 is F, so the threshold is 1. In dev the third pair has the
+    cosine 1 but is F."""
+    found = wic(WIC, by_neighbor)
+    assert (found.train, found.threshold, found.accuracy.value) == (100.0, 1.0, 66.67)
+    assert found.rounded() == {"train_accuracy": 100.0, "dev_accuracy": 66.67}
+
+
+def test_figures_of_the_test_part_are_named_so():
+    files = {**WIC, "wic/test/test.data.txt": WIC[DATA][:1], "wic/test/test.gold.txt": ["F"]}
+    found = wic(files, by_neighbor, split="test")
+    assert found.rounded("test") == {"train_accuracy": 100.0, "test_accuracy": 0.0}
+
+
+def test_figures_of_several_embedders_are_means_with_separate_thresholds():
+    found = wic(WIC, by_neighbor, lambda o: np.ones((len(o), 2)))
+    # With equal cosines all pairs count as the same: 1 of 2 is right in train, 1 of 3 in dev.
+    assert (found.train, found.accuracy.value) == (75.0, 50.0)
+
+
+def test_the_reported_threshold_is_that_of_the_first_embedder():
+    vectors = {"bank": [1, 0], "river": [-1, 0], "money": [0, 1]}
+
+    def by_first_word(occurrences):
+        return np.array([vectors[one.words[0]] for one in occurrences])
+
+    assert wic(WIC, by_first_word, by_neighbor).threshold == -1
+    assert wic(WIC, by_neighbor, by_first_word).threshold == 1
+
+
+def test_the_length_of_vectors_does_not_matter():
+    def stretched(occurrences):
+        return by_neighbor(occurrences) * np.arange(1, len(occurrences) + 1)[:, None]
+
+    assert wic(WIC, stretched) == wic(WIC, by_neighbor)
+
+
+def test_the_interval_is_that_of_the_resampled_pairs():
+    right = np.array([0, 1, 1])
+    found = wic({**WIC, GOLD: ["F", "F", "T"]}, by_neighbor)
+    low, high = np.percentile(100 * (resample_counts(3) * right).sum(axis=1) / 3, [2.5, 97.5])
+    assert found.accuracy == pytest.approx((66.67, low, high), abs=0.006)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_other_threshold_is_better_on_train(seed):
+    rng = np.random.default_rng(seed)
+    cosines, same = rng.uniform(-1, 1, 60).round(1), rng.random(60) < 0.5
+    threshold, accuracy = best_threshold(cosines, same)
+    assert accuracy == np.mean((cosines >= threshold) == same)
+    others = [np.mean((cosines >= one) == same) for one in np.linspace(-1, 1.1, 421)]
+    assert accuracy == max(others)
+
+
+def test_the_lowest_of_equally_good_thresholds_is_taken():
+    cosines, same = np.array([0.1, 0.2, 0.3, 0.4]), np.array([True, False, False, True])
+    assert best_threshold(cosines, same) == (0.4, 0.75)
+    assert best_threshold(cosines, np.ones(4, np.bool_)) == (0.1, 1.0)
+    assert best_threshold(cosines, np.array([False, True, False, True])) == (0.2, 0.75)
+
+
+def test_no_pair_is_the_same_if_that_is_best_on_train():
+    cosines, same = np.array([0.1, 0.2, 0.9]), np.array([True, False, False])
+    assert best_threshold(cosines, same) == (pytest.approx(0.9), 2 / 3)
+    assert best_threshold(cosines, same)[0] > 0.9
+
+
+def test_the_threshold_is_not_tuned_on_the_measured_split():
+    relabeled = {**WIC, GOLD: ["F", "T", "T"]}
+    assert wic(relabeled, by_neighbor).threshold == wic(WIC, by_neighbor).threshold
+
+
+def test_a_line_has_the_positions_of_both_words():
+    first, second = parse_pair("bank\tN\t2-0\tby the bank\tbank money", "here")
+    assert (first.word, first.place, second.word, second.place) == ("bank", 2, "bank", 0)
+    assert len(occurrences_in(WIC)) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "message"),
+    [
+        (DATA, None, "no dev/dev.data.txt"),
+        (GOLD, None, "no dev/dev.gold.txt"),
+        ("wic/train/train.data.txt", None, "no train/train.data.txt"),
+        (GOLD, ["T"], "dev/dev.gold.txt has 1 labels for 3 pairs"),
+        (GOLD, ["T", "F", "1"], "dev/dev.gold.txt, line 3: the label is not T or F"),
+        (
+            DATA,
+            ["bank\tN\t0-0\tbank\tbank"] * 2 + ["x"],
+            "dev/dev.data.txt, line 3: the line is not",
+        ),
+        (
+            DATA,
+            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-1\tb\tb"],
+            "dev.data.txt, line 3: the line is not",
+        ),
+        (
+            DATA,
+            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0\tb\tb"],
+            "dev.data.txt, line 3: the line is not",
+        ),
+        (
+            DATA,
+            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\t"],
+            "dev.data.txt, line 3: the line is not",
+        ),
+        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\tb\tb"], "line 3: the line is not"),
+    ],
+)
+def test_a_malformed_set_is_rejected(name, lines, message):
+    files = {**WIC, name: lines}
+    if lines is None:
+        del files[name]
+    with pytest.raises(CommandError) as caught:
+        wic(files, by_neighbor)
+    assert message in caught.value.sentence
+    assert caught.value.sentence.endswith(".")
+
+
+def test_a_split_without_pairs_is_rejected():
+    with pytest.raises(CommandError, match="has 0 labels for 0 pairs"):
+        wic({**WIC, DATA: [], GOLD: []}, by_neighbor)
+
+
+def test_a_set_without_a_test_split_is_rejected():
+    with pytest.raises(CommandError, match=r"no test/test\.data\.txt"):
+        wic(WIC, by_neighbor, split="test")

@@ -1,0 +1,316 @@
+"""Attention weights in closed form, at points derived by hand."""
+
+from math import exp, log, log1p
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyseme.encoding.encode import encode
+from polyseme.encoding.options import EncodeOptions
+from polyseme.engine.layers import IDENTITY, Projection
+from polyseme.importing.closed_form import (
+    EXPONENT,
+    FREQUENT,
+    MIN_EIGENVALUE,
+    POSITION_SHARE,
+    REACH,
+    SHARE,
+    association,
+    closed_form,
+    feature_projection,
+    frequencies_by_rank,
+    half_whitening,
+    informativeness,
+    nearness,
+)
+from tests.tiny import LIMITS, tiny_model
+
+WORDS = [f"w{n}" for n in range(23)]
+
+
+def test_informativeness_by_hand():
+    found = informativeness(np.array([0.0, 1e-3, 0.05, 1.0]))
+    expected = [0, log(1 / 2), log(1 / 51), log(1 / 1001)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert found.dtype == np.float32
+    assert found.tolist() == sorted(found, reverse=True)
+
+
+def test_nearness_by_hand():
+    table = nearness()
+    assert (table.shape, table.dtype) == ((1, 2 * REACH + 1), np.float32)
+    assert REACH == 16
+    for distance in (0, 1, 2, 4, 16):
+        expected = log1p(2 * exp(-(distance - 1) / 3))
+        assert table[0, REACH + distance] == pytest.approx(expected, rel=1e-6)
+        assert table[0, REACH - distance] == table[0, REACH + distance]
+    assert table[0, REACH + 1] == pytest.approx(log(3), rel=1e-6)
+    assert (np.diff(table[0, REACH:]) < 0).all()
+    assert nearness(2).shape == (1, 5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 11, 30_011])
+def test_frequencies_sum_to_one_and_fall_with_the_rank(count):
+    p = frequencies_by_rank(count)
+    assert p.shape == (count,)
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    for rank in (1, 2, count // 2 + 1, count):
+        if rank <= count:
+            assert p[0] / p[rank - 1] == pytest.approx((rank + 2.7) / 3.7)
+
+
+def mixed(seed, rows, d):
+    """Vectors with correlated columns of different means and sizes."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((d, d)) + np.eye(d)
+    return rng.standard_normal((rows, d)) @ mixing * rng.uniform(0.1, 9, d) + rng.normal(0, 3, d)
+
+
+@pytest.mark.parametrize(("rows", "d"), [(211, 7), (101, 13), (30, 2)])
+def test_half_whitening_takes_the_fourth_root_of_eigenvalues(rows, d):
+    vectors = mixed(1, rows, d)
+    projection = half_whitening(vectors)
+    weight = projection.weight.astype(np.float64)
+    projected = vectors @ weight + projection.bias.astype(np.float64)
+    standard = (vectors - vectors.mean(0)) / vectors.std(0)
+    before = np.linalg.eigvalsh(standard.T @ standard / rows)
+    after = np.linalg.eigvalsh(projected.T @ projected / rows)
+    assert EXPONENT == -0.375
+    floored = np.maximum(before, MIN_EIGENVALUE * before.max())
+    np.testing.assert_allclose(after, np.sort(before * floored**-0.75), rtol=1e-4)
+    assert (projection.weight.dtype, projection.bias.dtype) == (np.float32, np.float32)
+
+
+def test_half_whitening_is_symmetric_in_the_standardized_space():
+    vectors = mixed(2, 211, 7)
+    weight = half_whitening(vectors).weight.astype(np.float64) * vectors.std(0)[:, None]
+    np.testing.assert_allclose(weight, weight.T, rtol=0, atol=1e-5)
+    assert (np.linalg.eigvalsh((weight + weight.T) / 2) > 0).all()
+
+
+def test_half_whitening_keeps_the_directions_of_the_covariance():
+    vectors = mixed(3, 211, 7)
+    standard = (vectors - vectors.mean(0)) / vectors.std(0)
+    weight = half_whitening(vectors).weight.astype(np.float64) * vectors.std(0)[:, None]
+    values, directions = np.linalg.eigh(standard.T @ standard / 211)
+    np.testing.assert_allclose(weight @ directions, directions * values**-0.375, atol=1e-5)
+
+
+def test_half_whitening_projects_the_mean_to_zero():
+    vectors = mixed(4, 211, 7)
+    mean = vectors.mean(axis=0, keepdims=True)
+    np.testing.assert_allclose(half_whitening(vectors)(mean), 0, atol=1e-5)
+
+
+def test_half_whitening_uses_the_most_frequent_words():
+    vectors = np.random.default_rng(5).standard_normal((FREQUENT + 7, 2))
+    other = vectors.copy()
+    other[FREQUENT:] = 1e6
+    one, two = half_whitening(vectors), half_whitening(other)
+    assert np.array_equal(one.weight, two.weight)
+    assert np.array_equal(one.bias, two.bias)
+
+
+def test_half_whitening_samples_all_rows_of_an_unsorted_file():
+    vectors = np.zeros((3 * FREQUENT, 2), np.float32)
+    vectors[FREQUENT:, 0], vectors[2 * FREQUENT :, 1] = 3, 6
+    projection = half_whitening(vectors, by_frequency=False)
+    mean = np.array([[2, 2]], np.float32)  # 3 in two thirds of the rows, 6 in one
+    np.testing.assert_allclose(projection(mean), 0, atol=1e-5)
+    assert projection.weight.any()
+    assert not half_whitening(vectors).weight.any()
+
+
+def test_the_factor_of_small_eigenvalues_is_bounded():
+    # The two columns are almost equal, so their difference is a rounding error.
+    column = mixed(19, 211, 1)
+    twins = np.c_[column, column + 1e-9 * mixed(20, 211, 1)]
+    weight = half_whitening(twins).weight.astype(np.float64) * twins.std(0)[:, None]
+    factors = np.linalg.eigvalsh((weight + weight.T) / 2)
+    np.testing.assert_allclose(factors, [2**-0.375, (2 * MIN_EIGENVALUE) ** -0.375], rtol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [0.1, 1e4])
+def test_a_constant_column_is_removed(offset):
+    others = mixed(21, 211, 3)
+    vectors = np.c_[others, np.full(211, offset)].astype(np.float32)
+    projection = half_whitening(vectors)
+    assert not projection.weight[3].any()
+    np.testing.assert_allclose(projection.weight[:3, :3], half_whitening(others).weight, rtol=1e-3)
+    assert np.abs(projection(vectors)).max() < 30
+
+
+def test_features_have_leading_components_of_the_values():
+    vectors, p = mixed(22, 211, 11), frequencies_by_rank(211)
+    value = half_whitening(vectors)
+    features = feature_projection(vectors, value, p)
+    assert (features.context.shape, features.neighbors.weight.shape) == ((11, 3), (11, 4))
+    values = value(vectors)
+    # Columns of the context: uncorrelated over the words, with the three largest variances.
+    variances = np.cov((values @ features.context).T)
+    largest = np.sort(np.linalg.eigvalsh(np.cov(values.T)))[:-4:-1]
+    np.testing.assert_allclose(variances, np.diag(largest), atol=1e-4)
+    # Columns of a neighbor: likewise for words drawn by frequency, divided by the deviation.
+    neighbors = features.neighbors(vectors)
+    np.testing.assert_allclose(p @ neighbors, 0, atol=1e-5)
+    variances = np.cov(neighbors.T, aweights=p, ddof=0)
+    largest = np.linalg.eigvalsh(np.cov(values.T, aweights=p, ddof=0))[:-5:-1]
+    np.testing.assert_allclose(variances, np.diag(largest / largest.sum()), atol=1e-4)
+    assert p @ np.square(neighbors).sum(axis=1) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("d", "widths"), [(3, (1, 1)), (5, (1, 2)), (25, (5, 10)), (50, (10, 20)), (300, (60, 120))]
+)
+def test_two_fifths_of_the_columns_are_for_each_neighbor(d, widths):
+    vectors = np.random.default_rng(23).standard_normal((11, d))
+    features = feature_projection(vectors, half_whitening(vectors), np.full(11, 1 / 11))
+    assert (features.context.shape[1], features.neighbors.weight.shape[1]) == widths
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_features_of_narrow_vectors_have_no_neighbors(d):
+    vectors = mixed(24, 41, d)
+    assert feature_projection(vectors, half_whitening(vectors), frequencies_by_rank(41)) is None
+
+
+DEGENERATE = {
+    "a constant column": np.c_[mixed(6, 41, 5), np.full(41, 3.0)],
+    "two equal columns": mixed(7, 41, 5)[:, [0, 1, 2, 0]],
+    "fewer words than columns": mixed(8, 3, 7),
+    "two words": mixed(9, 2, 5),
+    "one word": mixed(10, 1, 5),
+    "all words equal": np.ones((11, 5)),
+    "all zero": np.zeros((11, 5)),
+    "tiny numbers": mixed(11, 41, 5) * 1e-20,
+    "one column": mixed(12, 41, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_degenerate_vectors_give_finite_weights(case, dtype):
+    vectors = DEGENERATE[case].astype(dtype)
+    projection = half_whitening(vectors)
+    assert np.isfinite(projection.weight).all()
+    assert np.isfinite(projection.bias).all()
+    frequencies = frequencies_by_rank(len(vectors))
+    assert np.isfinite(informativeness(frequencies)).all()
+    assert np.isfinite(association(vectors, frequencies).weight).all()
+    features = feature_projection(vectors, projection, frequencies)
+    if features is not None:
+        assert np.isfinite(features.context).all()
+        assert np.isfinite(features.neighbors.weight).all()
+        assert np.isfinite(features.neighbors.bias).all()
+
+
+def test_float16_vectors_give_the_same_projection_as_in_float64():
+    vectors = mixed(13, 211, 7).astype(np.float16)
+    half, full = half_whitening(vectors), half_whitening(vectors.astype(np.float64))
+    assert np.array_equal(half.weight, full.weight)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model in closed form over random vectors."""
+    vectors = mixed(17, 23, 11).astype(np.float32)
+    p = frequencies_by_rank(23)
+    layer = closed_form(vectors, association(vectors, p))
+    place = tmp_path_factory.mktemp("closed")
+    bias = informativeness(p)
+    return tiny_model(place, words=WORDS, vectors=vectors, layers=[layer], word_bias=bias)
+
+
+def encoded(model, words):
+    one = encode(model, [list(words)], EncodeOptions(), LIMITS)[0]
+    return one.arrays["attention"][0, 0], one.arrays["contextual"]
+
+
+SENTENCES = [
+    ["w1", "w1"],
+    ["w1", "w2", "w1"],
+    ["w3", "w3", "w3", "w3"],
+    ["w1", "w2", "w1", "w2", "w1"],
+    ["w5"] * 40,
+    ["w5", "w7"] * 300,
+]
+
+
+@pytest.mark.parametrize("words", SENTENCES, ids=lambda words: f"{len(words)} {words[:3]}")
+def test_two_occurrences_of_a_word_get_different_vectors(model, words):
+    _, contextual = encoded(model, words)
+    for word in set(words):
+        rows = contextual[[w == word for w in words]]
+        assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(words=st.lists(st.sampled_from(["w0", "w1", "w2", "zebra"]), min_size=2, max_size=12))
+def test_occurrences_in_any_sentence_get_different_vectors(model, words):
+    _, contextual = encoded(model, words)
+    for word in set(words) - {"zebra"}:
+        rows = contextual[[w == word for w in words]]
+        assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(words=st.lists(st.sampled_from(["w0", "W0", "w1", "w2", "zebra"]), min_size=1, max_size=12))
+def test_a_word_attends_to_itself_only_if_it_is_the_only_one(model, words):
+    attention, contextual = encoded(model, words)
+    folded = [word.lower() for word in words]
+    known = {word for word in folded if word != "zebra"}
+    for i, word in enumerate(folded):
+        row = attention[i]
+        assert row.sum() == pytest.approx(1, abs=1e-6)
+        if known - {word}:
+            assert not row[[w == word for w in folded]].any()
+        else:
+            assert row[i] == 1
+    assert np.isfinite(contextual).all()
+
+
+def test_the_layer_has_the_documented_parts():
+    key = Projection(np.eye(5, dtype=np.float32))
+    layer = closed_form(mixed(18, 41, 5), key)
+    assert layer.query.weight is None
+    assert layer.key is key
+    assert layer.output.weight is None
+    assert (layer.heads, layer.scoring.scale, layer.scoring.word_bias) == (1, False, True)
+    assert layer.scoring.mask == "other-words"
+    assert np.array_equal(layer.scoring.position_bias, nearness())
+    assert layer.residual.kind == "unit"
+    assert (layer.residual.share, layer.residual.position_share) == (SHARE, POSITION_SHARE)
+
+
+def test_without_frequencies_the_layer_has_no_word_bias():
+    vectors = mixed(22, 41, 5)
+    known = closed_form(vectors, IDENTITY)
+    unknown = closed_form(vectors, IDENTITY, informative=False)
+    assert (known.scoring.word_bias, unknown.scoring.word_bias) == (True, False)
+    assert np.array_equal(known.value.weight, unknown.value.weight)  # all 41 words are used
+    assert np.array_equal(unknown.scoring.position_bias, nearness())
+    assert (unknown.scoring.scale, unknown.scoring.mask) == (False, "other-words")
+
+
+def test_the_values_of_an_unsorted_file_are_from_all_its_rows():
+    vectors = np.zeros((2 * FREQUENT, 1), np.float32)
+    vectors[FREQUENT:] = np.repeat([[1.0], [3.0]], FREQUENT // 2, axis=0)
+    assert not closed_form(vectors, IDENTITY).value.weight.any()
+    assert closed_form(vectors, IDENTITY, informative=False).value.weight.any()
+
+
+def test_a_word_attends_more_to_nearer_and_more_informative_words(tmp_path):
+    vectors = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
+    bias = informativeness(np.array([0.5, 0.001, 0.499]))
+    layer = closed_form(vectors, Projection(np.zeros((2, 2), np.float32)))
+    model = tiny_model(
+        tmp_path, words=["the", "bank", "a"], vectors=vectors, layers=[layer], word_bias=bias
+    )
+    attention, _ = encoded(model, ["the", "bank", "a"])
+    terms = [
+        exp(log1p(2 * exp(0)) + log(0.5)),
+        exp(log1p(2 * exp(-1 / 3)) + log(0.001 / 0.5)),
+    ]
+    np.testing.assert_allclose(attention[0], [0, *(term / sum(terms) for term in terms)], rtol=1e-5)

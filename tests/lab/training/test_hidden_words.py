@@ -1,0 +1,164 @@
+"""Batches of sentences with hidden words."""
+
+import numpy as np
+import pytest
+
+from polyseme.errors import CommandError
+from polyseme_lab.training.config import HiddenWordsConfig
+from polyseme_lab.training.hidden_words import POOL, HiddenWords, count_words
+from polyseme_lab.training.token_file import UNKNOWN, TokenFile
+
+WORDS = [f"word{number}" for number in range(50)]
+COMPOSED = len(WORDS)
+"""The row of a composed word."""
+
+
+def tokens_of(sentences):
+    lengths = [len(one) for one in sentences]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    rows = np.concatenate(sentences).astype(np.int32)
+    return TokenFile(rows, offsets, np.zeros((1, 3), np.float16))
+
+
+def random_sentences(count=400, seed=1):
+    """Sentences whose first two tokens are their number."""
+    rng = np.random.default_rng(seed)
+    return [
+        np.concatenate([[number // 50, number % 50], rng.integers(0, 50, rng.integers(3, 30))])
+        for number in range(count)
+    ]
+
+
+def hidden_words(text=None, **config):
+    given = {"sentences": 2, "leave_out": (), "held_out_sentences": 0, **config}
+    text = random_sentences() if text is None else text
+    return HiddenWords(tokens_of(text), WORDS, HiddenWordsConfig(**given))
+
+
+def restored(batch):
+    """The rows of the sentences without padding, with the hidden words in their places."""
+    rows = batch.rows.copy()
+    known = batch.targets != UNKNOWN
+    for row, places, words, found in zip(rows, batch.positions, batch.targets, known, strict=True):
+        row[places[found]] = words[found]
+    return [row[row != UNKNOWN].tolist() for row in rows]
+
+
+def test_the_targets_are_the_words_that_were_hidden():
+    sentences = {tuple(one) for one in random_sentences()}
+    data = hidden_words()
+    found = [one for step in range(20) for one in restored(data.batch(step))]
+    assert found
+    assert all(tuple(one) in sentences for one in found)
+
+
+def test_a_share_of_the_shortest_sentence_is_hidden_in_each():
+    data = hidden_words(hidden=0.25)
+    for step in range(30):
+        batch = data.batch(step)
+        shortest = min(len(one) for one in restored(batch))
+        assert batch.targets.shape == (len(batch.rows), max(1, round(shortest / 4)))
+        assert all(len(set(places)) == len(places) for places in batch.positions.tolist())
+
+
+def test_hidden_words_become_unknown_others_or_stay():
+    data = hidden_words([np.arange(40)] * 256, hidden=0.5)
+    shown, targets = [], []
+    for step in range(POOL):
+        batch = data.batch(step)
+        shown.append(np.take_along_axis(batch.rows, batch.positions, 1).ravel())
+        targets.append(batch.targets.ravel())
+    shown, targets = np.concatenate(shown), np.concatenate(targets)
+    assert len(shown) == 256 * 20
+    assert (shown == UNKNOWN).mean() == pytest.approx(0.8, abs=0.02)
+    assert (shown == targets).mean() == pytest.approx(0.1, abs=0.02)
+
+
+def test_words_that_are_left_out_are_neither_hidden_nor_negative():
+    left_out = ("WORD3", "word7")
+    data = hidden_words(leave_out=left_out, hidden=0.9, negatives=500)
+    hidden = np.concatenate([data.batch(step).targets.ravel() for step in range(POOL)])
+    negatives = np.concatenate([data.negatives(step) for step in range(20)])
+    assert set(hidden.tolist()) == {UNKNOWN, *range(50)} - {3, 7}
+    assert set(negatives.tolist()) == set(range(50)) - {3, 7}
+
+
+def test_composed_and_unknown_tokens_are_not_hidden():
+    sentence = np.array([COMPOSED, UNKNOWN, 4, COMPOSED, UNKNOWN, COMPOSED])
+    data = hidden_words([sentence] * 10, hidden=0.5)
+    batch = data.batch(0)
+    assert batch.targets.shape == (len(batch.rows), 3)
+    for row, targets in zip(batch.rows, batch.targets, strict=True):
+        assert sorted(targets.tolist()) == [UNKNOWN, UNKNOWN, 4]
+        assert row[[0, 1, 3, 4, 5]].tolist() == sentence[[0, 1, 3, 4, 5]].tolist()
+
+
+def test_an_epoch_has_each_sentence_once():
+    sentences = random_sentences(2 * POOL * 3)
+    data = hidden_words(sentences, sentences=3)
+    for epoch in range(2):
+        steps = range(epoch * 2 * POOL, (epoch + 1) * 2 * POOL)
+        found = [tuple(one) for step in steps for one in restored(data.batch(step))]
+        assert sorted(found) == sorted(tuple(one) for one in sentences)
+
+
+def test_the_sentences_of_a_batch_have_similar_lengths():
+    data = hidden_words(random_sentences(2000), sentences=8)
+    padding = [(data.batch(step).rows == UNKNOWN).sum() for step in range(POOL)]
+    hidden = [data.batch(step).targets.size for step in range(POOL)]
+    total = [data.batch(step).tokens for step in range(POOL)]
+    assert (sum(padding) - sum(hidden)) / sum(total) < 0.01
+    assert max(total) < 1.6 * np.mean(total)
+
+
+def test_a_batch_depends_on_the_seed_and_the_step_only():
+    one, two = hidden_words(negatives=9), hidden_words(negatives=9)
+    for step in (300, 0, 5):
+        for name in ("rows", "positions", "targets"):
+            first, second = (getattr(data.batch(step), name) for data in (one, two))
+            np.testing.assert_array_equal(first, second)
+    other = hidden_words(seed=2).batch(0)
+    assert restored(other) != restored(one.batch(0))
+    assert one.negatives(0).tolist() != one.negatives(1).tolist()
+
+
+def test_held_out_sentences_are_not_trained_on():
+    data = hidden_words(random_sentences(600), held_out_sentences=40)
+    held = {tuple(one) for batch in data.held_out() for one in restored(batch)}
+    trained = {tuple(one) for step in range(2 * POOL) for one in restored(data.batch(step))}
+    assert len(held) == 40
+    assert not held & trained
+    again = hidden_words(random_sentences(600), held_out_sentences=40, seed=9)
+    assert {tuple(one) for batch in again.held_out() for one in restored(batch)} == held
+
+
+def test_held_out_words_are_always_unknown():
+    for batch in hidden_words(held_out_sentences=40).held_out():
+        shown = np.take_along_axis(batch.rows, batch.positions, 1)
+        assert (shown[batch.targets != UNKNOWN] == UNKNOWN).all()
+
+
+def test_at_most_a_tenth_of_the_sentences_is_held_out():
+    held = hidden_words(random_sentences(50), held_out_sentences=1000).held_out()
+    assert sum(len(batch.rows) for batch in held) == 5
+
+
+def test_frequent_words_are_negatives_more_often():
+    """The probability is proportional to the frequency to the ¾: 16 times as frequent, 8 times."""
+    sentence = np.concatenate([np.full(16, 1), [2]])
+    data = HiddenWords(
+        tokens_of([sentence]), WORDS[:3], HiddenWordsConfig(leave_out=("word0",), sentences=1)
+    )
+    np.testing.assert_allclose(data.negative, [0, 8 / 9, 1 / 9])
+
+
+def test_a_corpus_without_words_to_hide_is_reported():
+    with pytest.raises(CommandError, match="too little training data"):
+        hidden_words([np.array([UNKNOWN, COMPOSED, UNKNOWN, COMPOSED])])
+    with pytest.raises(CommandError, match="too little training data"):
+        hidden_words([np.array([3, 3, 3, 3])], leave_out=("word3",))
+
+
+def test_words_are_counted():
+    rows = np.array([2, 0, UNKNOWN, 2, 5, 9], np.int32)
+    assert count_words(rows, 6).tolist() == [1, 0, 2, 0, 0, 1]

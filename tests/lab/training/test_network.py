@@ -1,0 +1,244 @@
+"""The network in PyTorch agrees with the engine for every kind of layer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from polyseme.engine.attention import Scoring, SentenceArrays
+from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
+from tests.tiny import full_layer, normal
+
+torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+
+from polyseme.errors import CommandError  # noqa: E402
+from polyseme_lab.training.network import (  # noqa: E402
+    TOLERANCE,
+    Network,
+    TrainingBatch,
+    checked_layers,
+    disagreement,
+    unit,
+)
+
+D, HEADS = 5, 3
+CLOSE = {"rtol": 0, "atol": 1e-5}
+
+
+def sentences(lengths, *, seed=3, d=D, unknown=0.3, bias=True):
+    """Sentences for the engine, with unknown tokens and repeated words."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for n in lengths:
+        known = rng.random(n) >= unknown
+        vectors = normal(rng, n, d) * known[:, None]
+        words = np.where(known, rng.integers(0, max(2, n // 2), n), -1)
+        found.append(SentenceArrays(vectors, known, words, normal(rng, n) if bias else None))
+    return found
+
+
+def padded(sentence_list, targets):
+    """The sentences as one batch for the network, with a target position in each."""
+    longest = max(len(one.known) for one in sentence_list)
+
+    def stack(arrays, fill):
+        out = np.full((len(arrays), longest, *arrays[0].shape[1:]), fill, arrays[0].dtype)
+        for row, array in zip(out, arrays, strict=True):
+            row[: len(array)] = array
+        return torch.from_numpy(out)
+
+    bias = (
+        None
+        if sentence_list[0].word_bias is None
+        else stack([one.word_bias for one in sentence_list], 0)
+    )
+    return TrainingBatch(
+        stack([one.vectors for one in sentence_list], 0),
+        stack([one.known for one in sentence_list], fill=False),
+        stack([one.words for one in sentence_list], -1),
+        bias,
+        torch.tensor(targets),
+        torch.zeros(len(sentence_list), longest, dtype=torch.int64),
+    )
+
+
+def require_agreement(layers, sentence_list, d=D):
+    """Require that both methods of the network, for all rows and for the targets, agree."""
+    targets = [len(one.known) // 2 for one in sentence_list]
+    network, batch = Network.from_layers(layers, d), padded(sentence_list, targets)
+    with torch.no_grad():
+        rows = network.contextual(batch).numpy()
+        selected = network.contextual_targets(batch).numpy()
+    for number, (one, target) in enumerate(zip(sentence_list, targets, strict=True)):
+        expected = contextualize(one, layers).contextual
+        np.testing.assert_allclose(rows[number, : len(expected)], expected, **CLOSE)
+        np.testing.assert_allclose(selected[number], expected[target], **CLOSE)
+
+
+@pytest.mark.parametrize("mask", ["all", "others", "other-words"])
+@pytest.mark.parametrize("norm", ["none", "before", "after"])
+@pytest.mark.parametrize("residual", [Residual(), Residual("add"), Residual("unit", 0.5, 0.25)])
+def test_a_layer_with_every_part_agrees(mask, norm, residual):
+    scoring = Scoring(True, mask, normal(np.random.default_rng(1), HEADS, 7), word_bias=True)
+    layer = full_layer(1, scoring=scoring, norm=norm, residual=residual)
+    if norm == "none":
+        layer = replace(layer, attention_norm=None, feed_forward_norm=None)
+    require_agreement([layer], sentences([1, 7, 4]))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_several_layers_agree(activation):
+    layers = [
+        full_layer(seed, feed_forward=replace(full_layer(seed).feed_forward, activation=activation))
+        for seed in (1, 2, 3)
+    ]
+    layers[1] = replace(layers[1], norm="after", residual=Residual("unit", 0.2, 0.01))
+    require_agreement(layers, sentences([6, 2]))
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("absent", ["query", "key", "value", "output", "all"])
+def test_an_absent_projection_is_the_identity(scale, heads, absent):
+    d = 6
+    layer = full_layer(2, d=d, heads=heads, k=d // heads, v=d // heads, norm="none")
+    names = ("query", "key", "value", "output") if absent == "all" else (absent,)
+    layer = replace(
+        layer,
+        **dict.fromkeys(names, IDENTITY),
+        attention_norm=None,
+        feed_forward_norm=None,
+        scoring=Scoring(scale, "others"),
+    )
+    require_agreement([layer], sentences([5, 3], d=d), d)
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value", "output"])
+def test_a_projection_may_have_no_bias(name):
+    layer = full_layer(4)
+    layer = replace(layer, **{name: Projection(getattr(layer, name).weight)})
+    require_agreement([layer], sentences([5, 3]))
+
+
+def test_a_sentence_longer_than_a_block_of_the_engine_agrees():
+    require_agreement([full_layer(5)], sentences([300], unknown=0.1))
+
+
+def test_a_sentence_of_only_unknown_words_agrees():
+    require_agreement([full_layer(6), full_layer(7)], sentences([4], unknown=1.1))
+
+
+def test_a_layer_without_word_bias_agrees():
+    scoring = Scoring(True, "all", None, word_bias=False)
+    require_agreement([full_layer(8, scoring=scoring)], sentences([4, 9], bias=False))
+
+
+def test_parameter_free_attention_agrees():
+    require_agreement([Layer()], sentences([4, 9]))
+
+
+def test_padding_changes_nothing():
+    layers, sentence_list = [full_layer(9), full_layer(10)], sentences([4, 30])
+    network = Network.from_layers(layers, D)
+    with torch.no_grad():
+        alone = network.contextual_targets(padded(sentence_list[:1], [2]))
+        beside = network.contextual_targets(padded(sentence_list, [2, 3]))
+    np.testing.assert_allclose(alone[0], beside[0], **CLOSE)
+
+
+def test_layers_round_trip():
+    layers = [full_layer(11), full_layer(12, residual=Residual("unit", 0.5, 0.25))]
+    back = Network.from_layers(layers, D).to_layers()
+    for layer, other in zip(layers, back, strict=True):
+        assert layer.residual == other.residual
+        np.testing.assert_array_equal(layer.key.weight, other.key.weight)
+        np.testing.assert_array_equal(layer.feed_forward.outer.bias, other.feed_forward.outer.bias)
+        np.testing.assert_array_equal(layer.scoring.position_bias, other.scoring.position_bias)
+        np.testing.assert_array_equal(layer.attention_norm.gain, other.attention_norm.gain)
+
+
+def test_each_head_has_its_own_scale_of_the_word_bias():
+    scale = np.array([0, 1, -2], np.float32)
+    scoring = replace(full_layer().scoring, word_bias_scale=scale)
+    require_agreement([full_layer(13, scoring=scoring)], sentences([5, 3]))
+
+
+def test_every_tensor_gets_a_gradient():
+    layers = [full_layer(14), full_layer(15)]
+    network = Network.from_layers(layers, D)
+    for tensor in network.tensors.values():
+        tensor.requires_grad_()
+    network.contextual_targets(padded(sentences([6, 8]), [2, 3])).square().sum().backward()
+    without = [name for name, t in network.tensors.items() if t.grad is None or not t.grad.any()]
+    # A key bias adds the same to all scores of a row, which the softmax cancels.
+    assert [name for name in without if not name.endswith("key_bias")] == []
+
+
+def test_the_gradient_agrees_with_finite_differences():
+    layer = full_layer(16).astype(np.float64)
+    network = Network.from_layers([layer], D)
+    tensors = {name: t.double().requires_grad_() for name, t in network.tensors.items()}
+    batch = padded(sentences([5, 3]), [2, 1])
+    wide = replace(batch, vectors=batch.vectors.double(), word_bias=batch.word_bias.double())
+
+    def targets(*given):
+        one = Network(dict(zip(tensors, given, strict=True)), network.entries, HEADS, D)
+        return one.contextual_targets(wide)
+
+    assert torch.autograd.gradcheck(targets, tuple(tensors.values()))
+
+
+def test_unit_vectors_have_length_one_at_any_scale():
+    x = torch.tensor([[3e30, 4e30], [3e-30, 4e-30], [0.0, 0.0]], requires_grad=True)
+    y = unit(x)
+    np.testing.assert_allclose(y.detach(), [[0.6, 0.8], [0.6, 0.8], [0, 0]], rtol=1e-6)
+    y.sum().backward()
+    assert torch.isfinite(x.grad[2]).all()
+
+
+def test_a_difference_between_layers_is_a_disagreement():
+    layers, batch = [full_layer(17), full_layer(18)], padded(sentences([5, 3]), [2, 1])
+    network = Network.from_layers(layers, D)
+    assert disagreement(network, layers, batch) < TOLERANCE
+    assert len(checked_layers(network, batch)) == 2
+    other = [full_layer(17), full_layer(19)]
+    assert disagreement(network, other, batch) > TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["contextual", "contextual_targets"])
+def test_a_difference_in_one_method_is_a_disagreement(monkeypatch, name):
+    layers, batch = [full_layer(17)], padded(sentences([5, 3]), [2, 1])
+    network, method = Network.from_layers(layers, D), getattr(Network, name)
+    monkeypatch.setattr(Network, name, lambda self, one: method(self, one) * 1.001)
+    assert disagreement(network, layers, batch) > TOLERANCE
+
+
+def test_a_network_that_disagrees_with_the_engine_is_rejected(monkeypatch):
+    layers, batch = [full_layer(20)], padded(sentences([5, 3]), [2, 1])
+    network = Network.from_layers(layers, D)
+    monkeypatch.setattr(Network, "to_layers", lambda _: [full_layer(21)])
+    with pytest.raises(CommandError, match="Nothing was written"):
+        checked_layers(network, batch)
+
+
+def test_a_non_finite_network_is_rejected():
+    network, batch = Network.from_layers([full_layer(22)], D), padded(sentences([5]), [2])
+    network.tensors["layers.0.key"][0, 0] = torch.nan
+    with pytest.raises(CommandError, match="smaller learning rate"):
+        checked_layers(network, batch)
+
+
+@pytest.mark.parametrize("name", ["contextual", "contextual_targets"])
+def test_nan_in_one_result_is_a_disagreement(monkeypatch, name):
+    layers, batch = [full_layer(23)], padded(sentences([5, 3]), [2, 1])
+    network, method = Network.from_layers(layers, D), getattr(Network, name)
+
+    def with_nan(self, one):
+        found = method(self, one)
+        found[0, 0] = torch.nan
+        return found
+
+    monkeypatch.setattr(Network, name, with_nan)
+    assert np.isnan(disagreement(network, layers, batch))
+    with pytest.raises(CommandError, match="differ by nan"):
+        checked_layers(network, batch)

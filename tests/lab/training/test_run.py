@@ -1,0 +1,268 @@
+"""Training, from files to a model."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polyseme.engine.layers import contextualize
+from polyseme.engine.quantization import quantize
+from polyseme.errors import CommandError
+from polyseme.models.reader import read_model
+from polyseme.tokenizer import resolve_all
+from polyseme_lab.training.config import TrainingConfig
+from tests.lab.training.runs import QUICK, digests, run
+from tests.lab.training.world import WORDS, vectors, word, world_model
+
+pytest.importorskip("torch", reason="the extra [train] is not installed")
+pytest.importorskip("sklearn", reason="the extra [train] is not installed")
+
+from polyseme_lab.training import run as run_module
+from polyseme_lab.training.run import write_trained_model
+
+
+@pytest.mark.slow
+def test_training_separates_senses_of_held_out_words(world, tags):
+    trained, _ = run(world, tags=tags, init="random", interpolate=1, steps=150, seed=3)
+    scores = trained.facts["held_out"]
+    assert scores["occurrences"] > 50
+    assert scores["kept"]["auc"] > scores["before"]["auc"] + 10
+
+
+def test_a_corpus_without_tags_is_trained_on(world, corpus):
+    trained, _ = run(world, corpus=corpus, interpolate=1, steps=1, pseudo_words=2)
+    # The targets are hidden, so their query is zero and only the values get a gradient.
+    assert not np.array_equal(trained.layers[0].value.weight, world.layers[0].value.weight)
+    assert trained.facts["data"]["tags"] == 0
+    assert trained.facts["data"]["paragraphs"] == 600
+
+
+def test_tags_and_a_corpus_are_trained_on_together(world, tags, corpus):
+    trained, metrics = run(world, tags=tags, corpus=corpus)
+    assert len(trained.facts["data"]["files"]) == 2
+    assert metrics[-1]["step"] == 8
+
+
+def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
+    """A temperature that the loss does not use keeps its initial value."""
+    text = {"corpus": corpus, "pseudo_words": 2}
+    for sources, moves in (
+        ({"tags": tags}, [True, False]),
+        (text, [False, True]),
+        ({"tags": tags, **text}, [True, True]),
+    ):
+        trained, _ = run(world, temperature=0.25, **sources)
+        assert [t != 0.25 for t in trained.facts["temperatures"]] == moves
+
+
+def test_pseudo_words_too_large_for_a_step_are_rejected():
+    most = {"groups": 2, "pseudo_words": 4096, "word_occurrences": 2}
+    assert TrainingConfig(**most).of_each_word == 2
+    with pytest.raises(ValueError, match="must not exceed 16384"):
+        TrainingConfig(**{**most, "groups": 3})
+
+
+def test_a_step_changes_every_tensor(world, tags):
+    trained, _ = run(world, tags=tags, steps=1, interpolate=1)
+    before, after = world.layers[0], trained.layers[0]
+    assert not np.array_equal(before.key.weight, after.key.weight)
+    assert not np.array_equal(before.value.weight, after.value.weight)
+    assert not np.array_equal(before.value.bias, after.value.bias)
+    assert not np.array_equal(before.scoring.position_bias, after.scoring.position_bias)
+
+
+def test_training_without_steps_keeps_the_initial_weights(world, tags):
+    trained, metrics = run(world, tags=tags, steps=0)
+    np.testing.assert_array_equal(trained.layers[0].key.weight, world.layers[0].key.weight)
+    assert [one["step"] for one in metrics] == [0]
+
+
+def test_the_weights_are_interpolated_between_initial_and_trained(world, tags):
+    (whole, _), (half, _) = (run(world, tags=tags, interpolate=t) for t in (1, 0.25))
+    start, end = world.layers[0].key.weight, whole.layers[0].key.weight
+    between = half.layers[0].key.weight
+    np.testing.assert_allclose(between, 0.75 * start + 0.25 * end, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"heads": 2, "init": "closed-form"},
+        {"heads": 2, "key_width": 3, "value_width": 3, "init": "random"},
+        {"layers": 2, "norm": "before", "feed_forward": 9, "init": "closed-form"},
+        {"layers": 3, "norm": "after", "feed_forward": 9, "heads": 3, "init": "random"},
+    ],
+)
+def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape):
+    trained, _ = run(world, tags=tags, checkpoints=tmp_path / "c", **shape)
+    manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
+    assert manifest.heads == shape.get("heads", 1)
+    assert len(manifest.layers) == shape.get("layers", 1)
+    model = read_model(tmp_path / "new")
+    sentence = model.sentence(resolve_all(["bankaa", "riveraa"], model.vocabulary))
+    contextual = contextualize(sentence, model.layers).contextual
+    assert contextual.shape == (2, vectors().shape[1])
+    assert np.isfinite(contextual).all()
+
+
+def test_frozen_vectors_do_not_change(world, tags, tmp_path):
+    trained, _ = run(world, tags=tags)
+    write_trained_model(tmp_path / "new", world, trained, replacing=False)
+    assert digests(tmp_path / "new")["vectors.npy"] == digests(tmp_path / "world")["vectors.npy"]
+
+
+def test_only_the_vectors_of_words_in_the_data_are_trained(world, tags, tmp_path):
+    few = tags.read_text().splitlines(keepends=True)[:200]
+    tags.write_text("".join(line for line in few if "theaj" not in line))
+    trained, _ = run(world, tags=tags, tune_embeddings=True, interpolate=1)
+    write_trained_model(tmp_path / "new", world, trained, replacing=False)
+    changed = (read_model(tmp_path / "new").vectors != vectors()).any(axis=1)
+    assert changed[WORDS.index("riverad")]
+    assert not changed[WORDS.index("theaj")]
+    assert not trained.vectors[trained.rows < 0].any()
+    assert trained.facts["held_out"]["kept"] is not None
+
+
+def test_the_vectors_of_a_model_without_weights_can_be_trained(tmp_path, tags):
+    model = world_model(tmp_path, weights=False)
+    trained, _ = run(model, tags=tags, tune_embeddings=True, init="model")
+    assert len(trained.rows) > 40
+
+
+def test_a_model_without_weights_needs_initial_ones(tmp_path, tags):
+    with pytest.raises(CommandError, match="use --init closed-form"):
+        run(world_model(tmp_path, weights=False), tags=tags, init="model")
+
+
+def test_the_manifest_describes_the_training(world, tags, tmp_path):
+    trained, _ = run(world, tags=tags)
+    manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
+    training = manifest.training
+    assert training["base"] == "world"
+    assert training["steps"] == 8
+    assert training["recipe"]["occurrences"] == 6
+    assert TrainingConfig(**training["recipe"]).differences(TrainingConfig(**QUICK)) == []
+    assert training["data"]["files"] == [
+        {"kind": "tags", "name": "tags.jsonl",
+         "sha256": hashlib.sha256(tags.read_bytes()).hexdigest()}
+    ]  # fmt: skip
+    assert [point["step"] for point in training["history"]] == [0, 4, 8]
+    assert manifest.licence == "CC0-1.0"
+
+
+def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
+    monkeypatch.setattr(run_module, "MAX_HISTORY", 4)
+    trained, _ = run(world, tags=tags, steps=7, score_every=1, groups=1)
+    steps = [point["step"] for point in trained.facts["history"]]
+    assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)
+
+
+def test_a_non_finite_loss_is_reported(world, tags):
+    with pytest.raises(CommandError, match="smaller --learning-rate"):
+        run(world, tags=tags, temperature=1e-38)
+
+
+def test_training_ends_after_the_configured_minutes(world, tags):
+    trained, _ = run(world, tags=tags, steps=None, minutes=0.005)
+    assert trained.facts["steps"] >= 1
+
+
+def test_excluded_words_are_not_targets(world, tags):
+    lemmas = tuple(word("bank", n).title() for n in range(29))
+    trained, _ = run(world, tags=tags, leave_out=lemmas, held_out=0.0)
+    assert trained.facts["data"]["tags"] == sum(
+        json.loads(line)["tags"][0]["lemma"] == "bankbd/noun"
+        for line in Path(tags).read_text().splitlines()
+    )
+
+
+def test_too_little_training_data_is_reported(world, tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"tokens": ["bankaa", "riveraa"], "tags": []}\n')
+    with pytest.raises(CommandError, match="too little training data"):
+        run(world, tags=path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "recipe",
+    [{}, {"init": "closed-form", "heads": 2}, {"init": "closed-form", "key_width": 3}],
+    ids=["import", "two heads", "narrow keys"],
+)
+def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, recipe):
+    found = []
+    for factor in (1, 1e-3, 1e3):
+        folder = tmp_path / str(factor)
+        folder.mkdir()
+        model = world_model(folder, vectors=vectors() * np.float32(factor))
+        trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3, **recipe)
+        sentence = model.sentence(resolve_all(["bankaa", "theaa", "riveraa"], model.vocabulary))
+        found.append(contextualize(sentence, trained.layers).contextual)
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-3)
+
+
+def moved(world, trained):
+    """The largest change of a key weight."""
+    return float(np.abs(trained.layers[0].key.weight - world.layers[0].key.weight).max())
+
+
+@pytest.mark.slow
+def test_the_anchor_reduces_the_change_of_the_weights(world, tags):
+    (free, _), (anchored, _) = (
+        run(world, tags=tags, interpolate=1, anchor=a, steps=30) for a in (0, 100)
+    )
+    assert moved(world, anchored) < 0.5 * moved(world, free)
+
+
+def test_the_cosine_schedule_changes_the_weights_less(world, tags):
+    (constant, _), (cosine, _) = (
+        run(world, tags=tags, interpolate=1, schedule=s, steps=20) for s in ("constant", "cosine")
+    )
+    assert moved(world, cosine) < 0.8 * moved(world, constant)
+
+
+def test_keep_best_keeps_the_weights_with_the_best_score(world, tags):
+    options = {"tags": tags, "interpolate": 1, "learning_rate": 1, "schedule": "constant"}
+    best, metrics = run(world, keep="best", **options)
+    last, _ = run(world, **options)
+    scores = [one["auc"] for one in metrics if "auc" in one]
+    assert scores[0] > scores[-1]
+    assert best.facts["held_out"]["kept"]["auc"] == max(scores)
+    assert last.facts["held_out"]["kept"]["auc"] == scores[-1]
+
+
+@pytest.mark.slow
+def test_the_embedding_anchor_reduces_the_change_of_the_vectors(world, tags):
+    changes = []
+    for anchor in (0, 1000):
+        options = {"tune_embeddings": True, "interpolate": 1, "embedding_anchor": anchor}
+        trained, _ = run(world, tags=tags, steps=30, embedding_rate=0.01, **options)
+        changes.append(np.abs(trained.vectors - vectors()[trained.rows]).max())
+    assert changes[1] < 0.6 * changes[0]
+
+
+def test_the_vector_of_unknown_tokens_stays_zero_if_vectors_are_trained(world, corpus, monkeypatch):
+    unknown = []
+
+    class RecordingTrainer(run_module.Trainer):
+        def result(self):
+            unknown.append(self.tensors["embedding"][-1].detach().numpy().copy())
+            return super().result()
+
+    monkeypatch.setattr(run_module, "Trainer", RecordingTrainer)
+    run(world, corpus=corpus, tune_embeddings=True, interpolate=1, pseudo_words=2)
+    assert not unknown[0].any()
+
+
+@pytest.mark.parametrize("store", [quantize, lambda rows: rows.astype(np.float16)])
+@pytest.mark.parametrize("tune", [True, False])
+def test_a_model_keeps_its_dtype(tmp_path, tags, store, tune):
+    model = world_model(tmp_path, vectors=vectors(), store=store)
+    trained, _ = run(model, tags=tags, tune_embeddings=tune, interpolate=1)
+    manifest = write_trained_model(tmp_path / "new", model, trained, replacing=False)
+    assert manifest.dtype == model.manifest.dtype != "float32"
+    change = np.abs(read_model(tmp_path / "new").vectors[:].astype(float) - model.vectors[:]).max()
+    assert (change > 1e-3) == tune
+    assert change < 0.2
