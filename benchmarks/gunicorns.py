@@ -1,6 +1,10 @@
-"""Run gunicorn servers on loopback, configured like the service."""
+"""Run gunicorn servers on loopback, configured like the service.
+
+python benchmarks/gunicorns.py APPLICATION      runs one, with the settings of the environment
+"""
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -12,6 +16,7 @@ from socket import socket
 from typing import NamedTuple
 
 import httpx
+from flask import Flask
 
 HERE = Path(__file__).parent
 SERVICE = "polyseme:create_app()"
@@ -54,11 +59,14 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     metrics = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - private
     given["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [
-            *(sys.executable, "-m", "gunicorn", "--config", "python:polyseme.http.server"),
-            *(*options, app),
-        ],
-        env={**os.environ, **given, "POLYSEME_PORT": str(port), "PYTHONPATH": path},
+        [sys.executable, __file__, app],
+        env={
+            **os.environ,
+            **given,
+            "POLYSEME_PORT": str(port),
+            "PYTHONPATH": path,
+            "GUNICORN_CMD_ARGS": shlex.join(options),
+        },
         stderr=subprocess.DEVNULL,
     )
     try:
@@ -96,3 +104,20 @@ def _wait_for_response(address: str) -> None:
         else:
             return
     raise SystemExit("gunicorn did not start.")
+
+
+if __name__ == "__main__":
+    from gunicorn.util import import_app
+
+    from polyseme.http.server import Server
+    from polyseme.settings import Settings
+
+    class AnyServer(Server):
+        """A server of the application that the command line names."""
+
+        def load(self) -> Flask:
+            """Import the application."""
+            application: Flask = import_app(sys.argv[1])
+            return application
+
+    AnyServer(Settings()).run()

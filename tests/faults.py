@@ -1,12 +1,12 @@
 """Put deliberate faults into the sources, one at a time, and see whether the tests find them.
 
     python -m tests.faults draw [--number 100] [--seed 1]    writes tests/faults.json
-    python -m tests.faults run [--first 0] [--number 100]    adds what was found to the same file
+    python -m tests.faults run [--first 0] [--number 100]    adds the tests that find them
 
-A fault changes one operator, constant or condition of a function (mutation testing). They are spread
-over all modules. A fault is known by its function and its line, so that it is found again after the
-function has moved to another module; `run` reports faults whose line no longer exists. Each is tried
-in a copy of the tree: first the tests of the package that has it, then those of `make test`.
+A fault changes one operator, constant or condition of a function (mutation testing). The faults are
+spread over all modules. A fault is known by its function and its line, so that it is found again
+after the function has moved to another module; `run` reports faults whose line no longer exists.
+Each is tried in a copy of the tree: first the tests of its package, then those of `make test`.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def _changes(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, str, str]]:
 
 def draw(number: int, seed: int) -> list[dict[str, Any]]:
     """Draw faults, one from each module in turn."""
-    rng = random.Random(seed)  # noqa: S311 - not for secrets
+    rng = random.Random(seed)
     left = {path: list(faults_of(path)) for path in modules()}
     order = [path for path, found in left.items() if found]
     rng.shuffle(order)
@@ -116,9 +116,10 @@ def place(fault: dict[str, Any]) -> tuple[Path, int] | None:
             continue
         lines = source.splitlines()
         for function in ast.walk(ast.parse(source)):
-            if getattr(function, "name", None) == fault["function"]:
-                first, last = function.lineno - 1, function.end_lineno
-                for number in range(first, last):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and (
+                function.name == fault["function"]
+            ):
+                for number in range(function.lineno - 1, function.end_lineno or 0):
                     if lines[number].strip() == fault["line"]:
                         return path, number
     return None
@@ -137,15 +138,16 @@ def found(fault: dict[str, Any], copy: Path) -> str:
     target.write_text("".join(lines))
     package = path.relative_to(ROOT).parts[2]
     near = [one for one in (f"tests/{package}", f"tests/lab/{package}") if (ROOT / one).is_dir()]
+    name = ""
     try:
         for tests in [near, []] if near else [[]]:
             if name := _failure(tests, copy):
-                return name
-        return ""
+                break
     except subprocess.TimeoutExpired:
-        return "hangs"
+        name = "hangs"
     finally:
         target.write_text(source)
+    return name
 
 
 def _failure(tests: list[str], copy: Path) -> str:
