@@ -3,8 +3,8 @@
     python benchmarks/imported_constants.py --vectors FOLDER --senses FOLDER [--output FILE.json]
 
 The vectors are those of the bundled model and of each `*.gz` file in --vectors. As in
-`models/ablation.py`, the text is SemCor and MASC. The tagged words in the vocabulary are measured,
-except those of CoarseWSD-20.
+`lab/studies/ablation.py`, the text is SemCor and MASC. The tagged words in the vocabulary are
+measured, except those of CoarseWSD-20.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 from benchmarks.imported import document, imported, sha256, write
-from models.ablation import known, read, run
+from lab.studies.ablation import known, read, run
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection

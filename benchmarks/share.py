@@ -3,8 +3,8 @@
     python benchmarks/share.py --data downstream.tar.xz [--output results/share.json]
 
 For each share, part-of-speech tags are measured as by `polyseme evaluate tagging` with a linear
-probe. `models/ablation.py` measures what the share does to senses. The share of the bundled model
-was not chosen by the tags.
+probe. `lab/studies/ablation.py` measures what the share does to senses. The share of the bundled
+model was not chosen by the tags.
 """
 
 import tarfile

@@ -1,8 +1,9 @@
-"""The page on quality, from `models/results/`, `benchmarks/results/` and the model's manifest."""
+"""The page on quality, from `lab/results/`, `benchmarks/results/` and the model's manifest."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from docs import pictures
 from docs.explained import attention_explained
 from docs.results import (
     benchmark,
@@ -15,7 +16,6 @@ from docs.results import (
     trainings,
 )
 from docs.trainings import histories, not_helpful, training_runs
-from models import pictures
 
 WORDS = 4
 """The maximum number of neighbors of a word on the page."""
@@ -26,7 +26,7 @@ IMPORTED_HEAD = ("vector of an occurrence", "accuracy", "macro-F1", "WiC train",
 HEAD = """\
 # How well contextual vectors separate senses
 
-`make docs` writes this page from the files in `models/results/` and `benchmarks/results/`, which
+`make docs` writes this page from the files in `lab/results/` and `benchmarks/results/`, which
 `make results` and the scripts in `benchmarks/` write. All scores are × 100. Nothing was trained on
 CoarseWSD-20, on WiC or on similarity judgments, and the words of CoarseWSD-20 were never targets of
 training. [Evaluation](evaluation.md) explains the measures, [training](training.md) the
@@ -168,9 +168,9 @@ def ablation(found: dict[str, Any]) -> list[str]:
     sample, base, *others = found["sample"], *found["variants"].items()
     apart = "that the model was not trained on" if sample["held_out"] else "of the text"
     text = f"""\
-Each row changes one part of the model (`models/ablation.py`). The data are SemCor and MASC, text
-with dictionary senses: {sample["occurrences"]:,} occurrences in {sample["sentences"]:,} sentences,
-of {sample["lemmas"]} lemmas {apart}, drawn at random, without the words of CoarseWSD-20.
+Each row changes one part of the model (`lab/studies/ablation.py`). The data are SemCor and MASC,
+text with dictionary senses: {sample["occurrences"]:,} occurrences in {sample["sentences"]:,}
+sentences, of {sample["lemmas"]} lemmas {apart}, drawn at random, without the words of CoarseWSD-20.
 *Nouns, F1* is the macro-F1 of the nearest sense centroid in folds, averaged over {sample["nouns"]}
 nouns. *Pairs, AUC* is the area under the curve of the cosine over pairs of occurrences of a lemma,
 with the same sense or not. ± is a standard error over lemmas. Differences from the model are
@@ -224,7 +224,7 @@ def context_words() -> list[str]:
     ]
 
 
-_KINDS = ("attends_to", "static", "contextual")  # keys of models/results/examples.json
+_KINDS = ("attends_to", "static", "contextual")  # keys of lab/results/examples.json
 
 
 def _words(pairs: Sequence[tuple[str, float]]) -> str:

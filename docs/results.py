@@ -9,7 +9,7 @@ import orjson
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "models" / "wiki-en" / "manifest.json"
-RESULTS = ROOT / "models" / "results"
+RESULTS = ROOT / "lab" / "results"
 BENCHMARKS = ROOT / "benchmarks" / "results"
 
 
