@@ -14,7 +14,7 @@ BENCHMARKS = ROOT / "benchmarks" / "results"
 
 
 def result(name: str) -> Any:
-    """Results of a script in `models/` or of `polyseme evaluate`."""
+    """Results of a script in `lab/` or of `polyseme evaluate`."""
     return orjson.loads((RESULTS / f"{name}.json").read_bytes())
 
 

@@ -80,7 +80,7 @@ def test_the_scores_of_features_and_of_senses_are_those_measured():
 
 
 def test_the_dimensions_that_are_enough_are_those_measured():
-    found = measured("benchmarks/results/sentence-vectors.json")["systems"]["static, sif"]
+    found = measured("lab/results/sentence-vectors.json")["systems"]["static, sif"]
     halves = {int(size): one["halves"] for size, one in found.items()}
     text = page("docs/openai.md")
     assert "192 of 300 dimensions are as good as all, and 128 nearly as good; below 64" in text

@@ -46,7 +46,7 @@ def numbers_in(value: object) -> set[str]:
 
 
 def documents() -> list[object]:
-    places = (RESULTS, ROOT / "benchmarks" / "results", ROOT / "models" / "wiki-en")
+    places = (RESULTS, ROOT / "models" / "wiki-en")
     return [
         json.loads(file.read_text("utf-8")) for place in places for file in place.glob("*.json")
     ]

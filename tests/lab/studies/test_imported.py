@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
-from benchmarks.imported import coverage, document
-from benchmarks.imported_constants import SPREADS, variants
 from lab.studies.ablation import known
+from lab.studies.imported import coverage, document
+from lab.studies.imported_constants import SPREADS, variants
 
 from polyseme.engine.layers import Layer
 from polyseme.importing.closed_form import (
