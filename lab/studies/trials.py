@@ -1,6 +1,7 @@
 """Run short trainings with different options, for the training runs in docs/quality.md.
 
-    python models/trials.py --corpus FOLDER --tags ARCHIVE --data FOLDER [--work FOLDER] [NAME]...
+    python lab/studies/trials.py --corpus FOLDER --tags ARCHIVE --data FOLDER
+        [--work FOLDER] [NAME]...
 
 The trials train `wiki-en-start`, the initial model of the bundled model's training, which
 `build_wiki_en.py` writes into the work folder; `training_record.py` writes the record of each
@@ -16,7 +17,8 @@ from typing import Any
 import click
 import orjson
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'service'}{os.pathsep}{ROOT / 'lab'}"}
 SHORT: dict[str, Any] = {"init": "model", "steps": 300, "learning_rate": 0.002, "score_every": 50}
 MANY: dict[str, Any] = {"pseudo_words": 160, "word_occurrences": 4, "commonest_words": 20_000}
 SHAPED: dict[str, Any] = {"init": "closed-form", "heads": None}
@@ -62,17 +64,22 @@ def train(name: str, work: Path, texts: list[Path], tags: Path) -> Path:
         command += ["--tags", tags]
     if kind != "tags":
         command += [part for text in texts for part in ("--corpus", text)]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "service"), "OMP_NUM_THREADS": "1"}
+    environment = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
     return work / f"trial-{slug}"
 
 
 def write_record(name: str, folder: Path, data: Path) -> None:
     """Write the record of a trial."""
-    command = [sys.executable, HERE / "training_record.py", folder, "--name", name]
+    command = [
+        sys.executable,
+        Path(__file__).with_name("training_record.py"),
+        folder,
+        "--name",
+        name,
+    ]
     settings = ["--set", f"corpus={TRIALS[name][0]}", "--evaluate", data]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "service")}
-    subprocess.run([*command, *settings], check=True, env=environment)  # noqa: S603 - our own
+    subprocess.run([*command, *settings], check=True, env=ENVIRONMENT)  # noqa: S603 - our own
 
 
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)

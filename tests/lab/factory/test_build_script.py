@@ -13,7 +13,7 @@ from polyseme.models.reader import read_model
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 zstandard = pytest.importorskip("zstandard", reason="needs the extra `train`")
 
 LINES = [
@@ -38,7 +38,7 @@ def build(folder: Path, name: str, *options: str | Path) -> Path:
     (corpus / "text.txt.zst").write_bytes(zstandard.compress(text.encode()))
     done = subprocess.run(
         [
-            *(sys.executable, ROOT / "models" / "build_wiki_en.py", "--corpus", corpus),
+            *(sys.executable, ROOT / "lab" / "factory" / "build_wiki_en.py", "--corpus", corpus),
             *("--work", folder / f"work-{name}", "--output", folder / name, *options),
         ],
         env={**os.environ, "PYTHONHASHSEED": "0"},
@@ -108,7 +108,12 @@ def test_layers_over_the_bundled_vectors_are_trained_and_written(tmp_path: Path)
     two = [{"sense": sense, "index": 0, "tokens": ["River", "banks"]} for sense in (0, 1)]
     pair = {"words": ["River", "flood"], "occurrences": two * 2}
     (tmp_path / "pairs.jsonl").write_text(json.dumps(pair) + "\n")
-    script = [sys.executable, ROOT / "models" / "train_wiki_en_deep.py", "--corpus", corpus]
+    script = [
+        sys.executable,
+        ROOT / "lab" / "factory" / "train_wiki_en_deep.py",
+        "--corpus",
+        corpus,
+    ]
     script += ["--pseudowords", tmp_path / "pairs.jsonl", "--work", tmp_path / "work"]
     for more in (("--steps", "2"), ("--steps", "3"), ("--state", tmp_path / "state")):
         done = subprocess.run([*script, *more], capture_output=True, text=True, check=False)

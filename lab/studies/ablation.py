@@ -1,6 +1,6 @@
 """Measure the parts of a model by ablation, on text that the evaluation sets do not contain.
 
-    python models/ablation.py --senses FOLDER [--model NAME] [--output FILE.json]
+    python lab/studies/ablation.py --senses FOLDER [--model NAME] [--output FILE.json]
 
 FOLDER contains `google_wsd.tar.xz`: SemCor and MASC with dictionary senses. A sample of the lemmas
 with two or more senses of eight or more occurrences is measured, which takes minutes. The measures
@@ -21,7 +21,7 @@ from xml.etree import ElementTree as ET
 import click
 import numpy as np
 import orjson
-from models.separation import (
+from lab.studies.separation import (
     SEED,
     Tagged,
     by_lemma,
@@ -31,7 +31,7 @@ from models.separation import (
     plain,
     separation,
 )
-from models.variants import THE_MODEL, variants
+from lab.studies.variants import THE_MODEL, variants
 from tqdm import tqdm
 
 from polyseme.engine.arrays import Floats, unit

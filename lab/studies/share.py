@@ -1,10 +1,10 @@
 """Measure contextual vectors as features of a tagger, by their share of the static vector.
 
-    python benchmarks/share.py --data downstream.tar.xz [--output results/share.json]
+    python lab/studies/share.py --data downstream.tar.xz [--output lab/results/share.json]
 
 For each share, part-of-speech tags are measured as by `polyseme evaluate tagging` with a linear
-probe. `models/ablation.py` measures what the share does to senses. The share of the bundled model
-was not chosen by the tags.
+probe. `lab/studies/ablation.py` measures what the share does to senses. The share of the bundled
+model was not chosen by the tags.
 """
 
 import tarfile
@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from imported import document, write
-from sentences import bundled
+from benchmarks.sentences import bundled
+from lab.studies.imported import document, write
 
 from polyseme.client.local import LocalModel
 from polyseme.models.model import Model

@@ -1,10 +1,10 @@
 """Train Word2Vec and fastText vectors with gensim, import them, and measure the models.
 
-    python benchmarks/testbed.py --corpus enwiki.txt.zst --eval FOLDER --work FOLDER
-        [--words 30000000] [--threads 2] [--output results/testbed.json]
+    python lab/studies/testbed.py --corpus enwiki.txt.zst --eval FOLDER --work FOLDER
+        [--words 30000000] [--threads 2] [--output lab/results/testbed.json]
 
-The files of `benchmarks/imported.py` are small excerpts of published vectors; these are whole files
-that nobody selected: skip-gram, CBOW and fastText vectors of 100 dimensions of at most 100,000
+The files of `imported.py` are small excerpts of published vectors; these are whole files that
+nobody selected: skip-gram, CBOW and fastText vectors of 100 dimensions of at most 100,000
 words. Each is imported by default and with `--texts`, and measured on the sets that the bundled
 model is measured on: senses of CoarseWSD-20 and pseudo-words, tags (a linear probe), and sentence
 similarity. Lines of the corpus with a sentence of the pseudo-words are left out. No constant was
@@ -24,7 +24,7 @@ import click
 import zstandard
 from gensim.models import FastText, Word2Vec
 from gensim.models.fasttext import save_facebook_model
-from imported import document, sha256, write
+from lab.studies.imported import document, sha256, write
 
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.client.local import LocalModel

@@ -1,6 +1,6 @@
 """Step 6 of `build_wiki_en.py`: most of the mean context is subtracted from each context.
 
-    python models/wiki_center.py --corpus FOLDER    (for a model without this step)
+    python lab/factory/wiki_center.py --corpus FOLDER    (for a model without this step)
 
 Contexts share a component that is due to frequent words. The step stores −CENTERED times the mean
 output of attention as the bias of the values, which leaves the static vectors and the zero values
@@ -51,7 +51,9 @@ def centered(model: Model, corpus: Path) -> Layer:
 @click.option("--corpus", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--data", type=click.Path(path_type=Path, exists=True), help="Evaluation sets.")
 @click.option(
-    "--folder", type=click.Path(path_type=Path), default=Path(__file__).parent / "wiki-en"
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(__file__).parents[2] / "models" / "wiki-en",
 )
 def main(corpus: Path, data: Path | None, folder: Path) -> None:
     """Center the contexts of the model in a folder."""

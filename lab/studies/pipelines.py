@@ -1,6 +1,6 @@
 """Measure what pipelines of spaCy and scikit-learn learn from Polyseme's vectors and from others.
 
-    OMP_NUM_THREADS=1 python benchmarks/pipelines.py FOLDER
+    OMP_NUM_THREADS=1 python lab/studies/pipelines.py FOLDER
 
 FOLDER has downstream.tar.xz and coarsewsd.tar.xz. spaCy trains a tagger on `pos/` and an entity
 recognizer on `ner/` with the configuration of docs/integrations.md (`features`), with static
@@ -47,7 +47,8 @@ from polyseme_lab.evaluation.downstream import (
     tag_accuracy,
 )
 
-PAGE = Path(__file__).parents[1] / "docs" / "integrations.md"
+RESULTS = Path(__file__).parents[1] / "results"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 PACKAGES = ["numpy", "scikit-learn", "spacy", "thinc"]
 
 # spaCy
@@ -231,7 +232,7 @@ def main(folder: Path) -> None:
             "sklearn": texts,
             "draws": DRAWS,
         }
-    record("pipelines", PACKAGES, results)
+    record("pipelines", PACKAGES, results, RESULTS)
 
 
 if __name__ == "__main__":

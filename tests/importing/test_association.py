@@ -20,7 +20,7 @@ from polyseme.importing.closed_form import (
     frequencies_by_rank,
     informativeness,
 )
-from tests.lab.training.test_closed_form import DEGENERATE, mixed
+from tests.importing.test_closed_form import DEGENERATE, mixed
 
 ROWS, D = 61, 7
 RANKED = frequencies_by_rank(ROWS)

@@ -1,6 +1,6 @@
 """Measure the quality of sentence vectors by token vectors, pooling and number of dimensions.
 
-    python benchmarks/sentence_vectors.py PASSAGES COARSEWSD
+    python lab/studies/sentence_vectors.py PASSAGES COARSEWSD
 
 There are two tasks. The first is to find the other sentence of a passage of two sentences among all
 second or all first sentences. The second is to find the sense of a word of CoarseWSD-20 from the
@@ -35,6 +35,7 @@ from polyseme_lab.evaluation.datasets import (
 )
 from polyseme_lab.evaluation.statistics import IntervalEstimate, resample_counts
 
+RESULTS = Path(__file__).parents[1] / "results"
 PASSAGES = 2_000
 MIN_WORDS, MAX_WORDS = 8, 40
 """The bounds of the number of words of a sentence, split at white space."""
@@ -113,7 +114,7 @@ def main(corpus: Path, archive: Path) -> None:
         results.setdefault(name, {})[str(width)] = figures
         click.echo(f"{name:<28} {width:>4} {found.value:>6} {senses.value:>6}")
     what = {"corpus": corpus.name, "passages": PASSAGES, "systems": results}
-    record("sentence-vectors", ["numpy"], what)
+    record("sentence-vectors", ["numpy"], what, RESULTS)
 
 
 if __name__ == "__main__":

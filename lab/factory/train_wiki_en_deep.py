@@ -1,6 +1,6 @@
 """Train layers over the vectors of `wiki-en` by hidden words: the weights of `wiki-en-deep`.
 
-    python models/train_wiki_en_deep.py --corpus FOLDER --pseudowords FILE
+    python lab/factory/train_wiki_en_deep.py --corpus FOLDER --pseudowords FILE
 
 The training is `polyseme train --objective hidden-words` on every `*.txt.zst` of the corpus folder,
 from the newest checkpoint in the work folder if there is one, with the words of CoarseWSD-20 and

@@ -1,6 +1,6 @@
 """Train the bundled model `wiki-en`: cased Word2Vec vectors with trained attention weights.
 
-    make model      (or: python models/build_wiki_en.py --corpus FOLDER --tags ARCHIVE)
+    make model      (or: python lab/factory/build_wiki_en.py --corpus FOLDER --tags ARCHIVE)
 
 1. `wiki_text.py` reads every `*.txt.zst` of the corpus folder, a paragraph per line, counts words,
    and selects the vocabulary;
@@ -48,8 +48,8 @@ WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
 NGRAM_ROWS = 36_400
 """Number of n-gram vectors, chosen so that the model has at most 45 MB."""
-HERE = Path(__file__).parent
-RECIPE = HERE / "wiki-en-recipe.json"
+ROOT = Path(__file__).parents[2]
+RECIPE = Path(__file__).with_name("wiki-en-recipe.json")
 STARTED, TRAINED = "wiki-en-start", "wiki-en-trained"
 NOTICE = """\
 The model wiki-en (c) the Polyseme authors is licensed under the Creative Commons
@@ -120,7 +120,8 @@ def train_attention(work: Path, corpus: Path, tags: Path, recipe: Path) -> None:
     ]
     if (work / "checkpoints").exists():
         command.append("--resume")
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "service"), "OMP_NUM_THREADS": "1"}
+    path = f"{ROOT / 'service'}{os.pathsep}{ROOT / 'lab'}"
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
 
 
@@ -133,7 +134,7 @@ def facts_of(summary: dict[str, Any], model: Model) -> dict[str, Any]:
         "source": "English and Simple English Wikipedia (CC BY-SA 3.0), with the sense tags of"
         " SemCor and MASC (CC BY 4.0), trained by this project",
         "training": {
-            "script": "models/build_wiki_en.py",
+            "script": "lab/factory/build_wiki_en.py",
             "vectors": {
                 "program": f"gensim {gensim.__version__} Word2Vec",
                 "settings": {**WORD2VEC, "vector_size": WIDTH, "epochs": EPOCHS, "seed": SEED},
@@ -182,7 +183,7 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.option("--recipe", type=click.Path(path_type=Path, exists=True), default=RECIPE)
 @click.option("--data", type=_folder, help="Folder of evaluation sets to measure the model on.")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/wiki-en"))
-@click.option("--output", type=click.Path(path_type=Path), default=HERE / "wiki-en")
+@click.option("--output", type=click.Path(path_type=Path), default=ROOT / "models" / "wiki-en")
 def main(
     corpus: Path, tags: Path | None, recipe: Path, data: Path | None, work: Path, output: Path
 ) -> None:

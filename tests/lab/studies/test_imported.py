@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
-from benchmarks.imported import coverage, document
-from benchmarks.imported_constants import SPREADS, variants
-from models.ablation import known
+from lab.studies.ablation import known
+from lab.studies.imported import coverage, document
+from lab.studies.imported_constants import SPREADS, variants
 
 from polyseme.engine.layers import Layer
 from polyseme.importing.closed_form import (
@@ -21,8 +21,8 @@ from polyseme_lab.evaluation.coarsewsd import known_words
 from polyseme_lab.evaluation.measure import part_figures
 from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.wic import known_pairs
+from tests.importing.test_closed_form import mixed
 from tests.lab.evaluation.sets import WIC_WITH_MOLES as WIC
-from tests.lab.training.test_closed_form import mixed
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 COARSE = {

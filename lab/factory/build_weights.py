@@ -1,13 +1,13 @@
 """Train attention weights for public vectors, for `models import --weights`.
 
-    python models/build_weights.py --vectors FOLDER --tags ARCHIVE --data FOLDER [--corpus FILE]…
-        [--models-dir FOLDER] [--only NAME]… [--setting SETTING]…
+    python lab/factory/build_weights.py --vectors FOLDER --tags ARCHIVE --data FOLDER
+        [--corpus FILE]… [--models-dir FOLDER] [--only NAME]… [--setting SETTING]…
 
 The script imports each file of `FILES` with the closed form and without subwords, and runs
 `polyseme train` for each of `SETTINGS`. It imports the file again with the weights of the setting
 that is best on held-out lemmas, without their word bias, and compares them with the closed form on
 CoarseWSD-20 and WiC in --data. It writes the weights to `models/weights/NAME.safetensors`, the
-results to `models/results/weights.json`, and the table of `models/weights/README.md`. Weights that
+results to `lab/results/weights.json`, and the table of `models/weights/README.md`. Weights that
 are worse on both sets, or not better on held-out lemmas, are not shipped; apart from that, the
 results select nothing. Models that exist in --models-dir are not trained again.
 """
@@ -40,8 +40,8 @@ from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.systems import systems, tabulate
 from polyseme_lab.evaluation.wic import known_pairs
 
-HERE = Path(__file__).parent
-WEIGHTS, RESULTS = HERE / "weights", HERE / "results" / "weights.json"
+ROOT = Path(__file__).parents[2]
+WEIGHTS, RESULTS = ROOT / "models" / "weights", ROOT / "lab" / "results" / "weights.json"
 FILES = {
     "glove-wiki-gigaword-50": "glove.6B.50d.9k.txt.gz",
     "glove-twitter-25": "glove.twitter.27B.25d.12k.txt.gz",
@@ -57,7 +57,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 PLAIN = "one-head"
 """The setting that is always tried. Its scores before training (closed form) are the baseline."""
 LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
-BEGIN, END = "<!-- table of ../results/weights.json -->", "<!-- end of the table -->"
+BEGIN, END = "<!-- table of lab/results/weights.json -->", "<!-- end of the table -->"
 Train = Callable[[str, str], Path]
 Document = dict[str, Any]
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load, save_file
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
-from models.build_weights import (
+from lab.factory.build_weights import (
     BEGIN,
     END,
     FILES,

@@ -1,10 +1,10 @@
 """Measure the closed form with other spreads and forms of association.
 
-    python benchmarks/imported_constants.py --vectors FOLDER --senses FOLDER [--output FILE.json]
+    python lab/studies/imported_constants.py --vectors FOLDER --senses FOLDER [--output FILE.json]
 
 The vectors are those of the bundled model and of each `*.gz` file in --vectors. As in
-`models/ablation.py`, the text is SemCor and MASC. The tagged words in the vocabulary are measured,
-except those of CoarseWSD-20.
+`lab/studies/ablation.py`, the text is SemCor and MASC. The tagged words in the vocabulary are
+measured, except those of CoarseWSD-20.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 import numpy as np
-from benchmarks.imported import document, imported, sha256, write
-from models.ablation import known, read, run
+from lab.studies.ablation import known, read, run
+from lab.studies.imported import document, imported, sha256, write
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection
@@ -29,7 +29,7 @@ from polyseme.importing.closed_form import (
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 
-BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
+BUNDLED = Path(__file__).parents[2] / "models" / "wiki-en"
 SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6)
 SKIP_GRAM = 0.2
 """The factor of the unscaled products, from a prototype with skip-gram vectors."""

@@ -1,7 +1,7 @@
 """Measure what subwords and context add to the tagging features of imported vector files.
 
-    python benchmarks/imported_probes.py --vectors FOLDER --data downstream.tar.xz
-        [--output results/imported-probes.json]
+    python lab/studies/imported_probes.py --vectors FOLDER --data downstream.tar.xz
+        [--output lab/results/imported-probes.json]
 
 Each `*.gz` file in --vectors is imported with subwords, as `polyseme models import` does, and
 without. Probes with a hidden layer are trained and measured as by `polyseme evaluate tagging
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from imported import document, sha256, write
+from lab.studies.imported import document, sha256, write
 
 from polyseme.client.local import LocalModel
 from polyseme.importing.importer import ImportOptions, import_vectors

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
-from models.separation import (
+from lab.studies.separation import (
     PAIRS,
     Separation,
     auc_influence,

@@ -9,9 +9,9 @@ pytest.importorskip("torch", reason="the extra [train] is not installed")
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
-from models.ablation import OF_LEMMA, embed, held_out, run, sample, sentences_of
-from models.examples import SENTENCES, attention, neighbors
-from models.variants import (
+from lab.studies.ablation import OF_LEMMA, embed, held_out, run, sample, sentences_of
+from lab.studies.examples import SENTENCES, attention, neighbors
+from lab.studies.variants import (
     THE_MODEL,
     only_head,
     variants,

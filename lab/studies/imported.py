@@ -1,6 +1,7 @@
 """Measure how well imported vector files separate senses, with the closed form and without.
 
-    python benchmarks/imported.py --vectors FOLDER --data FOLDER [--output results/imported.json]
+    python lab/studies/imported.py --vectors FOLDER --data FOLDER
+        [--output lab/results/imported.json]
 
 Each `*.gz` file in --vectors is imported as by `polyseme models import`, by default and with
 `--no-subwords`, and measured as by `polyseme evaluate`, on the words of CoarseWSD-20 and the pairs

@@ -7,7 +7,7 @@ pairs of similar words, and tagged nouns with one sense from those whose senses 
 A second rule, DEFAULT_RULE of `senses/clustering.py`, is fitted to the closed form of the same
 vectors. None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
 
-python models/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz \
+python lab/factory/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz \
     --tags google_wsd.tar.xz
 """
 
@@ -63,7 +63,9 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True, help="paragraphs, a line each, .zst")
     parser.add_argument("--pseudowords", type=Path, required=True, help="words to leave out")
     parser.add_argument("--tags", type=Path, required=True, help="sense tags (SemCor, MASC)")
-    parser.add_argument("--model", type=Path, default=Path(__file__).parent / "wiki-en")
+    parser.add_argument(
+        "--model", type=Path, default=Path(__file__).parents[2] / "models" / "wiki-en"
+    )
     given = parser.parse_args()
     model = read_model(given.model)
     held_out = read_pseudowords(given.pseudowords)

@@ -1,6 +1,6 @@
 """Write the attention of a model in ten sentences, neighbors of words in context, and senses.
 
-    python models/examples.py [--model NAME] --corpus simplewiki.txt.zst --output FILE.json
+    python lab/studies/examples.py [--model NAME] --corpus simplewiki.txt.zst --output FILE.json
 
 The sentences are fixed, so they also show a model's weaknesses. docs/quality.md and docs/senses.md
 have the results.
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 import orjson
-from models.ablation import fingerprints
+from lab.studies.ablation import fingerprints
 
 from polyseme.encoding.compare import Occurrence, OccurrenceResult, compare
 from polyseme.engine.layers import contextualize

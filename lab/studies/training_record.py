@@ -1,8 +1,8 @@
 """Write the record of a training run for docs/quality.md.
 
-    python models/training_record.py FOLDER [--name TEXT] [--set KEY=VALUE]... [--evaluate DIR]
+    python lab/studies/training_record.py FOLDER [--name TEXT] [--set KEY=VALUE]... [--evaluate DIR]
 
-FOLDER is a model that `polyseme train` wrote. The record is `models/results/training-NAME.json`.
+FOLDER is a model that `polyseme train` wrote. The record is `lab/results/training-NAME.json`.
 `--set` adds or replaces a setting, such as `--set corpus="Wikipedia"`.
 """
 
@@ -17,7 +17,7 @@ from polyseme.models.manifest import Manifest
 from polyseme.models.reader import read_model
 from polyseme_lab.evaluation.measure import quality
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 def record(manifest: Manifest, name: str) -> dict[str, Any]:
