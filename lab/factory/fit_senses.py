@@ -4,22 +4,27 @@ Words of Wikipedia are hidden in 60 sentences each. The projection is the linear
 tells the words apart: directions in which the surroundings of every word vary count less,
 directions in which words differ count more. The rule is a logistic regression that tells words from
 pairs of similar words, and tagged nouns with one sense from those whose senses the clusters find.
-A second rule, DEFAULT_RULE of `senses/clustering.py`, is fitted to the closed form of the same
-vectors. None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
+None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
+
+With --imports, the script fits DEFAULT_RULE of `senses/clustering.py` instead, the rule of imports,
+to the closed form of the same vectors and to default imports of the files in a folder. Evidence for
+several senses is weaker there, and users who ask for the senses of a word expect several, so the
+threshold is such that FOUND of the pairs and of the nouns with several senses are found.
 
 python lab/factory/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz \
-    --tags google_wsd.tar.xz
+    --tags google_wsd.tar.xz [--imports FOLDER]
 """
 
 import argparse
 import io
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -28,6 +33,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
@@ -53,12 +59,16 @@ ONE_SENSE, FOUND_SENSES = 0.95, 0.2
 """A noun has one sense if so many of its occurrences have the same tag, and several if the clusters
 have at least this adjusted Rand index with the tags. Others are not used: dictionary senses are
 finer than contexts show."""
+FOUND = 0.8
+"""The share of the examples with several senses in which DEFAULT_RULE finds them."""
+PAIRS = 300
+"""The number of pairs of words to which DEFAULT_RULE is fitted."""
 LONGEST = 100
 _SENTENCE_END = re.compile(r'(?<=[.!?]) +(?=[A-Z"])')
 
 
 def main() -> None:
-    """Write the projection and print the constants of the rule."""
+    """Write the projection and the rule of a model, or print the rule of imports."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", type=Path, required=True, help="paragraphs, a line each, .zst")
     parser.add_argument("--pseudowords", type=Path, required=True, help="words to leave out")
@@ -66,18 +76,20 @@ def main() -> None:
     parser.add_argument(
         "--model", type=Path, default=Path(__file__).parents[2] / "models" / "wiki-en"
     )
+    parser.add_argument("--imports", type=Path, help="folder of *.gz files of vectors")
     given = parser.parse_args()
     model = read_model(given.model)
-    held_out = read_pseudowords(given.pseudowords)
-    chosen = choose_words(model, held_out)
-    contexts = collect(given.corpus, chosen)
+    contexts = collect(given.corpus, choose_words(model, read_pseudowords(given.pseudowords)))
     tagged = tagged_nouns(given.tags)
     print(f"{len(contexts)} words, {len(tagged)} tagged nouns")  # noqa: T201
-    hidden = {word: surroundings(model, rows, hide=True) for word, rows in contexts.items()}
-    names = sorted(hidden)
+    names = sorted(contexts)
     halves = names[::2], names[1::2]
     ranks = {word: model.vocabulary.row(word) or 0 for word in names}
     pairs = [pair for half in halves for pair in similar_pairs(model, _shuffled(half), ranks)]
+    if given.imports:
+        fit_default_rule(import_models(model, given.imports), contexts, pairs[:PAIRS], tagged)
+        return
+    hidden = {word: surroundings(model, rows, hide=True) for word, rows in contexts.items()}
     points: dict[str, Floats] = {}
     for known, other in (halves, halves[::-1]):
         projection = fit_discriminant([hidden[word] for word in known])
@@ -86,22 +98,46 @@ def main() -> None:
     examples = tagged_examples(
         (project(surroundings(model, some), projection), senses) for some, senses in tagged
     )
-    rule = fit_rule("fitted", pair_examples(points, pairs), examples)
+    rule = fit_rule(
+        [Part("words and pairs", pair_examples(points, pairs)), Part("nouns", examples)]
+    )
     mean, directions = (one.astype(np.float16) for one in projection[:2])
     fitted = ContextProjection(mean, directions, rule)
     licence = (given.model / "LICENSE").read_bytes()
     rewrite_model(given.model.absolute(), model, senses=lambda _: fitted)
     (given.model / "LICENSE").write_bytes(licence)
-    imported = with_closed_form(model)
-    estimated = estimate_projection(imported)
-    points = {
-        word: project(surroundings(imported, contexts[word], hide=True), estimated)
-        for word in dict.fromkeys(chain.from_iterable(pairs))
-    }
-    examples = tagged_examples(
-        (project(surroundings(imported, some), estimated), senses) for some, senses in tagged
-    )
-    fit_rule("DEFAULT_RULE", pair_examples(points, pairs), examples)
+
+
+def import_models(model: Model, folder: Path) -> Iterator[Model]:
+    """Yield the closed form of a model's vectors, and the default import of each `*.gz` file."""
+    yield with_closed_form(model)
+    with tempfile.TemporaryDirectory() as models:
+        for file in sorted(folder.glob("*.gz")):
+            target = Path(models) / file.name.removesuffix(".gz")
+            import_vectors(file, target, ImportOptions())
+            yield read_model(target)
+
+
+def fit_default_rule(
+    models: Iterable[Model],
+    contexts: Mapping[str, Sequence[TokenizedOccurrence]],
+    pairs: Sequence[tuple[str, str]],
+    tagged: Sequence[tuple[list[TokenizedOccurrence], list[str]]],
+) -> None:
+    """Print the rule that is fitted to the examples of all models."""
+    parts = []
+    for model in models:
+        projection = estimate_projection(model)
+        points = {
+            word: project(surroundings(model, contexts[word], hide=True), projection)
+            for word in dict.fromkeys(chain.from_iterable(pairs))
+        }
+        nouns = ((project(surroundings(model, some), projection), tags) for some, tags in tagged)
+        name = model.manifest.name
+        parts.append(Part(f"{name}: words and pairs", pair_examples(points, pairs)))
+        parts.append(Part(f"{name}: nouns", tagged_examples(nouns)))
+        print(f"{name}: {len(projection.directions.T)} directions")  # noqa: T201
+    fit_rule(parts, found=FOUND)
 
 
 def _shuffled(words: Sequence[str]) -> list[str]:
@@ -209,33 +245,48 @@ def tagged_examples(nouns: Iterable[tuple[Floats, Sequence[str]]]) -> list[Examp
     return examples
 
 
-def fit_rule(name: str, pairs: Sequence[Example], nouns: Sequence[Example]) -> Floats:
+class Part(NamedTuple):
+    """Examples of one kind; the words with one sense, and those with several, weigh the same."""
+
+    name: str
+    examples: list[Example]
+
+
+def fit_rule(parts: Sequence[Part], found: float | None = None) -> Floats:
     """Fit the rule, and print it with its areas under the curve on examples left out. -> [3]
 
-    The words, the pairs of words, and both kinds of nouns have the same total weight.
+    All parts have the same weight. If `found` is given, the threshold is the mean over the parts of
+    the one at which this share of the examples with several senses is found.
     """
-    examples = [*pairs, *nouns]
-    divisions = [divide(points) for points, _ in examples]
-    features = np.array([one.statistics for one in divisions])
+    examples = [example for part in parts for example in part.examples]
+    group = np.repeat(np.arange(len(parts)), [len(part.examples) for part in parts])
+    features = np.array([divide(points).statistics for points, _ in examples])
     several = np.array([label for _, label in examples])
-    is_noun = np.arange(len(examples)) >= len(pairs)
     weights = np.empty(len(examples))
-    for group in (several & is_noun, several & ~is_noun, ~several & is_noun, ~several & ~is_noun):
-        weights[group] = len(examples) / 4 / group.sum()
+    for number in range(len(parts)):
+        for label in (False, True):
+            those = (group == number) & (several == label)
+            weights[those] = len(examples) / (2 * len(parts)) / those.sum()
     folds = np.arange(len(examples)) // 3 % 4
     scores = np.empty(len(examples))
     for fold in range(4):
         kept = folds != fold
         fitted = _fitted(features[kept], several[kept], weights[kept])
         scores[~kept] = fitted.decision_function(features[~kept])
+    numbers = range(len(parts))
+    threshold = 0.0
+    if found is not None:
+        each = [np.quantile(scores[(group == one) & several], 1 - found) for one in numbers]
+        threshold = float(np.mean(each))
     fitted = _fitted(features, several, weights)
-    rule = np.round(np.array([*fitted.intercept_, *fitted.coef_[0]]), 3)
-    print(f"{name}: {rule.tolist()}")  # noqa: T201
-    for kind, group in (("words and pairs", ~is_noun), ("nouns", is_noun)):
-        area = roc_auc_score(several[group], scores[group])
-        right = [np.mean((scores[group] > 0)[several[group] == label] == label) for label in (0, 1)]
+    rule = np.round(np.array([*(fitted.intercept_ - threshold), *fitted.coef_[0]]), 3)
+    print(f"rule: {rule.tolist()}")  # noqa: T201
+    for number, part in enumerate(parts):
+        own, truth = scores[group == number], several[group == number]
+        right = [np.mean((own[truth == label] > threshold) == label) for label in (False, True)]
         print(  # noqa: T201
-            f"  {group.sum()} {kind}: area {area:.3f}, right {right[0]:.3f} and {right[1]:.3f}"
+            f"  {len(own)} {part.name}: area {roc_auc_score(truth, own):.3f},"
+            f" right {right[0]:.3f} and {right[1]:.3f}"
         )
     return rule
 
