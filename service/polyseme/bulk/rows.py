@@ -9,7 +9,6 @@ from polyseme.command_error import CommandError
 from polyseme.encoding.encode import (
     Encoded,
     Text,
-    Timings,
     TokenCounts,
     Tokenized,
     encode_sentence,
@@ -94,5 +93,4 @@ def encode_each(
     model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
 ) -> Iterator[Encoded]:
     """Encode sentences one by one."""
-    timings = Timings()
-    return (encode_sentence(model, one, options, timings) for one in sentences)
+    return (encode_sentence(model, one, options) for one in sentences)
