@@ -15,7 +15,7 @@ STANDARD = sys.stdlib_module_names
 ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.errors"
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 VALIDATION = "polyseme.validation"
-SINGLE_THREAD = "polyseme.single_thread"
+SINGLE_THREAD, STAGES = "polyseme.single_thread", "polyseme.stages"
 PROGRESS = "polyseme.progress"
 MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
 SENSES = "polyseme.senses"
@@ -37,13 +37,14 @@ MAY_IMPORT = {
     PROGRESS: set(),
     VALIDATION: set(),
     SINGLE_THREAD: {"threadpoolctl"},
+    STAGES: set(),
     MODELS: {
         *(ENGINE, TOKENIZER, ERRORS, ATOMIC, VALIDATION),
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
-    ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
+    ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, STAGES, "numpy", "orjson", "pybase64"},
     SENSES: {
-        *(ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS),
+        *(ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS, STAGES),
         *("numpy", "safetensors", "scipy"),
     },
     TRAINING: {
@@ -68,7 +69,7 @@ MAY_IMPORT = {
     },
     HTTP: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, KEYS, VERSION),
-        *(SENSES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
+        *(SENSES, STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
         *("numpy", "opentelemetry", "orjson", "prometheus_client", "pybase64", "pydantic"),
         *("pydantic_core", "pythonjsonlogger", "redis", "regex", "threadpoolctl", "werkzeug"),
     },

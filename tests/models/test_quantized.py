@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.encode import Timings
 from polyseme.engine.quantization import QuantizedRows, quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
@@ -119,7 +118,7 @@ def test_serving_never_converts_the_whole_table_to_floats(tmp_path):
     model, _ = both_models(tmp_path)
     ask_one(model, TEXT, include=EVERY)
     occurrences = [Occurrence("river bank", "bank"), Occurrence("bank gnu", "bank")]
-    compare(model, occurrences, 5, "auto", LIMITS, Timings())
+    compare(model, occurrences, 5, "auto", LIMITS)
     export_word2vec(model, tmp_path / "vectors.txt")
     assert "vectors" not in vars(model)
     assert np.array_equal(model.vectors, QUANTIZED[:])

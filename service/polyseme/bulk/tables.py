@@ -17,7 +17,7 @@ from polyseme.bulk.job import BulkOptions, Job, RowKind
 from polyseme.bulk.rows import Rows, Totals, count_rows, encode_each, tokenize_rows
 from polyseme.bulk.sources import Shard
 from polyseme.encoding.compare import match_forms, word_places
-from polyseme.encoding.encode import Encoded, Text, Timings, Tokenized, cast, encode_sentence
+from polyseme.encoding.encode import Encoded, Text, Tokenized, cast, encode_sentence
 from polyseme.encoding.options import PER_TOKEN, EncodeOptions, Part
 from polyseme.encoding.sentences import pooled_part, sentence_vector
 from polyseme.models.model import Model
@@ -253,7 +253,7 @@ def _write_tokens(
     sentences = tokenize_rows(job, model, replace(rows, texts=texts), options)
     wanted = match_forms(words, exact=exact)
     numbers = [number for number, text in enumerate(texts) if text is not None]
-    (part,), timings = job.options.arrays, Timings()
+    (part,) = job.options.arrays
     found: list[_FoundToken] = []
     vectors: list[NDArray[np.float32]] = []
     size = written = unknown = 0
@@ -263,7 +263,7 @@ def _write_tokens(
         if words:
             places = word_places([token.text for token in tokens], wanted, exact=exact)
         if places:
-            encoded = encode_sentence(model, sentence, options, timings).arrays[part][places]
+            encoded = encode_sentence(model, sentence, options).arrays[part][places]
             vectors.append(encoded.reshape(-1))
             size += encoded.size
             found += [_FoundToken(number, place, tokens[place]) for place in places]

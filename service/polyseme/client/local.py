@@ -43,7 +43,7 @@ from polyseme.client.results import (
     read_trace,
 )
 from polyseme.encoding.compare import Occurrence, compare, comparison_document
-from polyseme.encoding.encode import Timings, encode_sentence, tokenize
+from polyseme.encoding.encode import encode_sentence, tokenize
 from polyseme.encoding.neighbors import Neighbor, neighbors_of_vector, neighbors_of_word
 from polyseme.encoding.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions, Limits
 from polyseme.encoding.sentences import (
@@ -165,10 +165,10 @@ class LocalModel(Encoder):
         """Tokenize the texts, then encode them one by one. Errors count the texts from `first`."""
         checked = [require_text(text, number) for number, text in enumerate(texts, first)]
         try:
-            tokenized, timings = tokenize(self.model, checked, options, self._limits), Timings()
+            tokenized = tokenize(self.model, checked, options, self._limits)
         except PolysemeError as error:
             raise shift_pointers(error, first) from None
-        encoded = (encode_sentence(self.model, one, options, timings) for one in tokenized)
+        encoded = (encode_sentence(self.model, one, options) for one in tokenized)
         return (
             Sentence(
                 [Token(t.text, t.start, t.end, t.key, t.resolution) for t in one.tokens],
@@ -194,9 +194,9 @@ class LocalModel(Encoder):
         options = pooled_options(chosen)
         checked = [require_text(text, number) for number, text in enumerate(require_list(texts))]
         sentences = tokenize(self.model, checked, options, self._limits)
-        width, timings = check_dimensions(self.model, dimensions), Timings()
+        width = check_dimensions(self.model, dimensions)
         with _computing():
-            encoded = (encode_sentence(self.model, one, options, timings) for one in sentences)
+            encoded = (encode_sentence(self.model, one, options) for one in sentences)
             vectors = [sentence_vector(self.model, one, chosen, width) for one in encoded]
         return np.array(vectors, np.float32).reshape(len(vectors), width)
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
-from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
+from polyseme.stages import stage
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
@@ -48,24 +48,6 @@ class TokenCounts:
         self.oov = found.count("oov")
         self.subword = found.count("subword")
         self.case_fallbacks = self.tokens - found.count("exact") - self.oov - self.subword
-
-
-class Timings:
-    """The duration of each stage of a request in milliseconds, in the order of first use."""
-
-    def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
-        self.spans: dict[str, tuple[float, float]] = {}
-        """the first start and the last end of each stage, by `time.perf_counter`"""
-
-    now = staticmethod(perf_counter)
-
-    def add(self, stage: str, start: float) -> float:
-        """Add the time since `start` to a stage; return the current time."""
-        end = self.now()
-        self.milliseconds[stage] = self.milliseconds.get(stage, 0.0) + (end - start) * 1000
-        self.spans[stage] = self.spans.get(stage, (start,))[0], end
-        return end
 
 
 class Encoded(NamedTuple):
@@ -151,9 +133,7 @@ def tokenize_text(
     return Tokenized(tokens[:most], _count_words([text[tokens[most].start or 0 :]], countable))
 
 
-def encode_sentence(
-    model: Model, sentence: Tokenized, options: EncodeOptions, timings: Timings
-) -> Encoded:
+def encode_sentence(model: Model, sentence: Tokenized, options: EncodeOptions) -> Encoded:
     """Return the requested arrays of one sentence.
 
     The arrays of a sentence are bit-identical alone and in a batch, and for any choice of arrays.
@@ -164,27 +144,26 @@ def encode_sentence(
     if not include:
         return Encoded(tokens, truncated, {})
     check_request()
-    start = timings.now()
-    inputs = model.sentence(tokens)
-    start = timings.add("static", start)
+    with stage("static"):
+        inputs = model.sentence(tokens)
     arrays: dict[Part, Floats] = {}
     if "static" in include:
         arrays["static"] = inputs.vectors
     per_layer = [part for part in PER_LAYER if part in include]
     if per_layer or "contextual" in include or "features" in include:
-        layers = options.layer_numbers(model)
-        names = ["weights" if part == "attention" else part for part in per_layer]
-        result = contextualize(inputs, model.layers, names, layers, share=options.share)
-        if "contextual" in include:
-            arrays["contextual"] = result.contextual
-        if "features" in include:
-            arrays["features"] = _features(model, inputs, result)
-        for part, name in zip(per_layer, names, strict=True):
-            recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
-            stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
-            mean = options.mean_heads and part in PER_PAIR
-            arrays[part] = stacked.mean(axis=1) if mean else stacked
-        timings.add("attention", start)
+        with stage("attention"):
+            layers = options.layer_numbers(model)
+            names = ["weights" if part == "attention" else part for part in per_layer]
+            result = contextualize(inputs, model.layers, names, layers, share=options.share)
+            if "contextual" in include:
+                arrays["contextual"] = result.contextual
+            if "features" in include:
+                arrays["features"] = _features(model, inputs, result)
+            for part, name in zip(per_layer, names, strict=True):
+                recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
+                stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
+                mean = options.mean_heads and part in PER_PAIR
+                arrays[part] = stacked.mean(axis=1) if mean else stacked
     if options.dtype != "float32":
         arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
     return Encoded(tokens, truncated, arrays)
@@ -209,12 +188,11 @@ def encode(
     texts: Sequence[Text],
     options: EncodeOptions | None = None,
     limits: Limits | None = None,
-    timings: Timings | None = None,
 ) -> list[Encoded]:
     """Tokenize and encode sentences; raise the errors of `tokenize` and `encode_sentence`."""
-    options, timings = options or EncodeOptions(), timings or Timings()
+    options = options or EncodeOptions()
     sentences = tokenize(model, texts, options, limits or Limits())
-    return [encode_sentence(model, one, options, timings) for one in sentences]
+    return [encode_sentence(model, one, options) for one in sentences]
 
 
 def cast(array: Floats, dtype: Dtype) -> Floats:

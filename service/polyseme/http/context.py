@@ -15,11 +15,12 @@ from typing import Any
 from flask import Flask, request
 from werkzeug.wsgi import get_content_length
 
-from polyseme.encoding.encode import Timings, TokenCounts
+from polyseme.encoding.encode import TokenCounts
 from polyseme.encoding.options import Limits
 from polyseme.encoding.work import BYTE, supervise
 from polyseme.errors import AbortedError, DeadlineError, OverloadedError
 from polyseme.settings import Settings
+from polyseme.stages import Stages
 
 UNMATCHED = "unmatched"
 """The route of a request that matches no rule."""
@@ -41,8 +42,8 @@ class RequestContext:
     def __init__(self, request_id: str, method: str, address: str) -> None:
         self.request_id, self.method, self.address = request_id, method, address
         self.route = UNMATCHED
-        self.timings = Timings()
         self.started = time.perf_counter()
+        self.stages: Stages = {}
         self.seconds = 0.0
         """the time until the response was sent or aborted"""
         self.status = 0
@@ -115,7 +116,7 @@ class RequestSupervisor:
         limits: Limits,
         seconds: float,
         in_progress: WorkInProgress,
-        charge: Callable[[float], None],
+        charge: Callable[[float], None] | None,
     ) -> None:
         self._context, self._limits, self._in_progress = context, limits, in_progress
         self._charge = charge
@@ -128,7 +129,8 @@ class RequestSupervisor:
     def admit(self, work: float) -> None:
         """Add work; raise TooLargeError, OverloadedError, or RateLimitedError."""
         self._limits.check_work(self._context.work + work)
-        self._charge(work)
+        if self._charge:
+            self._charge(work)
         if self._in_progress.add(work):
             self._added += work
         self._context.work += work
@@ -161,7 +163,7 @@ class RequestSupervisor:
 
 
 def supervise_requests(
-    app: Flask, settings: Settings, limits: Limits, charge: Callable[[float], None]
+    app: Flask, settings: Settings, limits: Limits, charge: Callable[[float], None] | None
 ) -> None:
     """Supervise every POST request; `charge` counts its work towards the rates of the caller."""
     in_progress = WorkInProgress(settings.max_work)

@@ -15,7 +15,8 @@ from polyseme.http.context import current_context
 from polyseme.http.parsing import JSON, negotiate_media_type, read_json
 from polyseme.http.routes import json_response
 from polyseme.http.schemas import EmbeddingsRequest
-from polyseme.http.service import current_service, find_model
+from polyseme.http.service import current_service
+from polyseme.stages import stage
 
 openai = Blueprint("openai", __name__, url_prefix="/v1")
 
@@ -26,28 +27,28 @@ _ENTRY_BYTES = 64
 @openai.post("/embeddings")
 def embeddings() -> Response:
     """Return the vector of each text."""
-    negotiate_media_type(JSON)
     context, service = current_context(), current_service()
-    body = read_json(EmbeddingsRequest)
-    start = context.timings.add("parse", context.started)
-    texts, pointer = body.input, "/input/{}"
-    if isinstance(texts, str):
-        texts, pointer = [texts], "/input"
-    model, limits = find_model(body.model), service.limits
-    pooling = body.pooling or service.settings.pooling
-    # With `keep`, a text in which no word has a vector gets a zero vector.
-    wordless: Literal["keep", "refuse"] = "keep" if body.wordless == "zero" else "refuse"
-    options = replace(pooled_options(pooling), wordless=wordless)
-    width = check_dimensions(model, body.dimensions)
-    number = number_cost("json", body.encoding_format)
-    limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
-    cost = embedding_cost(model, options, width * number.work)
-    sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
-    counts = context.counts = TokenCounts(sentences)
-    context.timings.add("tokens", start)
+    with stage("parse").since(context.started):
+        negotiate_media_type(JSON)
+        body = read_json(EmbeddingsRequest)
+    with stage("tokens"):
+        texts, pointer = body.input, "/input/{}"
+        if isinstance(texts, str):
+            texts, pointer = [texts], "/input"
+        model, limits = service.find_model(body.model), service.limits
+        pooling = body.pooling or service.settings.pooling
+        # With `keep`, a text in which no word has a vector gets a zero vector.
+        wordless: Literal["keep", "refuse"] = "keep" if body.wordless == "zero" else "refuse"
+        options = replace(pooled_options(pooling), wordless=wordless)
+        width = check_dimensions(model, body.dimensions)
+        number = number_cost("json", body.encoding_format)
+        limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
+        cost = embedding_cost(model, options, width * number.work)
+        sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
+        counts = context.counts = TokenCounts(sentences)
     data = []
     for index, sentence in enumerate(sentences):
-        encoded = encode_sentence(model, sentence, options, context.timings)
+        encoded = encode_sentence(model, sentence, options)
         vector = sentence_vector(model, encoded, pooling, width)
         if body.wordless == "refuse" and not vector.any():
             message = "the vectors of its words cancel out, so the text has no direction"

@@ -1,6 +1,7 @@
 """The routes under /v1, except /v1/embeddings: each parses, computes and responds."""
 
 from collections.abc import Iterator, Sequence
+from time import perf_counter
 from typing import Any
 
 import orjson
@@ -44,7 +45,7 @@ from polyseme.http.schemas import (
     SensesRequest,
     TraceRequest,
 )
-from polyseme.http.service import Service, current_service, find_model
+from polyseme.http.service import Service, current_service
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
 from polyseme.senses.induction import (
@@ -53,6 +54,7 @@ from polyseme.senses.induction import (
     inventory_document,
     senses_of_occurrences,
 )
+from polyseme.stages import stage
 
 routes = Blueprint("routes", __name__, url_prefix="/v1")
 _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
@@ -61,40 +63,39 @@ _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
 @routes.post("/encode")
 def encode() -> Response:
     """Return static vectors, contextual vectors and attention of sentences."""
-    context, limits = current_context(), current_service().limits
-    media = negotiate_media_type(JSON, NDJSON, NPZ)
-    if is_content_type(NDJSON):
-        body = read_ndjson(EncodeRequest, limits.check_sentences)
-    else:
-        body = read_json(EncodeRequest)
-    start = context.timings.add("parse", context.started)
-    model, options, form = find_model(body.model), body.options(), _FORMATS[media]
-    texts, pointer = body.input, "/input/{}"
-    if isinstance(texts, str):
-        texts, pointer = [texts], "/input"
-    number = number_cost(form, body.encoding, body.dtype)
-    cost = encode_cost(model, options, number, streamed=form == "ndjson")
-    sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
-    counts = context.counts = TokenCounts(sentences)
-    context.timings.add("tokens", start)
+    context, service = current_context(), current_service()
+    limits = service.limits
+    with stage("parse").since(context.started):
+        media = negotiate_media_type(JSON, NDJSON, NPZ)
+        if is_content_type(NDJSON):
+            body = read_ndjson(EncodeRequest, limits.check_sentences)
+        else:
+            body = read_json(EncodeRequest)
+    with stage("tokens"):
+        model, options = service.find_model(body.model), body.options()
+        texts, pointer = body.input, "/input/{}"
+        if isinstance(texts, str):
+            texts, pointer = [texts], "/input"
+        form = _FORMATS[media]
+        number = number_cost(form, body.encoding, body.dtype)
+        cost = encode_cost(model, options, number, streamed=form == "ndjson")
+        sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
+        counts = context.counts = TokenCounts(sentences)
     if form == "ndjson":
         lines = _stream(model, sentences, options, body.encoding, context)
         return Response(lines, content_type=NDJSON)
     if form == "npz":
-        encoded = [encode_sentence(model, one, options, context.timings) for one in sentences]
-        start = context.timings.now()
-        content = npz_archive(model.manifest, encoded, options)
-        context.timings.add("write", start)
+        encoded = [encode_sentence(model, one, options) for one in sentences]
+        with stage("write"):
+            content = npz_archive(model.manifest, encoded, options)
     else:
         results = []
         for one in sentences:
-            result = encode_sentence(model, one, options, context.timings)
-            start = context.timings.now()
-            results.append(sentence_document(result, body.encoding))
-            context.timings.add("write", start)
-        start = context.timings.now()
-        content = json_document(model.manifest, results, counts)
-        context.timings.add("write", start)
+            result = encode_sentence(model, one, options)
+            with stage("write"):
+                results.append(sentence_document(result, body.encoding))
+        with stage("write"):
+            content = json_document(model.manifest, results, counts)
     limits.check_response_bytes(len(content))
     return Response(content, content_type=media)
 
@@ -110,13 +111,13 @@ def _stream(
     last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
     try:
         for one in sentences:
-            result = encode_sentence(model, one, options, context.timings)
+            result = encode_sentence(model, one, options)
             line = sentence_json(result, encoding) + b"\n"
             context.response_bytes += len(line)
-            start = context.timings.now()
+            start = perf_counter()
             yield line
             if context.supervisor:
-                context.supervisor.extend(context.timings.now() - start)
+                context.supervisor.extend(perf_counter() - start)
     except GeneratorExit:
         context.aborted = True
         raise
@@ -140,19 +141,18 @@ def _stream_error(error: Exception, context: RequestContext) -> dict[str, Any]:
 @routes.post("/compare")
 def compare() -> Response:
     """Compare occurrences of words."""
-    negotiate_media_type(JSON)
-    context = current_context()
-    body = read_json(CompareRequest)
-    context.timings.add("parse", context.started)
-    model = find_model(body.model)
+    context, service = current_context(), current_service()
+    with stage("parse").since(context.started):
+        negotiate_media_type(JSON)
+        body = read_json(CompareRequest)
+    model = service.find_model(body.model)
     occurrences = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
     result = comparing.compare(
         model,
         occurrences,
         body.neighbors,
         body.case,
-        current_service().limits,
-        context.timings,
+        service.limits,
         share=body.share,
         phrases=body.phrases,
         with_map=body.map,
@@ -164,11 +164,11 @@ def compare() -> Response:
 @routes.post("/senses")
 def senses() -> Response:
     """Find the senses of a word in texts, without labels."""
-    negotiate_media_type(JSON)
-    context, limits = current_context(), current_service().limits
-    body = read_json(SensesRequest)
-    context.timings.add("parse", context.started)
-    model = find_model(body.model)
+    context, service = current_context(), current_service()
+    with stage("parse").since(context.started):
+        negotiate_media_type(JSON)
+        body = read_json(SensesRequest)
+    model = service.find_model(body.model)
     options = SenseOptions(
         None if body.senses == "auto" else body.senses,
         body.keywords,
@@ -183,8 +183,7 @@ def senses() -> Response:
             given,
             options,
             phrases=body.phrases,
-            limits=limits,
-            timings=context.timings,
+            limits=service.limits,
         )
     else:
         found = find_senses(
@@ -195,8 +194,7 @@ def senses() -> Response:
             forms=body.forms,
             matching=body.case,
             phrases=body.phrases,
-            limits=limits,
-            timings=context.timings,
+            limits=service.limits,
         )
     context.counts = found.counts
     return json_response(inventory_document(model.manifest.name, found))
@@ -205,47 +203,47 @@ def senses() -> Response:
 @routes.post("/trace")
 def trace() -> Response:
     """Return every step of attention, computed in float64."""
-    negotiate_media_type(JSON)
-    context, limits = current_context(), current_service().limits
-    body = read_json(TraceRequest)
-    start = context.timings.add("parse", context.started)
-    if body.text is None:
-        names = ("embeddings", "queries", "keys", "values")
-        rows = {name: getattr(body, name) for name in names}
-        arrays = tracing.TraceArrays(
-            tokens=body.tokens or (),
-            matrices={name: one for name, one in rows.items() if one is not None},
-            weights=body.weights.model_dump(exclude_none=True) if body.weights else {},
-            heads=body.heads,
-            scale=body.scale,
-            transposed=body.convention == "column",
-        )
-        tokens, steps = list(arrays.tokens), tracing.trace_arrays(arrays, limits)
-    else:
-        model = find_model(body.model)
-        sentence, steps = tracing.trace_text(model, body.text, body.layer, body.case, limits)
-        context.counts = TokenCounts([sentence])
-        tokens = [token.text for token in sentence.tokens]
-    context.timings.add("attention", start)
+    context, service = current_context(), current_service()
+    with stage("parse").since(context.started):
+        negotiate_media_type(JSON)
+        body = read_json(TraceRequest)
+    with stage("attention"):
+        if body.text is None:
+            names = ("embeddings", "queries", "keys", "values")
+            rows = {name: getattr(body, name) for name in names}
+            arrays = tracing.TraceArrays(
+                tokens=body.tokens or (),
+                matrices={name: one for name, one in rows.items() if one is not None},
+                weights=body.weights.model_dump(exclude_none=True) if body.weights else {},
+                heads=body.heads,
+                scale=body.scale,
+                transposed=body.convention == "column",
+            )
+            tokens, steps = list(arrays.tokens), tracing.trace_arrays(arrays, service.limits)
+        else:
+            model, limits = service.find_model(body.model), service.limits
+            sentence, steps = tracing.trace_text(model, body.text, body.layer, body.case, limits)
+            context.counts = TokenCounts([sentence])
+            tokens = [token.text for token in sentence.tokens]
     return json_response(tracing.trace_document(tokens, steps))
 
 
 @routes.post("/neighbors")
 def neighbors() -> Response:
     """Return the words nearest to a word or to a vector."""
-    negotiate_media_type(JSON)
-    context = current_context()
-    body = read_json(NeighborsRequest)
-    start = context.timings.add("parse", context.started)
-    model = find_model(body.model)
-    admit(REQUEST + search_work(model, body.k))
-    resolution = None
-    if body.vector is not None:
-        found = neighbors_of_vector(model, body.vector, body.k)
-    else:
-        token = query_token(model, body.word or "", body.case)
-        found, resolution = neighbors_of_token(model, token, body.k), token.resolution
-    context.timings.add("neighbors", start)
+    context, service = current_context(), current_service()
+    with stage("parse").since(context.started):
+        negotiate_media_type(JSON)
+        body = read_json(NeighborsRequest)
+    with stage("neighbors"):
+        model = service.find_model(body.model)
+        admit(REQUEST + search_work(model, body.k))
+        resolution = None
+        if body.vector is not None:
+            found = neighbors_of_vector(model, body.vector, body.k)
+        else:
+            token = query_token(model, body.word or "", body.case)
+            found, resolution = neighbors_of_token(model, token, body.k), token.resolution
     near = [one._asdict() for one in found]
     return json_response({"neighbors": near, "resolution": resolution})
 
@@ -293,9 +291,7 @@ def json_response(document: Any) -> Response:
 
     The document must not contain NaN, which orjson would write as null.
     """
-    context = current_context()
-    start = context.timings.now()
-    content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    context.timings.add("write", start)
+    with stage("write"):
+        content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     current_service().limits.check_response_bytes(len(content))
     return Response(content, content_type=JSON)

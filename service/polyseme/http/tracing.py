@@ -75,8 +75,8 @@ class Tracer:
             if context.status >= _FAULT:
                 span.set_status(StatusCode.ERROR)
             parent = set_span_in_context(span)
-            for name, (start, end) in context.timings.spans.items():
-                spent = {"polyseme.milliseconds": context.timings.milliseconds[name]}
+            for name, (start, end, seconds) in context.stages.items():
+                spent = {"polyseme.milliseconds": seconds * 1000}
                 began = _nanoseconds(context, start)
                 stage = self.start().start_span(name, parent, attributes=spent, start_time=began)
                 stage.end(_nanoseconds(context, end))
