@@ -110,58 +110,47 @@ DERIVED = [
     (3, "context:1:0", 4, "0.5392 = 0.1407 + 0.2043 + 0.1942"),
     (1, "queries:2:1", 4, "0.8 = 0.8"),
     (5, "scores:5:1", 4, "0.77 = 0.6·0.6 + 0.5·0.5 + 0.4·0.4"),
-    # Two significant digits at least.
+    # At least two significant digits.
     (1, "scores:0:1", 0, "0.32 = 0.1·0.4 + 0.2·0.5 + 0.3·0.6"),
     (3, "scores:1:0", 0, "1.1 = 0.5·0.76 + 0.8·0.92"),
     (4, "scaled_scores:1:0", 1, "0.79 = 1.1 / √2 = 1.1 / 1.4"),
     (5, "scores:5:1", 2, "0.77 = 0.6·0.6 + 0.5·0.5 + 0.4·0.4"),
 ]
+HEADS = [
+    ("queries:1:0", 0, "3 = 3·1 + (−1)·0"),
+    ("queries:1:0", 1, "5 = 3·2 + (−1)·1"),
+    ("keys:0:1", 1, "4 = 1·0 + 2·2"),
+    ("values:1:0", 1, "5 = 3·2 + (−1)·1"),
+    ("scores:0:1", 0, "5 = 1·(−1) + 2·3"),
+    ("scores:0:1", 1, "14 = 4·3 + (−1)·(−2)"),
+    ("scaled_scores:0:1", 1, "9.8995 = 14 / √2 = 14 / 1.4142"),
+]
+SMALL_AND_LARGE = [
+    (1e-5, 4, "1.00e−5", "2.00e−5 = 1.00e−5·2 + 0·0"),
+    (0.0003, 2, "0.0003", "0.0006 = 0.0003·2 + 0·0"),
+    (4e12, 4, "4.00e12", "8.00e12 = 4.00e12·2 + 0·0"),
+    (40000000, 4, "40000000", "80000000 = 40000000·2 + 0·0"),
+]
 
 
 def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
+    cases = [
+        (address(example=number, cell=cell, decimals=decimals), text)
+        for number, cell, decimals, text in DERIVED
+    ]
+    for request in (SMALL, TURNED):
+        cases += [(address(request, cell=cell, head=head), text) for cell, head, text in HEADS]
+    for number, decimals, shown, score in SMALL_AND_LARGE:
+        request = {**PLAIN, "embeddings": [[number, 0], [2, 0]]}
+        cases.append(
+            (address(request, cell="queries:0:0", decimals=decimals), f"{shown} = {shown}")
+        )
+        cases.append((address(request, cell="scores:0:1", decimals=decimals), score))
     reader = visit("#steps")
-    for number, cell, decimals, expected in DERIVED:
-        reader.go(address(example=number, cell=cell, decimals=decimals))
-        assert sums(reader) == [expected], cell
-        assert "but this" not in panel(reader), cell
-
-
-SMALL_AND_LARGE = [
-    ([[1e-5, 0], [2, 0]], 4, "1.00e−5", "2.00e−5 = 1.00e−5·2 + 0·0"),
-    ([[0.0003, 0], [2, 0]], 2, "0.0003", "0.0006 = 0.0003·2 + 0·0"),
-    ([[4e12, 0], [2, 0]], 4, "4.00e12", "8.00e12 = 4.00e12·2 + 0·0"),
-    ([[40000000, 0], [2, 0]], 4, "40000000", "80000000 = 40000000·2 + 0·0"),
-]
-
-
-def test_tiny_and_huge_numbers_have_powers_of_ten(visit: Open) -> None:
-    reader = visit("#steps")
-    for rows, decimals, number, expected in SMALL_AND_LARGE:
-        request = {**PLAIN, "embeddings": rows}
-        reader.go(address(request, cell="queries:0:0", decimals=decimals))
-        assert sums(reader) == [f"{number} = {number}"]
-        reader.go(address(request, cell="scores:0:1", decimals=decimals))
-        assert sums(reader) == [expected]
-
-
-HEADS = [
-    ("queries:1:0", "0", "3 = 3·1 + (−1)·0"),
-    ("queries:1:0", "1", "5 = 3·2 + (−1)·1"),
-    ("keys:0:1", "1", "4 = 1·0 + 2·2"),
-    ("values:1:0", "1", "5 = 3·2 + (−1)·1"),
-    ("scores:0:1", "0", "5 = 1·(−1) + 2·3"),
-    ("scores:0:1", "1", "14 = 4·3 + (−1)·(−2)"),
-    ("scaled_scores:0:1", "1", "9.8995 = 14 / √2 = 14 / 1.4142"),
-]
-
-
-@pytest.mark.parametrize("request_", [SMALL, TURNED], ids=["row", "column"])
-def test_heads_and_conventions_select_the_correct_columns(visit: Open, request_: dict) -> None:
-    reader = visit("#steps")
-    for cell, head, expected in HEADS:
-        reader.go(address(request_, cell=cell, head=head))
-        assert sums(reader) == [expected], (cell, head)
-        assert "but this" not in panel(reader), (cell, head)
+    for fragment, expected in cases:
+        reader.go(fragment)
+        assert sums(reader) == [expected], fragment
+        assert "but this" not in panel(reader), fragment
 
 
 def test_weights_contexts_and_outputs_of_heads_are_derived(visit: Open) -> None:
@@ -209,23 +198,18 @@ def test_exactly_the_operands_of_a_number_are_highlighted(visit: Open) -> None:
         assert chosen(reader) == [":".join([name, *place[-2:]])], fields
 
 
-def test_highlighted_cells_have_an_outline(visit: Open) -> None:
-    reader = visit(address(example=3, cell="scores:1:2"))
-    styles = reader.page.evaluate(
-        """() => ["td.lit", "td.chosen"].map((one) =>
-          getComputedStyle(document.querySelector(one)).outlineStyle)"""
-    )
-    assert styles == ["dashed", "solid"]
-    assert reader.page.locator("td.chosen").get_attribute("aria-selected") == "true"
-
-
-def test_a_clicked_cell_is_in_the_address(visit: Open) -> None:
+def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Open) -> None:
     reader = visit(address(example=3))
     reader.page.locator("[data-step=weights] td[data-row='1'][data-column='0']").click()
     reader.settle()
     assert reader.address == "#steps?example=3&cell=weights%3A1%3A0"
     assert sums(reader) == ["0.2931 = e^1.116 / (e^1.116 + e^1.266 + e^1.339)"]
     assert reader.page.locator(".derived").get_attribute("role") == "status"
+    assert reader.page.locator("td.chosen").get_attribute("aria-selected") == "true"
+    style = "(td) => getComputedStyle(td).outlineStyle"
+    reader.page.mouse.move(0, 0)
+    assert reader.page.locator("td.lit").first.evaluate(style) == "dashed"
+    assert reader.page.locator("td.chosen").evaluate(style) == "solid"
 
 
 def test_keys_move_between_cells_and_to_the_steps_they_are_computed_from(visit: Open) -> None:
@@ -257,13 +241,6 @@ def test_weighted_values_are_those_of_the_query_token(visit: Open, client: httpx
     reader.choose("Query token", "love")
     assert numbers(reader, "weighted_values") == given[1]
     assert chosen(reader) == ["weighted_values:0:0"]
-
-
-def test_the_reader_sets_the_decimals(visit: Open) -> None:
-    reader = visit(address(example=3))
-    reader.choose("Decimals", "2")
-    assert numbers(reader, "weights")[0] == [0.30, 0.34, 0.36]
-    assert reader.address == "#steps?example=3&decimals=2"
 
 
 def test_shapes_are_shown_in_letters_and_in_numbers(visit: Open, tiny_models: httpx.Client) -> None:
@@ -391,12 +368,13 @@ def test_no_derivation_of_the_bundled_model_contradicts_the_service(
 
 
 @pytest.mark.parametrize(
-    ("model", "heads"), {"norm-before": 3, "norm-after": 3, "plain": 1}.items()
+    ("model", "layer", "heads"),
+    [("norm-before", 1, 3), ("norm-after", 1, 3), ("plain", 1, 1), ("bare", 0, 1)],
 )
 def test_no_derivation_of_any_kind_of_layer_contradicts_the_service(
-    visit: Open, tiny_models: httpx.Client, model: str, heads: int
+    visit: Open, tiny_models: httpx.Client, model: str, layer: int, heads: int
 ) -> None:
-    fields = {"text": "bank river zebra bank", "model": model, "layer": 1}
+    fields = {"text": "bank river zebra bank", "model": model, "layer": layer}
     given = traced(tiny_models, **fields)
     reader = visit(sentence(**fields), service=tiny_models)
     assert steps(reader) == list(given)
@@ -408,33 +386,20 @@ def test_a_step_with_only_a_formula_highlights_its_operands(
     visit: Open, tiny_models: httpx.Client
 ) -> None:
     reader = visit("#steps", service=tiny_models)
-    for model, step, sources in [
-        ("norm-after", "attention_norm", {"residual"}),
-        ("norm-after", "feed_forward_norm", {"attention_norm", "feed_forward"}),
-        ("norm-before", "queries", {"attention_norm"}),
-        ("norm-before", "feed_forward_norm", {"residual"}),
+    for model, step, formula, sources in [
+        ("norm-after", "attention_norm", "X̂ = LayerNorm(R)", {"residual"}),
+        ("norm-after", "feed_forward_norm", "LayerNorm(X̂ + F)", {"attention_norm", "feed_forward"}),
+        ("norm-before", "queries", "Q = X̂·Wq + bq", {"attention_norm"}),
+        ("norm-before", "feed_forward_norm", "x = LayerNorm(R)", {"residual"}),
     ]:
         reader.go(sentence("bank river", model=model, layer=1, cell=f"{step}:1:0"))
         expected = {f"{name}:1:{column}" for name in sources for column in range(5)}
         assert lit(reader) == expected, (model, step)
-
-
-def test_queries_use_the_output_of_the_norm(visit: Open, tiny_models: httpx.Client) -> None:
-    reader = visit("#models", service=tiny_models)
-    for model, formula, symbols, column in [
-        ("bare", "Q = X̂", "Q[1,2] = X̂[1,2]", 2),
-        ("full", "Q = X̂·Wq + bq", "Q = X̂·Wq + bq", 1),
-    ]:
-        reader.go(sentence("bank river", model=model, cell=f"queries:1:{column}", decimals=6))
-        assert reader.page.locator("[data-step=queries] p code").text_content() == formula
-        assert symbols in panel(reader)
-        assert "but this" not in panel(reader)
-        if model == "bare":
-            given = traced(tiny_models, text="bank river", model=model)
-            number = given["attention_norm"][1][2]
-            assert not math.isclose(number, given["embeddings"][1][2], abs_tol=1e-3)
-            (line,) = sums(reader)
-            assert terms(line.replace("=", "+")) == [round(number, 6)] * 2
+        assert reader.page.locator(f"[data-step={step}] p code").text_content() == formula
+        assert formula in panel(reader)
+    reader.go(sentence("bank river", model="bare", cell="queries:1:2"))
+    assert "Q[1,2] = X̂[1,2]" in panel(reader)
+    assert lit(reader) == {"attention_norm:1:2"}
 
 
 def terms(text: str) -> list[float]:
@@ -483,11 +448,14 @@ def test_long_sums_show_their_first_terms_and_a_count(visit: Open) -> None:
     assert line.count("·") == 4
 
 
-def test_the_reader_chooses_the_head(visit: Open, client: httpx.Client) -> None:
+def test_the_reader_chooses_the_head_and_the_decimals(visit: Open, client: httpx.Client) -> None:
     reader = visit(sentence("the river bank"))
     reader.choose("Head", "3")
     given = traced(client, text="the river bank")["weights"][3]
     assert numbers(reader, "weights") == np.round(given, 4).tolist()
+    reader.choose("Decimals", "2")
+    assert numbers(reader, "weights") == np.round(given, 2).tolist()
+    assert reader.address.endswith("&head=3&decimals=2")
 
 
 def test_a_number_of_the_output_opens_its_head(visit: Open) -> None:

@@ -24,12 +24,12 @@ export class StepCard {
     this.formula = h("code", {});
     this.shape = h("span", { class: "muted number" });
     // The weighted values have a matrix for each query token.
-    this.query = name === "weighted_values"
+    this.querySelect = name === "weighted_values"
       ? selectBox([], "", (query) => onpick({ name, query: Number(query), row: 0, column: 0 })) : null;
     this.columns = new Pager(`${title}: `, "columns", MAX_COLUMNS, () => this.#draw());
     this.rows = new Pager(`${title}: `, "rows", MAX_ROWS, () => this.#draw());
     this.place = h("div", {
-      class: "wide", onclick: ({ target }) => this.#pick(positionOf(target)), onkeydown: (event) => this.#press(event),
+      class: "wide", onclick: ({ target }) => this.#pick(this.#cellOf(target)), onkeydown: (event) => this.#press(event),
     });
     this.element = h(
       "section",
@@ -37,7 +37,8 @@ export class StepCard {
       this.heading,
       h("p", { class: "buttons" }, this.formula, " ", this.shape),
       h("p", { class: "muted" }, does),
-      h("div", { class: "controls" }, this.query && labeled("Query token", this.query), this.columns.element, this.rows.element),
+      h("div", { class: "controls" }, this.querySelect && labeled("Query token", this.querySelect),
+        this.columns.element, this.rows.element),
       this.place,
     );
   }
@@ -50,14 +51,15 @@ export class StepCard {
     this.formula.textContent = trace.formula(name);
     this.shape.textContent = trace.shapeText(name);
     this.element.classList.toggle("whole", columnNames.length > MAX_NARROW);
-    if (this.query) setOptions(this.query, trace.words.map((word, i) => [String(i), word]), String(query));
+    if (this.querySelect) setOptions(this.querySelect, trace.words.map((word, i) => [String(i), word]), String(query));
     this.columns.count = columnNames.length;
     this.rows.count = rows.length;
-    // Show the block with the chosen cell, or with the first of the cells that it is computed from.
-    const shown = [cellText(cell), head].join();
-    this.moved = trace !== this.view?.trace || shown !== this.shown;
-    if (trace !== this.view?.trace) this.columns.start = this.rows.start = 0;
+    const isNew = trace !== this.view?.trace, shown = [cellText(cell), head].join();
+    if (isNew) this.columns.start = this.rows.start = 0;
+    /** Whether the trace, the chosen cell or the head is another one. */
+    this.moved = isNew || shown !== this.shown;
     if (this.moved) {
+      // Show the block with the chosen cell, or with the first of the cells that it is computed from.
       const target = cell.name === name ? cell : parts.find((part) => isPart([part], { ...part, name }, head));
       this.columns.include(target?.column);
       this.rows.include(target?.row);
@@ -102,7 +104,7 @@ export class StepCard {
       "aria-label": [
         about(this.name).title,
         ...(trace.headed(this.name) ? [`head ${head}`] : []),
-        ...(this.query ? [`query ${trace.words[query]}`] : []),
+        ...(this.querySelect ? [`query ${trace.words[query]}`] : []),
       ].join(", "),
       "aria-rowcount": rows.length + 1, "aria-colcount": columnNames.length + 1,
       columns: shownColumns.map((column) => heading(columnNames[column])),
@@ -111,29 +113,36 @@ export class StepCard {
     });
   }
 
-  #pick(position) {
-    if (!position) return;
+  /** Return the cell that contains an element, or null. */
+  #cellOf(element) {
+    const { row, column } = element.closest("td[data-row]")?.dataset ?? {};
+    if (row === undefined) return null;
+    const query = this.querySelect ? this.view.query : null;
+    return { name: this.name, query, row: Number(row), column: Number(column) };
+  }
+
+  #pick(cell) {
+    if (!cell) return;
     this.picked = true;
-    this.onpick({ name: this.name, query: this.query && this.view.query, ...position });
+    this.onpick(cell);
   }
 
   #press(event) {
-    const position = positionOf(event.target), { rows } = this.matrix;
-    if (!position) return;
+    const cell = this.#cellOf(event.target), { rows } = this.matrix;
+    if (!cell) return;
     const chosen = event.key === "Enter" || event.key === " ";
-    const to = chosen ? position : cellAfterKey(event, position, rows.length, rows[0].length);
+    const to = chosen ? cell : cellAfterKey(event, cell, rows.length, rows[0].length);
     if (!to) return;
     event.preventDefault();
-    this.#pick(to);
+    this.#pick({ ...cell, ...to });
   }
 
   /** Mark the chosen cell and its parts. The tab stop is the chosen cell, else the first. Return the chosen cell. */
   #markCells() {
-    const { cell, parts, head, query } = this.view;
+    const { cell, parts, head } = this.view;
     const cells = [...this.place.querySelectorAll("td[data-row]")];
     for (const td of cells) {
-      const at = { name: this.name, query: this.query && query, ...positionOf(td) };
-      const isChosen = cellText(cell) === cellText(at);
+      const at = this.#cellOf(td), isChosen = cellText(cell) === cellText(at);
       td.classList.toggle("chosen", isChosen);
       td.classList.toggle("lit", isPart(parts, at, head));
       td.tabIndex = -1;
@@ -183,12 +192,6 @@ class Pager {
     this.earlier.setAttribute("aria-disabled", String(start === 0));
     this.later.setAttribute("aria-disabled", String(start + size >= count));
   }
-}
-
-/** Return the row and column of the cell that contains an element, or null. */
-function positionOf(element) {
-  const { row, column } = element.closest("td[data-row]")?.dataset ?? {};
-  return row === undefined ? null : { row: Number(row), column: Number(column) };
 }
 
 /** Return a cell; with the `note` on a printed value, it has at least as many decimals as the printed value. */
