@@ -29,7 +29,7 @@ def test_the_command_starts_gunicorn_without_reading_the_models(tmp_path, monkey
     write_tiny(tmp_path / "tiny")
     started = []
     monkeypatch.setattr(registry, "read_model", lambda *_, **__: pytest.fail("a model was read"))
-    monkeypatch.setattr(Server, "run", started.append)
+    monkeypatch.setattr(Server, "run", lambda server: started.extend([server]))
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))  # the command replaces it
     environment = {"POLYSEME_MODELS_DIR": str(tmp_path), "POLYSEME_MODEL": "other"}
     arguments = ["serve", "--model", "tiny", "--port", "0", "--threads", "3"]
