@@ -17,6 +17,9 @@ from typing import NamedTuple
 
 import httpx
 from flask import Flask
+from gunicorn.util import import_app
+
+from polyseme.settings import Settings
 
 HERE = Path(__file__).parent
 SERVICE = "polyseme:create_app()"
@@ -59,7 +62,7 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     metrics = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - private
     given["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, __file__, app],
+        [sys.executable, "-c", f"from gunicorns import serve; serve({app!r})"],
         env={
             **os.environ,
             **given,
@@ -76,6 +79,21 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     finally:
         process.terminate()
         process.wait(60)
+
+
+def serve(app: str) -> None:
+    """Serve an application in this process, with the settings of the environment."""
+    from polyseme.http.server import Server  # noqa: PLC0415 - reads PROMETHEUS_MULTIPROC_DIR
+
+    class AppServer(Server):
+        """The service's server of another application."""
+
+        def load(self) -> Flask:
+            """Import the application."""
+            application: Flask = import_app(app)
+            return application
+
+    AppServer(Settings()).run()
 
 
 def _sockets(pid: int) -> set[str]:
@@ -104,20 +122,3 @@ def _wait_for_response(address: str) -> None:
         else:
             return
     raise SystemExit("gunicorn did not start.")
-
-
-if __name__ == "__main__":
-    from gunicorn.util import import_app
-
-    from polyseme.http.server import Server
-    from polyseme.settings import Settings
-
-    class AnyServer(Server):
-        """A server of the application that the command line names."""
-
-        def load(self) -> Flask:
-            """Import the application."""
-            application: Flask = import_app(sys.argv[1])
-            return application
-
-    AnyServer(Settings()).run()
