@@ -75,10 +75,11 @@ def test_a_misprint_is_not_reproduced(example, label, printed):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
-def test_a_trace_is_float64_for_any_input(dtype):
+def test_a_trace_is_float64_and_scaled_by_default(dtype):
     x = np.array([[1, 2], [3, 4]], dtype)
-    for step in [*trace_embeddings(x, Weights(x, None, x, x)), *trace_projected(x, x, x)]:
-        assert step.values.dtype == np.float64
+    for steps in (trace_embeddings(x, Weights(x, None, x, x)), trace_projected(x, x, x)):
+        assert all(step.values.dtype == np.float64 for step in steps)
+        assert "scaled_scores" in [step.name for step in steps]
 
 
 def test_a_missing_weight_is_the_identity_and_absent_from_the_formula():
