@@ -37,7 +37,7 @@ OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Is: (" is ", " is not "),
     ast.IsNot: (" is not ", " is "),
     ast.In: (" in ", " not in "),
-    ast.NotIn: (" not in ", " in "),
+    ast.NotIn: (" not in ", " in "),  # codespell:ignore notin
     ast.Add: (" + ", " - "),
     ast.Sub: (" - ", " + "),
     ast.Mult: (" * ", " / "),
