@@ -21,11 +21,11 @@ import zstandard
 from benchmarks.record import record
 from benchmarks.sentences import bundled
 
-from polyseme.encoding.encode import encode
-from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.sentences import Pooling, token_weights, weighted_mean
 from polyseme.engine.arrays import Floats, unit
 from polyseme.models.model import Model
+from polyseme.operations.encode import encode
+from polyseme.operations.options import EncodeOptions
+from polyseme.operations.sentences import Pooling, token_weights, weighted_mean
 from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme_lab.evaluation.datasets import (
     Files,

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.encoding.neighbors import neighbors_of_word
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
+from polyseme.operations.neighbors import neighbors_of_word
 from polyseme.tokenizer import tokenize
 from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme_lab.evaluation.datasets import read_archive

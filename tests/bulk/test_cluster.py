@@ -10,8 +10,8 @@ import time
 import pytest
 
 from polyseme.bulk.cluster import write_on_cluster
-from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import CommandError
+from polyseme.operations.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
 from tests.conftest import PYTHONPATH, ROOT, free_port
 

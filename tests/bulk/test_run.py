@@ -16,8 +16,8 @@ import pytest
 
 from polyseme.bulk.run import write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
-from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import CommandError
+from polyseme.operations.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import default_handling

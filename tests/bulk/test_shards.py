@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import polyseme
-from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import CommandError
+from polyseme.operations.options import EncodeOptions
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
 ALL = frozenset({"static", "contextual", "features", "attention"})

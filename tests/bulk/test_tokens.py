@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import CommandError
+from polyseme.operations.options import EncodeOptions
 from tests.bulk import SENTENCES, bulk, inline, run_inline, shards_of, table_of, write_lines
 
 BANKS = {"rows": "tokens", "words": ("bank", "apple")}

@@ -14,13 +14,13 @@ import orjson
 from threadpoolctl import threadpool_limits
 
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
-from polyseme.encoding.options import EncodeOptions, Limits, Part
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import CommandError, ModelFolderError
 from polyseme.models.manifest import MANIFEST as MODEL_MANIFEST
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.registry import find_models
+from polyseme.operations.options import EncodeOptions, Limits, Part
+from polyseme.operations.sentences import Pooling
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
 RowKind: TypeAlias = Literal["sentences", "tokens"]

@@ -20,12 +20,12 @@ from polyseme.bulk.job import Job
 from polyseme.bulk.rows import Rows, Totals, bulk_error, count_rows, encode_each, tokenize_rows
 from polyseme.bulk.sources import Shard
 from polyseme.bulk.tables import TOTALS_KEY, write_table
-from polyseme.encoding.encode import Text, Tokenized, cast
-from polyseme.encoding.options import PER_TOKEN, EncodeOptions
-from polyseme.encoding.sentences import pooled_options, sentence_vector
-from polyseme.encoding.serialize import token_documents
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
+from polyseme.operations.encode import Text, Tokenized, cast
+from polyseme.operations.options import PER_TOKEN, EncodeOptions
+from polyseme.operations.sentences import pooled_options, sentence_vector
+from polyseme.operations.serialize import token_documents
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from polyseme.bulk.job import BulkOptions, Job, RowKind
 from polyseme.bulk.rows import Rows, Totals, count_rows, encode_each, tokenize_rows
 from polyseme.bulk.sources import Shard
-from polyseme.encoding.compare import match_forms, word_places
-from polyseme.encoding.encode import Encoded, Text, Timings, Tokenized, cast, encode_sentence
-from polyseme.encoding.options import PER_TOKEN, EncodeOptions, Part
-from polyseme.encoding.sentences import pooled_part, sentence_vector
 from polyseme.models.model import Model
+from polyseme.operations.compare import match_forms, word_places
+from polyseme.operations.encode import Encoded, Text, Timings, Tokenized, cast, encode_sentence
+from polyseme.operations.options import PER_TOKEN, EncodeOptions, Part
+from polyseme.operations.sentences import pooled_part, sentence_vector
 from polyseme.tokenizer import ResolvedToken
 
 _TOKEN_COLUMNS = {

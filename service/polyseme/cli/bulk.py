@@ -20,10 +20,10 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import CommandError, install_command
 from polyseme.models.registry import Registry, bundled_models
+from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
+from polyseme.operations.sentences import Pooling
 from polyseme.settings import Settings, usable_cpus
 
 if TYPE_CHECKING:

@@ -17,16 +17,17 @@ from polyseme.cli.options import (
     share_option,
     with_registry,
 )
-from polyseme.encoding.compare import ComparisonResult, Occurrence, comparison_document
-from polyseme.encoding.compare import compare as compare_occurrences
-from polyseme.encoding.encode import (
+from polyseme.models.registry import Registry
+from polyseme.operations.compare import ComparisonResult, Occurrence, comparison_document
+from polyseme.operations.compare import compare as compare_occurrences
+from polyseme.operations.encode import (
     Timings,
     TokenCounts,
     encode_sentence,
     tokenize,
 )
-from polyseme.encoding.options import MAX_LISTED, EncodeOptions, OovPolicy, Part
-from polyseme.encoding.serialize import (
+from polyseme.operations.options import MAX_LISTED, EncodeOptions, OovPolicy, Part
+from polyseme.operations.serialize import (
     Format,
     json_document,
     npz_archive,
@@ -34,8 +35,7 @@ from polyseme.encoding.serialize import (
     sentence_document,
     sentence_json,
 )
-from polyseme.encoding.work import encode_cost
-from polyseme.models.registry import Registry
+from polyseme.operations.work import encode_cost
 from polyseme.settings import Settings
 from polyseme.tokenizer import Case
 

@@ -21,10 +21,10 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.encoding.compare import match_forms, word_places
 from polyseme.errors import CommandError, InvalidError, install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.operations.compare import match_forms, word_places
 from polyseme.senses.clustering import assign
 from polyseme.senses.induction import (
     Matching,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from polyseme.client.local import LocalModel
     from polyseme.client.results import EncodedToken, Sentence, Token
-    from polyseme.encoding.compare import Occurrence
+    from polyseme.operations.compare import Occurrence
 
 __all__ = [
     "AnswerError",
@@ -46,7 +46,7 @@ _MODULES = {
     "LocalModel": "polyseme.client.local",
     "NoSuchTokenError": "polyseme.client.errors",
     "NotRequestedError": "polyseme.client.errors",
-    "Occurrence": "polyseme.encoding.compare",
+    "Occurrence": "polyseme.operations.compare",
     "Sentence": "polyseme.client.results",
     "Token": "polyseme.client.results",
     "UnreachableError": "polyseme.client.errors",

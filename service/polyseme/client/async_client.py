@@ -60,10 +60,10 @@ from polyseme.client.transport import (
     to_httpx,
     unreachable,
 )
-from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import TooLargeError
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.sentences import Pooling
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 

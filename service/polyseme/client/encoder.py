@@ -19,9 +19,11 @@ from polyseme.client.results import (
     Trace,
     VectorKind,
 )
-from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import (
+from polyseme.errors import FieldError, InvalidError
+from polyseme.models.manifest import MAX_LAYERS
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.options import (
     DEFAULT_PARTS,
     MAX_COMPARED,
     MAX_FORMS,
@@ -33,9 +35,7 @@ from polyseme.encoding.options import (
     OovPolicy,
     Part,
 )
-from polyseme.encoding.sentences import Pooling
-from polyseme.errors import FieldError, InvalidError
-from polyseme.models.manifest import MAX_LAYERS
+from polyseme.operations.sentences import Pooling
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 from polyseme.validation import did_you_mean, one_of

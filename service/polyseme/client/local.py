@@ -42,24 +42,24 @@ from polyseme.client.results import (
     read_senses,
     read_trace,
 )
-from polyseme.encoding.compare import Occurrence, compare, comparison_document
-from polyseme.encoding.encode import Timings, encode_sentence, tokenize
-from polyseme.encoding.neighbors import Neighbor, neighbors_of_vector, neighbors_of_word
-from polyseme.encoding.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions, Limits
-from polyseme.encoding.sentences import (
+from polyseme.engine.arrays import NonFiniteError
+from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry, bundled_models, find_models
+from polyseme.models.writer import rewrite_model
+from polyseme.operations.compare import Occurrence, compare, comparison_document
+from polyseme.operations.encode import Timings, encode_sentence, tokenize
+from polyseme.operations.neighbors import Neighbor, neighbors_of_vector, neighbors_of_word
+from polyseme.operations.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions, Limits
+from polyseme.operations.sentences import (
     DEFAULT_POOLING,
     Pooling,
     check_dimensions,
     pooled_options,
     sentence_vector,
 )
-from polyseme.encoding.serialize import manifest_document
-from polyseme.encoding.trace import trace_document, trace_text
-from polyseme.engine.arrays import NonFiniteError
-from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
-from polyseme.models.model import Model
-from polyseme.models.registry import Registry, bundled_models, find_models
-from polyseme.models.writer import rewrite_model
+from polyseme.operations.serialize import manifest_document
+from polyseme.operations.trace import trace_document, trace_text
 from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread

@@ -51,11 +51,11 @@ from polyseme.client.results import (
     read_sentences,
     read_trace,
 )
-from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions
+from polyseme.operations.sentences import Pooling
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 

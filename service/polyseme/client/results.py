@@ -18,10 +18,10 @@ from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
-from polyseme.encoding.compare import AttendedToken, match_forms, word_places
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.errors import install_command
+from polyseme.operations.compare import AttendedToken, match_forms, word_places
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.tokenizer import Resolution
 
 if TYPE_CHECKING:

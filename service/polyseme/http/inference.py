@@ -12,10 +12,6 @@ import orjson
 from flask import Blueprint, Response
 
 from polyseme import __version__
-from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, tokenize
-from polyseme.encoding.options import PER_TOKEN, Limits
-from polyseme.encoding.serialize import number_cost
-from polyseme.encoding.work import encode_cost
 from polyseme.errors import FieldError, InvalidError
 from polyseme.http.context import current_context
 from polyseme.http.inference_schemas import (
@@ -30,6 +26,10 @@ from polyseme.http.inference_schemas import (
 from polyseme.http.parsing import BINARY, JSON, negotiate_media_type, read_json_and_bytes
 from polyseme.http.routes import json_response
 from polyseme.http.service import current_service, find_model
+from polyseme.operations.encode import Encoded, TokenCounts, encode_sentence, tokenize
+from polyseme.operations.options import PER_TOKEN, Limits
+from polyseme.operations.serialize import number_cost
+from polyseme.operations.work import encode_cost
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
 

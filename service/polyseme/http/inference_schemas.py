@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from polyseme.encoding.options import EncodeOptions, OovPolicy, Part
 from polyseme.http.responses import ProblemResponse
 from polyseme.http.schemas import Layers, Share, Texts, parse_query_value
+from polyseme.operations.options import EncodeOptions, OovPolicy, Part
 from polyseme.tokenizer import Case
 
 INPUT = "text"

@@ -6,16 +6,16 @@ from typing import Any, Literal
 import pybase64
 from flask import Blueprint, Response
 
-from polyseme.encoding.encode import TokenCounts, encode_sentence, tokenize
-from polyseme.encoding.sentences import check_dimensions, pooled_options, sentence_vector
-from polyseme.encoding.serialize import number_cost
-from polyseme.encoding.work import embedding_cost
 from polyseme.errors import FieldError, InvalidError
 from polyseme.http.context import current_context
 from polyseme.http.parsing import JSON, negotiate_media_type, read_json
 from polyseme.http.routes import json_response
 from polyseme.http.schemas import EmbeddingsRequest
 from polyseme.http.service import current_service, find_model
+from polyseme.operations.encode import TokenCounts, encode_sentence, tokenize
+from polyseme.operations.sentences import check_dimensions, pooled_options, sentence_vector
+from polyseme.operations.serialize import number_cost
+from polyseme.operations.work import embedding_cost
 
 openai = Blueprint("openai", __name__, url_prefix="/v1")
 

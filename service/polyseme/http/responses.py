@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from polyseme.encoding.sentences import Pooling
+from polyseme.operations.sentences import Pooling
 from polyseme.tokenizer import Resolution
 
 

@@ -6,24 +6,6 @@ from typing import Any
 import orjson
 from flask import Blueprint, Response
 
-from polyseme.encoding import compare as comparing
-from polyseme.encoding import trace as tracing
-from polyseme.encoding.encode import TokenCounts, Tokenized, encode_sentence, tokenize
-from polyseme.encoding.neighbors import neighbors_of_token, neighbors_of_vector, query_token
-from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.sentences import pooled_part
-from polyseme.encoding.serialize import (
-    Encoding,
-    Format,
-    json_document,
-    manifest_document,
-    npz_archive,
-    number_cost,
-    sentence_document,
-    sentence_json,
-    usage,
-)
-from polyseme.encoding.work import REQUEST, admit, encode_cost, search_work
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import OutOfRangeError, PolysemeError
 from polyseme.http.context import RequestContext, current_context
@@ -47,6 +29,24 @@ from polyseme.http.schemas import (
 from polyseme.http.service import Service, current_service, find_model
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
+from polyseme.operations import compare as comparing
+from polyseme.operations import trace as tracing
+from polyseme.operations.encode import TokenCounts, Tokenized, encode_sentence, tokenize
+from polyseme.operations.neighbors import neighbors_of_token, neighbors_of_vector, query_token
+from polyseme.operations.options import EncodeOptions
+from polyseme.operations.sentences import pooled_part
+from polyseme.operations.serialize import (
+    Encoding,
+    Format,
+    json_document,
+    manifest_document,
+    npz_archive,
+    number_cost,
+    sentence_document,
+    sentence_json,
+    usage,
+)
+from polyseme.operations.work import REQUEST, admit, encode_cost, search_work
 from polyseme.senses.induction import (
     SenseOptions,
     find_senses,

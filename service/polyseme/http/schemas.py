@@ -14,7 +14,8 @@ from pydantic import (
     model_validator,
 )
 
-from polyseme.encoding.options import (
+from polyseme.models.manifest import MAX_LAYERS, NAME_PATTERN
+from polyseme.operations.options import (
     DEFAULT_PARTS,
     MAX_COMPARED,
     MAX_FORMS,
@@ -27,9 +28,8 @@ from polyseme.encoding.options import (
     OovPolicy,
     Part,
 )
-from polyseme.encoding.sentences import Pooling
-from polyseme.encoding.serialize import Encoding
-from polyseme.models.manifest import MAX_LAYERS, NAME_PATTERN
+from polyseme.operations.sentences import Pooling
+from polyseme.operations.serialize import Encoding
 from polyseme.tokenizer import Case
 
 ModelName: TypeAlias = Annotated[

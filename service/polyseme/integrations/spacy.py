@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from polyseme.client import Encoder
 from polyseme.client.results import Array, Sentence, VectorKind
-from polyseme.encoding.options import PER_TOKEN, OovPolicy, Part
 from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
+from polyseme.operations.options import PER_TOKEN, OovPolicy, Part
 from polyseme.tokenizer import Case
 
 try:

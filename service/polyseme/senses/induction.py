@@ -6,7 +6,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.compare import (
+from polyseme.engine.arrays import Flags, Floats, Integers, unit
+from polyseme.engine.similarity import principal_components
+from polyseme.errors import FieldError, InvalidError
+from polyseme.models.model import Model
+from polyseme.operations.compare import (
     NEIGHBOR_SHARE,
     Occurrence,
     find_token,
@@ -14,10 +18,10 @@ from polyseme.encoding.compare import (
     tokenize_occurrences,
     word_places,
 )
-from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import EncodeOptions, Limits
-from polyseme.encoding.work import (
+from polyseme.operations.encode import Timings, TokenCounts, Tokenized, tokenize
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.options import EncodeOptions, Limits
+from polyseme.operations.work import (
     MULTIPLICATION,
     TextCost,
     admit,
@@ -25,10 +29,6 @@ from polyseme.encoding.work import (
     encode_cost,
     search_work,
 )
-from polyseme.engine.arrays import Flags, Floats, Integers, unit
-from polyseme.engine.similarity import principal_components
-from polyseme.errors import FieldError, InvalidError
-from polyseme.models.model import Model
 from polyseme.senses.clustering import (
     MAX_FOUND,
     MIN_OCCURRENCES,
@@ -45,7 +45,7 @@ Matching: TypeAlias = Literal["any", "exact"]
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
 OCCURRENCE, MEAN_TOKEN = 0.1, 1e-5
-"""The work of an occurrence, and of each token of its text (`encoding.work`)."""
+"""The work of an occurrence, and of each token of its text (`operations.work`)."""
 CLOSE_SENSES = 0.05
 """With a smaller separation, a note says that the senses overlap."""
 

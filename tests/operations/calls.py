@@ -6,9 +6,9 @@ from typing import get_args
 
 import numpy as np
 
-from polyseme.encoding.encode import TokenCounts, encode, tokenize
-from polyseme.encoding.options import EncodeOptions, Part
-from polyseme.encoding.serialize import json_document, npz_archive, sentence_document
+from polyseme.operations.encode import TokenCounts, encode, tokenize
+from polyseme.operations.options import EncodeOptions, Part
+from polyseme.operations.serialize import json_document, npz_archive, sentence_document
 from tests.tiny import LIMITS
 
 EVERY = frozenset(get_args(Part))

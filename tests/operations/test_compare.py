@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from polyseme.encoding import compare as compare_module
-from polyseme.encoding.compare import NEIGHBOR_SHARE, Occurrence, compare
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import InvalidError, TooLargeError
-from tests.encoding.calls import ask_one
+from polyseme.operations import compare as compare_module
+from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrence, compare
+from tests.operations.calls import ask_one
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 

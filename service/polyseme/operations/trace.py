@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from polyseme.encoding.encode import MAX_COUNTED, Tokenized, tokenize_text
-from polyseme.encoding.options import Limits, missing_layer
-from polyseme.encoding.work import REQUEST, TRACED_VALUE, admit
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
+from polyseme.operations.encode import MAX_COUNTED, Tokenized, tokenize_text
+from polyseme.operations.options import Limits, missing_layer
+from polyseme.operations.work import REQUEST, TRACED_VALUE, admit
 from polyseme.tokenizer import Case
 
 FLOAT64_BYTES = 26

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyseme.encoding.encode import Timings, TokenCounts, Tokenized, tokenize
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import EncodeOptions, Limits
-from polyseme.encoding.serialize import token_documents
-from polyseme.encoding.work import TextCost, check_request, compare_cost
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
+from polyseme.operations.encode import Timings, TokenCounts, Tokenized, tokenize
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.options import EncodeOptions, Limits
+from polyseme.operations.serialize import token_documents
+from polyseme.operations.work import TextCost, check_request, compare_cost
 from polyseme.tokenizer import Case, ResolvedToken, spellings
 
 NEIGHBOR_SHARE = 0.4

@@ -6,11 +6,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.encoding.encode import Encoded
-from polyseme.encoding.options import EncodeOptions, Part
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
+from polyseme.operations.encode import Encoded
+from polyseme.operations.options import EncodeOptions, Part
 from polyseme.tokenizer import ResolvedToken
 
 Pooling: TypeAlias = Literal["whitened", "sif", "informativeness", "mean"]

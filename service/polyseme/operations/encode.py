@@ -8,13 +8,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
-from polyseme.encoding.work import TextAdmission, TextCost, check_request
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
+from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
+from polyseme.operations.work import TextAdmission, TextCost, check_request
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyseme.encoding.encode import Timings, TokenCounts, encode, tokenize
-from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.trace import trace_text
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeatureProjection, Layer, Projection, Residual
 from polyseme.errors import MAX_ERRORS, InvalidError, TooLargeError, UnknownWordError
-from tests.encoding.calls import EVERY, as_bits, ask, ask_one, same_bits
+from polyseme.operations.encode import Timings, TokenCounts, encode, tokenize
+from polyseme.operations.options import EncodeOptions
+from polyseme.operations.trace import trace_text
+from tests.operations.calls import EVERY, as_bits, ask, ask_one, same_bits
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, normal, tiny_model
 
 NEAR = {"rtol": 0, "atol": 1e-6}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word, query_token
 from polyseme.errors import InvalidError, UnknownWordError
+from polyseme.operations.neighbors import neighbors_of_vector, neighbors_of_word, query_token
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 COUNT = 211

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol
 
-from polyseme.encoding.options import EncodeOptions, Limits
 from polyseme.models.model import Model
+from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.tokenizer import MAX_WORD_LENGTH, ResolvedToken
 
 REQUEST = 0.3

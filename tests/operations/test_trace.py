@@ -6,18 +6,18 @@ import numpy as np
 import orjson
 import pytest
 
-from polyseme.encoding.trace import (
+from polyseme.engine.arrays import unit
+from polyseme.engine.layers import IDENTITY, FeedForward, Residual
+from polyseme.engine.positions import sinusoids
+from polyseme.errors import InvalidError, TooLargeError
+from polyseme.operations.trace import (
     FLOAT64_BYTES,
     TraceArrays,
     trace_arrays,
     trace_document,
     trace_text,
 )
-from polyseme.engine.arrays import unit
-from polyseme.engine.layers import IDENTITY, FeedForward, Residual
-from polyseme.engine.positions import sinusoids
-from polyseme.errors import InvalidError, TooLargeError
-from tests.encoding.calls import EVERY, ask_one
+from tests.operations.calls import EVERY, ask_one
 from tests.tiny import LIMITS, deep_model, full_layer, projection
 
 N, D, K, V = 3, 5, 2, 7

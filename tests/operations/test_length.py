@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from polyseme.encoding import encode as encode_module
-from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
-from polyseme.encoding.neighbors import query_token
-from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.trace import trace_text
 from polyseme.errors import TooLargeError, UnknownWordError
+from polyseme.operations import encode as encode_module
+from polyseme.operations.compare import Occurrence, compare
+from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
+from polyseme.operations.neighbors import query_token
+from polyseme.operations.options import EncodeOptions
+from polyseme.operations.trace import trace_text
 from polyseme.senses.induction import find_senses, senses_of_occurrences
 from polyseme.tokenizer import MAX_WORD_LENGTH
-from tests.encoding.calls import ask
+from tests.operations.calls import ask
 from tests.tiny import LIMITS, WORDS, tiny_model
 from tests.tokenizer.hostile import TEXTS, Work
 

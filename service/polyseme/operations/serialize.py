@@ -8,11 +8,11 @@ import numpy as np
 import orjson
 import pybase64
 
-from polyseme.encoding.encode import Encoded, TokenCounts
-from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions
-from polyseme.encoding.work import NumberCost
 from polyseme.engine.arrays import Floats
 from polyseme.models.manifest import Manifest
+from polyseme.operations.encode import Encoded, TokenCounts
+from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions
+from polyseme.operations.work import NumberCost
 from polyseme.tokenizer import ResolvedToken
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]

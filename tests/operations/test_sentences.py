@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyseme.encoding.sentences import (
+from polyseme.engine.layers import Projection
+from polyseme.errors import InvalidError
+from polyseme.operations.sentences import (
     check_dimensions,
     pooled_options,
     sentence_vector,
     token_weights,
     weighted_mean,
 )
-from polyseme.engine.layers import Projection
-from polyseme.errors import InvalidError
-from tests.encoding.calls import ask, ask_one
+from tests.operations.calls import ask, ask_one
 from tests.tiny import WORDS, tiny_model
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from polyseme.encoding.compare import Occurrence, compare, comparison_document
-from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
-from polyseme.encoding.trace import trace_text
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
-from tests.encoding.calls import EVERY, ask, ask_one, document_of, npz_of, same_bits
+from polyseme.operations.compare import Occurrence, compare, comparison_document
+from polyseme.operations.neighbors import neighbors_of_vector, neighbors_of_word
+from polyseme.operations.trace import trace_text
+from tests.operations.calls import EVERY, ask, ask_one, document_of, npz_of, same_bits
 from tests.tiny import SUBWORDS, WORDS, tiny_model
 from tests.tokenizer.vocabularies import texts
 

@@ -14,19 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_arrays
 
-from polyseme.encoding.compare import Occurrence, compare, comparison_document
-from polyseme.encoding.encode import Encoded, tokenize
-from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.serialize import (
+from polyseme.errors import OutOfRangeError, TooLargeError
+from polyseme.operations.compare import Occurrence, compare, comparison_document
+from polyseme.operations.encode import Encoded, tokenize
+from polyseme.operations.options import EncodeOptions
+from polyseme.operations.serialize import (
     as_base64,
     manifest_document,
     number_cost,
     sentence_json,
 )
-from polyseme.encoding.trace import trace_document, trace_text
-from polyseme.encoding.work import NumberCost, TextAdmission, encode_cost
-from polyseme.errors import OutOfRangeError, TooLargeError
-from tests.encoding.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of
+from polyseme.operations.trace import trace_document, trace_text
+from polyseme.operations.work import NumberCost, TextAdmission, encode_cost
+from tests.operations.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
