@@ -41,7 +41,10 @@ MAY_IMPORT = {
         *(ENGINE, TOKENIZER, ERRORS, ATOMIC, VALIDATION),
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
-    OPERATIONS: {MODELS, ENGINE, TOKENIZER, ERRORS, "numpy", "orjson", "pybase64"},
+    OPERATIONS: {
+        *(MODELS, ENGINE, TOKENIZER, ERRORS, VALIDATION),
+        *("numpy", "orjson", "pybase64", "pydantic", "regex"),
+    },
     SENSES: {
         *(OPERATIONS, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS),
         *("numpy", "safetensors", "scipy"),
@@ -80,7 +83,7 @@ MAY_IMPORT = {
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SENSES, SETTINGS, VALIDATION, VERSION),
         *("polyseme.engine.arrays", SINGLE_THREAD),
-        *("numpy", "orjson", "pandas", "pybase64", "httpx", "httpx_retries"),
+        *("numpy", "orjson", "pandas", "pybase64", "pydantic", "httpx", "httpx_retries"),
     },
     "polyseme.integrations": {
         *(CLIENT, OPERATIONS, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from polyseme.client import AnswerError, Client
-from polyseme.client.requests import Response
+from polyseme.client.requests import HttpResponse
 from polyseme.errors import InvalidError, PolysemeError, TooLargeError
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 
@@ -335,6 +335,6 @@ def test_escape_sequences_of_a_problem_document_are_not_shown(document):
 
 def test_an_unknown_code_raises_the_error_of_its_status():
     problem = b'{"code": "a_code_of_tomorrow", "detail": "No."}'
-    answer = Response(422, "application/problem+json", problem)
+    answer = HttpResponse(422, "application/problem+json", problem)
     with pytest.raises(InvalidError, match=r"No\."):
         answer.require("application/json")

@@ -189,7 +189,7 @@ def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
 def test_waiting_for_another_call_does_not_count_towards_the_timeout():
     def slow(_):
         time.sleep(0.1)  # the twelve calls take longer than the timeout, each one does not
-        return ScriptedResponse(body=b'{"neighbors": []}')
+        return ScriptedResponse(body=b'{"neighbors": [], "resolution": null}')
 
     async def ask(url):
         async with AsyncClient(url, concurrency=1, timeout=1, retries=0) as client:

@@ -16,11 +16,11 @@ from polyseme.http.schemas import (
     CompareRequest,
     EmbeddingsRequest,
     EncodeRequest,
-    NeighborsRequest,
     SensesRequest,
     TraceRequest,
 )
 from polyseme.models.registry import bundled_models
+from polyseme.operations.neighbors import NeighborsRequest
 from tests.http.conftest import SECRET, expect_problem
 
 

@@ -7,6 +7,7 @@ from typing import get_args
 import numpy as np
 
 from polyseme.operations.encode import TokenCounts, encode, tokenize
+from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Part
 from polyseme.operations.serialize import json_document, npz_archive, sentence_document
 from tests.tiny import LIMITS
@@ -46,6 +47,18 @@ def arrays_of(model, texts, limits=LIMITS, **options):
     """The response in `.npz`, read."""
     with np.load(io.BytesIO(npz_of(model, texts, limits, **options)), allow_pickle=False) as file:
         return dict(file)
+
+
+def neighbors_of_word(model, word, k, case="auto"):
+    """The words nearest to a word."""
+    return neighbors(model, NeighborsRequest(word=word, k=k, case=case)).neighbors
+
+
+def neighbors_of_vector(model, vector, k):
+    """The words nearest to a vector."""
+    found = neighbors(model, NeighborsRequest(vector=vector, k=k))
+    assert found.resolution is None
+    return found.neighbors
 
 
 def same_bits(a, b):

@@ -204,7 +204,7 @@ def _explaining_absence(forms: tuple[str, ...], *, phrases: bool) -> Iterator[No
     try:
         yield
     except InvalidError as error:
-        if [one.pointer for one in error.errors] != ["/word"]:
+        if [one.path for one in error.errors] != [("word",)]:
             raise
         message = "The word does not occur in the texts; --form adds other forms."
         if not phrases and any(len(one.split()) > 1 for one in forms):

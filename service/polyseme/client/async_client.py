@@ -25,6 +25,7 @@ from polyseme.client.encoder import (
     Text,
     describe_options,
     find_vector,
+    neighbors_request,
     parse_kind,
     parse_options,
     parse_pooling,
@@ -38,8 +39,8 @@ from polyseme.client.requests import (
     BatchSize,
     Exchange,
     Exchanges,
-    Request,
-    Response,
+    HttpRequest,
+    HttpResponse,
     async_batches,
 )
 from polyseme.client.results import (
@@ -63,6 +64,7 @@ from polyseme.client.transport import (
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.schema import Request, Result
 from polyseme.operations.sentences import Pooling
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -230,7 +232,7 @@ class AsyncClient:
 
         Raises the same exceptions as `encode`.
         """
-        return await self._run(self._exchanges.neighbors(near, k, case))
+        return (await self._call(neighbors_request(near, k, case))).neighbors
 
     async def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
@@ -259,6 +261,9 @@ class AsyncClient:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
+    async def _call(self, request: Request[Result]) -> Result:
+        return await self._run(self._exchanges.call(request))
+
     async def _run(self, exchange: Exchange[_T]) -> _T:
         """Send the requests that an exchange yields, and return its result."""
         try:
@@ -274,7 +279,7 @@ class AsyncClient:
             result: _T = end.value
             return result
 
-    async def _send(self, request: Request) -> Response:
+    async def _send(self, request: HttpRequest) -> HttpResponse:
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:

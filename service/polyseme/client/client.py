@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from polyseme.client.encoder import (
     Encoder,
@@ -29,8 +29,8 @@ from polyseme.client.requests import (
     BatchSize,
     Exchange,
     Exchanges,
-    Request,
-    Response,
+    HttpRequest,
+    HttpResponse,
     batches,
 )
 from polyseme.client.results import (
@@ -51,7 +51,7 @@ from polyseme.client.transport import (
 )
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import Occurrence
-from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.schema import Request, Result
 from polyseme.operations.sentences import Pooling
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -111,6 +111,9 @@ class Client(Encoder):
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def _call(self, request: Request[Result]) -> Result:
+        return self._run(self._exchanges.call(request))
 
     @property
     def name(self) -> str:
@@ -200,15 +203,6 @@ class Client(Encoder):
         options = SenseOptions(senses, keywords, neighbors, examples)
         return self._run(self._exchanges.senses(word, texts, forms, case, options, phrases=phrases))
 
-    def neighbors(
-        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
-    ) -> list[Neighbor]:
-        """Return the k words nearest to a word or a vector [d].
-
-        Raises the same exceptions as `encode`.
-        """
-        return self._run(self._exchanges.neighbors(near, k, case))
-
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
         return self._run(self._exchanges.trace(text, layer, case))
@@ -253,7 +247,7 @@ class Client(Encoder):
             result: _T = end.value
             return result
 
-    def _send(self, request: Request) -> Response:
+    def _send(self, request: HttpRequest) -> HttpResponse:
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:

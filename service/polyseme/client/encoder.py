@@ -19,10 +19,10 @@ from polyseme.client.results import (
     Trace,
     VectorKind,
 )
-from polyseme.errors import FieldError, InvalidError
+from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.operations.compare import Occurrence
-from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.neighbors import Neighbor, NeighborsRequest
 from polyseme.operations.options import (
     DEFAULT_PARTS,
     MAX_COMPARED,
@@ -35,6 +35,7 @@ from polyseme.operations.options import (
     OovPolicy,
     Part,
 )
+from polyseme.operations.schema import Request, Result
 from polyseme.operations.sentences import Pooling
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -99,6 +100,10 @@ def describe_options(options: type) -> Callable[[_Function], _Function]:
 
 class Encoder(Protocol):
     """The interface of `polyseme.load(NAME)` and `polyseme.Client(url)`."""
+
+    def _call(self, request: Request[Result]) -> Result:
+        """Return the result of an operation."""
+        ...
 
     @property
     def name(self) -> str:
@@ -201,7 +206,7 @@ class Encoder(Protocol):
 
         Raises the same exceptions as `encode`.
         """
-        ...
+        return self._call(neighbors_request(near, k, case)).neighbors
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
@@ -249,7 +254,7 @@ def require_unicode(pointer: str, *strings: str) -> None:
     try:
         "".join(strings).encode()
     except UnicodeEncodeError:
-        error = FieldError(pointer, "is not valid Unicode")
+        error = FieldError(path_of(pointer), "is not valid Unicode")
         raise InvalidError([error], "Remove unpaired surrogates.") from None
 
 
@@ -333,7 +338,12 @@ def parse_pooling(pooling: Any, dimensions: Any) -> tuple[Pooling | None, int | 
 
 
 def _invalid(pointer: str, message: str) -> InvalidError:
-    return InvalidError([FieldError(pointer, message)])
+    return InvalidError([FieldError(path_of(pointer), message)])
+
+
+def path_of(pointer: str) -> FieldPath:
+    """Return the path of a JSON pointer."""
+    return tuple(int(part) if part.isdecimal() else part for part in pointer.split("/")[1:])
 
 
 def parse_kind(kind: VectorKind) -> tuple[VectorKind]:
@@ -449,24 +459,23 @@ def require_traceable(text: Any) -> str:
     return text
 
 
-def parse_near(near: str | ArrayLike) -> str | list[float]:
-    """Return a word, or a vector [d] as a list.
-
-    Raises InvalidError for a word that is empty or not valid Unicode, and for anything else that is
-    not a nonempty row of finite numbers.
-    """
+def neighbors_request(near: str | ArrayLike, k: int, case: Case) -> NeighborsRequest:
+    """Return the request for the neighbors of a word or a vector [d]. Raises InvalidError."""
     if isinstance(near, str):
-        if not near:
-            raise _invalid("/word", "must not be empty")
-        require_unicode("/word", near)
-        return near
+        return NeighborsRequest.of(word=near, k=plain(k), case=case)
     try:
         row = np.asarray(near, np.float64)
     except (TypeError, ValueError):
         row = np.zeros(())
     if row.ndim != 1 or not np.isfinite(row).all():
         raise _invalid("/vector", "must be a row of finite numbers")
-    if not len(row):
-        raise _invalid("/vector", "must not be empty")
-    numbers: list[float] = row.tolist()
-    return numbers
+    return NeighborsRequest.of(vector=row.tolist(), k=plain(k), case=case)
+
+
+def plain(value: Any) -> Any:
+    """Return a value without types of NumPy and with lists, as strict requests take them."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

@@ -1,14 +1,14 @@
 """A model in this process, with the same interface as a client."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from polyseme.client.encoder import (
     Encoder,
@@ -18,7 +18,6 @@ from polyseme.client.encoder import (
     describe_options,
     parse_flag,
     parse_integer,
-    parse_near,
     parse_occurrences,
     parse_options,
     parse_pooling,
@@ -28,7 +27,7 @@ from polyseme.client.encoder import (
     require_text,
     require_traceable,
 )
-from polyseme.client.errors import shift_pointers
+from polyseme.client.errors import shift_paths
 from polyseme.client.results import (
     Comparison,
     ModelFacts,
@@ -38,7 +37,6 @@ from polyseme.client.results import (
     Trace,
     read_comparison,
     read_model_facts,
-    read_neighbors,
     read_senses,
     read_trace,
 )
@@ -49,8 +47,9 @@ from polyseme.models.registry import Registry, bundled_models, find_models
 from polyseme.models.writer import rewrite_model
 from polyseme.operations.compare import Occurrence, compare, comparison_document
 from polyseme.operations.encode import Timings, encode_sentence, tokenize
-from polyseme.operations.neighbors import Neighbor, neighbors_of_vector, neighbors_of_word
-from polyseme.operations.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions, Limits
+from polyseme.operations.neighbors import NeighborsRequest, neighbors
+from polyseme.operations.options import MAX_LISTED, EncodeOptions, Limits
+from polyseme.operations.schema import Request, Result
 from polyseme.operations.sentences import (
     DEFAULT_POOLING,
     Pooling,
@@ -75,6 +74,10 @@ SINGLE_THREAD = SingleThread()
 """The context manager of all local models."""
 
 
+_FUNCTIONS: dict[type, Callable[..., Any]] = {NeighborsRequest: neighbors}
+"""The function of each request."""
+
+
 class LocalModel(Encoder):
     """A model that is memory-mapped into this process. Threads may share it."""
 
@@ -96,6 +99,11 @@ class LocalModel(Encoder):
             warnings.warn(warning, stacklevel=3)  # at the call of `polyseme.load`
         registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
         return cls(registry.model(name), pooling=settings.pooling)
+
+    def _call(self, request: Request[Result]) -> Result:
+        with _computing():
+            result: Result = _FUNCTIONS[type(request)](self.model, request, self._limits)
+        return result
 
     def __repr__(self) -> str:
         words = self.model.manifest.vocabulary_size
@@ -167,7 +175,7 @@ class LocalModel(Encoder):
         try:
             tokenized, timings = tokenize(self.model, checked, options, self._limits), Timings()
         except PolysemeError as error:
-            raise shift_pointers(error, first) from None
+            raise shift_paths(error, first) from None
         encoded = (encode_sentence(self.model, one, options, timings) for one in tokenized)
         return (
             Sentence(
@@ -263,20 +271,6 @@ class LocalModel(Encoder):
                 limits=self._limits,
             )
         return read_senses(inventory_document(self.name, found))
-
-    def neighbors(
-        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
-    ) -> list[Neighbor]:
-        """Return the k words nearest to a word or a vector [d]. Raises PolysemeError."""
-        k = parse_integer("/k", k, 1, MAX_NEIGHBORS)
-        require_choice("/case", case, Case)
-        query = parse_near(near)
-        with _computing():
-            if isinstance(query, str):
-                found = neighbors_of_word(self.model, query, k, case)
-            else:
-                found = neighbors_of_vector(self.model, query, k)
-        return read_neighbors([one._asdict() for one in found])
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises PolysemeError."""

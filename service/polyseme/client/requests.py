@@ -22,14 +22,14 @@ from urllib.parse import quote
 import numpy as np
 import orjson
 import pybase64
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from polyseme.client.encoder import (
     Text,
     check_senses,
     parse_flag,
     parse_integer,
-    parse_near,
     parse_occurrences,
     parse_share,
     require_choice,
@@ -46,15 +46,15 @@ from polyseme.client.results import (
     read_comparison,
     read_model_facts,
     read_models,
-    read_neighbors,
     read_senses,
     read_sentences,
     read_trace,
 )
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
-from polyseme.operations.neighbors import Neighbor
-from polyseme.operations.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions
+from polyseme.operations.neighbors import Neighbors, NeighborsRequest
+from polyseme.operations.options import MAX_LISTED, EncodeOptions
+from polyseme.operations.schema import Request, Result
 from polyseme.operations.sentences import Pooling
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -177,7 +177,7 @@ def encode_text(text: Text, number: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """A request, without the service's URL and the key."""
 
     method: str
@@ -187,7 +187,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Response:
+class HttpResponse:
     """A complete response."""
 
     status: int
@@ -210,8 +210,14 @@ class Response:
         return self.content
 
 
-Exchange: TypeAlias = Generator[Request, Response, _T]
+Exchange: TypeAlias = Generator[HttpRequest, HttpResponse, _T]
 """A generator that yields requests, is sent their responses and returns a result."""
+
+
+_ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
+    NeighborsRequest: ("neighbors", TypeAdapter(Neighbors)),
+}
+"""The route of each request under /v1, and the reader of its result."""
 
 
 class Exchanges:
@@ -302,15 +308,15 @@ class Exchanges:
         with _reading():
             return read_senses(document)
 
-    def neighbors(self, near: str | ArrayLike, k: int, case: Case) -> Exchange[list[Neighbor]]:
-        """Find the nearest words."""
-        k = parse_integer("/k", k, 1, MAX_NEIGHBORS)
-        require_choice("/case", case, Case)
-        query = parse_near(near)
-        field = "word" if isinstance(query, str) else "vector"
-        document = yield from self._post("/v1/neighbors", {field: query, "k": k, "case": case})
+    def call(self, request: Request[Result]) -> Exchange[Result]:
+        """Send the request of an operation."""
+        name, read = _ROUTES[type(request)]
+        fields = request.model_dump(exclude_unset=True)
+        response = yield HttpRequest("POST", f"/v1/{name}", JSON, self._body(fields))
+        content = response.require(JSON)
         with _reading():
-            return read_neighbors(document["neighbors"])
+            result: Result = read.validate_json(content, extra="ignore")
+            return result
 
     def trace(self, text: str, layer: int, case: Case) -> Exchange[Trace]:
         """Return each step of a layer."""
@@ -323,7 +329,7 @@ class Exchanges:
 
     def models(self) -> Exchange[list[ModelFacts]]:
         """List the models."""
-        response = yield Request("GET", "/v1/models")
+        response = yield HttpRequest("GET", "/v1/models")
         content = response.require(JSON)
         with _reading():
             return read_models(orjson.loads(content))
@@ -331,7 +337,7 @@ class Exchanges:
     def model(self) -> Exchange[ModelFacts]:
         """Describe the model."""
         if self._model is not None:
-            response = yield Request("GET", f"/v1/models/{quote(self._model, safe='')}")
+            response = yield HttpRequest("GET", f"/v1/models/{quote(self._model, safe='')}")
             content = response.require(JSON)
             with _reading():
                 return read_model_facts(orjson.loads(content))
@@ -342,7 +348,7 @@ class Exchanges:
 
     def _post(self, path: str, fields: Mapping[str, Any]) -> Exchange[Any]:
         """Send a JSON document and return the JSON document of the response."""
-        response = yield Request("POST", path, JSON, self._body(fields))
+        response = yield HttpRequest("POST", path, JSON, self._body(fields))
         content = response.require(JSON)
         with _reading():
             return orjson.loads(content)
@@ -359,7 +365,7 @@ class Exchanges:
             pending += reversed(others)
             body = b'{"input":[%b],%b' % (b",".join(part.texts), rest)
             try:
-                response = yield Request("POST", path, accept, body)
+                response = yield HttpRequest("POST", path, accept, body)
                 found.append((part, response.require(accept, part.first)))
             except TooLargeError as error:
                 if len(part.texts) == 1 or error.extra["setting"] == "max_sentence_tokens":
@@ -374,7 +380,7 @@ class Exchanges:
         try:
             return orjson.dumps(named, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
-            error = FieldError("", "a value is not valid Unicode, or JSON does not have its type")
+            error = FieldError((), "a value is not valid Unicode, or JSON does not have its type")
         raise InvalidError([error])
 
 

@@ -5,11 +5,12 @@ Response schemas are for the OpenAPI document and tests; the routes do not use t
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from polyseme.http.responses import ProblemResponse
-from polyseme.http.schemas import Layers, Share, Texts, parse_query_value
+from polyseme.http.schemas import Layers, parse_query_value
 from polyseme.operations.options import EncodeOptions, OovPolicy, Part
+from polyseme.operations.schema import Share, Texts, one_of_kinds
 from polyseme.tokenizer import Case
 
 INPUT = "text"
@@ -44,13 +45,16 @@ class InputParameters(BaseModel):
     )
 
 
-def _data_kind(value: Any) -> str:
-    return "nested" if isinstance(value, list) and value and isinstance(value[0], list) else "flat"
+def _kind_of_data(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "<nested>" if value and isinstance(value[0], list) else "<flat>"
+    return None
 
 
 Data: TypeAlias = Annotated[
-    Annotated[Texts, Tag("flat")] | Annotated[list[Texts], Field(fail_fast=True), Tag("nested")],
-    Discriminator(_data_kind),
+    Annotated[Texts, Tag("<flat>")]
+    | Annotated[list[Texts], Field(fail_fast=True), Tag("<nested>")],
+    one_of_kinds(_kind_of_data, "must be a list of strings, or a list of lists of strings"),
     Field(description="a flat list of sentences, or lists of one sentence for the shape [S, 1]"),
 ]
 

@@ -12,7 +12,7 @@ from polyseme.http.parsing import JSON, negotiate_media_type, read_json
 from polyseme.http.routes import json_response
 from polyseme.http.schemas import EmbeddingsRequest
 from polyseme.http.service import current_service, find_model
-from polyseme.operations.encode import TokenCounts, encode_sentence, tokenize
+from polyseme.operations.encode import TokenCounts, encode_sentence, paths_of, tokenize
 from polyseme.operations.sentences import check_dimensions, pooled_options, sentence_vector
 from polyseme.operations.serialize import number_cost
 from polyseme.operations.work import embedding_cost
@@ -30,9 +30,7 @@ def embeddings() -> Response:
     context, service = current_context(), current_service()
     body = read_json(EmbeddingsRequest)
     start = context.timings.add("parse", context.started)
-    texts, pointer = body.input, "/input/{}"
-    if isinstance(texts, str):
-        texts, pointer = [texts], "/input"
+    texts, path = paths_of(body.input)
     model, limits = find_model(body.model), service.limits
     pooling = body.pooling or service.settings.pooling
     # With `keep`, a text in which no word has a vector gets a zero vector.
@@ -42,7 +40,7 @@ def embeddings() -> Response:
     number = number_cost("json", body.encoding_format)
     limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
     cost = embedding_cost(model, options, width * number.work)
-    sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
+    sentences = tokenize(model, texts, options, limits, path, cost)
     counts = context.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     data = []
@@ -51,7 +49,7 @@ def embeddings() -> Response:
         vector = sentence_vector(model, encoded, pooling, width)
         if body.wordless == "refuse" and not vector.any():
             message = "the vectors of its words cancel out, so the text has no direction"
-            raise InvalidError([FieldError(pointer.format(index), message)])
+            raise InvalidError([FieldError(path(index), message)])
         entry: dict[str, Any] = {"object": "embedding", "index": index, "embedding": vector}
         if body.encoding_format == "base64":
             entry["embedding"] = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)

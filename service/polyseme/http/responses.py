@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.sentences import Pooling
 from polyseme.tokenizer import Resolution
 
@@ -72,13 +73,6 @@ class EncodeResponse(_Response):
     usage: UsageResponse
 
 
-class NeighborResponse(_Response):
-    """A word and its cosine similarity."""
-
-    word: str
-    similarity: float
-
-
 class AttendedResponse(_Response):
     """A token that the occurrence attends to."""
 
@@ -93,8 +87,8 @@ class OccurrenceResponse(_Response):
 
     token: TokenResponse
     shift: float = Field(description="1 − cosine(static, contextual)")
-    static_neighbors: list[NeighborResponse]
-    contextual_neighbors: list[NeighborResponse]
+    static_neighbors: list[Neighbor]
+    contextual_neighbors: list[Neighbor]
     attends_to: list[AttendedResponse]
 
 
@@ -146,7 +140,7 @@ class SenseResponse(_Response):
     size: int = Field(description="number of occurrences")
     proportion: float
     keywords: list[KeywordResponse]
-    neighbors: list[NeighborResponse]
+    neighbors: list[Neighbor]
     examples: list[int] = Field(description="indices of `occurrences`, the most typical first")
 
 
@@ -187,15 +181,6 @@ class TraceResponse(_Response):
 
     tokens: list[str]
     steps: list[StepResponse]
-
-
-class NeighborsResponse(_Response):
-    """The nearest words, best first."""
-
-    neighbors: list[NeighborResponse]
-    resolution: Resolution | None = Field(
-        description="how the word was found; `subword` if its vector is composed; null for a vector"
-    )
 
 
 class EmbeddingResponse(_Response):

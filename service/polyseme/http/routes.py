@@ -22,7 +22,6 @@ from polyseme.http.parsing import (
 from polyseme.http.schemas import (
     CompareRequest,
     EncodeRequest,
-    NeighborsRequest,
     SensesRequest,
     TraceRequest,
 )
@@ -31,8 +30,9 @@ from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
 from polyseme.operations import compare as comparing
 from polyseme.operations import trace as tracing
-from polyseme.operations.encode import TokenCounts, Tokenized, encode_sentence, tokenize
-from polyseme.operations.neighbors import neighbors_of_token, neighbors_of_vector, query_token
+from polyseme.operations.encode import TokenCounts, Tokenized, encode_sentence, paths_of, tokenize
+from polyseme.operations.neighbors import NeighborsRequest
+from polyseme.operations.neighbors import neighbors as nearest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.sentences import pooled_part
 from polyseme.operations.serialize import (
@@ -46,7 +46,7 @@ from polyseme.operations.serialize import (
     sentence_json,
     usage,
 )
-from polyseme.operations.work import REQUEST, admit, encode_cost, search_work
+from polyseme.operations.work import encode_cost
 from polyseme.senses.induction import (
     SenseOptions,
     find_senses,
@@ -69,12 +69,10 @@ def encode() -> Response:
         body = read_json(EncodeRequest)
     start = context.timings.add("parse", context.started)
     model, options, form = find_model(body.model), body.options(), _FORMATS[media]
-    texts, pointer = body.input, "/input/{}"
-    if isinstance(texts, str):
-        texts, pointer = [texts], "/input"
+    texts, path = paths_of(body.input)
     number = number_cost(form, body.encoding, body.dtype)
     cost = encode_cost(model, options, number, streamed=form == "ndjson")
-    sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
+    sentences = tokenize(model, texts, options, limits, path, cost)
     counts = context.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     if form == "ndjson":
@@ -234,20 +232,9 @@ def trace() -> Response:
 def neighbors() -> Response:
     """Return the words nearest to a word or to a vector."""
     negotiate_media_type(JSON)
-    context = current_context()
-    body = read_json(NeighborsRequest)
-    start = context.timings.add("parse", context.started)
-    model = find_model(body.model)
-    admit(REQUEST + search_work(model, body.k))
-    resolution = None
-    if body.vector is not None:
-        found = neighbors_of_vector(model, body.vector, body.k)
-    else:
-        token = query_token(model, body.word or "", body.case)
-        found, resolution = neighbors_of_token(model, token, body.k), token.resolution
-    context.timings.add("neighbors", start)
-    near = [one._asdict() for one in found]
-    return json_response({"neighbors": near, "resolution": resolution})
+    body, timings = read_json(NeighborsRequest), current_context().timings
+    timings.add("parse", current_context().started)
+    return json_response(nearest(find_model(body.model), body, current_service().limits, timings))
 
 
 @routes.get("/models")

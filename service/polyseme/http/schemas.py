@@ -4,114 +4,62 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import regex
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, Tag, model_validator
 
-from polyseme.models.manifest import MAX_LAYERS, NAME_PATTERN
+from polyseme.models.manifest import MAX_LAYERS
 from polyseme.operations.options import (
     DEFAULT_PARTS,
     MAX_COMPARED,
     MAX_FORMS,
     MAX_LISTED,
-    MAX_NEIGHBORS,
     MAX_SENSES,
-    MAX_SHARE,
     Dtype,
     EncodeOptions,
     OovPolicy,
     Part,
 )
+from polyseme.operations.schema import (
+    Input,
+    Matrix,
+    ModelName,
+    Phrases,
+    Request,
+    Share,
+    Texts,
+    one_of_kinds,
+)
 from polyseme.operations.sentences import Pooling
 from polyseme.operations.serialize import Encoding
 from polyseme.tokenizer import Case
 
-ModelName: TypeAlias = Annotated[
-    str | None,
-    Field(pattern=NAME_PATTERN, description="name of a model; the default model if omitted"),
-]
-Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-# `fail_fast` limits the errors of a list to the first one; a list may have a million entries.
-Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
-Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
-Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 
-
-def _kind_of_input(value: Any) -> str:
+def _kind_of_layers(value: Any) -> str | None:
     if isinstance(value, list):
-        return "words" if value and isinstance(value[0], list) else "texts"
-    return "text"
+        return "<numbers>"
+    return "<name>" if value in ("all", "last") else None
 
 
-def _kind_of_layers(value: Any) -> str:
-    return "numbers" if isinstance(value, list) else "name"
-
-
-def _kind_of_senses(value: Any) -> str:
-    return "name" if isinstance(value, str) else "number"
-
-
-TAGS = frozenset({"text", "texts", "words", "number", "numbers", "name", "flat", "nested"})
-"""The tags of unions, which pydantic adds to the location of an error."""
-UNIONS = {
-    "input": "must be a string, a list of strings, or a list of lists of strings",
-    "layers": 'must be "all", "last" or a list of layer numbers',
-    "senses": f'must be "auto" or an integer from 1 to {MAX_SENSES}',
-    "data": "must be a list of strings, or a list of lists of strings",
-}
-"""Fields whose type is a union, and the message for a value of another type."""
-
-Input: TypeAlias = Annotated[
-    Annotated[str, Tag("text")]
-    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
-    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
-    Discriminator(_kind_of_input),
-    Field(description="a sentence, a list of sentences, or a list of lists of words"),
-]
 LayerNumbers: TypeAlias = Annotated[
     list[Annotated[int, Field(ge=0)]],
     Field(min_length=1, max_length=MAX_LAYERS, fail_fast=True),
 ]
 Layers: TypeAlias = Annotated[
-    Annotated[Literal["all", "last"], Tag("name")] | Annotated[LayerNumbers, Tag("numbers")],
-    Discriminator(_kind_of_layers),
+    Annotated[Literal["all", "last"], Tag("<name>")] | Annotated[LayerNumbers, Tag("<numbers>")],
+    one_of_kinds(_kind_of_layers, 'must be "all", "last" or a list of layer numbers'),
     Field(description="layers of which attention, queries, … are returned, counted from 0"),
 ]
 
 
-Share: TypeAlias = Annotated[
-    Annotated[float, Field(ge=0, le=MAX_SHARE, allow_inf_nan=False)] | None,
-    Field(
-        description="factor of the unit static vector, which is added to the unit context in"
-        " `contextual`; the model's share if omitted"
-    ),
-]
-Phrases: TypeAlias = Annotated[
-    bool,
-    Field(
-        description="make consecutive words one token if the vocabulary has them joined by `_` or"
-        " `-`, such as `New_York`; up to four words"
-    ),
-]
 _NUMBER = regex.compile(r"-?[0-9]{1,9}")
 _DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
 _FLAGS = ("true", "false")
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class EncodeRequest(_Body):
+class EncodeRequest(Request[Any]):
     """Sentences, and what to return for them."""
 
     input: Input
+    """a sentence, a list of sentences, or a list of lists of words"""
     model: ModelName = None
     include: list[Part] = Field(
         # A tuple, because pydantic would copy a list for each request.
@@ -172,7 +120,7 @@ def _number(text: str) -> int | str:
     return int(text) if _NUMBER.fullmatch(text) else text
 
 
-class OccurrenceRequest(_Body):
+class OccurrenceRequest(Request[Any]):
     """An occurrence of a word in a text, given by the word or by its span."""
 
     text: str
@@ -193,7 +141,7 @@ class OccurrenceRequest(_Body):
         return self
 
 
-class CompareRequest(_Body):
+class CompareRequest(Request[Any]):
     """Occurrences to compare."""
 
     occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=MAX_COMPARED)
@@ -205,7 +153,13 @@ class CompareRequest(_Body):
     phrases: Phrases = False
 
 
-class SensesRequest(_Body):
+def _kind_of_senses(value: Any) -> str | None:
+    if value == "auto":
+        return "<name>"
+    return "<number>" if type(value) is int and 1 <= value <= MAX_SENSES else None
+
+
+class SensesRequest(Request[Any]):
     """A word and texts to find its senses in, or occurrences of the word."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
@@ -220,9 +174,9 @@ class SensesRequest(_Body):
         None
     )
     senses: Annotated[
-        Annotated[Literal["auto"], Tag("name")]
-        | Annotated[int, Field(ge=1, le=MAX_SENSES), Tag("number")],
-        Discriminator(_kind_of_senses),
+        Annotated[Literal["auto"], Tag("<name>")]
+        | Annotated[int, Field(ge=1, le=MAX_SENSES), Tag("<number>")],
+        one_of_kinds(_kind_of_senses, f'must be "auto" or an integer from 1 to {MAX_SENSES}'),
     ] = Field("auto", description="the maximum number of senses; `auto` estimates the number")
     keywords: int = Field(8, ge=0, le=MAX_LISTED, description="number of keywords of each sense")
     neighbors: int = Field(5, ge=0, le=MAX_LISTED, description="number of neighbors of each sense")
@@ -243,7 +197,7 @@ class SensesRequest(_Body):
         return self
 
 
-class WeightsRequest(_Body):
+class WeightsRequest(Request[Any]):
     """Projection weights.
 
     With `convention: "column"`, send their transposes. An absent weight is the identity.
@@ -255,7 +209,7 @@ class WeightsRequest(_Body):
     output: Matrix | None = Field(None, description="[h·v, d]")
 
 
-class TraceRequest(_Body):
+class TraceRequest(Request[Any]):
     """The input of a trace: embeddings; queries, keys and values; or a text and a stored model."""
 
     tokens: Annotated[Texts, Field(min_length=1)] | None = None
@@ -291,22 +245,6 @@ class TraceRequest(_Body):
         return self
 
 
-class NeighborsRequest(_Body):
-    """A word or a vector to find the neighbors of."""
-
-    word: Annotated[str, Field(min_length=1)] | None = None
-    vector: Vector | None = None
-    k: int = Field(10, ge=1, le=MAX_NEIGHBORS)
-    model: ModelName = None
-    case: Case = "auto"
-
-    @model_validator(mode="after")
-    def _word_or_vector(self) -> "NeighborsRequest":
-        if (self.word is None) == (self.vector is None):
-            raise ValueError("give either `word` or `vector`")
-        return self
-
-
 def _reject_token_ids(value: Any) -> Any:
     """Raise ValueError for token IDs, which refer to OpenAI's vocabularies."""
     first = value
@@ -321,23 +259,12 @@ def _reject_token_ids(value: Any) -> Any:
     return value
 
 
-EmbeddingsInput: TypeAlias = Annotated[
-    Annotated[str, Tag("text")]
-    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
-    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
-    Discriminator(_kind_of_input),
-    BeforeValidator(_reject_token_ids),
-    Field(
-        description="a text, a list of texts, or a list of lists of words (an extension of OpenAI's"
-        " API); each text needs a word that has a vector, unless `wordless` is `zero`"
-    ),
-]
-
-
-class EmbeddingsRequest(_Body):
+class EmbeddingsRequest(Request[Any]):
     """Texts to embed, as in OpenAI's API."""
 
-    input: EmbeddingsInput
+    input: Annotated[Input, BeforeValidator(_reject_token_ids)]
+    """a text, a list of texts, or a list of lists of words (an extension of OpenAI's API); each
+    text needs a word that has a vector, unless `wordless` is `zero`"""
     # Any string, because OpenAI's API returns 404 for an invalid name.
     model: str | None = Field(None, description="name of a model; the default model if omitted")
     encoding_format: Encoding = Field(

@@ -97,7 +97,7 @@ class Contextualizer(Pipe):
         except InvalidError as error:
             # `layers` is an option of `encode`; this component has the setting `layer`.
             error.errors = [
-                FieldError(one.pointer.replace("/layers/0", "/layer"), one.message)
+                FieldError(("layer",) if one.path == ("layers", 0) else one.path, one.message)
                 for one in error.errors
             ]
             raise

@@ -1,6 +1,6 @@
 """Encoding of sentences: tokens, static vectors, contextual vectors and attention."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
 from time import perf_counter
@@ -11,7 +11,7 @@ import numpy as np
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
-from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
+from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
 from polyseme.operations.work import TextAdmission, TextCost, check_request
@@ -19,6 +19,8 @@ from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence: a string to tokenize, or a list of words."""
+PathOfText: TypeAlias = Callable[[int], FieldPath]
+"""Returns the path of a text in a request by its index among the texts."""
 MAX_COUNTED = 100_000
 """Maximum number of words that are counted after the last token of a text or a request."""
 MAX_UNKNOWN_WORDS = 1000
@@ -80,19 +82,25 @@ class Encoded(NamedTuple):
     and `values` [L, h, n, v]"""
 
 
+def paths_of(given: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
+    """Return the texts of the field `input`, which may be a single text, and their paths."""
+    if isinstance(given, str):
+        return [given], lambda _: ("input",)
+    return given, lambda number: ("input", number)
+
+
 def tokenize(
     model: Model,
     texts: Sequence[Text],
     options: EncodeOptions,
     limits: Limits,
-    pointer: str = "/input/{}",
-    numbers: Sequence[int] | None = None,
+    path: PathOfText = lambda number: ("input", number),
     cost: TextCost = TextCost(),
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request, and check its options and limits.
 
-    At most one token more than a limit is used, whatever the length of the texts. `pointer` is the
-    JSON pointer of a sentence in the request, with `{}` for its index, or its item of `numbers`.
+    At most one token more than a limit is used, whatever the length of the texts. `path`
+    returns the path of a sentence in the request by its index.
     While they are tokenized, the supervisor of the request admits their `cost`, and the size of the
     response is checked.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
@@ -107,20 +115,17 @@ def tokenize(
     sentences: list[Tokenized] = []
     total, countable = 0, MAX_COUNTED
     admission = TextAdmission(cost, texts, limits)
-    numbers = numbers or range(len(texts))
-    for number, text in zip(numbers, texts, strict=True):
+    for number, text in enumerate(texts):
         most = min(limits.max_sentence_tokens, limits.max_tokens - total)
         one = tokenize_text(text, tokenizer, options.case, most, countable)
         if one.truncated:
             countable = max(countable - one.truncated, 1)
             size = len(one.tokens) + one.truncated
             if not options.truncate:
-                limits.check_sentence_tokens(size, pointer.format(number))
+                limits.check_sentence_tokens(size, path(number))
             if most < limits.max_sentence_tokens:  # the request exceeds its limit
                 size = min(size, limits.max_sentence_tokens)
-                limits.check_tokens(
-                    total + size + _count_words(texts[len(sentences) + 1 :], MAX_COUNTED)
-                )
+                limits.check_tokens(total + size + _count_words(texts[number + 1 :], MAX_COUNTED))
         total += len(one.tokens)
         if options.phrases:
             whole = text if isinstance(text, str) else None
@@ -129,9 +134,9 @@ def tokenize(
         admission.add(one.tokens)
     admission.finish()
     if oov == "error":
-        _require_known_words(sentences, numbers, pointer)
+        _require_known_words(sentences, path)
     if options.wordless == "refuse":
-        _require_any_known_word(sentences, numbers, pointer)
+        _require_any_known_word(sentences, path)
     return sentences
 
 
@@ -224,7 +229,7 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
     with np.errstate(over="ignore"):
         converted = array.astype(dtype)
     if not np.isfinite(converted).all():
-        error = FieldError("/dtype", "a number of the response exceeds the range of float16")
+        error = FieldError(("dtype",), "a number of the response exceeds the range of float16")
         raise OutOfRangeError(error, 'Send `dtype: "float32"`.')
     return converted
 
@@ -242,33 +247,29 @@ def _count_words(texts: Iterable[Text], countable: int) -> int:
     return count
 
 
-def _require_known_words(
-    sentences: Sequence[Tokenized], numbers: Sequence[int], pointer: str
-) -> None:
+def _require_known_words(sentences: Sequence[Tokenized], path: PathOfText) -> None:
     """Raise UnknownWordError with the first MAX_UNKNOWN_WORDS words outside the vocabulary."""
     errors: list[FieldError] = []
     unknown: dict[str, None] = {}
-    for number, (tokens, _) in zip(numbers, sentences, strict=True):
+    for number, (tokens, _) in enumerate(sentences):
         for place, token in enumerate(tokens):
             if token.row is None:
                 if len(unknown) < MAX_UNKNOWN_WORDS:
                     unknown[token.text] = None
                 if len(errors) < MAX_ERRORS:
                     message = f"token {place} is not in the vocabulary"
-                    errors.append(FieldError(pointer.format(number), message))
+                    errors.append(FieldError(path(number), message))
     if errors:
         raise UnknownWordError(errors, list(unknown))
 
 
-def _require_any_known_word(
-    sentences: Sequence[Tokenized], numbers: Sequence[int], pointer: str
-) -> None:
+def _require_any_known_word(sentences: Sequence[Tokenized], path: PathOfText) -> None:
     """Raise UnknownWordError for sentences in which no word has a vector."""
     errors = []
-    for number, (tokens, _) in zip(numbers, sentences, strict=True):
+    for number, (tokens, _) in enumerate(sentences):
         if not any(token.row is not None or token.composed is not None for token in tokens):
             message = "no word is in the vocabulary" if tokens else "the text has no words"
-            errors.append(FieldError(pointer.format(number), message))
+            errors.append(FieldError(path(number), message))
     if errors:
         hint = 'Remove these texts: they have no vector. `wordless: "zero"` gives zero vectors.'
         raise UnknownWordError(errors[:MAX_ERRORS], hint=hint)

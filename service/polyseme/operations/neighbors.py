@@ -1,20 +1,97 @@
 """The words whose static vectors are nearest to a word or a vector."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from polyseme.errors import FieldError, InvalidError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.tokenizer import MAX_WORD_LENGTH, Case, ResolvedToken, Tokenizer, resolve_all
+from polyseme.operations.encode import Timings
+from polyseme.operations.options import MAX_NEIGHBORS, Limits
+from polyseme.operations.schema import ModelName, Request, Vector, response
+from polyseme.operations.work import REQUEST, admit, search_work
+from polyseme.tokenizer import (
+    MAX_WORD_LENGTH,
+    Case,
+    Resolution,
+    ResolvedToken,
+    Tokenizer,
+    resolve_all,
+)
 
 
-class Neighbor(NamedTuple):
+@dataclass(frozen=True)
+class Neighbor:
     """A word and its cosine similarity."""
 
+    __pydantic_config__ = response("NeighborResponse")
     word: str
     similarity: float
+
+    def __iter__(self) -> Iterator[str | float]:
+        """Yield the word and the similarity."""
+        return iter((self.word, self.similarity))
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """The nearest words, best first."""
+
+    __pydantic_config__ = response("NeighborsResponse")
+    neighbors: list[Neighbor]
+    resolution: Resolution | None
+    """how the word was found; `subword` if its vector is composed; null for a vector"""
+
+
+class NeighborsRequest(Request[Neighbors]):
+    """A word or a vector to find the neighbors of."""
+
+    word: Annotated[str, Field(min_length=1)] | None = None
+    vector: Vector | None = None
+    k: int = Field(10, ge=1, le=MAX_NEIGHBORS)
+    model: ModelName = None
+    case: Case = "auto"
+
+    @model_validator(mode="after")
+    def _word_or_vector(self) -> Self:
+        if (self.word is None) == (self.vector is None):
+            raise ValueError("give either `word` or `vector`")
+        return self
+
+
+def neighbors(
+    model: Model,
+    request: NeighborsRequest,
+    _limits: Limits | None = None,
+    timings: Timings | None = None,
+) -> Neighbors:
+    """Return the k nearest words, without the word itself.
+
+    Raises UnknownWordError if the word has no vector, InvalidError if the vector is zero or not
+    [d], and the errors of `admit`.
+    """
+    timings = timings or Timings()
+    start = timings.now()
+    admit(REQUEST + search_work(model, request.k))
+    if request.vector is None:
+        token = query_token(model, request.word or "", request.case)
+        itself = [] if token.row is None else [token.row]
+        found = model.neighbors(model.static([token])[0], request.k, itself)
+        resolution: Resolution | None = token.resolution
+    else:
+        d, given = model.manifest.dimension, len(request.vector)
+        if given != d:
+            message = f"has {given} numbers instead of {d}"
+            raise InvalidError([FieldError(("vector",), message)])
+        vector = np.array(request.vector, np.float64)
+        if not vector.any():
+            raise InvalidError([FieldError(("vector",), "a zero vector has no direction")])
+        found, resolution = model.neighbors(vector, request.k), None
+    timings.add("neighbors", start)
+    return Neighbors([Neighbor(*one) for one in found], resolution)
 
 
 def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken:
@@ -30,30 +107,9 @@ def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken:
     tokens = model.tokenizer.join(tokens, case)
     if len(tokens) > 1 or len(words) > Tokenizer.PHRASE_WORDS:
         hint = "Give one word, or a phrase of the vocabulary."
-        raise UnknownWordError([FieldError("/word", "is no phrase of the vocabulary")], hint=hint)
+        error = FieldError(("word",), "is no phrase of the vocabulary")
+        raise UnknownWordError([error], hint=hint)
     if tokens[0].resolution == "oov":
         hint = 'Try another spelling, or `case: "auto"`.'
-        raise UnknownWordError([FieldError("/word", "not in the vocabulary")], hint=hint)
+        raise UnknownWordError([FieldError(("word",), "not in the vocabulary")], hint=hint)
     return tokens[0]
-
-
-def neighbors_of_word(model: Model, word: str, k: int, case: Case = "auto") -> list[Neighbor]:
-    """Return the k nearest other words; raise UnknownWordError if the word has no vector."""
-    return neighbors_of_token(model, query_token(model, word, case), k)
-
-
-def neighbors_of_token(model: Model, token: ResolvedToken, k: int) -> list[Neighbor]:
-    """Return the k words nearest to a token with a vector, without the token's own entry."""
-    itself = [] if token.row is None else [token.row]
-    return [Neighbor(*one) for one in model.neighbors(model.static([token])[0], k, itself)]
-
-
-def neighbors_of_vector(model: Model, vector: Sequence[float], k: int) -> list[Neighbor]:
-    """Return the k words nearest to a vector [d]; raise InvalidError if it is zero or not [d]."""
-    if len(vector) != model.manifest.dimension:
-        message = f"has {len(vector)} numbers instead of {model.manifest.dimension}"
-        raise InvalidError([FieldError("/vector", message)])
-    array = np.array(vector, np.float64)
-    if not array.any():
-        raise InvalidError([FieldError("/vector", "a zero vector has no direction")])
-    return [Neighbor(*one) for one in model.neighbors(array, k)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.errors import FieldError, FieldPath, InvalidError, TooLargeError
 from polyseme.models.model import Model
 from polyseme.tokenizer import Case
 
@@ -78,20 +78,20 @@ class EncodeOptions:
         wrong = [place for place, layer in enumerate(self.layers) if not 0 <= layer < count]
         if wrong:
             message = missing_layer(count)
-            raise InvalidError([FieldError(f"/layers/{place}", message) for place in wrong])
+            raise InvalidError([FieldError(("layers", place), message) for place in wrong])
         return sorted(set(self.layers))
 
     def check_share(self, model: Model) -> None:
         """Raise InvalidError if `share` is given for a model whose last residual has no share."""
         if self.share is not None and model.layers[-1].residual.kind != "unit":
             message = "the last residual of this model is not `unit`, so it has no share"
-            raise InvalidError([FieldError("/share", message)], "Omit `share` for this model.")
+            raise InvalidError([FieldError(("share",), message)], "Omit `share` for this model.")
 
     def oov_policy(self, model: Model) -> OovPolicy:
         """Return the policy; raise InvalidError if it needs subword vectors and there are none."""
         if self.oov == "subword" and model.subwords is None:
             hint = 'Omit `oov`, or use `oov: "zero"`.'
-            raise InvalidError([FieldError("/oov", "this model has no subword vectors")], hint)
+            raise InvalidError([FieldError(("oov",), "this model has no subword vectors")], hint)
         return self.oov or ("zero" if model.subwords is None else "subword")
 
     def array_numbers(self, model: Model) -> tuple[int, int]:
@@ -125,8 +125,8 @@ class Limits:
         """Raise TooLargeError for too many sentences in one request."""
         self._check("The request has too many sentences", number, "max_sentences")
 
-    def check_sentence_tokens(self, number: int, pointer: str) -> None:
-        """Raise TooLargeError for too many tokens in the sentence at a JSON pointer."""
+    def check_sentence_tokens(self, number: int, path: FieldPath) -> None:
+        """Raise TooLargeError for too many tokens in the sentence at a path."""
         if number > self.max_sentence_tokens:
             raise TooLargeError(
                 "A sentence has too many tokens",
@@ -135,7 +135,7 @@ class Limits:
                 self.max_sentence_tokens,
                 "Shorten the sentence, or raise the limit. /v1/encode and /v2 truncate it with"
                 " `truncate: true`.",
-                [FieldError(pointer, f"has {number} tokens")],
+                [FieldError(path, f"has {number} tokens")],
             )
 
     def check_tokens(self, number: int) -> None:

@@ -25,7 +25,9 @@ def check_dimensions(model: Model, dimensions: int | None) -> int:
     """Return the width of sentence vectors, by default d; raise InvalidError if not 1 to d."""
     d = model.manifest.dimension
     if dimensions is not None and not 1 <= dimensions <= d:
-        raise InvalidError([FieldError("/dimensions", f"must be 1 to {d}, the model's dimension")])
+        raise InvalidError(
+            [FieldError(("dimensions",), f"must be 1 to {d}, the model's dimension")]
+        )
     return dimensions or d
 
 

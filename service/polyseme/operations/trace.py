@@ -9,7 +9,7 @@ import numpy as np
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
-from polyseme.errors import FieldError, InvalidError
+from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import MAX_COUNTED, Tokenized, tokenize_text
 from polyseme.operations.options import Limits, missing_layer
@@ -47,11 +47,11 @@ def trace_text(
     """
     limits = limits or Limits()
     if layer >= len(model.layers):
-        raise InvalidError([FieldError("/layer", missing_layer(len(model.layers)))])
+        raise InvalidError([FieldError(("layer",), missing_layer(len(model.layers)))])
     tokens, more = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens, MAX_COUNTED)
     limits.check_trace_tokens(len(tokens) + more)
     if not tokens:
-        raise InvalidError([FieldError("/text", "has no word")])
+        raise InvalidError([FieldError(("text",), "has no word")])
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
     inner = _inner_width(model.layers[layer], manifest.dimension)
@@ -67,9 +67,9 @@ def trace_arrays(arrays: TraceArrays, limits: Limits) -> list[Step]:
     """
     n, heads = len(arrays.tokens), arrays.heads
     limits.check_trace_tokens(n)
-    matrices = {name: _matrix(rows, f"/{name}") for name, rows in arrays.matrices.items()}
+    matrices = {name: _matrix(rows, name) for name, rows in arrays.matrices.items()}
     for name, matrix in matrices.items():
-        _require(len(matrix) == n, f"/{name}", f"has {len(matrix)} rows for {n} tokens")
+        _require(len(matrix) == n, f"has {len(matrix)} rows for {n} tokens", name)
     if "embeddings" in matrices:
         x = matrices["embeddings"]
         weights = _weights(arrays, x.shape[1])
@@ -77,51 +77,51 @@ def trace_arrays(arrays: TraceArrays, limits: Limits) -> list[Step]:
             x.shape[1] if w is None else w.shape[1]
             for w in (weights.query, weights.key, weights.value)
         )
-        pointer = "/weights/key" if weights.key is not None else "/weights/query"
-        _check_widths(query_width, key_width, value_width, heads, pointer)
+        keys_path = ("weights", "key" if weights.key is not None else "query")
+        _check_widths(query_width, key_width, value_width, heads, keys_path)
         d = x.shape[1]
         fits = weights.output is None or weights.output.shape == (value_width, d)
         message = f"must be {value_width} by {d}: [h·v, d]"
         if arrays.transposed:
             message = f"must be {d} by {value_width}: [d, h·v]"
-        _require(fits, "/weights/output", message)
+        _require(fits, message, "weights", "output")
         _admit(_trace_bytes(n, heads, d, key_width // heads, value_width // heads), limits)
         return trace_embeddings(x, weights, heads, arrays.scale)
     queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
     query_width, key_width, value_width = (one.shape[1] for one in (queries, keys, values))
-    _check_widths(query_width, key_width, value_width, heads, "/keys")
+    _check_widths(query_width, key_width, value_width, heads, ("keys",))
     size = _trace_bytes(n, heads, value_width, key_width // heads, value_width // heads)
     _admit(size, limits)
     return trace_projected(queries, keys, values, heads, arrays.scale)
 
 
-def _check_widths(query: int, key: int, value: int, heads: int, pointer: str) -> None:
-    _require(query == key, pointer, f"keys have {key} columns, but queries have {query}")
+def _check_widths(query: int, key: int, value: int, heads: int, keys_path: FieldPath) -> None:
+    _require(query == key, f"keys have {key} columns, but queries have {query}", *keys_path)
     for width in (query, value):
-        _require(width % heads == 0, "/heads", f"{heads} heads do not divide {width} columns")
+        _require(width % heads == 0, f"{heads} heads do not divide {width} columns", "heads")
 
 
 def _weights(arrays: TraceArrays, d: int) -> Weights:
     found: dict[str, Floats] = {}
     for name, rows in arrays.weights.items():
-        matrix = _matrix(rows, f"/weights/{name}")
+        matrix = _matrix(rows, "weights", name)
         found[name] = matrix.T if arrays.transposed else matrix
         if name != "output":
             message = f"takes vectors of width {len(found[name])}, but the embeddings have {d}"
-            _require(len(found[name]) == d, f"/weights/{name}", message)
+            _require(len(found[name]) == d, message, "weights", name)
     return Weights(**found, columns=arrays.transposed)
 
 
-def _matrix(rows: Rows, pointer: str) -> Floats:
+def _matrix(rows: Rows, *path: str) -> Floats:
     width = len(rows[0])
     for number, row in enumerate(rows):
-        _require(len(row) == width, f"{pointer}/{number}", f"has {len(row)} numbers, not {width}")
+        _require(len(row) == width, f"has {len(row)} numbers, not {width}", *path, number)
     return np.array(rows, np.float64)
 
 
-def _require(condition: bool, pointer: str, message: str) -> None:
+def _require(condition: bool, message: str, *path: str | int) -> None:
     if not condition:
-        raise InvalidError([FieldError(pointer, message)])
+        raise InvalidError([FieldError(path, message)])
 
 
 def _admit(size: int, limits: Limits) -> None:

@@ -115,7 +115,7 @@ def find_senses(
     timings, limits = timings or Timings(), limits or Limits()
     start = timings.now()
     encoding = EncodeOptions(phrases=phrases)
-    sentences = tokenize(model, texts, encoding, limits, "/texts/{}", cost=TextCost())
+    sentences = tokenize(model, texts, encoding, limits, lambda n: ("texts", n), TextCost())
     timings.add("tokens", start)
     exact, spelled = matching == "exact", (word, *forms)
     wanted = match_forms(spelled, exact=exact)
@@ -127,7 +127,7 @@ def find_senses(
         hint = "Check the spelling, or give other forms of the word in `forms`."
         if not phrases and any(len(one.split()) > 1 for one in spelled):
             hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
-        raise InvalidError([FieldError("/word", message)], hint)
+        raise InvalidError([FieldError(("word",), message)], hint)
     limits.check_occurrences(sum(map(len, places)))
     return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
 
@@ -191,7 +191,7 @@ def _inventory(
     start = timings.add("attention", start)
     if options.senses is not None and options.senses > len(found):
         message = f"must be at most {len(found)}, the number of occurrences"
-        raise InvalidError([FieldError("/senses", message)])
+        raise InvalidError([FieldError(("senses",), message)])
     contexts = np.stack([one.context for one in found])
     points = project_occurrences(found, projection)
     clusters = cluster(points, options.senses, projection.rule)
@@ -344,7 +344,7 @@ def inventory_document(model: str, found: SenseInventory) -> dict[str, Any]:
                 "size": one.size,
                 "proportion": one.proportion,
                 "keywords": [keyword._asdict() for keyword in one.keywords],
-                "neighbors": [near._asdict() for near in one.neighbors],
+                "neighbors": [vars(near) for near in one.neighbors],
                 "examples": one.examples,
             }
             for number, one in enumerate(found.senses)
