@@ -17,10 +17,10 @@ from polyseme.http.schemas import (
     EmbeddingsRequest,
     EncodeRequest,
     SensesRequest,
-    TraceRequest,
 )
 from polyseme.models.registry import bundled_models
 from polyseme.operations.neighbors import NeighborsRequest
+from polyseme.operations.trace import TraceRequest
 from tests.http.conftest import SECRET, expect_problem
 
 

@@ -10,6 +10,7 @@ from polyseme.operations.encode import TokenCounts, encode, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Part
 from polyseme.operations.serialize import json_document, npz_archive, sentence_document
+from polyseme.operations.trace import TraceRequest, trace
 from tests.tiny import LIMITS
 
 EVERY = frozenset(get_args(Part))
@@ -59,6 +60,11 @@ def neighbors_of_vector(model, vector, k):
     found = neighbors(model, NeighborsRequest(vector=vector, k=k))
     assert found.resolution is None
     return found.neighbors
+
+
+def trace_text(model, text, layer=0, limits=LIMITS):
+    """The trace of a text."""
+    return trace(model, TraceRequest(text=text, layer=layer), limits)
 
 
 def same_bits(a, b):

@@ -14,8 +14,7 @@ from polyseme.engine.layers import FeatureProjection, Layer, Projection, Residua
 from polyseme.errors import MAX_ERRORS, InvalidError, TooLargeError, UnknownWordError
 from polyseme.operations.encode import Timings, TokenCounts, encode, tokenize
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.trace import trace_text
-from tests.operations.calls import EVERY, as_bits, ask, ask_one, same_bits
+from tests.operations.calls import EVERY, as_bits, ask, ask_one, same_bits, trace_text
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, normal, tiny_model
 
 NEAR = {"rtol": 0, "atol": 1e-6}
@@ -430,7 +429,7 @@ def test_texts_over_the_limit_together_are_rejected_with_the_size_of_all(countin
 
 
 def test_a_trace_has_its_own_limit(counting):
-    assert len(trace_text(counting, "bank river money bank river", limits=TIGHT)[0].tokens) == 5
+    assert len(trace_text(counting, "bank river money bank river", limits=TIGHT).tokens) == 5
     counting.vocabulary.lookups = 0
     with pytest.raises(TooLargeError) as caught:
         trace_text(counting, LONG, limits=TIGHT)

@@ -24,9 +24,8 @@ from polyseme.operations.serialize import (
     number_cost,
     sentence_json,
 )
-from polyseme.operations.trace import trace_document, trace_text
 from polyseme.operations.work import NumberCost, TextAdmission, encode_cost
-from tests.operations.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of
+from tests.operations.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of, trace_text
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
@@ -335,10 +334,10 @@ def test_the_document_of_a_comparison_is_that_of_the_contract(plain):
 
 
 def test_the_document_of_a_trace_has_the_shape_and_formula_of_each_step(deep):
-    sentence, steps = trace_text(deep, "bank zebra river", 1)
-    document = round_trip(trace_document([token.text for token in sentence.tokens], steps))
+    trace = trace_text(deep, "bank zebra river", 1)
+    document = round_trip(trace)
     assert document["tokens"] == ["bank", "zebra", "river"]
-    for step, found in zip(steps, document["steps"], strict=True):
+    for step, found in zip(trace.steps, document["steps"], strict=True):
         assert set(found) == {"name", "formula", "shape", "values"}
         assert found["shape"] == list(np.shape(found["values"])) == list(step.values.shape)
         assert np.array_equal(found["values"], step.values)

@@ -11,7 +11,6 @@ from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
 from polyseme.operations.compare import Occurrence, compare, comparison_document
-from polyseme.operations.trace import trace_text
 from tests.operations.calls import (
     EVERY,
     ask,
@@ -21,6 +20,7 @@ from tests.operations.calls import (
     neighbors_of_word,
     npz_of,
     same_bits,
+    trace_text,
 )
 from tests.tiny import SUBWORDS, WORDS, tiny_model
 from tests.tokenizer.vocabularies import texts
@@ -262,10 +262,10 @@ def test_a_word_that_cannot_be_composed_has_no_neighbors(composing):
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_a_trace_composes_as_encoding_does(deep_composing, layer):
-    sentence, steps = trace_text(deep_composing, "gnu bank zebra", layer)
+    found = trace_text(deep_composing, "gnu bank zebra", layer)
     arrays = ask_one(deep_composing, "gnu bank zebra").arrays
-    values = {step.name: step.values for step in steps}
-    assert [token.text for token in sentence.tokens] == ["gnu", "bank", "zebra"]
+    values = {step.name: step.values for step in found.steps}
+    assert found.tokens == ["gnu", "bank", "zebra"]
     if not layer:
         assert values["embeddings"].tolist() == [GNU, BANK, ZEBRA]
     np.testing.assert_allclose(arrays["attention"][layer], values["weights"], atol=1e-5)

@@ -30,6 +30,7 @@ from polyseme.client.encoder import (
     parse_options,
     parse_pooling,
     require_list,
+    trace_request,
 )
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
@@ -49,7 +50,6 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Trace,
     VectorKind,
 )
 from polyseme.client.transport import (
@@ -66,6 +66,7 @@ from polyseme.operations.compare import Occurrence
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.sentences import Pooling
+from polyseme.operations.trace import Trace
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
@@ -236,7 +237,7 @@ class AsyncClient:
 
     async def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        return await self._run(self._exchanges.trace(text, layer, case))
+        return await self._call(trace_request(text, layer, case))
 
     async def models(self) -> list[ModelFacts]:
         """Return the models of the service. Raises the same exceptions as `encode`."""

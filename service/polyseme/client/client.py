@@ -38,7 +38,6 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Trace,
 )
 from polyseme.client.transport import (
     TransportError,
@@ -202,10 +201,6 @@ class Client(Encoder):
         """
         options = SenseOptions(senses, keywords, neighbors, examples)
         return self._run(self._exchanges.senses(word, texts, forms, case, options, phrases=phrases))
-
-    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        return self._run(self._exchanges.trace(text, layer, case))
 
     def models(self) -> list[ModelFacts]:
         """Return the models of the service. Raises the same exceptions as `encode`."""

@@ -16,7 +16,6 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Trace,
     VectorKind,
 )
 from polyseme.errors import FieldError, FieldPath, InvalidError
@@ -37,6 +36,7 @@ from polyseme.operations.options import (
 )
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.sentences import Pooling
+from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 from polyseme.validation import did_you_mean, one_of
@@ -210,7 +210,7 @@ class Encoder(Protocol):
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        ...
+        return self._call(trace_request(text, layer, case))
 
     def models(self) -> list[ModelFacts]:
         """Return the models of this encoder. Raises the same exceptions as `encode`."""
@@ -448,17 +448,6 @@ def check_senses(
     return lists["text"], lists["form"]
 
 
-def require_traceable(text: Any) -> str:
-    """Return the text of `trace`.
-
-    Raises TypeError unless it is a string, InvalidError for unpaired surrogates.
-    """
-    if not isinstance(text, str):
-        raise TypeError("The text must be a string.")
-    require_unicode("/text", text)
-    return text
-
-
 def neighbors_request(near: str | ArrayLike, k: int, case: Case) -> NeighborsRequest:
     """Return the request for the neighbors of a word or a vector [d]. Raises InvalidError."""
     if isinstance(near, str):
@@ -470,6 +459,14 @@ def neighbors_request(near: str | ArrayLike, k: int, case: Case) -> NeighborsReq
     if row.ndim != 1 or not np.isfinite(row).all():
         raise _invalid("/vector", "must be a row of finite numbers")
     return NeighborsRequest.of(vector=row.tolist(), k=plain(k), case=case)
+
+
+def trace_request(text: str, layer: int, case: Case) -> TraceRequest:
+    """Return the request for the steps of a layer. Raises TypeError or InvalidError."""
+    if not isinstance(text, str):
+        raise TypeError("The text must be a string.")
+    require_unicode("/text", text)
+    return TraceRequest.of(text=text, layer=plain(layer), case=case)
 
 
 def plain(value: Any) -> Any:

@@ -25,7 +25,6 @@ from polyseme.client.encoder import (
     require_choice,
     require_list,
     require_text,
-    require_traceable,
 )
 from polyseme.client.errors import shift_paths
 from polyseme.client.results import (
@@ -34,11 +33,9 @@ from polyseme.client.results import (
     Senses,
     Sentence,
     Token,
-    Trace,
     read_comparison,
     read_model_facts,
     read_senses,
-    read_trace,
 )
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
@@ -58,7 +55,7 @@ from polyseme.operations.sentences import (
     sentence_vector,
 )
 from polyseme.operations.serialize import manifest_document
-from polyseme.operations.trace import trace_document, trace_text
+from polyseme.operations.trace import TraceRequest, trace
 from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
@@ -74,7 +71,7 @@ SINGLE_THREAD = SingleThread()
 """The context manager of all local models."""
 
 
-_FUNCTIONS: dict[type, Callable[..., Any]] = {NeighborsRequest: neighbors}
+_FUNCTIONS: dict[type, Callable[..., Any]] = {NeighborsRequest: neighbors, TraceRequest: trace}
 """The function of each request."""
 
 
@@ -271,16 +268,6 @@ class LocalModel(Encoder):
                 limits=self._limits,
             )
         return read_senses(inventory_document(self.name, found))
-
-    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Return each step of a layer, in float64. Raises PolysemeError."""
-        text = require_traceable(text)
-        layer = parse_integer("/layer", layer, 0)
-        require_choice("/case", case, Case)
-        with _computing():
-            sentence, steps = trace_text(self.model, text, layer, case, self._limits)
-        tokens = [token.text for token in sentence.tokens]
-        return read_trace(trace_document(tokens, steps))
 
     def models(self) -> list[ModelFacts]:
         """Return a list of this one model."""

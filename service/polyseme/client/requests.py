@@ -34,7 +34,6 @@ from polyseme.client.encoder import (
     parse_share,
     require_choice,
     require_text,
-    require_traceable,
 )
 from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
@@ -42,13 +41,11 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Trace,
     read_comparison,
     read_model_facts,
     read_models,
     read_senses,
     read_sentences,
-    read_trace,
 )
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
@@ -56,6 +53,7 @@ from polyseme.operations.neighbors import Neighbors, NeighborsRequest
 from polyseme.operations.options import MAX_LISTED, EncodeOptions
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.sentences import Pooling
+from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
@@ -216,6 +214,7 @@ Exchange: TypeAlias = Generator[HttpRequest, HttpResponse, _T]
 
 _ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
     NeighborsRequest: ("neighbors", TypeAdapter(Neighbors)),
+    TraceRequest: ("trace", TypeAdapter(Trace)),
 }
 """The route of each request under /v1, and the reader of its result."""
 
@@ -317,15 +316,6 @@ class Exchanges:
         with _reading():
             result: Result = read.validate_json(content, extra="ignore")
             return result
-
-    def trace(self, text: str, layer: int, case: Case) -> Exchange[Trace]:
-        """Return each step of a layer."""
-        text = require_traceable(text)
-        layer = parse_integer("/layer", layer, 0)
-        require_choice("/case", case, Case)
-        document = yield from self._post("/v1/trace", {"text": text, "layer": layer, "case": case})
-        with _reading():
-            return read_trace(document)
 
     def models(self) -> Exchange[list[ModelFacts]]:
         """List the models."""

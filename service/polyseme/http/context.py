@@ -16,7 +16,7 @@ from flask import Flask, request
 from werkzeug.wsgi import get_content_length
 
 from polyseme.errors import AbortedError, DeadlineError, OverloadedError
-from polyseme.operations.encode import Timings, TokenCounts
+from polyseme.operations.encode import Timings
 from polyseme.operations.options import Limits
 from polyseme.operations.work import BYTE, supervise
 from polyseme.settings import Settings
@@ -53,7 +53,6 @@ class RequestContext:
         self.aborted = False
         """whether the client disconnected before the end of a stream"""
         self.model: str | None = None
-        self.counts: TokenCounts | None = None
         self.work = 0.0
         """the estimated work of the request, in milliseconds of one processor"""
         self.supervisor: RequestSupervisor | None = None

@@ -121,7 +121,7 @@ def infer(name: str) -> Response:
         errors = [FieldError(_path(one.path), one.message) for one in error.errors]
         error.errors = list(dict.fromkeys(errors))
         raise
-    counts = context.counts = TokenCounts(sentences)
+    counts = context.timings.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     encoded = [encode_sentence(model, one, options, context.timings) for one in sentences]
     start = context.timings.now()

@@ -153,7 +153,7 @@ def observe(context: RequestContext) -> None:
         _error_counter(context.code).inc()
     for stage, milliseconds in context.timings.milliseconds.items():
         _stage_histogram(stage).observe(milliseconds / 1000)
-    counts = context.counts
+    counts = context.timings.counts
     if counts and context.model:
         tokens, unknown, fallbacks, subword, truncated = _model_counters(context.model)
         tokens.inc(counts.tokens)

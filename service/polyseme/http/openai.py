@@ -41,7 +41,7 @@ def embeddings() -> Response:
     limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
     cost = embedding_cost(model, options, width * number.work)
     sentences = tokenize(model, texts, options, limits, path, cost)
-    counts = context.counts = TokenCounts(sentences)
+    counts = context.timings.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     data = []
     for index, sentence in enumerate(sentences):

@@ -11,6 +11,7 @@ from polyseme.http import responses, schemas
 from polyseme.http.inference_schemas import VERSION, InferRequest
 from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
+from polyseme.operations.trace import Trace, TraceRequest
 
 _REF = "#/components/schemas/{model}"
 _PROBLEM = "application/problem+json"
@@ -89,7 +90,7 @@ OPERATIONS = (
     ),
     Operation(
         *("post", "/v1/trace", "trace", "Compute every step of attention, in float64"),
-        *(schemas.TraceRequest, responses.TraceResponse, _POST_ERRORS, "vectors"),
+        *(TraceRequest, Trace, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/neighbors", "neighbors", "Find the words nearest to a word or a vector"),

@@ -167,22 +167,6 @@ class SensesResponse(_Response):
     notes: list[str]
 
 
-class StepResponse(_Response):
-    """One step of the arithmetic."""
-
-    name: str
-    formula: str
-    shape: list[int]
-    values: list[Any]
-
-
-class TraceResponse(_Response):
-    """Every step, in float64."""
-
-    tokens: list[str]
-    steps: list[StepResponse]
-
-
 class EmbeddingResponse(_Response):
     """The unit vector of one text.
 

@@ -23,13 +23,11 @@ from polyseme.http.schemas import (
     CompareRequest,
     EncodeRequest,
     SensesRequest,
-    TraceRequest,
 )
 from polyseme.http.service import Service, current_service, find_model
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
 from polyseme.operations import compare as comparing
-from polyseme.operations import trace as tracing
 from polyseme.operations.encode import TokenCounts, Tokenized, encode_sentence, paths_of, tokenize
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.neighbors import neighbors as nearest
@@ -46,6 +44,8 @@ from polyseme.operations.serialize import (
     sentence_json,
     usage,
 )
+from polyseme.operations.trace import TraceRequest
+from polyseme.operations.trace import trace as steps
 from polyseme.operations.work import encode_cost
 from polyseme.senses.induction import (
     SenseOptions,
@@ -73,7 +73,7 @@ def encode() -> Response:
     number = number_cost(form, body.encoding, body.dtype)
     cost = encode_cost(model, options, number, streamed=form == "ndjson")
     sentences = tokenize(model, texts, options, limits, path, cost)
-    counts = context.counts = TokenCounts(sentences)
+    counts = context.timings.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     if form == "ndjson":
         lines = _stream(model, sentences, options, body.encoding, context)
@@ -155,7 +155,7 @@ def compare() -> Response:
         phrases=body.phrases,
         with_map=body.map,
     )
-    context.counts = result.counts
+    context.timings.counts = result.counts
     return json_response(comparing.comparison_document(model.manifest.name, result))
 
 
@@ -196,7 +196,7 @@ def senses() -> Response:
             limits=limits,
             timings=context.timings,
         )
-    context.counts = found.counts
+    context.timings.counts = found.counts
     return json_response(inventory_document(model.manifest.name, found))
 
 
@@ -204,28 +204,10 @@ def senses() -> Response:
 def trace() -> Response:
     """Return every step of attention, computed in float64."""
     negotiate_media_type(JSON)
-    context, limits = current_context(), current_service().limits
-    body = read_json(TraceRequest)
-    start = context.timings.add("parse", context.started)
-    if body.text is None:
-        names = ("embeddings", "queries", "keys", "values")
-        rows = {name: getattr(body, name) for name in names}
-        arrays = tracing.TraceArrays(
-            tokens=body.tokens or (),
-            matrices={name: one for name, one in rows.items() if one is not None},
-            weights=body.weights.model_dump(exclude_none=True) if body.weights else {},
-            heads=body.heads,
-            scale=body.scale,
-            transposed=body.convention == "column",
-        )
-        tokens, steps = list(arrays.tokens), tracing.trace_arrays(arrays, limits)
-    else:
-        model = find_model(body.model)
-        sentence, steps = tracing.trace_text(model, body.text, body.layer, body.case, limits)
-        context.counts = TokenCounts([sentence])
-        tokens = [token.text for token in sentence.tokens]
-    context.timings.add("attention", start)
-    return json_response(tracing.trace_document(tokens, steps))
+    body, timings = read_json(TraceRequest), current_context().timings
+    timings.add("parse", current_context().started)
+    model = None if body.text is None else find_model(body.model)
+    return json_response(steps(model, body, current_service().limits, timings))
 
 
 @routes.post("/neighbors")

@@ -20,12 +20,10 @@ from polyseme.operations.options import (
 )
 from polyseme.operations.schema import (
     Input,
-    Matrix,
     ModelName,
     Phrases,
     Request,
     Share,
-    Texts,
     one_of_kinds,
 )
 from polyseme.operations.sentences import Pooling
@@ -194,54 +192,6 @@ class SensesRequest(Request[Any]):
         unused = {"word", "forms", "case"} & self.model_fields_set
         if self.occurrences is not None and unused:
             raise ValueError(f"{', '.join(sorted(unused))}: not used with `occurrences`")
-        return self
-
-
-class WeightsRequest(Request[Any]):
-    """Projection weights.
-
-    With `convention: "column"`, send their transposes. An absent weight is the identity.
-    """
-
-    query: Matrix | None = Field(None, description="[d, h·k]")
-    key: Matrix | None = Field(None, description="[d, h·k]")
-    value: Matrix | None = Field(None, description="[d, h·v]")
-    output: Matrix | None = Field(None, description="[h·v, d]")
-
-
-class TraceRequest(Request[Any]):
-    """The input of a trace: embeddings; queries, keys and values; or a text and a stored model."""
-
-    tokens: Annotated[Texts, Field(min_length=1)] | None = None
-    embeddings: Matrix | None = Field(None, description="[n, d]")
-    weights: WeightsRequest | None = None
-    queries: Matrix | None = Field(None, description="[n, h·k]")
-    keys: Matrix | None = Field(None, description="[n, h·k]")
-    values: Matrix | None = Field(None, description="[n, h·v]")
-    heads: int = Field(1, ge=1, le=1024)
-    scale: bool = Field(True, description="divide the scores by √k")
-    convention: Literal["row", "column"] = Field("row", description="weights as x·W or as W·x")
-    text: str | None = None
-    model: ModelName = None
-    layer: int = Field(0, ge=0, description="counted from 0")
-    case: Case = "auto"
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "TraceRequest":
-        projected = [self.queries, self.keys, self.values]
-        some, whole = any(projected), all(projected)
-        sources = (self.text is not None, self.embeddings is not None, some)
-        if sum(sources) != 1 or some != whole:
-            raise ValueError("give one of: `embeddings`; `queries`, `keys` and `values`; or `text`")
-        of_numbers = {"tokens", "weights", "heads", "scale", "convention"}
-        of_text = {"model", "layer", "case"}
-        unused = of_text if self.text is None else of_numbers
-        unused |= {"weights", "convention"} if some else set()
-        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
-        if wrong := sorted(unused & given):
-            raise ValueError(f"{', '.join(wrong)}: not used with these fields")
-        if self.text is None and self.tokens is None:
-            raise ValueError("`tokens` is required: one name for each row")
         return self
 
 

@@ -70,8 +70,8 @@ class Tracer:
                 span.set_attribute("error.type", context.code)
             if context.model:
                 span.set_attribute("polyseme.model", context.model)
-            if context.counts:
-                span.set_attribute("polyseme.tokens", context.counts.tokens)
+            if context.timings.counts:
+                span.set_attribute("polyseme.tokens", context.timings.counts.tokens)
             if context.status >= _FAULT:
                 span.set_status(StatusCode.ERROR)
             parent = set_span_in_context(span)

@@ -55,6 +55,9 @@ class TokenCounts:
 class Timings:
     """The duration of each stage of a request in milliseconds, in the order of first use."""
 
+    counts: TokenCounts | None = None
+    """the tokens of the request"""
+
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
         self.spans: dict[str, tuple[float, float]] = {}

@@ -6,6 +6,7 @@ their fields are the descriptions in the OpenAPI document.
 """
 
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -51,6 +52,28 @@ class Request(BaseModel, Generic[Result]):
 def response(name: str) -> ConfigDict:
     """Return the `__pydantic_config__` of a result; `name` is its name in the OpenAPI document."""
     return ConfigDict(title=name, extra="forbid", use_attribute_docstrings=True)
+
+
+class OneLine:
+    """Gives a dataclass a `repr` of one line: shapes of arrays, lengths of lists, other values."""
+
+    def __repr__(self) -> str:
+        shown = []
+        for one in fields(self):  # type: ignore[arg-type]  # each subclass is a dataclass
+            value = getattr(self, one.name)
+            if not one.repr:
+                continue
+            if isinstance(value, np.ndarray):
+                shown.append(f"{one.name} {[*value.shape]}")
+            elif isinstance(value, dict):
+                shown += [f"{name} {[*array.shape]}" for name, array in value.items()]
+            elif isinstance(value, list):
+                name = one.name.removesuffix("s") if len(value) == 1 else one.name
+                shown.append(f"{len(value)} {name}")
+            elif value is not None:
+                text = f"{value:.3g}" if isinstance(value, float) else repr(value)
+                shown.append(f"{one.name} {text}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def _doubles(value: Any) -> NDArray[np.float64]:
