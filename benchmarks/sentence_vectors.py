@@ -23,9 +23,9 @@ from benchmarks.sentences import bundled
 
 from polyseme.engine.arrays import Floats, unit
 from polyseme.models.model import Model
+from polyseme.operations.embed import Pooling, token_weights, weighted_mean
 from polyseme.operations.encode import encode
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.sentences import Pooling, token_weights, weighted_mean
 from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme_lab.evaluation.datasets import (
     Files,

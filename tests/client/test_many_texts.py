@@ -15,7 +15,7 @@ from polyseme.client import AsyncClient, Client
 from polyseme.errors import InvalidError, TooLargeError
 from tests.client.conftest import LIMITS
 from tests.client.equality import require_same
-from tests.client.scripted_server import ScriptedResponse, scripted_server
+from tests.client.scripted_server import ScriptedResponse, embeddings, scripted_server
 
 
 class EndlessTexts:
@@ -102,8 +102,7 @@ class ConcurrentRequests:
         with self.lock:
             self.open -= 1
         texts = orjson.loads(request.body)["input"]
-        data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
-        return ScriptedResponse(body=orjson.dumps({"data": data}))
+        return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(len(texts)))))
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
@@ -243,8 +242,7 @@ def test_the_limit_that_a_service_names_is_learned():
             document = {"code": "too_large", "limit": limit, "size": len(texts)}
             document |= {"setting": "max_sentences", "detail": "Too many."}
             return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
-        data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
-        return ScriptedResponse(body=orjson.dumps({"data": data}))
+        return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(len(texts)))))
 
     options = {"concurrency": 1, "batch_sentences": 64}
     with scripted_server(respond) as server, Client(server.url, **options) as client:

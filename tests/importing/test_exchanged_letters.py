@@ -10,7 +10,7 @@ import pytest
 
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.models.reader import read_model
-from polyseme.operations.sentences import sentence_vector
+from polyseme.operations.embed import sentence_vector
 from tests.importing.comparison import GENUINE
 from tests.operations.calls import ask, same_bits
 

@@ -450,18 +450,6 @@ def test_an_error_has_at_most_a_hundred_entries_and_every_word(plain):
     assert caught.value.words == [f"qx{i}" for i in range(300)]
 
 
-def test_sentences_without_a_known_word_are_rejected_on_request(plain, composing):
-    texts = ["bank zebra", "zebra", ""]
-    with pytest.raises(UnknownWordError) as caught:
-        ask(plain, texts, wordless="refuse")
-    assert [(error.pointer, error.message) for error in caught.value.errors] == [
-        ("/input/1", "no word is in the vocabulary"),
-        ("/input/2", "the text has no words"),
-    ]
-    assert len(ask(plain, texts)) == 3
-    assert len(ask(composing, texts[:2], wordless="refuse")) == 2
-
-
 def test_no_limits_apply_by_default(deep):
     assert len(encode(deep, ["bank"] * 1001)) == 1001
     (one,) = encode(deep, ["bank " * 1001], EncodeOptions(include=frozenset()))

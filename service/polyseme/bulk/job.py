@@ -19,8 +19,8 @@ from polyseme.models.manifest import MANIFEST as MODEL_MANIFEST
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.registry import find_models
+from polyseme.operations.embed import Pooling
 from polyseme.operations.options import EncodeOptions, Limits, Part
-from polyseme.operations.sentences import Pooling
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
 RowKind: TypeAlias = Literal["sentences", "tokens"]

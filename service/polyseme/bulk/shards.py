@@ -22,9 +22,9 @@ from polyseme.bulk.sources import Shard
 from polyseme.bulk.tables import TOTALS_KEY, write_table
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
+from polyseme.operations.embed import pooled_options, sentence_vector
 from polyseme.operations.encode import Text, Tokenized, cast
 from polyseme.operations.options import PER_TOKEN, EncodeOptions
-from polyseme.operations.sentences import pooled_options, sentence_vector
 from polyseme.operations.serialize import token_documents
 
 

@@ -18,9 +18,9 @@ from polyseme.bulk.rows import Rows, Totals, count_rows, encode_each, tokenize_r
 from polyseme.bulk.sources import Shard
 from polyseme.models.model import Model
 from polyseme.operations.compare import match_forms, word_places
+from polyseme.operations.embed import pooled_part, sentence_vector
 from polyseme.operations.encode import Encoded, Text, Timings, Tokenized, cast, encode_sentence
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Part
-from polyseme.operations.sentences import pooled_part, sentence_vector
 from polyseme.tokenizer import ResolvedToken
 
 _TOKEN_COLUMNS = {

@@ -22,8 +22,8 @@ from polyseme.cli.options import (
 from polyseme.cli.progress import ConsoleProgress
 from polyseme.errors import CommandError, install_command
 from polyseme.models.registry import Registry, bundled_models
+from polyseme.operations.embed import Pooling
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
-from polyseme.operations.sentences import Pooling
 from polyseme.settings import Settings, usable_cpus
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ from polyseme.client.encoder import (
     Options,
     Text,
     describe_options,
+    embeddings_request,
     find_vector,
     neighbors_request,
     parse_kind,
     parse_options,
-    parse_pooling,
     require_list,
     trace_request,
 )
@@ -63,9 +63,9 @@ from polyseme.client.transport import (
 )
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import Occurrence
+from polyseme.operations.embed import Pooling
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.sentences import Pooling
 from polyseme.operations.trace import Trace
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -176,8 +176,8 @@ class AsyncClient:
 
         `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
         """
-        pooling, dimensions = parse_pooling(pooling, dimensions)
-        exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
+        request = embeddings_request(pooling, dimensions)
+        exchange = partial(self._exchanges.embed, request=request)
         found = [one async for one in self._map_batches(require_list(texts), exchange)]
         if found:
             return np.concatenate(found)

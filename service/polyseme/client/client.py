@@ -18,7 +18,6 @@ from polyseme.client.encoder import (
     Text,
     describe_options,
     parse_options,
-    parse_pooling,
     require_list,
 )
 from polyseme.client.errors import ClientError
@@ -50,8 +49,8 @@ from polyseme.client.transport import (
 )
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import Occurrence
+from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.sentences import Pooling
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
@@ -143,23 +142,10 @@ class Client(Encoder):
         exchange = partial(self._exchanges.encode, options=parse_options(options))
         return chain.from_iterable(self._map_batches(require_list(texts), exchange))
 
-    def embed(
-        self,
-        texts: Sequence[Text],
-        *,
-        pooling: Pooling | None = None,
-        dimensions: int | None = None,
-    ) -> NDArray[np.float32]:
-        """Return one unit vector per sentence, zero if no word is known. -> [S, d or `dimensions`]
-
-        `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
-        """
-        pooling, dimensions = parse_pooling(pooling, dimensions)
-        exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
-        found = list(self._map_batches(require_list(texts), exchange))
-        if found:
-            return np.concatenate(found)
-        return np.zeros((0, dimensions or self.dimension), np.float32)
+    def _embed(
+        self, texts: Iterable[Text], request: EmbeddingsRequest
+    ) -> Iterator[NDArray[np.float32]]:
+        return self._map_batches(texts, partial(self._exchanges.embed, request=request))
 
     def compare(
         self,

@@ -21,6 +21,7 @@ from polyseme.client.results import (
 from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.operations.compare import Occurrence
+from polyseme.operations.embed import EmbeddingsRequest, Pooling
 from polyseme.operations.neighbors import Neighbor, NeighborsRequest
 from polyseme.operations.options import (
     DEFAULT_PARTS,
@@ -35,7 +36,6 @@ from polyseme.operations.options import (
     Part,
 )
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.sentences import Pooling
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -105,6 +105,12 @@ class Encoder(Protocol):
         """Return the result of an operation."""
         ...
 
+    def _embed(
+        self, texts: Iterable[Text], request: EmbeddingsRequest
+    ) -> Iterator[NDArray[np.float32]]:
+        """Yield the sentence vectors of some texts at a time; `request` has no texts."""
+        ...
+
     @property
     def name(self) -> str:
         """The name of the model."""
@@ -159,7 +165,8 @@ class Encoder(Protocol):
         `pooling` defaults to POLYSEME_POOLING of the service or of this process. Raises the same
         exceptions as `encode`.
         """
-        ...
+        found = list(self._embed(require_list(texts), embeddings_request(pooling, dimensions)))
+        return np.concatenate(found or [np.zeros((0, dimensions or self.dimension), np.float32)])
 
     def compare(
         self,
@@ -329,14 +336,6 @@ def parse_integer(pointer: str, value: Any, least: int, most: int | None = None)
     return number
 
 
-def parse_pooling(pooling: Any, dimensions: Any) -> tuple[Pooling | None, int | None]:
-    """Return the arguments of `embed`. Raises InvalidError if one is invalid."""
-    if pooling is not None:
-        require_choice("/pooling", pooling, Pooling)
-    width = None if dimensions is None else parse_integer("/dimensions", dimensions, 1)
-    return pooling, width
-
-
 def _invalid(pointer: str, message: str) -> InvalidError:
     return InvalidError([FieldError(path_of(pointer), message)])
 
@@ -446,6 +445,13 @@ def check_senses(
     for name in ("keywords", "neighbors", "examples"):
         parse_integer(f"/{name}", getattr(options, name), 0, MAX_LISTED)
     return lists["text"], lists["form"]
+
+
+def embeddings_request(pooling: Pooling | None, dimensions: int | None) -> EmbeddingsRequest:
+    """Return a request without texts for sentence vectors. Raises InvalidError."""
+    fields = {"pooling": pooling, "dimensions": plain(dimensions)}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return EmbeddingsRequest.of(input="", wordless="zero", **given)
 
 
 def neighbors_request(near: str | ArrayLike, k: int, case: Case) -> NeighborsRequest:

@@ -20,7 +20,6 @@ from polyseme.client.encoder import (
     parse_integer,
     parse_occurrences,
     parse_options,
-    parse_pooling,
     parse_share,
     require_choice,
     require_list,
@@ -43,17 +42,16 @@ from polyseme.models.model import Model
 from polyseme.models.registry import Registry, bundled_models, find_models
 from polyseme.models.writer import rewrite_model
 from polyseme.operations.compare import Occurrence, compare, comparison_document
+from polyseme.operations.embed import (
+    DEFAULT_POOLING,
+    EmbeddingsRequest,
+    Pooling,
+    embed,
+)
 from polyseme.operations.encode import Timings, encode_sentence, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import MAX_LISTED, EncodeOptions, Limits
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.sentences import (
-    DEFAULT_POOLING,
-    Pooling,
-    check_dimensions,
-    pooled_options,
-    sentence_vector,
-)
 from polyseme.operations.serialize import manifest_document
 from polyseme.operations.trace import TraceRequest, trace
 from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
@@ -183,27 +181,20 @@ class LocalModel(Encoder):
             for one in encoded
         )
 
-    def embed(
-        self,
-        texts: Sequence[Text],
-        *,
-        pooling: Pooling | None = None,
-        dimensions: int | None = None,
-    ) -> NDArray[np.float32]:
-        """Return one unit vector per sentence, zero if no word is known. -> [S, d or `dimensions`]
-
-        `pooling` defaults to POLYSEME_POOLING. Raises PolysemeError.
-        """
-        pooling, dimensions = parse_pooling(pooling, dimensions)
-        chosen = pooling or self._pooling
-        options = pooled_options(chosen)
-        checked = [require_text(text, number) for number, text in enumerate(require_list(texts))]
-        sentences = tokenize(self.model, checked, options, self._limits)
-        width, timings = check_dimensions(self.model, dimensions), Timings()
+    def _embed(
+        self, texts: Iterable[Text], request: EmbeddingsRequest
+    ) -> Iterator[NDArray[np.float32]]:
+        # Each text is checked, and unlike those of a body they may be both strings and lists.
+        checked = [require_text(text, number) for number, text in enumerate(texts)]
         with _computing():
-            encoded = (encode_sentence(self.model, one, options, timings) for one in sentences)
-            vectors = [sentence_vector(self.model, one, chosen, width) for one in encoded]
-        return np.array(vectors, np.float32).reshape(len(vectors), width)
+            found = embed(
+                self.model,
+                request.model_copy(update={"input": checked}),
+                self._limits,
+                default=self._pooling,
+            )
+        if found.data:
+            yield np.array([one.embedding for one in found.data], np.float32)
 
     def compare(
         self,

@@ -21,7 +21,6 @@ from urllib.parse import quote
 
 import numpy as np
 import orjson
-import pybase64
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
@@ -49,10 +48,10 @@ from polyseme.client.results import (
 )
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
+from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
 from polyseme.operations.options import MAX_LISTED, EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.sentences import Pooling
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -217,6 +216,7 @@ _ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
     TraceRequest: ("trace", TypeAdapter(Trace)),
 }
 """The route of each request under /v1, and the reader of its result."""
+_EMBEDDINGS = TypeAdapter(Embeddings)
 
 
 class Exchanges:
@@ -244,17 +244,16 @@ class Exchanges:
             sentences += read_sentences(content, options, len(part.texts))
         return sentences
 
-    def embed(
-        self, batch: Batch, pooling: Pooling | None, dimensions: int | None
-    ) -> Exchange[NDArray[np.float32]]:
-        """Return one vector per sentence. -> [S, d or `dimensions`]"""
-        fields: dict[str, Any] = {"encoding_format": "base64", "wordless": "zero"}
-        optional = {"pooling": pooling, "dimensions": dimensions}
-        fields |= {name: value for name, value in optional.items() if value is not None}
-        parts = yield from self._send_batch(batch, "/v1/embeddings", JSON, fields)
-        return np.concatenate(
-            [_read_vectors(content, len(part.texts), dimensions) for part, content in parts]
-        )
+    def embed(self, batch: Batch, request: EmbeddingsRequest) -> Exchange[NDArray[np.float32]]:
+        """Return one vector per sentence for a request without texts. -> [S, d or `dimensions`]"""
+        fields = request.model_dump(exclude={"input"}, exclude_unset=True)
+        fields["encoding_format"] = "base64"
+        vectors = []
+        for part, content in (yield from self._send_batch(batch, "/v1/embeddings", JSON, fields)):
+            with _reading():
+                found = _EMBEDDINGS.validate_json(content, extra="ignore")
+                vectors.append(_stacked(found, len(part.texts), request.dimensions))
+        return np.concatenate(vectors)
 
     def compare(
         self,
@@ -388,17 +387,12 @@ def _reading() -> Iterator[None]:
         raise malformed_response() from None
 
 
-def _read_vectors(content: bytes, count: int, dimensions: int | None) -> NDArray[np.float32]:
-    """Read `count` vectors of /v1/embeddings. Raises AnswerError for invalid ones. -> [count, …]"""
-    with _reading():
-        data = orjson.loads(content)["data"]
-        rows = [pybase64.b64decode(one["embedding"], validate=True) for one in data]
-        width = len(rows[0]) // 4
-        vectors = np.frombuffer(b"".join(rows), "<f4").reshape(count, width)
-        indices = [one["index"] for one in data]
-        same_width = {len(row) for row in rows} == {4 * width}
-        if indices != list(range(count)) or not same_width or not np.isfinite(vectors).all():
-            raise ValueError
-        if not width or width != (dimensions or width):
-            raise ValueError
-        return vectors
+def _stacked(found: Embeddings, count: int, width: int | None) -> NDArray[np.float32]:
+    """Return the vectors of all texts. Raises ValueError for other than `count`. -> [count, …]"""
+    vectors = np.stack([one.embedding for one in found.data])
+    indices = [one.index for one in found.data]
+    if indices != list(range(count)) or not np.isfinite(vectors).all():
+        raise ValueError
+    if not vectors.shape[1] or vectors.shape[1] != (width or vectors.shape[1]):
+        raise ValueError
+    return vectors

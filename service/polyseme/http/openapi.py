@@ -10,6 +10,7 @@ from polyseme.http import inference_schemas as protocol
 from polyseme.http import responses, schemas
 from polyseme.http.inference_schemas import VERSION, InferRequest
 from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
+from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
 from polyseme.operations.trace import Trace, TraceRequest
 
@@ -98,7 +99,7 @@ OPERATIONS = (
     ),
     Operation(
         *("post", "/v1/embeddings", "embeddings", "Embed texts, in OpenAI's format"),
-        *(schemas.EmbeddingsRequest, responses.EmbeddingsResponse, _POST_ERRORS, "vectors"),
+        *(EmbeddingsRequest, Embeddings, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("get", "/v1/models", "models", "List all models"),

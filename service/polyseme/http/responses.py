@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from polyseme.operations.embed import Pooling
 from polyseme.operations.neighbors import Neighbor
-from polyseme.operations.sentences import Pooling
 from polyseme.tokenizer import Resolution
 
 
@@ -165,33 +165,6 @@ class SensesResponse(_Response):
     occurrences: list[SenseOccurrenceResponse]
     separation: float = Field(description="mean silhouette; 0 for one sense")
     notes: list[str]
-
-
-class EmbeddingResponse(_Response):
-    """The unit vector of one text.
-
-    With `wordless: "zero"`, it is zero if no word has a vector or the vectors cancel out.
-    """
-
-    object: Literal["embedding"]
-    index: int = Field(description="index of the text in `input`")
-    embedding: list[float] | str = Field(description="[d], or base64 of float32, little-endian")
-
-
-class EmbeddingsUsageResponse(_Response):
-    """The number of tokens of the request, by this service's tokenizer."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
-class EmbeddingsResponse(_Response):
-    """One vector per text, in OpenAI's format."""
-
-    object: Literal["list"]
-    data: list[EmbeddingResponse]
-    model: str
-    usage: EmbeddingsUsageResponse
 
 
 class PoolingResponse(_Response):

@@ -28,11 +28,11 @@ from polyseme.http.service import Service, current_service, find_model
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
 from polyseme.operations import compare as comparing
+from polyseme.operations.embed import pooled_part
 from polyseme.operations.encode import TokenCounts, Tokenized, encode_sentence, paths_of, tokenize
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.neighbors import neighbors as nearest
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.sentences import pooled_part
 from polyseme.operations.serialize import (
     Encoding,
     Format,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import regex
-from pydantic import BeforeValidator, Field, Tag, model_validator
+from pydantic import Field, Tag, model_validator
 
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.operations.options import (
@@ -26,7 +26,6 @@ from polyseme.operations.schema import (
     Share,
     one_of_kinds,
 )
-from polyseme.operations.sentences import Pooling
 from polyseme.operations.serialize import Encoding
 from polyseme.tokenizer import Case
 
@@ -193,42 +192,3 @@ class SensesRequest(Request[Any]):
         if self.occurrences is not None and unused:
             raise ValueError(f"{', '.join(sorted(unused))}: not used with `occurrences`")
         return self
-
-
-def _reject_token_ids(value: Any) -> Any:
-    """Raise ValueError for token IDs, which refer to OpenAI's vocabularies."""
-    first = value
-    while isinstance(first, list) and first:
-        first = first[0]
-    has_ids = isinstance(first, int)
-    if has_ids:
-        raise ValueError(
-            "send texts, not token IDs; LangChain's OpenAIEmbeddings sends texts with"
-            " `check_embedding_ctx_length=False`"
-        )
-    return value
-
-
-class EmbeddingsRequest(Request[Any]):
-    """Texts to embed, as in OpenAI's API."""
-
-    input: Annotated[Input, BeforeValidator(_reject_token_ids)]
-    """a text, a list of texts, or a list of lists of words (an extension of OpenAI's API); each
-    text needs a word that has a vector, unless `wordless` is `zero`"""
-    # Any string, because OpenAI's API returns 404 for an invalid name.
-    model: str | None = Field(None, description="name of a model; the default model if omitted")
-    encoding_format: Encoding = Field(
-        "float", description="numbers, or base64 of float32, little-endian"
-    )
-    dimensions: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="keep this many dimensions and normalize again; all if omitted"
-    )
-    user: str | None = Field(None, description="accepted and ignored")
-    pooling: Pooling | None = Field(
-        None, description="extension of OpenAI's API: the pooling; the setting if omitted"
-    )
-    wordless: Literal["refuse", "zero"] = Field(
-        "refuse",
-        description="extension of OpenAI's API: for a text in which no word has a vector, return an"
-        " error (`refuse`) or a zero vector (`zero`)",
-    )

@@ -99,6 +99,8 @@ def tokenize(
     limits: Limits,
     path: PathOfText = lambda number: ("input", number),
     cost: TextCost = TextCost(),
+    *,
+    require_words: bool = False,
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request, and check its options and limits.
 
@@ -108,7 +110,7 @@ def tokenize(
     response is checked.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
-    `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
+    `error`, or if no word of a sentence has a vector and `require_words` is true.
     """
     options.layer_numbers(model)
     options.check_share(model)
@@ -138,7 +140,7 @@ def tokenize(
     admission.finish()
     if oov == "error":
         _require_known_words(sentences, path)
-    if options.wordless == "refuse":
+    if require_words:
         _require_any_known_word(sentences, path)
     return sentences
 

@@ -62,8 +62,6 @@ class EncodeOptions:
     dtype: Dtype = "float32"
     share: float | None = None
     """the share of the static vector in `contextual`, 0 to 4; None: the model's"""
-    wordless: Literal["keep", "refuse"] = "keep"
-    """`refuse`: a sentence in which no word has a vector is an error"""
 
     def layer_numbers(self, model: Model) -> list[int]:
         """Return the numbers of the requested layers, in ascending order without duplicates.
