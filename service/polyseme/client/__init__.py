@@ -18,8 +18,9 @@ if TYPE_CHECKING:
         UnreachableError,
     )
     from polyseme.client.local import LocalModel
-    from polyseme.client.results import EncodedToken, Sentence, Token
+    from polyseme.client.results import EncodedToken, Sentence
     from polyseme.operations.compare import Occurrence
+    from polyseme.operations.encode import Token
 
 __all__ = [
     "AnswerError",
@@ -48,7 +49,7 @@ _MODULES = {
     "NotRequestedError": "polyseme.client.errors",
     "Occurrence": "polyseme.operations.compare",
     "Sentence": "polyseme.client.results",
-    "Token": "polyseme.client.results",
+    "Token": "polyseme.operations.encode",
     "UnreachableError": "polyseme.client.errors",
 }
 

@@ -31,7 +31,6 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Token,
     read_comparison,
     read_model_facts,
     read_senses,
@@ -48,7 +47,7 @@ from polyseme.operations.embed import (
     Pooling,
     embed,
 )
-from polyseme.operations.encode import Timings, encode_sentence, tokenize
+from polyseme.operations.encode import Timings, Token, encode_sentence, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import MAX_LISTED, EncodeOptions, Limits
 from polyseme.operations.schema import Request, Result
@@ -174,7 +173,7 @@ class LocalModel(Encoder):
         encoded = (encode_sentence(self.model, one, options, timings) for one in tokenized)
         return (
             Sentence(
-                [Token(t.text, t.start, t.end, t.key, t.resolution) for t in one.tokens],
+                [*map(Token.of, one.tokens)],
                 one.arrays,
                 one.truncated,
             )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
 from polyseme.errors import install_command
 from polyseme.operations.compare import AttendedToken, match_forms, word_places
+from polyseme.operations.encode import Token
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.operations.schema import OneLine
@@ -31,19 +32,6 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[np.floating]
 Doubles: TypeAlias = NDArray[np.float64]
 VectorKind: TypeAlias = Literal["static", "contextual", "features"]
-
-
-@dataclass(frozen=True)
-class Token:
-    """A token and its vocabulary entry."""
-
-    text: str
-    start: int | None
-    """in code points; None for input that was already tokenized"""
-    end: int | None
-    key: str | None
-    """the vocabulary entry; None if there is none"""
-    resolution: Resolution
 
 
 def _requested(arrays: Mapping[Part, Array], part: Part) -> Array:

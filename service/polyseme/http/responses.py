@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from polyseme.operations.embed import Pooling
+from polyseme.operations.encode import Token
 from polyseme.operations.neighbors import Neighbor
-from polyseme.tokenizer import Resolution
 
 
 class _Response(BaseModel):
@@ -21,20 +21,10 @@ class Base64Array(_Response):
     data: str
 
 
-class TokenResponse(_Response):
-    """A token and its vocabulary entry."""
-
-    text: str
-    start: int | None = Field(description="offset in code points; null for tokenized input")
-    end: int | None
-    key: str | None = Field(description="the vocabulary entry; null if there is none")
-    resolution: Resolution
-
-
 class ResultResponse(_Response):
     """One sentence, with the requested arrays."""
 
-    tokens: list[TokenResponse]
+    tokens: list[Token]
     truncated: int = Field(description="number of words removed by truncation")
     static: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
     contextual: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
@@ -85,7 +75,7 @@ class AttendedResponse(_Response):
 class OccurrenceResponse(_Response):
     """One occurrence, before and after context."""
 
-    token: TokenResponse
+    token: Token
     shift: float = Field(description="1 − cosine(static, contextual)")
     static_neighbors: list[Neighbor]
     contextual_neighbors: list[Neighbor]

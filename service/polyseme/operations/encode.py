@@ -1,10 +1,11 @@
 """Encoding of sentences: tokens, static vectors, contextual vectors and attention."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
+from polyseme.operations.schema import response
 from polyseme.operations.work import TextAdmission, TextCost, check_request
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
@@ -26,6 +28,25 @@ MAX_COUNTED = 100_000
 MAX_UNKNOWN_WORDS = 1000
 """Maximum number of words in an UnknownWordError."""
 _resolution = attrgetter("resolution")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token and its vocabulary entry."""
+
+    __pydantic_config__ = response("TokenResponse")
+    text: str
+    start: int | None
+    """offset in code points; null for tokenized input"""
+    end: int | None
+    key: str | None
+    """the vocabulary entry; null if there is none"""
+    resolution: Resolution
+
+    @classmethod
+    def of(cls, token: ResolvedToken) -> Self:
+        """Return a token without its vocabulary row."""
+        return cls(token.text, token.start, token.end, token.key, token.resolution)
 
 
 class Tokenized(NamedTuple):
