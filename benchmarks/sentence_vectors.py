@@ -61,7 +61,7 @@ def _fits(sentence: str) -> bool:
 
 def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     """Return the sentence vectors by kind of token vectors and pooling."""
-    options = EncodeOptions(include=frozenset({"static", "contextual"}))
+    options = EncodeOptions(include=["static", "contextual"])
     found: dict[str, list[Floats]] = {}
     for one in encode(model, texts, options):
         parts = {"contextual": one.arrays["contextual"], "static": unit(one.arrays["static"])}

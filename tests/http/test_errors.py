@@ -14,11 +14,11 @@ from polyseme.http.inference_schemas import InferRequest
 from polyseme.http.parsing import _validate_json
 from polyseme.http.schemas import (
     CompareRequest,
-    EncodeRequest,
     SensesRequest,
 )
 from polyseme.models.registry import bundled_models
 from polyseme.operations.embed import EmbeddingsRequest
+from polyseme.operations.encode import EncodeRequest
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.trace import TraceRequest
 from tests.http.conftest import SECRET, expect_problem

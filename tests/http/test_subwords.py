@@ -11,9 +11,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from polyseme.engine.subwords import LONGEST, Subwords
-from polyseme.http.responses import CompareResponse, EncodeResponse
+from polyseme.http.responses import CompareResponse
 from polyseme.models.writer import write_model
 from polyseme.operations.neighbors import Neighbors
+from polyseme.operations.serialize import EncodeDocument
 from polyseme.settings import BUNDLED
 from tests.tokenizer.vocabularies import AWKWARD
 
@@ -61,7 +62,7 @@ def encode(client: httpx.Client, **body: object) -> dict:
     answer = client.post("/v1/encode", json=body)
     assert answer.status_code == 200, answer.text
     document = answer.json()
-    EncodeResponse.model_validate(document)
+    TypeAdapter(EncodeDocument).validate_python(document)
     return document
 
 

@@ -30,7 +30,7 @@ def import_weights(importer, vectors, tensors, *options, metadata=None):
 
 
 def arrays(model):
-    return ask_one(model, TEXT, include=frozenset(PARTS), case="exact").arrays
+    return ask_one(model, TEXT, include=[*PARTS], case="exact").arrays
 
 
 def attention(x, weights, heads, biases=None):

@@ -13,7 +13,7 @@ from polyseme.operations.serialize import json_document, npz_archive, sentence_d
 from polyseme.operations.trace import TraceRequest, trace
 from tests.tiny import LIMITS
 
-EVERY = frozenset(get_args(Part))
+EVERY = [*get_args(Part)]
 
 
 def ask(model, texts, limits=LIMITS, timings=None, **options):

@@ -165,7 +165,7 @@ def test_what_an_occurrence_attends_to_is_sorted_and_sums_to_one(deep):
     text = "bank river money apple bank did high"
     one = compare_all(deep, Occurrence(text, "bank", nth=1)).occurrences[0]
     weights = [attended.weight for attended in one.attends_to]
-    row = ask_one(deep, text, layers="last", mean_heads=True).arrays["attention"][0, 4]
+    row = ask_one(deep, text, layers="last", heads="mean").arrays["attention"][0, 4]
     assert weights == sorted(weights, reverse=True)
     assert sum(weights) == pytest.approx(1, abs=1e-6)
     attended_to = {attended.start: attended.weight for attended in one.attends_to}

@@ -35,7 +35,7 @@ _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl|npz)")
 class BulkOptions:
     """How to encode the texts and write the results."""
 
-    encoding: EncodeOptions = EncodeOptions(include=frozenset({"contextual"}))  # noqa: RUF009 - frozen
+    encoding: EncodeOptions = EncodeOptions(include=["contextual"])  # noqa: RUF009 - frozen
     pooling: Pooling | None = None
     """pooling of the sentence vectors; None writes no sentence vectors"""
     format: ShardFormat = "parquet"
@@ -71,8 +71,8 @@ class BulkOptions:
         encoding = self.encoding
         tokens = {"rows": self.rows, "words": sorted(self.words), "exact": self.exact}
         return {
-            "include": sorted(encoding.include),
-            "heads": "mean" if encoding.mean_heads else "all",
+            "include": sorted(set(encoding.include)),
+            "heads": encoding.heads,
             "oov": encoding.oov,
             "case": encoding.case,
             "truncate": encoding.truncate,

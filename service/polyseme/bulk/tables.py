@@ -57,8 +57,9 @@ def write_table(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals
     options = job.options
     columns = _schema(job, model.manifest.dimension)
     # Encode in float32, so that a pooled vector is rounded only once, after pooling.
-    pooled: frozenset[Part] = frozenset({pooled_part(options.pooling)} if options.pooling else ())
-    encoding = replace(options.encoding, include=options.encoding.include | pooled, dtype="float32")
+    pooled = [pooled_part(options.pooling)] if options.pooling else []
+    include = [*options.encoding.include, *pooled]
+    encoding = options.encoding.model_copy(update={"include": include, "dtype": "float32"})
     write_rows = _write_tokens if options.rows == "tokens" else _write_sentences
 
     def write_all(write: _Write) -> Totals:

@@ -218,10 +218,10 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
 
     name = options["model"] or settings.model
     encoding = EncodeOptions(
-        include=frozenset(options["include"]) - {"none"},
-        mean_heads=options["heads"] == "mean",
+        include=[part for part in options["include"] if part != "none"],
         **{
-            name: options[name] for name in ("oov", "case", "phrases", "truncate", "dtype", "share")
+            name: options[name]
+            for name in ("heads", "oov", "case", "phrases", "truncate", "dtype", "share")
         },
     )
     model = registry.model(name)

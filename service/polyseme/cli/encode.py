@@ -26,7 +26,7 @@ from polyseme.operations.encode import (
     encode_sentence,
     tokenize,
 )
-from polyseme.operations.options import MAX_LISTED, EncodeOptions, OovPolicy, Part
+from polyseme.operations.options import DEFAULT_PARTS, MAX_LISTED, EncodeOptions, OovPolicy, Part
 from polyseme.operations.serialize import (
     Format,
     json_document,
@@ -95,8 +95,8 @@ def encode(
         raise click.UsageError("There is no text: give texts as arguments or on standard input.")
     model = registry.model(options["model"])
     encoding = EncodeOptions(
-        include=frozenset(options["include"]) or EncodeOptions().include,
-        mean_heads=options["heads"] == "mean",
+        include=[*(options["include"] or DEFAULT_PARTS)],
+        heads=options["heads"],
         oov=options["oov"],
         case=options["case"],
         phrases=options["phrases"],

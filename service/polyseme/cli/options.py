@@ -12,7 +12,7 @@ import click
 
 from polyseme.atomic_files import atomic_files
 from polyseme.models.registry import Registry
-from polyseme.operations.options import MAX_SHARE
+from polyseme.operations.schema import MAX_SHARE
 from polyseme.settings import PREFIX, SettingError, Settings, default_models_dir
 from polyseme.tokenizer import Case
 

@@ -25,10 +25,10 @@ from polyseme.client.encoder import (
     Text,
     describe_options,
     embeddings_request,
+    encode_options,
     find_vector,
     neighbors_request,
     parse_kind,
-    parse_options,
     require_list,
     trace_request,
 )
@@ -141,7 +141,7 @@ class AsyncClient:
         self, texts: Iterable[Text] | AsyncIterable[Text], **options: Unpack[Options]
     ) -> AsyncIterator[Sentence]:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
-        exchange = partial(self._exchanges.encode, options=parse_options(options))
+        exchange = partial(self._exchanges.encode, options=encode_options(options))
         async with aclosing(self._map_batches(require_list(texts), exchange)) as results:
             async for batch in results:
                 for one in batch:

@@ -17,7 +17,7 @@ from polyseme.client.encoder import (
     Options,
     Text,
     describe_options,
-    parse_options,
+    encode_options,
     require_list,
 )
 from polyseme.client.errors import ClientError
@@ -139,7 +139,7 @@ class Client(Encoder):
     @describe_options(Options)
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
-        exchange = partial(self._exchanges.encode, options=parse_options(options))
+        exchange = partial(self._exchanges.encode, options=encode_options(options))
         return chain.from_iterable(self._map_batches(require_list(texts), exchange))
 
     def _embed(

@@ -19,23 +19,20 @@ from polyseme.client.results import (
     VectorKind,
 )
 from polyseme.errors import FieldError, FieldPath, InvalidError
-from polyseme.models.manifest import MAX_LAYERS
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
 from polyseme.operations.neighbors import Neighbor, NeighborsRequest
 from polyseme.operations.options import (
-    DEFAULT_PARTS,
     MAX_COMPARED,
     MAX_FORMS,
     MAX_LISTED,
     MAX_SENSES,
-    MAX_SHARE,
     Dtype,
     EncodeOptions,
     OovPolicy,
     Part,
 )
-from polyseme.operations.schema import Request, Result
+from polyseme.operations.schema import MAX_SHARE, Request, Result
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -81,6 +78,8 @@ class Options(TypedDict, total=False):
     share: float | None
 
 
+_HAVE_DEFAULTS = ("heads", "oov", "case", "dtype", "share")
+"""The options for which None is the default."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -265,46 +264,16 @@ def require_unicode(pointer: str, *strings: str) -> None:
         raise InvalidError([error], "Remove unpaired surrogates.") from None
 
 
-def parse_options(options: Options) -> EncodeOptions:
+def encode_options(options: Options) -> EncodeOptions:
     """Return the options of `encode` as EncodeOptions. Raises TypeError or InvalidError."""
     for name in options.keys() - Options.__annotations__.keys():
         question = did_you_mean(name, Options.__annotations__)
         raise TypeError(f"Unknown option `{name}`{question or '.'}")
-    given: dict[str, Any] = {**options}
-    choices = (("heads", _Heads), ("oov", OovPolicy), ("case", Case), ("dtype", Dtype))
-    for name, kind in choices:
-        if given.get(name) is not None:
-            require_choice(f"/{name}", given[name], kind)
-    include = given.get("include", DEFAULT_PARTS)
-    if isinstance(include, str) or not isinstance(include, Iterable):
-        raise _invalid("/include", "must be a list")
-    include = list(include)
-    for number, part in enumerate(include):
-        require_choice(f"/include/{number}", part, Part)
-    return EncodeOptions(
-        frozenset(include),
-        _parse_layers(given.get("layers", "all")),
-        given.get("heads") == "mean",
-        given.get("oov"),
-        given.get("case") or "auto",
-        phrases=parse_flag("/phrases", given.get("phrases", False)),
-        truncate=parse_flag("/truncate", given.get("truncate", False)),
-        dtype=given.get("dtype") or "float32",
-        share=parse_share(given.get("share")),
-    )
-
-
-def _parse_layers(layers: Any) -> _NamedLayers | list[int]:
-    if isinstance(layers, str) and layers in get_args(_NamedLayers):
-        return layers  # type: ignore[return-value]  # one of the names
-    if isinstance(layers, str) or not isinstance(layers, Iterable):
-        raise _invalid("/layers", 'must be "all", "last" or a list of layer numbers')
-    numbers = [parse_integer(f"/layers/{n}", layer, 0) for n, layer in enumerate(layers)]
-    if not numbers:
-        raise _invalid("/layers", "must not be empty")
-    if len(numbers) > MAX_LAYERS:
-        raise _invalid("/layers", f"must have at most {MAX_LAYERS} items")
-    return numbers
+    fields = {name: plain(value) for name, value in options.items()}
+    for name in _HAVE_DEFAULTS:
+        if fields.get(name, "") is None:
+            del fields[name]
+    return EncodeOptions.of(**fields)
 
 
 def require_choice(pointer: str, value: Any, kind: Any) -> None:
@@ -479,6 +448,6 @@ def plain(value: Any) -> Any:
     """Return a value without types of NumPy and with lists, as strict requests take them."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    if isinstance(value, list | tuple):
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         return [plain(item) for item in value]
     return value

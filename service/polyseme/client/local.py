@@ -16,10 +16,10 @@ from polyseme.client.encoder import (
     Text,
     check_senses,
     describe_options,
+    encode_options,
     parse_flag,
     parse_integer,
     parse_occurrences,
-    parse_options,
     parse_share,
     require_choice,
     require_list,
@@ -144,12 +144,12 @@ class LocalModel(Encoder):
         Raises PolysemeError.
         """
         with _computing():
-            return list(self._encode(require_list(texts), parse_options(options)))
+            return list(self._encode(require_list(texts), encode_options(options)))
 
     @describe_options(Options)
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
-        return self._encode_each(iter(require_list(texts)), parse_options(options))
+        return self._encode_each(iter(require_list(texts)), encode_options(options))
 
     def _encode_each(self, texts: Iterator[Text], options: EncodeOptions) -> Iterator[Sentence]:
         first = 0

@@ -227,18 +227,8 @@ class Exchanges:
 
     def encode(self, batch: Batch, options: EncodeOptions) -> Exchange[list[Sentence]]:
         """Encode a batch of sentences."""
-        layers = options.layers
-        fields = {
-            "include": sorted(options.include),
-            "layers": layers if isinstance(layers, str) else list(layers),
-            "heads": "mean" if options.mean_heads else "all",
-            "case": options.case,
-            "truncate": options.truncate,
-            "dtype": options.dtype,
-            **({} if options.oov is None else {"oov": options.oov}),
-            **({} if options.share is None else {"share": options.share}),
-            **_phrases(options.phrases),
-        }
+        fields = options.model_dump(exclude={"include", "encoding", "phrases"}, exclude_none=True)
+        fields |= {"include": sorted(set(options.include)), **_phrases(options.phrases)}
         sentences: list[Sentence] = []
         for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
             sentences += read_sentences(content, options, len(part.texts))

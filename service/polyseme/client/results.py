@@ -493,7 +493,7 @@ def _check_layers(
     for arrays, n in zip(layer_arrays, lengths, strict=True):
         for part, array in arrays.items():
             paired = part in PER_PAIR
-            axes = 3 if paired and options.mean_heads else 4
+            axes = 3 if paired and options.heads == "mean" else 4
             _require(array.ndim == axes and array.shape[-2] == n)
             _require(not paired or array.shape[-1] == n)
             if options.layers != "all":

@@ -131,7 +131,7 @@ def infer(name: str) -> Response:
         **({} if body.id is None else {"id": body.id}),
         "parameters": {
             "layers": len(options.layer_numbers(model)),
-            "heads": 1 if options.mean_heads else model.manifest.heads,
+            "heads": 1 if options.heads == "mean" else model.manifest.heads,
             "tokens": counts.tokens,
             "oov": counts.oov,
             "truncated": counts.truncated,

@@ -11,7 +11,9 @@ from polyseme.http import responses, schemas
 from polyseme.http.inference_schemas import VERSION, InferRequest
 from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
+from polyseme.operations.encode import EncodeRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
+from polyseme.operations.serialize import EncodeDocument
 from polyseme.operations.trace import Trace, TraceRequest
 
 _REF = "#/components/schemas/{model}"
@@ -79,7 +81,7 @@ def _of_model(path: str, suffix: str) -> tuple[Operation, ...]:
 OPERATIONS = (
     Operation(
         *("post", "/v1/encode", "encode", "Encode sentences as vectors and attention"),
-        *(schemas.EncodeRequest, responses.EncodeResponse, _POST_ERRORS, "vectors"),
+        *(EncodeRequest, EncodeDocument, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/compare", "compare", "Compare occurrences of words"),
@@ -200,7 +202,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         content[NDJSON] = {
             "schema": _lines("one sentence per line, as a string or a list of words")
         }
-        described["parameters"] = _query(schemas.EncodeRequest)
+        described["parameters"] = _query(EncodeRequest)
     if operation.body is InferRequest:
         content[BINARY] = {"schema": _bytes_after_json()}
     if "{name}" in operation.path:

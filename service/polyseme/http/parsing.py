@@ -1,7 +1,7 @@
 """Request parsing: media types and bodies."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -22,12 +22,14 @@ from polyseme.errors import (
     TooLargeError,
     UnsupportedMediaError,
 )
-from polyseme.http.schemas import parse_query_value
 from polyseme.operations.schema import invalid_fields
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 BINARY = "application/octet-stream"
 _Body = TypeVar("_Body", bound=BaseModel)
+_NUMBER = regex.compile(r"-?[0-9]{1,9}")
+_DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
+_FLAGS = ("true", "false")
 _SIZE = regex.compile(r"[0-9]{1,15}")
 _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
@@ -93,6 +95,26 @@ def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Bod
         raise InvalidError([FieldError(("input",), "must be in the body, one entry per line")])
     lines = [_parse_line(number, line) for number, line in enumerate(io.BytesIO(content), 1)]
     return _validate(schema, {**fields, "input": lines})
+
+
+def parse_query_value(name: str, sent: Sequence[str]) -> Any:
+    """Convert a query parameter of /v1/encode to its JSON value; commas separate list items.
+
+    Invalid values are not rejected here but by validation.
+    """
+    if name in {"include", "layers"}:
+        parts = [_number(part) for part in ",".join(sent).split(",")] if any(sent) else []
+        named = name == "layers" and len(parts) == 1 and isinstance(parts[0], str)
+        return parts[0] if named else parts
+    value = sent[0] if len(sent) == 1 else list(sent)
+    if name == "share" and isinstance(value, str) and _DECIMAL.fullmatch(value):
+        return float(value)
+    flag = name in {"phrases", "truncate"} and value in _FLAGS
+    return value == "true" if flag else value
+
+
+def _number(text: str) -> int | str:
+    return int(text) if _NUMBER.fullmatch(text) else text
 
 
 def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:

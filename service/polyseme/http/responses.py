@@ -13,56 +13,6 @@ class _Response(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Base64Array(_Response):
-    """The bytes of an array in base64: little-endian, C order."""
-
-    shape: list[int]
-    dtype: Literal["float32", "float16"]
-    data: str
-
-
-class ResultResponse(_Response):
-    """One sentence, with the requested arrays."""
-
-    tokens: list[Token]
-    truncated: int = Field(description="number of words removed by truncation")
-    static: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
-    contextual: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
-    features: list[list[float]] | Base64Array | None = Field(
-        None, description="[n, 2d], the unit static vector followed by the unit context"
-    )
-    attention: list[Any] | Base64Array | None = Field(
-        None, description="[L, h, n, n], or [L, n, n] as the mean of the heads; row = query token"
-    )
-    queries: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
-    keys: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
-    values: list[Any] | Base64Array | None = Field(None, description="[L, h, n, v]")
-    scores: list[Any] | Base64Array | None = Field(
-        None,
-        description="[L, h, n, n], or [L, n, n] as the mean of the heads: queries·keysᵀ before"
-        " scaling, biases and softmax",
-    )
-
-
-class UsageResponse(_Response):
-    """Token counts of the request."""
-
-    tokens: int
-    oov: int = Field(description="number of tokens without a vector")
-    truncated: int = Field(description="number of words removed by truncation")
-
-
-class EncodeResponse(_Response):
-    """Static vectors, contextual vectors and attention."""
-
-    model: str
-    dimension: int
-    layers: int = Field(description="number of layers of the model")
-    heads: int = Field(description="number of attention heads of the model")
-    results: list[ResultResponse]
-    usage: UsageResponse
-
-
 class AttendedResponse(_Response):
     """A token that the occurrence attends to."""
 

@@ -21,7 +21,6 @@ from polyseme.http.parsing import (
 )
 from polyseme.http.schemas import (
     CompareRequest,
-    EncodeRequest,
     SensesRequest,
 )
 from polyseme.http.service import Service, current_service, find_model
@@ -29,12 +28,18 @@ from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
 from polyseme.operations import compare as comparing
 from polyseme.operations.embed import pooled_part
-from polyseme.operations.encode import TokenCounts, Tokenized, encode_sentence, paths_of, tokenize
+from polyseme.operations.encode import (
+    EncodeRequest,
+    TokenCounts,
+    Tokenized,
+    encode_sentence,
+    paths_of,
+    tokenize,
+)
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.neighbors import neighbors as nearest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
-    Encoding,
     Format,
     json_document,
     manifest_document,
@@ -68,25 +73,25 @@ def encode() -> Response:
     else:
         body = read_json(EncodeRequest)
     start = context.timings.add("parse", context.started)
-    model, options, form = find_model(body.model), body.options(), _FORMATS[media]
+    model, form = find_model(body.model), _FORMATS[media]
     texts, path = paths_of(body.input)
     number = number_cost(form, body.encoding, body.dtype)
-    cost = encode_cost(model, options, number, streamed=form == "ndjson")
-    sentences = tokenize(model, texts, options, limits, path, cost)
+    cost = encode_cost(model, body, number, streamed=form == "ndjson")
+    sentences = tokenize(model, texts, body, limits, path, cost)
     counts = context.timings.counts = TokenCounts(sentences)
     context.timings.add("tokens", start)
     if form == "ndjson":
-        lines = _stream(model, sentences, options, body.encoding, context)
+        lines = _stream(model, sentences, body, context)
         return Response(lines, content_type=NDJSON)
     if form == "npz":
-        encoded = [encode_sentence(model, one, options, context.timings) for one in sentences]
+        encoded = [encode_sentence(model, one, body, context.timings) for one in sentences]
         start = context.timings.now()
-        content = npz_archive(model.manifest, encoded, options)
+        content = npz_archive(model.manifest, encoded, body)
         context.timings.add("write", start)
     else:
         results = []
         for one in sentences:
-            result = encode_sentence(model, one, options, context.timings)
+            result = encode_sentence(model, one, body, context.timings)
             start = context.timings.now()
             results.append(sentence_document(result, body.encoding))
             context.timings.add("write", start)
@@ -101,7 +106,6 @@ def _stream(
     model: Model,
     sentences: Sequence[Tokenized],
     options: EncodeOptions,
-    encoding: Encoding,
     context: RequestContext,
 ) -> Iterator[bytes]:
     """Yield a line for each sentence, and a last line with the usage or the error."""
@@ -109,7 +113,7 @@ def _stream(
     try:
         for one in sentences:
             result = encode_sentence(model, one, options, context.timings)
-            line = sentence_json(result, encoding) + b"\n"
+            line = sentence_json(result, options.encoding) + b"\n"
             context.response_bytes += len(line)
             start = context.timings.now()
             yield line

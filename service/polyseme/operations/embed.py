@@ -20,9 +20,9 @@ from polyseme.operations.encode import (
     paths_of,
     tokenize,
 )
-from polyseme.operations.options import EncodeOptions, Limits, Part
+from polyseme.operations.options import EncodeOptions, Encoding, Limits, Part
 from polyseme.operations.schema import Input, Request, response
-from polyseme.operations.serialize import Encoding, number_cost
+from polyseme.operations.serialize import number_cost
 from polyseme.operations.work import embedding_cost
 from polyseme.tokenizer import ResolvedToken
 
@@ -166,7 +166,7 @@ def pooled_part(pooling: Pooling) -> Part:
 
 def pooled_options(pooling: Pooling) -> EncodeOptions:
     """Return the encoding options for a pooling."""
-    return EncodeOptions(include=frozenset({pooled_part(pooling)}))
+    return EncodeOptions(include=[pooled_part(pooling)])
 
 
 def sentence_vector(

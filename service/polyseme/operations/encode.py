@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from time import perf_counter
-from typing import NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
-from polyseme.operations.schema import response
+from polyseme.operations.schema import Input, ModelName, Request, response
 from polyseme.operations.work import TextAdmission, TextCost, check_request
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
@@ -47,6 +47,18 @@ class Token:
     def of(cls, token: ResolvedToken) -> Self:
         """Return a token without its vocabulary row."""
         return cls(token.text, token.start, token.end, token.key, token.resolution)
+
+
+class Sentences(Request[Any]):
+    """Sentences, and the model that encodes them."""
+
+    input: Input
+    """a sentence, a list of sentences, or a list of lists of words"""
+    model: ModelName = None
+
+
+class EncodeRequest(EncodeOptions, Sentences):
+    """Sentences, and what to return for them."""
 
 
 class Tokenized(NamedTuple):
@@ -213,7 +225,7 @@ def encode_sentence(
         for part, name in zip(per_layer, names, strict=True):
             recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
             stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
-            mean = options.mean_heads and part in PER_PAIR
+            mean = options.heads == "mean" and part in PER_PAIR
             arrays[part] = stacked.mean(axis=1) if mean else stacked
         timings.add("attention", start)
     if options.dtype != "float32":

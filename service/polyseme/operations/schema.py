@@ -24,11 +24,11 @@ from pydantic import (
 
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, InvalidError
 from polyseme.models.manifest import NAME_PATTERN
-from polyseme.operations.options import MAX_SHARE
 from polyseme.validation import did_you_mean, validation_message
 
 Result = TypeVar("Result")
 _OTHER_KIND = "other_kind"
+MAX_SHARE = 4.0
 _FIELD = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
