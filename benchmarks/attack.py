@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.http.service import Service, running
 
 from polyseme import create_app
-from polyseme.encoding.options import PER_LAYER
+from polyseme.operations.options import PER_LAYER
 from polyseme.settings import Settings
 
 SEED = 1

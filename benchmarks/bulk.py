@@ -83,9 +83,9 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in this process; print the times and the counts."""
     from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415 - only in its own process
     from polyseme.client.local import LocalModel  # noqa: PLC0415
-    from polyseme.encoding.encode import encode_sentence, tokenize  # noqa: PLC0415
-    from polyseme.encoding.options import Limits  # noqa: PLC0415
-    from polyseme.encoding.sentences import pooled_options, sentence_vector  # noqa: PLC0415
+    from polyseme.operations.embed import pooled_options, sentence_vector  # noqa: PLC0415
+    from polyseme.operations.encode import encode_sentence, tokenize  # noqa: PLC0415
+    from polyseme.operations.options import Limits  # noqa: PLC0415
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
     if settled:

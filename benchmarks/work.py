@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from sentences import bundled, sentences
 
 from polyseme import create_app
-from polyseme.encoding.options import PER_LAYER
 from polyseme.errors import InvalidError, TooLargeError
+from polyseme.operations.options import PER_LAYER
 from polyseme.settings import Settings
 
 SEED = 1

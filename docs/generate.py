@@ -35,7 +35,7 @@ WORK = """\
 
 Before a request is computed, its work is estimated from the tokens, layers, pairs of tokens,
 arrays, neighbor searches, occurrences and bytes of the response, in milliseconds of one processor
-(`service/polyseme/encoding/work.py`; [how exact it is](reliability.md#estimated-work)).
+(`service/polyseme/operations/work.py`; [how exact it is](reliability.md#estimated-work)).
 
 - A request with more than `max_work` gets a 413 that names its estimate, the limit and what to send
   instead. Texts that exceed it by their number of words alone are not tokenized.

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.encoding.neighbors import neighbors_of_word
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.tokenizer import tokenize
@@ -15,6 +14,7 @@ from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme_lab.evaluation.datasets import read_archive
 from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.systems import systems, tabulate
+from tests.operations.calls import neighbors_of_word
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "models" / "wiki-en"
@@ -37,7 +37,7 @@ DATA = Path(os.environ.get("POLYSEME_TEST_DATA", ROOT.parent / "shared" / "data"
     ],
 )
 def test_neighbors_are_meaningful(bundled: Model, word: str, expected: set[str]) -> None:
-    assert expected <= {found for found, _ in neighbors_of_word(bundled, word, 10, "exact")}
+    assert expected <= {near.word for near in neighbors_of_word(bundled, word, 10, "exact")}
 
 
 RUSSIAN = "Банк поднял процентные ставки Река вышла из берегов после сильных дождей весной"

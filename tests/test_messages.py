@@ -16,9 +16,9 @@ from polyseme.errors import (
 )
 from polyseme.validation import did_you_mean, one_of, validation_message
 
-FIELD = FieldError("/input/3", "must be a string")
-SENTENCE = FieldError("/input/3", "has 9 tokens")
-WORD = FieldError("/input/0", "token 1 is not in the vocabulary")
+FIELD = FieldError(("input", 3), "must be a string")
+SENTENCE = FieldError(("input", 3), "has 9 tokens")
+WORD = FieldError(("input", 0), "token 1 is not in the vocabulary")
 ADD = "`polyseme models list`, or GET /v1/models of a service, describes the models."
 MESSAGES = [
     (PolysemeError("It fails.", "Try again."), "It fails. Try again."),
@@ -27,11 +27,11 @@ MESSAGES = [
         "An argument is invalid. `texts[3]`: must be a string. Send one.",
     ),
     (
-        InvalidError([FIELD, FieldError("", "is too much")], "Send one."),
+        InvalidError([FIELD, FieldError((), "is too much")], "Send one."),
         "An argument is invalid. `texts[3]`: must be a string; is too much. Send one.",
     ),
     (
-        InvalidError([FieldError("/occurrences/1/word", "must not be empty")]),
+        InvalidError([FieldError(("occurrences", 1, "word"), "must not be empty")]),
         # The default hint names /docs, which only the service has.
         "An argument is invalid. `occurrences[1].word`: must not be empty.",
     ),

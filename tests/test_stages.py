@@ -2,22 +2,23 @@
 
 import threading
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from polyseme import stages
-from polyseme.stages import record_stages, stage
+from polyseme.stages import record, stage
 
 
 @contextmanager
 def recording():
     """The stages of a block."""
-    found = {}
-    record_stages(found)
+    found = SimpleNamespace(stages={}, counts=None)
+    record(found)
     try:
-        yield found
+        yield found.stages
     finally:
-        record_stages(None)
+        record(None)
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ Its axes have different prime lengths, so that no wrong transpose passes: 11 wor
 
 import numpy as np
 
-from polyseme.encoding.options import Limits
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
+from polyseme.operations.options import Limits
 
 WORDS = ("apple", "Apple", "APPLE", "bank", "river", "money", "did", "n't", "high", "-", "end")
 VECTORS = np.array(

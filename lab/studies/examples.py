@@ -15,10 +15,10 @@ import click
 import orjson
 from lab.studies.ablation import fingerprints
 
-from polyseme.encoding.compare import Occurrence, OccurrenceResult, compare
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.operations.compare import Occurrence, OccurrenceResult, compare
 from polyseme.tokenizer import tokenize
 
 SENTENCES = {

@@ -21,11 +21,11 @@ import zstandard
 from benchmarks.record import record
 from benchmarks.sentences import bundled
 
-from polyseme.encoding.encode import encode
-from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.sentences import Pooling, token_weights, weighted_mean
 from polyseme.engine.arrays import Floats, unit
 from polyseme.models.model import Model
+from polyseme.operations.embed import Pooling, token_weights, weighted_mean
+from polyseme.operations.encode import encode
+from polyseme.operations.options import EncodeOptions
 from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme_lab.evaluation.datasets import (
     Files,
@@ -62,7 +62,7 @@ def _fits(sentence: str) -> bool:
 
 def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     """Return the sentence vectors by kind of token vectors and pooling."""
-    options = EncodeOptions(include=frozenset({"static", "contextual"}))
+    options = EncodeOptions(include=["static", "contextual"])
     found: dict[str, list[Floats]] = {}
     for one in encode(model, texts, options):
         parts = {"contextual": one.arrays["contextual"], "static": unit(one.arrays["static"])}

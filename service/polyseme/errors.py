@@ -22,21 +22,20 @@
         AbortedError            503
 
 `detail` and `hint` never contain text of the request. The member `words`, with `oov: "error"`,
-does, and a pointer may contain the name of an unknown field. `str(error)` has the summary, the
+does, and a path may contain the name of an unknown field. `str(error)` has the summary, the
 invalid arguments and the hint.
 
 `CommandError` ends a command of the command line. The service never raises it, so it is not part of
 the tree.
 """
 
-import re
 import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from polyseme.validation import did_you_mean
 
@@ -45,14 +44,21 @@ MAX_ERRORS = 100
 _SHOWN = 10
 """Maximum number of items that a message lists."""
 
+FieldPath: TypeAlias = tuple[str | int, ...]
+"""The names and indices that lead to a field: `("occurrences", 3, "word")`; () is the request."""
+
 
 @dataclass(frozen=True)
 class FieldError:
     """An error in one field of a request."""
 
-    pointer: str
-    """a JSON pointer (RFC 6901) into the body of the request"""
+    path: FieldPath
     message: str
+
+    @property
+    def pointer(self) -> str:
+        """The path as a JSON pointer (RFC 6901) into the body of the request."""
+        return "".join(f"/{part}" for part in self.path)
 
 
 class PolysemeError(Exception):
@@ -82,7 +88,7 @@ class PolysemeError(Exception):
 
     def message(self, hint: str | None = None) -> str:
         """Return the summary, the invalid arguments and a hint, by default that of the error."""
-        named = [(_argument(one.pointer), one.message) for one in self.errors]
+        named = [(_argument(one.path), one.message) for one in self.errors]
         fields = [f"`{name}`: {message}" if name else message for name, message in named]
         shown = [self.summary(), f"{listed(fields, '; ')}." if fields else "", hint or self.hint]
         return " ".join(filter(None, shown))
@@ -102,10 +108,15 @@ class PolysemeError(Exception):
         return {}
 
 
-def _argument(pointer: str) -> str:
-    """Return the Python argument of a field: `texts[3]` for `/input/3`."""
-    path = re.sub(r"^/input\b", "/texts", pointer)
-    return re.sub(r"/(\d+)", r"[\1]", path).lstrip("/").replace("/", ".")
+def subscripted(path: FieldPath) -> str:
+    """Return a path as an expression: `occurrences[3].word`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).removeprefix(".")
+
+
+def _argument(path: FieldPath) -> str:
+    """Return the Python argument of a field: `texts[3]` for `("input", 3)`."""
+    return subscripted(("texts", *path[1:]) if path[:1] == ("input",) else path)
 
 
 def listed(items: Sequence[str], separator: str = ", ") -> str:
@@ -298,7 +309,7 @@ class OutOfRangeError(InvalidError):
     hint = "Send smaller values."
 
     def __init__(self, error: FieldError | None = None, hint: str | None = None) -> None:
-        super().__init__([error or FieldError("", "the result is not finite")], hint)
+        super().__init__([error or FieldError((), "the result is not finite")], hint)
 
 
 class _RetryLater:

@@ -24,10 +24,10 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from polyseme.api_keys import digests_of_keys, read_key_file
-from polyseme.encoding.options import Limits
-from polyseme.encoding.sentences import DEFAULT_POOLING, Pooling
 from polyseme.errors import install_command
 from polyseme.models.manifest import NAME_PATTERN
+from polyseme.operations.embed import DEFAULT_POOLING, Pooling
+from polyseme.operations.options import Limits
 from polyseme.validation import did_you_mean, validation_message
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from polyseme.bulk.cluster import write_on_cluster
-from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import CommandError
+from polyseme.operations.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
 from tests.conftest import PYTHONPATH, ROOT, free_port
 
@@ -78,7 +78,7 @@ def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(
     assert 5 < written < ROWS // SHARD
     assert stdout.startswith(f"{ROWS:,} rows")
     assert table_of(out).column("row").to_pylist() == list(range(ROWS))
-    options = {"encoding": EncodeOptions(include=frozenset({"contextual"})), "pooling": "mean"}
+    options = {"encoding": EncodeOptions(include=["contextual"]), "pooling": "mean"}
     run_inline(source, tmp_path / "alone", shard_rows=SHARD, **options)
     assert shards_of(out) == shards_of(tmp_path / "alone")
 

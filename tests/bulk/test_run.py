@@ -16,15 +16,15 @@ import pytest
 
 from polyseme.bulk.run import write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
-from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import CommandError
+from polyseme.operations.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
 from tests.signals import default_handling
 
 ROWS, SHARD = 1_600, 40
 SHARDS = ROWS // SHARD
-NARROW = {"encoding": EncodeOptions(include=frozenset()), "pooling": "mean", "shard_rows": SHARD}
+NARROW = {"encoding": EncodeOptions(include=[]), "pooling": "mean", "shard_rows": SHARD}
 """A small job, so that many runs are fast."""
 
 
@@ -181,9 +181,7 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     run_inline(source, out, shard_rows=10)
     before = shards_of(out)
     with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
-        run_inline(
-            source, out, shard_rows=10, encoding=EncodeOptions(include=frozenset({"static"}))
-        )
+        run_inline(source, out, shard_rows=10, encoding=EncodeOptions(include=["static"]))
     write_lines(source, [*many(19), "another last sentence"])
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(source, out, shard_rows=10)

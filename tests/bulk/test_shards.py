@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import polyseme
-from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import CommandError
+from polyseme.operations.options import EncodeOptions
 from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
 
-ALL = frozenset({"static", "contextual", "features", "attention"})
+ALL = ["static", "contextual", "features", "attention"]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_columns_have_the_types_that_are_documented(table):
 
 def test_without_arrays_only_the_pooled_vector_is_written(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    nothing = EncodeOptions(include=frozenset())
+    nothing = EncodeOptions(include=[])
     run_inline(source, tmp_path / "out", encoding=nothing, pooling="mean")
     table = table_of(tmp_path / "out")
     assert table.column_names == ["row", "truncated", "vector"]
@@ -100,7 +100,7 @@ def test_without_arrays_only_the_pooled_vector_is_written(tmp_path, local):
 
 def test_float16_numbers_are_float32_ones_rounded_once(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    half = EncodeOptions(include=frozenset({"contextual"}), dtype="float16")
+    half = EncodeOptions(include=["contextual"], dtype="float16")
     run_inline(source, tmp_path / "out", encoding=half, pooling="informativeness")
     table = table_of(tmp_path / "out")
     assert table.schema.field("vector").type == pa.list_(pa.float16(), 300)
@@ -163,7 +163,7 @@ def test_a_sentence_over_the_limit_is_rejected_by_its_row(tmp_path):
 
 def test_a_truncated_sentence_has_the_number_of_its_removed_tokens(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
-    truncated = EncodeOptions(include=frozenset({"contextual"}), truncate=True)
+    truncated = EncodeOptions(include=["contextual"], truncate=True)
     outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, encoding=truncated)
     assert table_of(tmp_path / "out")["truncated"].to_pylist() == [0, 2]
     assert outcome.totals.truncated == 2
@@ -171,7 +171,7 @@ def test_a_truncated_sentence_has_the_number_of_its_removed_tokens(tmp_path):
 
 def test_a_word_that_the_vocabulary_lacks_is_rejected_by_its_row(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["the bank", "zxqvbnt"])
-    strict = EncodeOptions(include=frozenset({"contextual"}), oov="error")
+    strict = EncodeOptions(include=["contextual"], oov="error")
     with pytest.raises(CommandError, match=r"Row 1 of in.txt: A word .* --oov zero"):
         run_inline(source, tmp_path / "out", encoding=strict)
 
@@ -261,7 +261,7 @@ def test_an_archive_is_the_response_of_the_service_with_row_numbers(tmp_path, cl
 
 def test_pooled_vectors_of_an_archive_are_rounded_once(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    half = EncodeOptions(include=frozenset(), dtype="float16")
+    half = EncodeOptions(include=[], dtype="float16")
     run_inline(source, tmp_path / "out", encoding=half, format="npz", pooling="informativeness")
     found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
     assert {*found.files} == {"offsets", "tokens", "rows", "vectors"}
@@ -275,7 +275,7 @@ def test_an_invalid_row_is_named_with_its_file(tmp_path, kind):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", ["river", "bank"])
     write_lines(tmp_path / "in" / "b.txt", ["apple", "money", "zxqvbnt"])
-    encoding = EncodeOptions(include=frozenset({"static"}), oov="error")
+    encoding = EncodeOptions(include=["static"], oov="error")
     with pytest.raises(CommandError, match=r"Row 2 of b\.txt: "):
         run_inline(tmp_path / "in", tmp_path / "out", encoding=encoding, format=kind)
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from polyseme.encoding.options import EncodeOptions
 from polyseme.errors import CommandError
+from polyseme.operations.options import EncodeOptions
 from tests.bulk import SENTENCES, bulk, inline, run_inline, shards_of, table_of, write_lines
 
 BANKS = {"rows": "tokens", "words": ("bank", "apple")}
@@ -19,7 +19,7 @@ BANKS = {"rows": "tokens", "words": ("bank", "apple")}
 
 def including(part, **options):
     """The options of a job with rows of tokens and this array."""
-    return {"rows": "tokens", "encoding": EncodeOptions(include=frozenset({part}), **options)}
+    return {"rows": "tokens", "encoding": EncodeOptions(include=[part], **options)}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def vectors_of(table):
 def sentences(source, tmp_path_factory):
     """The tokens, contextual vectors and features of the sentences."""
     out = tmp_path_factory.mktemp("sentences") / "out"
-    include = frozenset({"contextual", "features"})
+    include = ["contextual", "features"]
     run_inline(source, out, encoding=EncodeOptions(include=include))
     return table_of(out).to_pylist()
 
@@ -168,7 +168,7 @@ def lines_of(out):
     "options",
     [
         BANKS,
-        {"encoding": EncodeOptions(include=frozenset({"static", "attention"})), "pooling": "mean"},
+        {"encoding": EncodeOptions(include=["static", "attention"]), "pooling": "mean"},
         including("static", dtype="float16"),
     ],
     ids=["occurrences", "sentences", "float16"],

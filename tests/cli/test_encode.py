@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.encode import encode
-from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import read_model
+from polyseme.operations.compare import Occurrence, compare
+from polyseme.operations.encode import encode
+from polyseme.operations.options import EncodeOptions
 from tests.cli.conftest import run, run_process
-from tests.encoding.calls import npz_of
+from tests.operations.calls import npz_of
 from tests.tiny import LIMITS, SUBWORDS, VECTORS, WORDS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]

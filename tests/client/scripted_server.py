@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+import orjson
+
 
 class ScriptedResponse(NamedTuple):
     """A response to send."""
@@ -105,3 +107,10 @@ def scripted_server(
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def embeddings(*vectors):
+    """A response of /v1/embeddings with the index and the vector of each text."""
+    data = [{"object": "embedding", "index": index, "embedding": v} for index, v in vectors]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    return orjson.dumps({"object": "list", "data": data, "model": "tiny", "usage": usage})

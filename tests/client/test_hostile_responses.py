@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from polyseme.client import AnswerError, Client
-from polyseme.client.requests import Response
+from polyseme.client.requests import HttpResponse
 from polyseme.errors import InvalidError, PolysemeError, TooLargeError
-from tests.client.scripted_server import ScriptedResponse, scripted_server
+from tests.client.scripted_server import ScriptedResponse, embeddings, scripted_server
 
 NPZ = "application/x-npz"
 TEXTS = ["Apple apple bank", "", "river bank"]
@@ -221,19 +221,25 @@ def test_another_type_than_the_requested_one_is_rejected(genuine):
             ask(response)
 
 
+def test_sentence_vectors_are_read():
+    response = ScriptedResponse(body=embeddings((0, "AACAPw==")))
+    assert ask(response, "embed", ["bank"]).tolist() == [[1]]
+
+
 DOCUMENTS = {
     "neighbors": [
         *(b"{}", b"[]", b"null", b"<html>", b"", b"[" * 100_000, b'{"neighbors": 7}'),
         *(b'{"neighbors": [{"word": "a"}]}', b'{"neighbors": [{"word": "a", "similarity": "x"}]}'),
     ],
     "embed": [
-        *(b"{}", b'{"data": []}', b'{"data": [{"index": 1, "embedding": "AAAAAA=="}]}'),
-        b'{"data": [{"index": 0, "embedding": [0.5]}]}',
-        b'{"data": [{"index": 0, "embedding": "AAA"}]}',
-        b'{"data": [{"index": 0, "embedding": "AAAAAAA="}]}',
-        b'{"data": [{"index": 0, "embedding": ""}]}',
-        b'{"data": [{"index": 0, "embedding": "AADAfw=="}]}',  # NaN
-        b'{"data": [{"index": 0, "embedding": "A*AAAA=="}]}',
+        *(b"{}", b'{"data": []}', embeddings(), embeddings((1, "AAAAAA=="))),
+        embeddings((0, ["x"])),
+        embeddings((0, "AAA")),
+        embeddings((0, "AAAAAAA=")),
+        embeddings((0, "")),
+        embeddings((0, "AADAfw==")),  # NaN
+        embeddings((0, "A*AAAA==")),
+        embeddings((0, "AAAAAA=="), (1, "AAAAAA==")),
     ],
     "trace": [
         b'{"tokens": ["a"], "steps": [{"name": "a", "formula": "", "shape": [9], "values": [1]}]}',
@@ -335,6 +341,6 @@ def test_escape_sequences_of_a_problem_document_are_not_shown(document):
 
 def test_an_unknown_code_raises_the_error_of_its_status():
     problem = b'{"code": "a_code_of_tomorrow", "detail": "No."}'
-    answer = Response(422, "application/problem+json", problem)
+    answer = HttpResponse(422, "application/problem+json", problem)
     with pytest.raises(InvalidError, match=r"No\."):
         answer.require("application/json")

@@ -14,7 +14,7 @@ from polyseme.errors import UnauthorisedError
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 
 KEY = "polyseme_xyzzy-secret"
-NO_NEIGHBORS = ScriptedResponse(body=b'{"neighbors": []}')
+NO_NEIGHBORS = ScriptedResponse(body=b'{"neighbors": [], "resolution": null}')
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyseme.client import LocalModel
 from polyseme.client.local import SINGLE_THREAD
-from polyseme.encoding.encode import encode
+from polyseme.operations.encode import encode
 from tests.client.equality import require_same
 
 pytestmark = pytest.mark.usefixtures("two_threads")

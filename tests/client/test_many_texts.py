@@ -15,7 +15,7 @@ from polyseme.client import AsyncClient, Client
 from polyseme.errors import InvalidError, TooLargeError
 from tests.client.conftest import LIMITS
 from tests.client.equality import require_same
-from tests.client.scripted_server import ScriptedResponse, scripted_server
+from tests.client.scripted_server import ScriptedResponse, embeddings, scripted_server
 
 
 class EndlessTexts:
@@ -102,8 +102,7 @@ class ConcurrentRequests:
         with self.lock:
             self.open -= 1
         texts = orjson.loads(request.body)["input"]
-        data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
-        return ScriptedResponse(body=orjson.dumps({"data": data}))
+        return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(len(texts)))))
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
@@ -189,7 +188,7 @@ def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
 def test_waiting_for_another_call_does_not_count_towards_the_timeout():
     def slow(_):
         time.sleep(0.1)  # the twelve calls take longer than the timeout, each one does not
-        return ScriptedResponse(body=b'{"neighbors": []}')
+        return ScriptedResponse(body=b'{"neighbors": [], "resolution": null}')
 
     async def ask(url):
         async with AsyncClient(url, concurrency=1, timeout=1, retries=0) as client:
@@ -243,8 +242,7 @@ def test_the_limit_that_a_service_names_is_learned():
             document = {"code": "too_large", "limit": limit, "size": len(texts)}
             document |= {"setting": "max_sentences", "detail": "Too many."}
             return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
-        data = [{"index": i, "embedding": "AACAPw=="} for i in range(len(texts))]
-        return ScriptedResponse(body=orjson.dumps({"data": data}))
+        return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(len(texts)))))
 
     options = {"concurrency": 1, "batch_sentences": 64}
     with scripted_server(respond) as server, Client(server.url, **options) as client:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from polyseme.client import ClientError, NoSuchTokenError, NotRequestedError, Sentence, Token
-from polyseme.client.results import Trace, TraceStep
+from polyseme.operations.trace import Trace, TraceStep
 from tests.conftest import ROOT
 
 WORDS = ("The", "bank", "by", "the", "other", "bank")
@@ -111,7 +111,7 @@ def test_arguments_of_find_of_another_type_are_type_errors():
 
 
 def test_an_unknown_step_of_a_trace_is_a_key_error_that_names_the_steps():
-    trace = Trace(["bank"], [TraceStep("queries", "Q = X", np.zeros((1, 5)))])
+    trace = Trace(["bank"], [TraceStep("queries", "Q = X", [1, 5], np.zeros((1, 5)))])
     assert trace["queries"].shape == (1, 5)
     with pytest.raises(KeyError, match="The steps are queries"):
         trace["query"]

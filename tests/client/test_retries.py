@@ -17,7 +17,9 @@ from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLi
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import free_port, start
 
-NEIGHBORS = ScriptedResponse(body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}]}')
+NEIGHBORS = ScriptedResponse(
+    body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}], "resolution": null}'
+)
 RESET = ScriptedResponse(body=b"", cut=True)
 CUT_OFF = ScriptedResponse(body=NEIGHBORS.body, cut=True)
 

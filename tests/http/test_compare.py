@@ -3,9 +3,11 @@
 import httpx
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
-from polyseme.http.responses import CompareResponse, NeighborsResponse
+from polyseme.http.responses import CompareResponse
 from polyseme.models.model import Model
+from polyseme.operations.neighbors import Neighbors
 
 FOUR = [
     ("Apple unveiled a faster laptop and new software in California.", "Apple"),
@@ -120,7 +122,7 @@ def test_an_unknown_word_is_compared_by_its_context(client: httpx.Client) -> Non
 def neighbors(client: httpx.Client, **body: object) -> list[dict]:
     answer = client.post("/v1/neighbors", json=body)
     assert answer.status_code == 200, answer.text
-    NeighborsResponse.model_validate(answer.json())
+    TypeAdapter(Neighbors).validate_python(answer.json())
     return answer.json()["neighbors"]
 
 

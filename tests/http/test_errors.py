@@ -14,13 +14,13 @@ from polyseme.http.inference_schemas import InferRequest
 from polyseme.http.parsing import _validate_json
 from polyseme.http.schemas import (
     CompareRequest,
-    EmbeddingsRequest,
-    EncodeRequest,
-    NeighborsRequest,
     SensesRequest,
-    TraceRequest,
 )
 from polyseme.models.registry import bundled_models
+from polyseme.operations.embed import EmbeddingsRequest
+from polyseme.operations.encode import EncodeRequest
+from polyseme.operations.neighbors import NeighborsRequest
+from polyseme.operations.trace import TraceRequest
 from tests.http.conftest import SECRET, expect_problem
 
 

@@ -6,11 +6,13 @@ import httpx
 import numpy as np
 import orjson
 import pytest
+from pydantic import TypeAdapter
 
 from polyseme.errors import InvalidError, RateLimitedError
 from polyseme.http.app import create_app
 from polyseme.http.errors import openai_error
-from polyseme.http.responses import EmbeddingsResponse, OpenAIProblemResponse
+from polyseme.http.responses import OpenAIProblemResponse
+from polyseme.operations.embed import Embeddings
 from tests.http.conftest import SECRET, expect_problem, total
 from tests.http.conftest import numbers as metric_samples
 from tests.tiny import SUBWORDS, VECTORS, WORDS, write_tiny
@@ -42,7 +44,7 @@ def ask(client, texts, **fields):
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/json"
     document = answer.json()
-    EmbeddingsResponse.model_validate(document)
+    TypeAdapter(Embeddings).validate_python(document)
     return document
 
 
@@ -365,7 +367,7 @@ def test_an_internal_error_leaks_nothing(monkeypatch):
     def fail(*_):
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr("polyseme.http.openai.sentence_vector", fail)
+    monkeypatch.setattr("polyseme.operations.embed.sentence_vector", fail)
     answer = create_app().test_client().post(PATH, json={"input": "a"})
     assert (answer.status_code, answer.json["error"]["type"]) == (500, "server_error")
     assert SECRET not in answer.text

@@ -8,10 +8,13 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from polyseme.engine.subwords import LONGEST, Subwords
-from polyseme.http.responses import CompareResponse, EncodeResponse, NeighborsResponse
+from polyseme.http.responses import CompareResponse
 from polyseme.models.writer import write_model
+from polyseme.operations.neighbors import Neighbors
+from polyseme.operations.serialize import EncodeDocument
 from polyseme.settings import BUNDLED
 from tests.tokenizer.vocabularies import AWKWARD
 
@@ -59,7 +62,7 @@ def encode(client: httpx.Client, **body: object) -> dict:
     answer = client.post("/v1/encode", json=body)
     assert answer.status_code == 200, answer.text
     document = answer.json()
-    EncodeResponse.model_validate(document)
+    TypeAdapter(EncodeDocument).validate_python(document)
     return document
 
 
@@ -169,7 +172,7 @@ def test_a_composed_word_is_compared_and_has_neighbors(fast: httpx.Client, gensi
     assert document["occurrences"][0]["token"]["resolution"] == "subword"
 
     found = fast.post("/v1/neighbors", json={"word": "qzxqzx", "k": 5}).json()
-    NeighborsResponse.model_validate(found)
+    TypeAdapter(Neighbors).validate_python(found)
     table = gensim_vectors.vectors.astype(np.float64)
     table /= np.linalg.norm(table, axis=1, keepdims=True)
     vector = gensim_vectors.get_vector("qzxqzx").astype(np.float64)

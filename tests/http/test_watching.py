@@ -10,10 +10,10 @@ import httpx
 import pytest
 import yaml
 
-from polyseme.encoding.encode import TokenCounts
 from polyseme.http import metrics
 from polyseme.http.context import RequestContext
 from polyseme.http.logs import _log_fields
+from polyseme.operations.encode import TokenCounts
 from tests.conftest import ROOT, free_port
 from tests.http.service import until
 

@@ -6,9 +6,9 @@ import math
 import orjson
 import pytest
 
-from polyseme.encoding.encode import TokenCounts
 from polyseme.errors import OverloadedError
 from polyseme.http.context import WorkInProgress
+from polyseme.operations.encode import TokenCounts
 from polyseme.settings import SettingError, Settings
 
 TEXT = "the river bank is near the money bank and the boats lie there"
@@ -63,7 +63,7 @@ def test_long_requests_are_rejected_before_they_are_tokenized(
 ) -> None:
     counted = []
     monkeypatch.setattr(
-        "polyseme.encoding.encode.tokenize_text", lambda *_: counted.append(1) or 1 / 0
+        "polyseme.operations.encode.tokenize_text", lambda *_: counted.append(1) or 1 / 0
     )
     for path in ("/v1/encode", "/v1/embeddings"):
         response = make_client(max_work=50).post(path, json={"input": [TEXT] * 3000})

@@ -6,9 +6,9 @@ import pytest
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
 from polyseme.senses.projection import RANDOM_SENTENCES, estimate_projection
-from tests.encoding.calls import ask
 from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, word2vec
+from tests.operations.calls import ask
 
 UNSORTED = (
     "polyseme: Warning: the words are not sorted by frequency, so all words are treated as"
@@ -142,7 +142,7 @@ def test_the_closed_form_prefers_rare_words_of_a_sorted_file(importer, rows, nam
 def test_features_know_both_neighbors(importer, rows, name):
     model, _ = ordered(importer, rows, name)
     texts = ["the fire was there", "a fire was there", "the fire is there", "fire"]
-    features = [one.arrays["features"] for one in ask(model, texts, include={"features"})]
+    features = [one.arrays["features"] for one in ask(model, texts, include=["features"])]
     previous, following = slice(60, 80), slice(80, 100)  # of 50: 10 for the context, 20 for each
     first, other_previous, other_next, alone = features
     assert not np.allclose(first[1, previous], other_previous[1, previous], atol=1e-2)
@@ -200,7 +200,7 @@ DEGENERATE = {
 def test_degenerate_vectors_still_make_a_model(importer, case, by_frequency):
     words, vectors = DEGENERATE[case]
     model, _ = make(importer, words, np.array(vectors, np.float32), by_frequency)
-    include = {"attention", "features"}
+    include = ["attention", "features"]
     for one in ask(model, ["a b", "zebra", "a a c b"], include=include):
         assert np.isfinite(one.arrays["features"]).all()
         weights = one.arrays["attention"]

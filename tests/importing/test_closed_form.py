@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyseme.encoding.encode import encode
-from polyseme.encoding.options import EncodeOptions
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.importing.closed_form import (
     EXPONENT,
@@ -25,6 +23,8 @@ from polyseme.importing.closed_form import (
     informativeness,
     nearness,
 )
+from polyseme.operations.encode import encode
+from polyseme.operations.options import EncodeOptions
 from tests.tiny import LIMITS, tiny_model
 
 WORDS = [f"w{n}" for n in range(23)]

@@ -8,11 +8,11 @@ import gzip
 import numpy as np
 import pytest
 
-from polyseme.encoding.sentences import sentence_vector
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.models.reader import read_model
-from tests.encoding.calls import ask, same_bits
+from polyseme.operations.embed import sentence_vector
 from tests.importing.comparison import GENUINE
+from tests.operations.calls import ask, same_bits
 
 LATIN = "abcdefghijklmnopqrstuvwxyz"
 ALPHABETS = {

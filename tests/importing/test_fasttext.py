@@ -9,7 +9,6 @@ from gensim.models.fasttext import FastText, load_facebook_model, save_facebook_
 
 from polyseme.engine.subwords import MIN_WORDS
 from polyseme.models.reader import read_model
-from tests.encoding.calls import ask_one
 from tests.importing import files
 from tests.importing.comparison import (
     GENSIM_DATA,
@@ -20,6 +19,7 @@ from tests.importing.comparison import (
     table_of,
 )
 from tests.importing.conftest import run
+from tests.operations.calls import ask_one
 
 CORPUS = [
     *[["the", "cat", "sat", "by", "the", "naïve", "zebra"]] * 7,

@@ -13,7 +13,6 @@ from polyseme.importing.rows import VectorFile, scan
 from polyseme.models.export import export_word2vec
 from polyseme.models.reader import read_model
 from polyseme.progress import Progress, ProgressBar
-from tests.encoding.calls import ask_one, same_bits
 from tests.importing.comparison import (
     GENSIM_DATA,
     GENUINE,
@@ -26,6 +25,7 @@ from tests.importing.comparison import (
 from tests.importing.conftest import run, snapshot
 from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows
 from tests.importing.mirror import NAME
+from tests.operations.calls import ask_one, same_bits
 
 INT8 = ("--dtype", "int8")
 ATTENTION = "attention.safetensors"

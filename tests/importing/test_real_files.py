@@ -7,9 +7,9 @@ import pytest
 
 from polyseme.importing.closed_form import REACH
 from polyseme.models.reader import read_model
-from tests.encoding.calls import ask, ask_one, document_of
 from tests.importing.comparison import GENUINE, assert_same, word2vec
 from tests.importing.conftest import run, snapshot
+from tests.operations.calls import ask, ask_one, document_of
 
 FILES = {
     "glove": ("glove.6B.50d.9k.txt.gz", "glove", {"no_header": True}),

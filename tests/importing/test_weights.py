@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from polyseme.encoding.options import Part
 from polyseme.models.reader import read_model
-from tests.encoding.calls import ask_one
+from polyseme.operations.options import Part
 from tests.importing.weight_files import BIASES, HEADS, ROW, SQUARE, D, H, K, V, save, tiny_vectors
+from tests.operations.calls import ask_one
 from tests.tiny import VECTORS, WORDS, normal
 
 RNG = np.random.default_rng(13)
@@ -30,7 +30,7 @@ def import_weights(importer, vectors, tensors, *options, metadata=None):
 
 
 def arrays(model):
-    return ask_one(model, TEXT, include=frozenset(PARTS), case="exact").arrays
+    return ask_one(model, TEXT, include=[*PARTS], case="exact").arrays
 
 
 def attention(x, weights, heads, biases=None):

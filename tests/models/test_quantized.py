@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from polyseme.encoding.compare import Occurrence, compare
 from polyseme.engine.quantization import QuantizedRows, quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry
-from tests.encoding.calls import EVERY, ask_one, same_bits
+from polyseme.operations.compare import Occurrence, compare
 from tests.models.damage import (
     SCALES,
     SUBWORD_SCALES,
@@ -21,6 +20,7 @@ from tests.models.damage import (
     snapshot,
     with_and_without_verify,
 )
+from tests.operations.calls import EVERY, ask_one, same_bits
 from tests.tiny import (
     LIMITS,
     QUANTIZED,

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from playwright.sync_api import Route, expect
 
-from polyseme.encoding.compare import Occurrence, find_token
 from polyseme.errors import InvalidError
+from polyseme.operations.compare import Occurrence, find_token
 from polyseme.tokenizer import ResolvedToken
 from tests.page.compare import (
     APPLES,

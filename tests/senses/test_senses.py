@@ -12,14 +12,14 @@ from pyarrow import csv
 from polyseme.cli import progress
 from polyseme.cli.senses import _picture, _Source, _write_occurrences
 from polyseme.client.local import LocalModel
-from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.options import Limits
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import contextualize
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.http.responses import SensesResponse
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.options import Limits
 from polyseme.senses import occurrences
 from polyseme.senses.induction import (
     SenseOptions,

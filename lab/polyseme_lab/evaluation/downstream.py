@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from polyseme.client.encoder import Encoder
 from polyseme.client.results import Sentence
-from polyseme.encoding.options import Part
-from polyseme.encoding.sentences import DEFAULT_POOLING
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.errors import CommandError
+from polyseme.operations.embed import DEFAULT_POOLING
+from polyseme.operations.options import Part
 from polyseme.progress import SILENT, Progress
 from polyseme_lab.evaluation.datasets import MAX_FILE_BYTES, TokenizedOccurrence
 from polyseme_lab.evaluation.results import ResultRow, Results

@@ -14,13 +14,13 @@ import orjson
 from threadpoolctl import threadpool_limits
 
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
-from polyseme.encoding.options import EncodeOptions, Limits, Part
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import CommandError, ModelFolderError
 from polyseme.models.manifest import MANIFEST as MODEL_MANIFEST
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.registry import find_models
+from polyseme.operations.embed import Pooling
+from polyseme.operations.options import EncodeOptions, Limits, Part
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
 RowKind: TypeAlias = Literal["sentences", "tokens"]
@@ -35,7 +35,7 @@ _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl|npz)")
 class BulkOptions:
     """How to encode the texts and write the results."""
 
-    encoding: EncodeOptions = EncodeOptions(include=frozenset({"contextual"}))  # noqa: RUF009 - frozen
+    encoding: EncodeOptions = EncodeOptions(include=["contextual"])  # noqa: RUF009 - frozen
     pooling: Pooling | None = None
     """pooling of the sentence vectors; None writes no sentence vectors"""
     format: ShardFormat = "parquet"
@@ -71,8 +71,8 @@ class BulkOptions:
         encoding = self.encoding
         tokens = {"rows": self.rows, "words": sorted(self.words), "exact": self.exact}
         return {
-            "include": sorted(encoding.include),
-            "heads": "mean" if encoding.mean_heads else "all",
+            "include": sorted(set(encoding.include)),
+            "heads": encoding.heads,
             "oov": encoding.oov,
             "case": encoding.case,
             "truncate": encoding.truncate,

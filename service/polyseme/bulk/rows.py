@@ -5,7 +5,9 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from polyseme.bulk.job import Job
-from polyseme.encoding.encode import (
+from polyseme.errors import CommandError, InvalidError, PolysemeError, UnknownWordError
+from polyseme.models.model import Model
+from polyseme.operations.encode import (
     Encoded,
     Text,
     TokenCounts,
@@ -13,9 +15,7 @@ from polyseme.encoding.encode import (
     encode_sentence,
     tokenize,
 )
-from polyseme.encoding.options import EncodeOptions
-from polyseme.errors import CommandError, InvalidError, PolysemeError, UnknownWordError
-from polyseme.models.model import Model
+from polyseme.operations.options import EncodeOptions
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import os
 import platform
 import resource
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
@@ -20,12 +20,12 @@ from polyseme.bulk.job import Job
 from polyseme.bulk.rows import Rows, Totals, bulk_error, count_rows, encode_each, tokenize_rows
 from polyseme.bulk.sources import Shard
 from polyseme.bulk.tables import TOTALS_KEY, write_table
-from polyseme.encoding.encode import Text, Tokenized, cast
-from polyseme.encoding.options import PER_TOKEN, EncodeOptions
-from polyseme.encoding.sentences import pooled_options, sentence_vector
-from polyseme.encoding.serialize import token_documents
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
+from polyseme.operations.embed import pooled_options, sentence_vector
+from polyseme.operations.encode import Text, Tokenized, cast
+from polyseme.operations.options import PER_TOKEN, EncodeOptions
+from polyseme.operations.serialize import token_documents
 
 
 @dataclass(frozen=True)
@@ -146,12 +146,13 @@ def _write_encoded(
         if part in options.include:
             shape = (int(offsets[-1]), width * model.manifest.dimension)
             header = {"descr": np.dtype(options.dtype).str, "fortran_order": False, "shape": shape}
-            alone = replace(options, include=frozenset({part}))
+            alone = options.model_copy(update={"include": [part]})
             with archive.open(f"{part}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array_header_1_0(member, header)
                 for one in encode_each(model, sentences, alone):
                     member.write(np.ascontiguousarray(one.arrays[part]).data)
-    others = replace(options, include=options.include.difference(PER_TOKEN))
+    rest = [part for part in options.include if part not in PER_TOKEN]
+    others = options.model_copy(update={"include": rest})
     for number, one in enumerate(encode_each(model, sentences, others)):
         for part, array in one.arrays.items():
             _write_member(archive, f"{part}_{number}", array)

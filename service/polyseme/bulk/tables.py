@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from polyseme.bulk.job import BulkOptions, Job, RowKind
 from polyseme.bulk.rows import Rows, Totals, count_rows, encode_each, tokenize_rows
 from polyseme.bulk.sources import Shard
-from polyseme.encoding.compare import match_forms, word_places
-from polyseme.encoding.encode import Encoded, Text, Tokenized, cast, encode_sentence
-from polyseme.encoding.options import PER_TOKEN, EncodeOptions, Part
-from polyseme.encoding.sentences import pooled_part, sentence_vector
 from polyseme.models.model import Model
+from polyseme.operations.compare import match_forms, word_places
+from polyseme.operations.embed import pooled_part, sentence_vector
+from polyseme.operations.encode import Encoded, Text, Tokenized, cast, encode_sentence
+from polyseme.operations.options import PER_TOKEN, EncodeOptions, Part
 from polyseme.tokenizer import ResolvedToken
 
 _TOKEN_COLUMNS = {
@@ -57,8 +57,9 @@ def write_table(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals
     options = job.options
     columns = _schema(job, model.manifest.dimension)
     # Encode in float32, so that a pooled vector is rounded only once, after pooling.
-    pooled: frozenset[Part] = frozenset({pooled_part(options.pooling)} if options.pooling else ())
-    encoding = replace(options.encoding, include=options.encoding.include | pooled, dtype="float32")
+    pooled = [pooled_part(options.pooling)] if options.pooling else []
+    include = [*options.encoding.include, *pooled]
+    encoding = options.encoding.model_copy(update={"include": include, "dtype": "float32"})
     write_rows = _write_tokens if options.rows == "tokens" else _write_sentences
 
     def write_all(write: _Write) -> Totals:

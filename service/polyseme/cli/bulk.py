@@ -20,10 +20,10 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import CommandError, install_command
 from polyseme.models.registry import Registry, bundled_models
+from polyseme.operations.embed import Pooling
+from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
 from polyseme.settings import Settings, usable_cpus
 
 if TYPE_CHECKING:
@@ -218,10 +218,10 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
 
     name = options["model"] or settings.model
     encoding = EncodeOptions(
-        include=frozenset(options["include"]) - {"none"},
-        mean_heads=options["heads"] == "mean",
+        include=[part for part in options["include"] if part != "none"],
         **{
-            name: options[name] for name in ("oov", "case", "phrases", "truncate", "dtype", "share")
+            name: options[name]
+            for name in ("heads", "oov", "case", "phrases", "truncate", "dtype", "share")
         },
     )
     model = registry.model(name)

@@ -17,15 +17,16 @@ from polyseme.cli.options import (
     share_option,
     with_registry,
 )
-from polyseme.encoding.compare import ComparisonResult, Occurrence, comparison_document
-from polyseme.encoding.compare import compare as compare_occurrences
-from polyseme.encoding.encode import (
+from polyseme.models.registry import Registry
+from polyseme.operations.compare import ComparisonResult, Occurrence, comparison_document
+from polyseme.operations.compare import compare as compare_occurrences
+from polyseme.operations.encode import (
     TokenCounts,
     encode_sentence,
     tokenize,
 )
-from polyseme.encoding.options import MAX_LISTED, EncodeOptions, OovPolicy, Part
-from polyseme.encoding.serialize import (
+from polyseme.operations.options import DEFAULT_PARTS, MAX_LISTED, EncodeOptions, OovPolicy, Part
+from polyseme.operations.serialize import (
     Format,
     json_document,
     npz_archive,
@@ -33,8 +34,7 @@ from polyseme.encoding.serialize import (
     sentence_document,
     sentence_json,
 )
-from polyseme.encoding.work import encode_cost
-from polyseme.models.registry import Registry
+from polyseme.operations.work import encode_cost
 from polyseme.settings import Settings
 from polyseme.tokenizer import Case
 
@@ -94,8 +94,8 @@ def encode(
         raise click.UsageError("There is no text: give texts as arguments or on standard input.")
     model = registry.model(options["model"])
     encoding = EncodeOptions(
-        include=frozenset(options["include"]) or EncodeOptions().include,
-        mean_heads=options["heads"] == "mean",
+        include=[*(options["include"] or DEFAULT_PARTS)],
+        heads=options["heads"],
         oov=options["oov"],
         case=options["case"],
         phrases=options["phrases"],

@@ -22,7 +22,6 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.encoding.serialize import manifest_document
 from polyseme.errors import CommandError, ModelFolderError, install_command
 from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
@@ -40,6 +39,7 @@ from polyseme.models.manifest import MANIFEST, Dtype, Manifest
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry, bundled_models, unusable_entries
 from polyseme.models.writer import remove_model, rename_model
+from polyseme.operations.serialize import manifest_document
 from polyseme.progress import Progress
 from polyseme.settings import Settings, usable_cpus
 

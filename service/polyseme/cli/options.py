@@ -11,8 +11,8 @@ from typing import IO, Any, NoReturn, get_args
 import click
 
 from polyseme.atomic_files import atomic_files
-from polyseme.encoding.options import MAX_SHARE
 from polyseme.models.registry import Registry
+from polyseme.operations.schema import MAX_SHARE
 from polyseme.settings import PREFIX, SettingError, Settings, default_models_dir
 from polyseme.tokenizer import Case
 

@@ -21,10 +21,10 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.progress import ConsoleProgress
-from polyseme.encoding.compare import match_forms, word_places
 from polyseme.errors import CommandError, InvalidError, install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.operations.compare import match_forms, word_places
 from polyseme.senses.clustering import assign
 from polyseme.senses.induction import (
     Matching,
@@ -204,7 +204,7 @@ def _explaining_absence(forms: tuple[str, ...], *, phrases: bool) -> Iterator[No
     try:
         yield
     except InvalidError as error:
-        if [one.pointer for one in error.errors] != ["/word"]:
+        if [one.path for one in error.errors] != [("word",)]:
             raise
         message = "The word does not occur in the texts; --form adds other forms."
         if not phrases and any(len(one.split()) > 1 for one in forms):

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
         UnreachableError,
     )
     from polyseme.client.local import LocalModel
-    from polyseme.client.results import EncodedToken, Sentence, Token
-    from polyseme.encoding.compare import Occurrence
+    from polyseme.client.results import EncodedToken, Sentence
+    from polyseme.operations.compare import Occurrence
+    from polyseme.operations.encode import Token
 
 __all__ = [
     "AnswerError",
@@ -46,9 +47,9 @@ _MODULES = {
     "LocalModel": "polyseme.client.local",
     "NoSuchTokenError": "polyseme.client.errors",
     "NotRequestedError": "polyseme.client.errors",
-    "Occurrence": "polyseme.encoding.compare",
+    "Occurrence": "polyseme.operations.compare",
     "Sentence": "polyseme.client.results",
-    "Token": "polyseme.client.results",
+    "Token": "polyseme.operations.encode",
     "UnreachableError": "polyseme.client.errors",
 }
 

@@ -24,11 +24,13 @@ from polyseme.client.encoder import (
     Options,
     Text,
     describe_options,
+    embeddings_request,
+    encode_options,
     find_vector,
+    neighbors_request,
     parse_kind,
-    parse_options,
-    parse_pooling,
     require_list,
+    trace_request,
 )
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
@@ -38,8 +40,8 @@ from polyseme.client.requests import (
     BatchSize,
     Exchange,
     Exchanges,
-    Request,
-    Response,
+    HttpRequest,
+    HttpResponse,
     async_batches,
 )
 from polyseme.client.results import (
@@ -48,7 +50,6 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Trace,
     VectorKind,
 )
 from polyseme.client.transport import (
@@ -60,10 +61,12 @@ from polyseme.client.transport import (
     to_httpx,
     unreachable,
 )
-from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import TooLargeError
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.embed import Pooling
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.schema import Request, Result
+from polyseme.operations.trace import Trace
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
@@ -138,7 +141,7 @@ class AsyncClient:
         self, texts: Iterable[Text] | AsyncIterable[Text], **options: Unpack[Options]
     ) -> AsyncIterator[Sentence]:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
-        exchange = partial(self._exchanges.encode, options=parse_options(options))
+        exchange = partial(self._exchanges.encode, options=encode_options(options))
         async with aclosing(self._map_batches(require_list(texts), exchange)) as results:
             async for batch in results:
                 for one in batch:
@@ -173,8 +176,8 @@ class AsyncClient:
 
         `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
         """
-        pooling, dimensions = parse_pooling(pooling, dimensions)
-        exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
+        request = embeddings_request(pooling, dimensions)
+        exchange = partial(self._exchanges.embed, request=request)
         found = [one async for one in self._map_batches(require_list(texts), exchange)]
         if found:
             return np.concatenate(found)
@@ -230,11 +233,11 @@ class AsyncClient:
 
         Raises the same exceptions as `encode`.
         """
-        return await self._run(self._exchanges.neighbors(near, k, case))
+        return (await self._call(neighbors_request(near, k, case))).neighbors
 
     async def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        return await self._run(self._exchanges.trace(text, layer, case))
+        return await self._call(trace_request(text, layer, case))
 
     async def models(self) -> list[ModelFacts]:
         """Return the models of the service. Raises the same exceptions as `encode`."""
@@ -259,6 +262,9 @@ class AsyncClient:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
+    async def _call(self, request: Request[Result]) -> Result:
+        return await self._run(self._exchanges.call(request))
+
     async def _run(self, exchange: Exchange[_T]) -> _T:
         """Send the requests that an exchange yields, and return its result."""
         try:
@@ -274,7 +280,7 @@ class AsyncClient:
             result: _T = end.value
             return result
 
-    async def _send(self, request: Request) -> Response:
+    async def _send(self, request: HttpRequest) -> HttpResponse:
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:

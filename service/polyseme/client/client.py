@@ -10,15 +10,14 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from polyseme.client.encoder import (
     Encoder,
     Options,
     Text,
     describe_options,
-    parse_options,
-    parse_pooling,
+    encode_options,
     require_list,
 )
 from polyseme.client.errors import ClientError
@@ -29,8 +28,8 @@ from polyseme.client.requests import (
     BatchSize,
     Exchange,
     Exchanges,
-    Request,
-    Response,
+    HttpRequest,
+    HttpResponse,
     batches,
 )
 from polyseme.client.results import (
@@ -38,7 +37,6 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Trace,
 )
 from polyseme.client.transport import (
     TransportError,
@@ -49,10 +47,10 @@ from polyseme.client.transport import (
     to_httpx,
     unreachable,
 )
-from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import TooLargeError
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.embed import EmbeddingsRequest
+from polyseme.operations.schema import Request, Result
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
@@ -112,6 +110,9 @@ class Client(Encoder):
         """Close the connections."""
         self._http.close()
 
+    def _call(self, request: Request[Result]) -> Result:
+        return self._run(self._exchanges.call(request))
+
     @property
     def name(self) -> str:
         """The name of the model."""
@@ -138,26 +139,13 @@ class Client(Encoder):
     @describe_options(Options)
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, with a few batches in memory."""
-        exchange = partial(self._exchanges.encode, options=parse_options(options))
+        exchange = partial(self._exchanges.encode, options=encode_options(options))
         return chain.from_iterable(self._map_batches(require_list(texts), exchange))
 
-    def embed(
-        self,
-        texts: Sequence[Text],
-        *,
-        pooling: Pooling | None = None,
-        dimensions: int | None = None,
-    ) -> NDArray[np.float32]:
-        """Return one unit vector per sentence, zero if no word is known. -> [S, d or `dimensions`]
-
-        `pooling` defaults to the service's setting. Raises the same exceptions as `encode`.
-        """
-        pooling, dimensions = parse_pooling(pooling, dimensions)
-        exchange = partial(self._exchanges.embed, pooling=pooling, dimensions=dimensions)
-        found = list(self._map_batches(require_list(texts), exchange))
-        if found:
-            return np.concatenate(found)
-        return np.zeros((0, dimensions or self.dimension), np.float32)
+    def _embed(
+        self, texts: Iterable[Text], request: EmbeddingsRequest
+    ) -> Iterator[NDArray[np.float32]]:
+        return self._map_batches(texts, partial(self._exchanges.embed, request=request))
 
     def compare(
         self,
@@ -200,19 +188,6 @@ class Client(Encoder):
         options = SenseOptions(senses, keywords, neighbors, examples)
         return self._run(self._exchanges.senses(word, texts, forms, case, options, phrases=phrases))
 
-    def neighbors(
-        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
-    ) -> list[Neighbor]:
-        """Return the k words nearest to a word or a vector [d].
-
-        Raises the same exceptions as `encode`.
-        """
-        return self._run(self._exchanges.neighbors(near, k, case))
-
-    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        return self._run(self._exchanges.trace(text, layer, case))
-
     def models(self) -> list[ModelFacts]:
         """Return the models of the service. Raises the same exceptions as `encode`."""
         return self._run(self._exchanges.models())
@@ -253,7 +228,7 @@ class Client(Encoder):
             result: _T = end.value
             return result
 
-    def _send(self, request: Request) -> Response:
+    def _send(self, request: HttpRequest) -> HttpResponse:
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:

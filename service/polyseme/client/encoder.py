@@ -16,26 +16,24 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Trace,
     VectorKind,
 )
-from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import (
-    DEFAULT_PARTS,
+from polyseme.errors import FieldError, FieldPath, InvalidError
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.embed import EmbeddingsRequest, Pooling
+from polyseme.operations.neighbors import Neighbor, NeighborsRequest
+from polyseme.operations.options import (
     MAX_COMPARED,
     MAX_FORMS,
     MAX_LISTED,
     MAX_SENSES,
-    MAX_SHARE,
     Dtype,
     EncodeOptions,
     OovPolicy,
     Part,
 )
-from polyseme.encoding.sentences import Pooling
-from polyseme.errors import FieldError, InvalidError
-from polyseme.models.manifest import MAX_LAYERS
+from polyseme.operations.schema import MAX_SHARE, Request, Result
+from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 from polyseme.validation import did_you_mean, one_of
@@ -80,6 +78,8 @@ class Options(TypedDict, total=False):
     share: float | None
 
 
+_HAVE_DEFAULTS = ("heads", "oov", "case", "dtype", "share")
+"""The options for which None is the default."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -99,6 +99,16 @@ def describe_options(options: type) -> Callable[[_Function], _Function]:
 
 class Encoder(Protocol):
     """The interface of `polyseme.load(NAME)` and `polyseme.Client(url)`."""
+
+    def _call(self, request: Request[Result]) -> Result:
+        """Return the result of an operation."""
+        ...
+
+    def _embed(
+        self, texts: Iterable[Text], request: EmbeddingsRequest
+    ) -> Iterator[NDArray[np.float32]]:
+        """Yield the sentence vectors of some texts at a time; `request` has no texts."""
+        ...
 
     @property
     def name(self) -> str:
@@ -154,7 +164,8 @@ class Encoder(Protocol):
         `pooling` defaults to POLYSEME_POOLING of the service or of this process. Raises the same
         exceptions as `encode`.
         """
-        ...
+        found = list(self._embed(require_list(texts), embeddings_request(pooling, dimensions)))
+        return np.concatenate(found or [np.zeros((0, dimensions or self.dimension), np.float32)])
 
     def compare(
         self,
@@ -201,11 +212,11 @@ class Encoder(Protocol):
 
         Raises the same exceptions as `encode`.
         """
-        ...
+        return self._call(neighbors_request(near, k, case)).neighbors
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        ...
+        return self._call(trace_request(text, layer, case))
 
     def models(self) -> list[ModelFacts]:
         """Return the models of this encoder. Raises the same exceptions as `encode`."""
@@ -249,50 +260,20 @@ def require_unicode(pointer: str, *strings: str) -> None:
     try:
         "".join(strings).encode()
     except UnicodeEncodeError:
-        error = FieldError(pointer, "is not valid Unicode")
+        error = FieldError(path_of(pointer), "is not valid Unicode")
         raise InvalidError([error], "Remove unpaired surrogates.") from None
 
 
-def parse_options(options: Options) -> EncodeOptions:
+def encode_options(options: Options) -> EncodeOptions:
     """Return the options of `encode` as EncodeOptions. Raises TypeError or InvalidError."""
     for name in options.keys() - Options.__annotations__.keys():
         question = did_you_mean(name, Options.__annotations__)
         raise TypeError(f"Unknown option `{name}`{question or '.'}")
-    given: dict[str, Any] = {**options}
-    choices = (("heads", _Heads), ("oov", OovPolicy), ("case", Case), ("dtype", Dtype))
-    for name, kind in choices:
-        if given.get(name) is not None:
-            require_choice(f"/{name}", given[name], kind)
-    include = given.get("include", DEFAULT_PARTS)
-    if isinstance(include, str) or not isinstance(include, Iterable):
-        raise _invalid("/include", "must be a list")
-    include = list(include)
-    for number, part in enumerate(include):
-        require_choice(f"/include/{number}", part, Part)
-    return EncodeOptions(
-        frozenset(include),
-        _parse_layers(given.get("layers", "all")),
-        given.get("heads") == "mean",
-        given.get("oov"),
-        given.get("case") or "auto",
-        phrases=parse_flag("/phrases", given.get("phrases", False)),
-        truncate=parse_flag("/truncate", given.get("truncate", False)),
-        dtype=given.get("dtype") or "float32",
-        share=parse_share(given.get("share")),
-    )
-
-
-def _parse_layers(layers: Any) -> _NamedLayers | list[int]:
-    if isinstance(layers, str) and layers in get_args(_NamedLayers):
-        return layers  # type: ignore[return-value]  # one of the names
-    if isinstance(layers, str) or not isinstance(layers, Iterable):
-        raise _invalid("/layers", 'must be "all", "last" or a list of layer numbers')
-    numbers = [parse_integer(f"/layers/{n}", layer, 0) for n, layer in enumerate(layers)]
-    if not numbers:
-        raise _invalid("/layers", "must not be empty")
-    if len(numbers) > MAX_LAYERS:
-        raise _invalid("/layers", f"must have at most {MAX_LAYERS} items")
-    return numbers
+    fields = {name: plain(value) for name, value in options.items()}
+    for name in _HAVE_DEFAULTS:
+        if fields.get(name, "") is None:
+            del fields[name]
+    return EncodeOptions.of(**fields)
 
 
 def require_choice(pointer: str, value: Any, kind: Any) -> None:
@@ -324,16 +305,13 @@ def parse_integer(pointer: str, value: Any, least: int, most: int | None = None)
     return number
 
 
-def parse_pooling(pooling: Any, dimensions: Any) -> tuple[Pooling | None, int | None]:
-    """Return the arguments of `embed`. Raises InvalidError if one is invalid."""
-    if pooling is not None:
-        require_choice("/pooling", pooling, Pooling)
-    width = None if dimensions is None else parse_integer("/dimensions", dimensions, 1)
-    return pooling, width
-
-
 def _invalid(pointer: str, message: str) -> InvalidError:
-    return InvalidError([FieldError(pointer, message)])
+    return InvalidError([FieldError(path_of(pointer), message)])
+
+
+def path_of(pointer: str) -> FieldPath:
+    """Return the path of a JSON pointer."""
+    return tuple(int(part) if part.isdecimal() else part for part in pointer.split("/")[1:])
 
 
 def parse_kind(kind: VectorKind) -> tuple[VectorKind]:
@@ -438,35 +416,38 @@ def check_senses(
     return lists["text"], lists["form"]
 
 
-def require_traceable(text: Any) -> str:
-    """Return the text of `trace`.
-
-    Raises TypeError unless it is a string, InvalidError for unpaired surrogates.
-    """
-    if not isinstance(text, str):
-        raise TypeError("The text must be a string.")
-    require_unicode("/text", text)
-    return text
+def embeddings_request(pooling: Pooling | None, dimensions: int | None) -> EmbeddingsRequest:
+    """Return a request without texts for sentence vectors. Raises InvalidError."""
+    fields = {"pooling": pooling, "dimensions": plain(dimensions)}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return EmbeddingsRequest.of(input="", wordless="zero", **given)
 
 
-def parse_near(near: str | ArrayLike) -> str | list[float]:
-    """Return a word, or a vector [d] as a list.
-
-    Raises InvalidError for a word that is empty or not valid Unicode, and for anything else that is
-    not a nonempty row of finite numbers.
-    """
+def neighbors_request(near: str | ArrayLike, k: int, case: Case) -> NeighborsRequest:
+    """Return the request for the neighbors of a word or a vector [d]. Raises InvalidError."""
     if isinstance(near, str):
-        if not near:
-            raise _invalid("/word", "must not be empty")
-        require_unicode("/word", near)
-        return near
+        return NeighborsRequest.of(word=near, k=plain(k), case=case)
     try:
         row = np.asarray(near, np.float64)
     except (TypeError, ValueError):
         row = np.zeros(())
     if row.ndim != 1 or not np.isfinite(row).all():
         raise _invalid("/vector", "must be a row of finite numbers")
-    if not len(row):
-        raise _invalid("/vector", "must not be empty")
-    numbers: list[float] = row.tolist()
-    return numbers
+    return NeighborsRequest.of(vector=row.tolist(), k=plain(k), case=case)
+
+
+def trace_request(text: str, layer: int, case: Case) -> TraceRequest:
+    """Return the request for the steps of a layer. Raises TypeError or InvalidError."""
+    if not isinstance(text, str):
+        raise TypeError("The text must be a string.")
+    require_unicode("/text", text)
+    return TraceRequest.of(text=text, layer=plain(layer), case=case)
+
+
+def plain(value: Any) -> Any:
+    """Return a value without types of NumPy and with lists, as strict requests take them."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return [plain(item) for item in value]
+    return value

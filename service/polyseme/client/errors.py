@@ -9,6 +9,7 @@
 Errors that a service reports are raised as the same classes of `polyseme.errors` as in process.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from polyseme.errors import (
 
 _MAX_CHARACTERS = 2000
 """Longer strings of an error document are ignored, except unknown words."""
+_INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 _MAX_WORDS = 10_000
 _MAX_PROBLEM_BYTES = 1 << 20
 
@@ -69,7 +71,7 @@ def error_of_response(
 ) -> Exception:
     """Return the error for a response whose status is not 200.
 
-    `first` is the index of the batch's first text; it is added to the indices in pointers.
+    `first` is the index of the batch's first text; it is added to the indices in paths.
     """
     document = None
     if media_type == "application/problem+json" and len(content) <= _MAX_PROBLEM_BYTES:
@@ -84,17 +86,18 @@ def error_of_response(
         error.seconds = error.retry_after if retry_after is None else retry_after
     if error.request_id:
         error.add_note(f"Request {error.request_id}")
-    return shift_pointers(error, first)
+    return shift_paths(error, first)
 
 
-def shift_pointers(error: PolysemeError, first: int) -> PolysemeError:
-    """Add `first`, the index of a batch's first text, to `/input/…` pointers; return the error."""
+def shift_paths(error: PolysemeError, first: int) -> PolysemeError:
+    """Add `first`, the index of a batch's first text, to the paths of texts; return the error."""
     shifted = []
     for one in error.errors:
-        parts = one.pointer.split("/")
-        if len(parts) > 2 and parts[1] == "input" and parts[2].isdecimal():  # noqa: PLR2004
-            parts[2] = str(int(parts[2]) + first)
-        shifted.append(FieldError("/".join(parts), one.message))
+        match one.path:
+            case ("input", int(number), *rest):
+                shifted.append(FieldError(("input", number + first, *rest), one.message))
+            case _:
+                shifted.append(one)
     error.errors = shifted
     return error
 
@@ -152,7 +155,10 @@ def _field_errors(given: Any) -> Iterator[FieldError]:
         if isinstance(one, dict):
             pointer, message = _text(one.get("pointer")), _text(one.get("message"))
             if message is not None:
-                yield FieldError(pointer or "", message)
+                parts = (pointer or "").split("/")[1:]
+                yield FieldError(
+                    tuple(int(part) if _INDEX.fullmatch(part) else part for part in parts), message
+                )
 
 
 def _text(value: Any) -> str | None:

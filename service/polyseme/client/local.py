@@ -1,14 +1,14 @@
 """A model in this process, with the same interface as a client."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from polyseme.client.encoder import (
     Encoder,
@@ -16,50 +16,43 @@ from polyseme.client.encoder import (
     Text,
     check_senses,
     describe_options,
+    encode_options,
     parse_flag,
     parse_integer,
-    parse_near,
     parse_occurrences,
-    parse_options,
-    parse_pooling,
     parse_share,
     require_choice,
     require_list,
     require_text,
-    require_traceable,
 )
-from polyseme.client.errors import shift_pointers
+from polyseme.client.errors import shift_paths
 from polyseme.client.results import (
     Comparison,
     ModelFacts,
     Senses,
     Sentence,
-    Token,
-    Trace,
     read_comparison,
     read_model_facts,
-    read_neighbors,
     read_senses,
-    read_trace,
 )
-from polyseme.encoding.compare import Occurrence, compare, comparison_document
-from polyseme.encoding.encode import encode_sentence, tokenize
-from polyseme.encoding.neighbors import Neighbor, neighbors_of_vector, neighbors_of_word
-from polyseme.encoding.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions, Limits
-from polyseme.encoding.sentences import (
-    DEFAULT_POOLING,
-    Pooling,
-    check_dimensions,
-    pooled_options,
-    sentence_vector,
-)
-from polyseme.encoding.serialize import manifest_document
-from polyseme.encoding.trace import trace_document, trace_text
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry, bundled_models, find_models
 from polyseme.models.writer import rewrite_model
+from polyseme.operations.compare import Occurrence, compare, comparison_document
+from polyseme.operations.embed import (
+    DEFAULT_POOLING,
+    EmbeddingsRequest,
+    Pooling,
+    embed,
+)
+from polyseme.operations.encode import Token, encode_sentence, tokenize
+from polyseme.operations.neighbors import NeighborsRequest, neighbors
+from polyseme.operations.options import MAX_LISTED, EncodeOptions, Limits
+from polyseme.operations.schema import Request, Result
+from polyseme.operations.serialize import manifest_document
+from polyseme.operations.trace import TraceRequest, trace
 from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
@@ -73,6 +66,10 @@ UNLIMITED = Limits()
 """In process, the size of a request is not limited, but the ranges of its arguments are."""
 SINGLE_THREAD = SingleThread()
 """The context manager of all local models."""
+
+
+_FUNCTIONS: dict[type, Callable[..., Any]] = {NeighborsRequest: neighbors, TraceRequest: trace}
+"""The function of each request."""
 
 
 class LocalModel(Encoder):
@@ -96,6 +93,11 @@ class LocalModel(Encoder):
             warnings.warn(warning, stacklevel=3)  # at the call of `polyseme.load`
         registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
         return cls(registry.model(name), pooling=settings.pooling)
+
+    def _call(self, request: Request[Result]) -> Result:
+        with _computing():
+            result: Result = _FUNCTIONS[type(request)](self.model, request, self._limits)
+        return result
 
     def __repr__(self) -> str:
         words = self.model.manifest.vocabulary_size
@@ -142,12 +144,12 @@ class LocalModel(Encoder):
         Raises PolysemeError.
         """
         with _computing():
-            return list(self._encode(require_list(texts), parse_options(options)))
+            return list(self._encode(require_list(texts), encode_options(options)))
 
     @describe_options(Options)
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
-        return self._encode_each(iter(require_list(texts)), parse_options(options))
+        return self._encode_each(iter(require_list(texts)), encode_options(options))
 
     def _encode_each(self, texts: Iterator[Text], options: EncodeOptions) -> Iterator[Sentence]:
         first = 0
@@ -167,38 +169,31 @@ class LocalModel(Encoder):
         try:
             tokenized = tokenize(self.model, checked, options, self._limits)
         except PolysemeError as error:
-            raise shift_pointers(error, first) from None
+            raise shift_paths(error, first) from None
         encoded = (encode_sentence(self.model, one, options) for one in tokenized)
         return (
             Sentence(
-                [Token(t.text, t.start, t.end, t.key, t.resolution) for t in one.tokens],
+                [*map(Token.of, one.tokens)],
                 one.arrays,
                 one.truncated,
             )
             for one in encoded
         )
 
-    def embed(
-        self,
-        texts: Sequence[Text],
-        *,
-        pooling: Pooling | None = None,
-        dimensions: int | None = None,
-    ) -> NDArray[np.float32]:
-        """Return one unit vector per sentence, zero if no word is known. -> [S, d or `dimensions`]
-
-        `pooling` defaults to POLYSEME_POOLING. Raises PolysemeError.
-        """
-        pooling, dimensions = parse_pooling(pooling, dimensions)
-        chosen = pooling or self._pooling
-        options = pooled_options(chosen)
-        checked = [require_text(text, number) for number, text in enumerate(require_list(texts))]
-        sentences = tokenize(self.model, checked, options, self._limits)
-        width = check_dimensions(self.model, dimensions)
+    def _embed(
+        self, texts: Iterable[Text], request: EmbeddingsRequest
+    ) -> Iterator[NDArray[np.float32]]:
+        # Each text is checked, and unlike those of a body they may be both strings and lists.
+        checked = [require_text(text, number) for number, text in enumerate(texts)]
         with _computing():
-            encoded = (encode_sentence(self.model, one, options) for one in sentences)
-            vectors = [sentence_vector(self.model, one, chosen, width) for one in encoded]
-        return np.array(vectors, np.float32).reshape(len(vectors), width)
+            found = embed(
+                self.model,
+                request.model_copy(update={"input": checked}),
+                self._limits,
+                default=self._pooling,
+            )
+        if found.data:
+            yield np.array([one.embedding for one in found.data], np.float32)
 
     def compare(
         self,
@@ -263,30 +258,6 @@ class LocalModel(Encoder):
                 limits=self._limits,
             )
         return read_senses(inventory_document(self.name, found))
-
-    def neighbors(
-        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
-    ) -> list[Neighbor]:
-        """Return the k words nearest to a word or a vector [d]. Raises PolysemeError."""
-        k = parse_integer("/k", k, 1, MAX_NEIGHBORS)
-        require_choice("/case", case, Case)
-        query = parse_near(near)
-        with _computing():
-            if isinstance(query, str):
-                found = neighbors_of_word(self.model, query, k, case)
-            else:
-                found = neighbors_of_vector(self.model, query, k)
-        return read_neighbors([one._asdict() for one in found])
-
-    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        """Return each step of a layer, in float64. Raises PolysemeError."""
-        text = require_traceable(text)
-        layer = parse_integer("/layer", layer, 0)
-        require_choice("/case", case, Case)
-        with _computing():
-            sentence, steps = trace_text(self.model, text, layer, case, self._limits)
-        tokens = [token.text for token in sentence.tokens]
-        return read_trace(trace_document(tokens, steps))
 
     def models(self) -> list[ModelFacts]:
         """Return a list of this one model."""

@@ -21,20 +21,18 @@ from urllib.parse import quote
 
 import numpy as np
 import orjson
-import pybase64
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from polyseme.client.encoder import (
     Text,
     check_senses,
     parse_flag,
     parse_integer,
-    parse_near,
     parse_occurrences,
     parse_share,
     require_choice,
     require_text,
-    require_traceable,
 )
 from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
@@ -42,20 +40,19 @@ from polyseme.client.results import (
     ModelFacts,
     Senses,
     Sentence,
-    Trace,
     read_comparison,
     read_model_facts,
     read_models,
-    read_neighbors,
     read_senses,
     read_sentences,
-    read_trace,
 )
-from polyseme.encoding.compare import Occurrence
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import MAX_LISTED, MAX_NEIGHBORS, EncodeOptions
-from polyseme.encoding.sentences import Pooling
 from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.embed import Embeddings, EmbeddingsRequest
+from polyseme.operations.neighbors import Neighbors, NeighborsRequest
+from polyseme.operations.options import MAX_LISTED, EncodeOptions
+from polyseme.operations.schema import Request, Result
+from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
@@ -177,7 +174,7 @@ def encode_text(text: Text, number: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """A request, without the service's URL and the key."""
 
     method: str
@@ -187,7 +184,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Response:
+class HttpResponse:
     """A complete response."""
 
     status: int
@@ -210,8 +207,16 @@ class Response:
         return self.content
 
 
-Exchange: TypeAlias = Generator[Request, Response, _T]
+Exchange: TypeAlias = Generator[HttpRequest, HttpResponse, _T]
 """A generator that yields requests, is sent their responses and returns a result."""
+
+
+_ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
+    NeighborsRequest: ("neighbors", TypeAdapter(Neighbors)),
+    TraceRequest: ("trace", TypeAdapter(Trace)),
+}
+"""The route of each request under /v1, and the reader of its result."""
+_EMBEDDINGS = TypeAdapter(Embeddings)
 
 
 class Exchanges:
@@ -222,34 +227,23 @@ class Exchanges:
 
     def encode(self, batch: Batch, options: EncodeOptions) -> Exchange[list[Sentence]]:
         """Encode a batch of sentences."""
-        layers = options.layers
-        fields = {
-            "include": sorted(options.include),
-            "layers": layers if isinstance(layers, str) else list(layers),
-            "heads": "mean" if options.mean_heads else "all",
-            "case": options.case,
-            "truncate": options.truncate,
-            "dtype": options.dtype,
-            **({} if options.oov is None else {"oov": options.oov}),
-            **({} if options.share is None else {"share": options.share}),
-            **_phrases(options.phrases),
-        }
+        fields = options.model_dump(exclude={"include", "encoding", "phrases"}, exclude_none=True)
+        fields |= {"include": sorted(set(options.include)), **_phrases(options.phrases)}
         sentences: list[Sentence] = []
         for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
             sentences += read_sentences(content, options, len(part.texts))
         return sentences
 
-    def embed(
-        self, batch: Batch, pooling: Pooling | None, dimensions: int | None
-    ) -> Exchange[NDArray[np.float32]]:
-        """Return one vector per sentence. -> [S, d or `dimensions`]"""
-        fields: dict[str, Any] = {"encoding_format": "base64", "wordless": "zero"}
-        optional = {"pooling": pooling, "dimensions": dimensions}
-        fields |= {name: value for name, value in optional.items() if value is not None}
-        parts = yield from self._send_batch(batch, "/v1/embeddings", JSON, fields)
-        return np.concatenate(
-            [_read_vectors(content, len(part.texts), dimensions) for part, content in parts]
-        )
+    def embed(self, batch: Batch, request: EmbeddingsRequest) -> Exchange[NDArray[np.float32]]:
+        """Return one vector per sentence for a request without texts. -> [S, d or `dimensions`]"""
+        fields = request.model_dump(exclude={"input"}, exclude_unset=True)
+        fields["encoding_format"] = "base64"
+        vectors = []
+        for part, content in (yield from self._send_batch(batch, "/v1/embeddings", JSON, fields)):
+            with _reading():
+                found = _EMBEDDINGS.validate_json(content, extra="ignore")
+                vectors.append(_stacked(found, len(part.texts), request.dimensions))
+        return np.concatenate(vectors)
 
     def compare(
         self,
@@ -302,28 +296,19 @@ class Exchanges:
         with _reading():
             return read_senses(document)
 
-    def neighbors(self, near: str | ArrayLike, k: int, case: Case) -> Exchange[list[Neighbor]]:
-        """Find the nearest words."""
-        k = parse_integer("/k", k, 1, MAX_NEIGHBORS)
-        require_choice("/case", case, Case)
-        query = parse_near(near)
-        field = "word" if isinstance(query, str) else "vector"
-        document = yield from self._post("/v1/neighbors", {field: query, "k": k, "case": case})
+    def call(self, request: Request[Result]) -> Exchange[Result]:
+        """Send the request of an operation."""
+        name, read = _ROUTES[type(request)]
+        fields = request.model_dump(exclude_unset=True)
+        response = yield HttpRequest("POST", f"/v1/{name}", JSON, self._body(fields))
+        content = response.require(JSON)
         with _reading():
-            return read_neighbors(document["neighbors"])
-
-    def trace(self, text: str, layer: int, case: Case) -> Exchange[Trace]:
-        """Return each step of a layer."""
-        text = require_traceable(text)
-        layer = parse_integer("/layer", layer, 0)
-        require_choice("/case", case, Case)
-        document = yield from self._post("/v1/trace", {"text": text, "layer": layer, "case": case})
-        with _reading():
-            return read_trace(document)
+            result: Result = read.validate_json(content, extra="ignore")
+            return result
 
     def models(self) -> Exchange[list[ModelFacts]]:
         """List the models."""
-        response = yield Request("GET", "/v1/models")
+        response = yield HttpRequest("GET", "/v1/models")
         content = response.require(JSON)
         with _reading():
             return read_models(orjson.loads(content))
@@ -331,7 +316,7 @@ class Exchanges:
     def model(self) -> Exchange[ModelFacts]:
         """Describe the model."""
         if self._model is not None:
-            response = yield Request("GET", f"/v1/models/{quote(self._model, safe='')}")
+            response = yield HttpRequest("GET", f"/v1/models/{quote(self._model, safe='')}")
             content = response.require(JSON)
             with _reading():
                 return read_model_facts(orjson.loads(content))
@@ -342,7 +327,7 @@ class Exchanges:
 
     def _post(self, path: str, fields: Mapping[str, Any]) -> Exchange[Any]:
         """Send a JSON document and return the JSON document of the response."""
-        response = yield Request("POST", path, JSON, self._body(fields))
+        response = yield HttpRequest("POST", path, JSON, self._body(fields))
         content = response.require(JSON)
         with _reading():
             return orjson.loads(content)
@@ -359,7 +344,7 @@ class Exchanges:
             pending += reversed(others)
             body = b'{"input":[%b],%b' % (b",".join(part.texts), rest)
             try:
-                response = yield Request("POST", path, accept, body)
+                response = yield HttpRequest("POST", path, accept, body)
                 found.append((part, response.require(accept, part.first)))
             except TooLargeError as error:
                 if len(part.texts) == 1 or error.extra["setting"] == "max_sentence_tokens":
@@ -374,7 +359,7 @@ class Exchanges:
         try:
             return orjson.dumps(named, option=orjson.OPT_SERIALIZE_NUMPY)
         except orjson.JSONEncodeError:
-            error = FieldError("", "a value is not valid Unicode, or JSON does not have its type")
+            error = FieldError((), "a value is not valid Unicode, or JSON does not have its type")
         raise InvalidError([error])
 
 
@@ -392,17 +377,12 @@ def _reading() -> Iterator[None]:
         raise malformed_response() from None
 
 
-def _read_vectors(content: bytes, count: int, dimensions: int | None) -> NDArray[np.float32]:
-    """Read `count` vectors of /v1/embeddings. Raises AnswerError for invalid ones. -> [count, …]"""
-    with _reading():
-        data = orjson.loads(content)["data"]
-        rows = [pybase64.b64decode(one["embedding"], validate=True) for one in data]
-        width = len(rows[0]) // 4
-        vectors = np.frombuffer(b"".join(rows), "<f4").reshape(count, width)
-        indices = [one["index"] for one in data]
-        same_width = {len(row) for row in rows} == {4 * width}
-        if indices != list(range(count)) or not same_width or not np.isfinite(vectors).all():
-            raise ValueError
-        if not width or width != (dimensions or width):
-            raise ValueError
-        return vectors
+def _stacked(found: Embeddings, count: int, width: int | None) -> NDArray[np.float32]:
+    """Return the vectors of all texts. Raises ValueError for other than `count`. -> [count, …]"""
+    vectors = np.stack([one.embedding for one in found.data])
+    indices = [one.index for one in found.data]
+    if indices != list(range(count)) or not np.isfinite(vectors).all():
+        raise ValueError
+    if not vectors.shape[1] or vectors.shape[1] != (width or vectors.shape[1]):
+        raise ValueError
+    return vectors

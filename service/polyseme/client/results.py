@@ -18,10 +18,12 @@ from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
-from polyseme.encoding.compare import AttendedToken, match_forms, word_places
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.errors import install_command
+from polyseme.operations.compare import AttendedToken, match_forms, word_places
+from polyseme.operations.encode import Token
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
+from polyseme.operations.schema import OneLine
 from polyseme.tokenizer import Resolution
 
 if TYPE_CHECKING:
@@ -30,39 +32,6 @@ if TYPE_CHECKING:
 Array: TypeAlias = NDArray[np.floating]
 Doubles: TypeAlias = NDArray[np.float64]
 VectorKind: TypeAlias = Literal["static", "contextual", "features"]
-
-
-class _OneLine:
-    """Gives a dataclass a `repr` of one line: shapes of arrays, lengths of lists, other values."""
-
-    def __repr__(self) -> str:
-        shown = []
-        for one in fields(self):  # type: ignore[arg-type]  # each subclass is a dataclass
-            value = getattr(self, one.name)
-            if isinstance(value, np.ndarray):
-                shown.append(f"{one.name} {[*value.shape]}")
-            elif isinstance(value, dict):
-                shown += [f"{name} {[*array.shape]}" for name, array in value.items()]
-            elif isinstance(value, list):
-                name = one.name.removesuffix("s") if len(value) == 1 else one.name
-                shown.append(f"{len(value)} {name}")
-            elif value is not None:
-                text = f"{value:.3g}" if isinstance(value, float) else repr(value)
-                shown.append(f"{one.name} {text}")
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-
-@dataclass(frozen=True)
-class Token:
-    """A token and its vocabulary entry."""
-
-    text: str
-    start: int | None
-    """in code points; None for input that was already tokenized"""
-    end: int | None
-    key: str | None
-    """the vocabulary entry; None if there is none"""
-    resolution: Resolution
 
 
 def _requested(arrays: Mapping[Part, Array], part: Part) -> Array:
@@ -75,7 +44,7 @@ def _requested(arrays: Mapping[Part, Array], part: Part) -> Array:
 
 
 @dataclass(frozen=True, repr=False)
-class EncodedToken(_OneLine, Token):
+class EncodedToken(OneLine, Token):
     """A token of a sentence with its rows of the arrays.
 
     Reading an array that was not requested raises NotRequestedError, an AttributeError.
@@ -108,7 +77,7 @@ class EncodedToken(_OneLine, Token):
 
 
 @dataclass(frozen=True, repr=False)
-class Sentence(_OneLine):
+class Sentence(OneLine):
     """The vectors and attention of one sentence.
 
     Reading an array that was not requested raises NotRequestedError, an AttributeError; `arrays`
@@ -258,7 +227,7 @@ class Sentence(_OneLine):
 
 
 @dataclass(frozen=True, repr=False)
-class ComparedOccurrence(_OneLine):
+class ComparedOccurrence(OneLine):
     """An occurrence of a word, with its static and its contextual neighbors."""
 
     token: Token
@@ -270,7 +239,7 @@ class ComparedOccurrence(_OneLine):
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(_OneLine):
+class Comparison(OneLine):
     """The m compared occurrences and the cosine similarities between them."""
 
     model: str
@@ -283,7 +252,7 @@ class Comparison(_OneLine):
 
 
 @dataclass(frozen=True, repr=False)
-class WordSense(_OneLine):
+class WordSense(OneLine):
     """A sense of a word in the given texts."""
 
     size: int
@@ -309,7 +278,7 @@ class SenseOccurrence:
 
 
 @dataclass(frozen=True, repr=False)
-class Senses(_OneLine):
+class Senses(OneLine):
     """The senses of a word, the largest first."""
 
     model: str
@@ -319,30 +288,6 @@ class Senses(_OneLine):
     separation: float
     """mean silhouette; 0 for one sense"""
     notes: list[str]
-
-
-@dataclass(frozen=True, repr=False)
-class TraceStep(_OneLine):
-    """One step of the arithmetic."""
-
-    name: str
-    formula: str
-    values: Doubles
-
-
-@dataclass(frozen=True, repr=False)
-class Trace(_OneLine):
-    """Every step of one layer, in order."""
-
-    tokens: list[str]
-    steps: list[TraceStep]
-
-    def __getitem__(self, name: str) -> Doubles:
-        """Return the values of a step by its name. Raises KeyError for another name."""
-        values = {step.name: step.values for step in self.steps}  # noqa: PD011 - no data frame
-        if name not in values:
-            raise KeyError(f"The steps are {', '.join(values)}.")
-        return values[name]
 
 
 @dataclass(frozen=True)
@@ -436,19 +381,6 @@ def read_senses(document: Mapping[str, Any]) -> Senses:
     return Senses(
         str(document["model"]), str(document["word"]), senses, occurrences, separation, notes
     )
-
-
-def read_trace(document: Mapping[str, Any]) -> Trace:
-    """Read the response of /v1/trace."""
-    steps = [
-        TraceStep(
-            str(step["name"]),
-            str(step["formula"]),
-            np.array(step["values"], np.float64).reshape(step["shape"]),
-        )
-        for step in document["steps"]
-    ]
-    return Trace([str(token) for token in document["tokens"]], steps)
 
 
 def read_models(document: Mapping[str, Any]) -> list[ModelFacts]:
@@ -561,7 +493,7 @@ def _check_layers(
     for arrays, n in zip(layer_arrays, lengths, strict=True):
         for part, array in arrays.items():
             paired = part in PER_PAIR
-            axes = 3 if paired and options.mean_heads else 4
+            axes = 3 if paired and options.heads == "mean" else 4
             _require(array.ndim == axes and array.shape[-2] == n)
             _require(not paired or array.shape[-1] == n)
             if options.layers != "all":

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from polyseme import __version__
 from polyseme.client.errors import AnswerError, UnreachableError
-from polyseme.client.requests import Request, Response
+from polyseme.client.requests import HttpRequest, HttpResponse
 from polyseme.errors import TooLargeError, install_command
 
 try:
@@ -157,7 +157,7 @@ def _settings(
     }
 
 
-def to_httpx(root: str, request: Request) -> dict[str, Any]:
+def to_httpx(root: str, request: HttpRequest) -> dict[str, Any]:
     """Return the arguments of `httpx.Client.request`."""
     headers = {"Accept": request.accept}
     if request.body is not None:
@@ -170,12 +170,12 @@ def to_httpx(root: str, request: Request) -> dict[str, Any]:
     }
 
 
-def from_httpx(response: httpx.Response) -> Response:
+def from_httpx(response: httpx.Response) -> HttpResponse:
     """Return the parts of a response of `_CompleteResponses` that an `Exchange` uses."""
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     wait = response.headers.get("Retry-After")
     seconds = None if wait is None else int(wait)
-    return Response(response.status_code, media_type, response.content, seconds)
+    return HttpResponse(response.status_code, media_type, response.content, seconds)
 
 
 def unreachable(error: httpx.TransportError) -> UnreachableError:

@@ -15,10 +15,10 @@ from typing import Any
 from flask import Flask, request
 from werkzeug.wsgi import get_content_length
 
-from polyseme.encoding.encode import TokenCounts
-from polyseme.encoding.options import Limits
-from polyseme.encoding.work import BYTE, supervise
 from polyseme.errors import AbortedError, DeadlineError, OverloadedError
+from polyseme.operations.encode import TokenCounts
+from polyseme.operations.options import Limits
+from polyseme.operations.work import BYTE, supervise
 from polyseme.settings import Settings
 from polyseme.stages import Stages
 

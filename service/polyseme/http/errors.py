@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
-import regex
 from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
@@ -24,6 +23,7 @@ from polyseme.errors import (
     OutOfRangeError,
     PolysemeError,
     UnknownRouteError,
+    subscripted,
 )
 from polyseme.http import metrics
 from polyseme.http.context import RequestContext, current_context
@@ -39,7 +39,6 @@ _OPENAI_CODES = {
 """OpenAI's error codes that differ from ours."""
 _OPENAI_PATHS = ("/v1/embeddings", "/v1/models")
 _SERVER_ERROR = 500
-_INDEX = regex.compile(r"/(\d+)")
 _log = logging.getLogger("polyseme")
 
 
@@ -116,8 +115,7 @@ def openai_error(error: PolysemeError) -> dict[str, Any]:
     """Return the `error` of OpenAI's API; most clients show only its message."""
     kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
     errors = error.errors
-    # OpenAI writes `/input/3` as `input[3]`.
-    param = _INDEX.sub(r"[\1]", errors[0].pointer).lstrip("/").replace("/", ".") if errors else ""
+    param = subscripted(errors[0].path) if errors else ""
     detail = f"`{param}`: {error.detail}" if param else error.detail
     if errors and isinstance(error, InvalidError):
         detail = _first_error(param, errors)

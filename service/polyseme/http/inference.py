@@ -12,11 +12,7 @@ import orjson
 from flask import Blueprint, Response
 
 from polyseme import __version__
-from polyseme.encoding.encode import Encoded, TokenCounts, encode_sentence, tokenize
-from polyseme.encoding.options import PER_TOKEN, Limits
-from polyseme.encoding.serialize import number_cost
-from polyseme.encoding.work import encode_cost
-from polyseme.errors import FieldError, InvalidError
+from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.http.context import current_context
 from polyseme.http.inference_schemas import (
     DATATYPES,
@@ -30,6 +26,10 @@ from polyseme.http.inference_schemas import (
 from polyseme.http.parsing import BINARY, JSON, negotiate_media_type, read_json_and_bytes
 from polyseme.http.routes import json_response
 from polyseme.http.service import current_service
+from polyseme.operations.encode import Encoded, count_tokens, encode_sentence, tokenize
+from polyseme.operations.options import PER_TOKEN, Limits
+from polyseme.operations.serialize import number_cost
+from polyseme.operations.work import encode_cost
 from polyseme.stages import stage
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
@@ -115,13 +115,15 @@ def infer(name: str) -> Response:
         in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
         try:
             cost = encode_cost(model, options, number_cost("json" if in_json else "npz"))
-            sentences = tokenize(model, texts, options, limits, "/inputs/0/data/{}", cost=cost)
+            sentences = tokenize(
+                model, texts, options, limits, lambda n: ("inputs", 0, "data", n), cost
+            )
         except InvalidError as error:
             # Name the fields of this protocol, not those of /v1/encode, and drop duplicate errors.
-            errors = [FieldError(_pointer(one.pointer), one.message) for one in error.errors]
+            errors = [FieldError(_path(one.path), one.message) for one in error.errors]
             error.errors = list(dict.fromkeys(errors))
             raise
-        counts = context.counts = TokenCounts(sentences)
+        counts = count_tokens(sentences)
     encoded = [encode_sentence(model, one, options) for one in sentences]
     with stage("write"):
         facts = {
@@ -130,7 +132,7 @@ def infer(name: str) -> Response:
             **({} if body.id is None else {"id": body.id}),
             "parameters": {
                 "layers": len(options.layer_numbers(model)),
-                "heads": 1 if options.mean_heads else model.manifest.heads,
+                "heads": 1 if options.heads == "mean" else model.manifest.heads,
                 "tokens": counts.tokens,
                 "oov": counts.oov,
                 "truncated": counts.truncated,
@@ -151,24 +153,24 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
     """
     count = tensor.shape[0]
     if tensor.shape[1:] not in ([], [1]):
-        raise _invalid("/shape", "must be [S] or [S, 1] for S sentences")
+        raise _invalid("must be [S] or [S, 1] for S sentences", "shape")
     limits.check_sentences(count)
     declared = tensor.parameters.binary_data_size if tensor.parameters else None
     if (tensor.data is None) == (declared is None):
-        raise _invalid("", "give either `data` or `binary_data_size`")
+        raise _invalid("give either `data` or `binary_data_size`")
     if len(rest) != (declared or 0):
         message = f"must be {len(rest)}, the number of bytes after the JSON"
-        raise _invalid("/parameters/binary_data_size", message)
+        raise _invalid(message, "parameters", "binary_data_size")
     if tensor.data is None:
         return _decode_bytes(rest, count)
     found: list[str] = []
     for row in tensor.data:
         one = [row] if isinstance(row, str) else row
         if len(one) != 1 or (isinstance(row, list) and len(tensor.shape) == 1):
-            raise _invalid("/data", "is not nested according to its shape")
+            raise _invalid("is not nested according to its shape", "data")
         found += one
     if len(found) != count:
-        raise _invalid("/data", "does not have the number of elements of the shape")
+        raise _invalid("does not have the number of elements of the shape", "data")
     return found
 
 
@@ -178,28 +180,27 @@ def _decode_bytes(data: bytes, count: int) -> list[str]:
     end = 0
     while end < len(data):
         if len(found) == count:
-            raise _invalid("", "has more bytes than the elements of its shape need")
+            raise _invalid("has more bytes than the elements of its shape need")
         start = end + _LENGTH_BYTES
         end = start + int.from_bytes(data[end:start], "little")
         if end > len(data) or start > len(data):
-            raise _invalid("", f"element {len(found)} is longer than the rest of the bytes")
+            raise _invalid(f"element {len(found)} is longer than the rest of the bytes")
         try:
             found.append(data[start:end].decode())
         except UnicodeDecodeError:
-            raise _invalid("", f"element {len(found)} is not UTF-8") from None
+            raise _invalid(f"element {len(found)} is not UTF-8") from None
     if len(found) < count:
-        raise _invalid("", "has fewer elements than its shape")
+        raise _invalid("has fewer elements than its shape")
     return found
 
 
-def _invalid(pointer: str, message: str) -> InvalidError:
-    return InvalidError([FieldError(f"/inputs/0{pointer}", message)])
+def _invalid(message: str, *path: str) -> InvalidError:
+    return InvalidError([FieldError(("inputs", 0, *path), message)])
 
 
-def _pointer(pointer: str) -> str:
-    """Convert the pointer of an option: /layers/0 becomes /parameters/layers."""
-    field = pointer.split("/")[1]
-    return pointer if field == "inputs" else f"/parameters/{field}"
+def _path(path: FieldPath) -> FieldPath:
+    """Convert the path of an option: `layers[0]` becomes `parameters.layers`."""
+    return path if path[0] == "inputs" else ("parameters", path[0])
 
 
 def _requested_outputs(body: InferRequest) -> list[Output]:
@@ -210,7 +211,7 @@ def _requested_outputs(body: InferRequest) -> list[Output]:
     found: dict[str, Output] = {}
     for place, one in enumerate(body.outputs):
         if one.name in found:
-            raise InvalidError([FieldError(f"/outputs/{place}/name", "is a duplicate")])
+            raise InvalidError([FieldError(("outputs", place, "name"), "is a duplicate")])
         own = one.parameters.binary_data if one.parameters else None
         found[one.name] = Output(one.name, binary if own is None else own)
     return list(found.values())

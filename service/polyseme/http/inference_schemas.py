@@ -5,11 +5,12 @@ Response schemas are for the OpenAPI document and tests; the routes do not use t
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
-from polyseme.encoding.options import EncodeOptions, OovPolicy, Part
+from polyseme.http.parsing import parse_query_value
 from polyseme.http.responses import ProblemResponse
-from polyseme.http.schemas import Layers, Share, Texts, parse_query_value
+from polyseme.operations.options import EncodeOptions, Layers, OovPolicy, Part
+from polyseme.operations.schema import Share, Texts, one_of_kinds
 from polyseme.tokenizer import Case
 
 INPUT = "text"
@@ -44,13 +45,16 @@ class InputParameters(BaseModel):
     )
 
 
-def _data_kind(value: Any) -> str:
-    return "nested" if isinstance(value, list) and value and isinstance(value[0], list) else "flat"
+def _kind_of_data(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "<nested>" if value and isinstance(value[0], list) else "<flat>"
+    return None
 
 
 Data: TypeAlias = Annotated[
-    Annotated[Texts, Tag("flat")] | Annotated[list[Texts], Field(fail_fast=True), Tag("nested")],
-    Discriminator(_data_kind),
+    Annotated[Texts, Tag("<flat>")]
+    | Annotated[list[Texts], Field(fail_fast=True), Tag("<nested>")],
+    one_of_kinds(_kind_of_data, "must be a list of strings, or a list of lists of strings"),
     Field(description="a flat list of sentences, or lists of one sentence for the shape [S, 1]"),
 ]
 
@@ -102,7 +106,9 @@ class InferParameters(BaseModel):
     binary_data_output: bool = Field(
         False, description="the default of each output's `binary_data`"
     )
-    layers: Annotated[Layers, BeforeValidator(_layers)] = "all"
+    layers: Annotated[Layers, BeforeValidator(_layers)] = Field(
+        "all", description="layers of which attention, queries, … are returned, counted from 0"
+    )
     heads: Literal["all", "mean"] = "all"
     oov: OovPolicy | None = None
     case: Case = "auto"
@@ -131,17 +137,8 @@ class InferRequest(BaseModel):
 
     def options(self, names: frozenset[OutputName]) -> EncodeOptions:
         """Return the options of the encoder for the requested outputs."""
-        given = self.given_parameters
-        return EncodeOptions(
-            include=frozenset(part for part in _PARTS if part in names),
-            layers=given.layers,
-            mean_heads=given.heads == "mean",
-            oov=given.oov,
-            case=given.case,
-            phrases=given.phrases,
-            truncate=given.truncate,
-            share=given.share,
-        )
+        given = self.given_parameters.model_dump(exclude={"binary_data_output"})
+        return EncodeOptions(include=[part for part in _PARTS if part in names], **given)
 
 
 class _Response(BaseModel):

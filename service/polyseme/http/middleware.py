@@ -15,7 +15,7 @@ from polyseme.http import metrics
 from polyseme.http.context import CONTEXT, PROBES, RequestContext
 from polyseme.http.logs import log_request
 from polyseme.settings import Settings
-from polyseme.stages import record_stages
+from polyseme.stages import record
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -74,7 +74,7 @@ class Middleware:
             method if method in _METHODS else "other",
             address,
         )
-        record_stages(context.stages)
+        record(context)
         if self._counted:
             metrics.IN_PROGRESS.inc()
 
@@ -106,7 +106,7 @@ class Middleware:
     def _finish(self, context: RequestContext) -> None:
         """Log, count and trace a request whose response was sent or aborted."""
         context.seconds = time.perf_counter() - context.started
-        record_stages(None)
+        record(None)
         if context.supervisor:
             context.supervisor.close()
         if self._counted:

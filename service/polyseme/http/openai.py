@@ -1,62 +1,23 @@
 """OpenAI's embeddings API: one vector for each text."""
 
-from dataclasses import replace
-from typing import Any, Literal
-
-import pybase64
 from flask import Blueprint, Response
 
-from polyseme.encoding.encode import TokenCounts, encode_sentence, tokenize
-from polyseme.encoding.sentences import check_dimensions, pooled_options, sentence_vector
-from polyseme.encoding.serialize import number_cost
-from polyseme.encoding.work import embedding_cost
-from polyseme.errors import FieldError, InvalidError
 from polyseme.http.context import current_context
 from polyseme.http.parsing import JSON, negotiate_media_type, read_json
 from polyseme.http.routes import json_response
-from polyseme.http.schemas import EmbeddingsRequest
 from polyseme.http.service import current_service
+from polyseme.operations.embed import EmbeddingsRequest, embed
 from polyseme.stages import stage
 
 openai = Blueprint("openai", __name__, url_prefix="/v1")
-
-_ENTRY_BYTES = 64
-"""Approximate bytes of an entry without its vector."""
 
 
 @openai.post("/embeddings")
 def embeddings() -> Response:
     """Return the vector of each text."""
-    context, service = current_context(), current_service()
-    with stage("parse").since(context.started):
+    service = current_service()
+    with stage("parse").since(current_context().started):
         negotiate_media_type(JSON)
         body = read_json(EmbeddingsRequest)
-    with stage("tokens"):
-        texts, pointer = body.input, "/input/{}"
-        if isinstance(texts, str):
-            texts, pointer = [texts], "/input"
-        model, limits = service.find_model(body.model), service.limits
-        pooling = body.pooling or service.settings.pooling
-        # With `keep`, a text in which no word has a vector gets a zero vector.
-        wordless: Literal["keep", "refuse"] = "keep" if body.wordless == "zero" else "refuse"
-        options = replace(pooled_options(pooling), wordless=wordless)
-        width = check_dimensions(model, body.dimensions)
-        number = number_cost("json", body.encoding_format)
-        limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
-        cost = embedding_cost(model, options, width * number.work)
-        sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
-        counts = context.counts = TokenCounts(sentences)
-    data = []
-    for index, sentence in enumerate(sentences):
-        encoded = encode_sentence(model, sentence, options)
-        vector = sentence_vector(model, encoded, pooling, width)
-        if body.wordless == "refuse" and not vector.any():
-            message = "the vectors of its words cancel out, so the text has no direction"
-            raise InvalidError([FieldError(pointer.format(index), message)])
-        entry: dict[str, Any] = {"object": "embedding", "index": index, "embedding": vector}
-        if body.encoding_format == "base64":
-            entry["embedding"] = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)
-        data.append(entry)
-    usage = {"prompt_tokens": counts.tokens, "total_tokens": counts.tokens}
-    document = {"object": "list", "data": data, "model": model.manifest.name, "usage": usage}
-    return json_response(document)
+    model, pooling = service.find_model(body.model), service.settings.pooling
+    return json_response(embed(model, body, service.limits, pooling))

@@ -2,14 +2,19 @@
 
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+import orjson
+from pydantic import BaseModel, TypeAdapter
 
 from polyseme import __version__
 from polyseme.http import inference_schemas as protocol
 from polyseme.http import responses, schemas
 from polyseme.http.inference_schemas import VERSION, InferRequest
 from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
+from polyseme.operations.embed import Embeddings, EmbeddingsRequest
+from polyseme.operations.encode import EncodeRequest
+from polyseme.operations.neighbors import Neighbors, NeighborsRequest
+from polyseme.operations.serialize import EncodeDocument
+from polyseme.operations.trace import Trace, TraceRequest
 
 _REF = "#/components/schemas/{model}"
 _PROBLEM = "application/problem+json"
@@ -48,7 +53,8 @@ class Operation(NamedTuple):
     name: str
     summary: str
     body: type[BaseModel] | None
-    response: type[BaseModel] | None
+    response: type | None
+    """a pydantic model, or a dataclass that an operation returns"""
     errors: tuple[int, ...]
     tag: str
 
@@ -75,7 +81,7 @@ def _of_model(path: str, suffix: str) -> tuple[Operation, ...]:
 OPERATIONS = (
     Operation(
         *("post", "/v1/encode", "encode", "Encode sentences as vectors and attention"),
-        *(schemas.EncodeRequest, responses.EncodeResponse, _POST_ERRORS, "vectors"),
+        *(EncodeRequest, EncodeDocument, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/compare", "compare", "Compare occurrences of words"),
@@ -87,15 +93,15 @@ OPERATIONS = (
     ),
     Operation(
         *("post", "/v1/trace", "trace", "Compute every step of attention, in float64"),
-        *(schemas.TraceRequest, responses.TraceResponse, _POST_ERRORS, "vectors"),
+        *(TraceRequest, Trace, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/neighbors", "neighbors", "Find the words nearest to a word or a vector"),
-        *(schemas.NeighborsRequest, responses.NeighborsResponse, _POST_ERRORS, "vectors"),
+        *(NeighborsRequest, Neighbors, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/embeddings", "embeddings", "Embed texts, in OpenAI's format"),
-        *(schemas.EmbeddingsRequest, responses.EmbeddingsResponse, _POST_ERRORS, "vectors"),
+        *(EmbeddingsRequest, Embeddings, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("get", "/v1/models", "models", "List all models"),
@@ -132,17 +138,9 @@ OPERATIONS = (
 
 def document() -> dict[str, Any]:
     """Return the OpenAPI document."""
-    inputs = {o.body for o in OPERATIONS if o.body}
-    outputs: set[type[BaseModel]] = {o.response for o in OPERATIONS if o.response} | {
-        responses.ProblemResponse,
-        protocol.InferenceProblemResponse,
-        *_PROBLEMS.values(),
-    }
-    ordered = sorted(
-        [(m, "validation") for m in inputs] + [(m, "serialization") for m in outputs],
-        key=lambda m: m[0].__name__,
-    )
-    _, schemas = models_json_schema(ordered, ref_template=_REF)  # type: ignore[arg-type]
+    described: set[type] = {responses.ProblemResponse, protocol.InferenceProblemResponse}
+    described |= {*_PROBLEMS.values()}
+    described |= {kind for o in OPERATIONS for kind in (o.body, o.response) if kind}
     paths: dict[str, Any] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
@@ -156,12 +154,33 @@ def document() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": schemas["$defs"],
+            "schemas": _schemas(described),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         # /v1/… and /v2/models/… require a key if keys or a key file are set.
         "security": [{}, {"key": []}],
     }
+
+
+def _schemas(kinds: set[type]) -> dict[str, Any]:
+    """Return the schemas of models and dataclasses, and of the types of their fields."""
+    adapters = [(_name(kind), TypeAdapter[Any](kind)) for kind in sorted(kinds, key=_name)]
+    _, document = TypeAdapter.json_schemas(
+        [(name, "validation", adapter) for name, adapter in adapters], ref_template=_REF
+    )
+    schemas = document["$defs"]
+    for schema in schemas.values():
+        for field in schema["properties"].values():
+            if "description" in field:  # a docstring, which may have several lines
+                field["description"] = " ".join(field["description"].split())
+    # A dataclass is named after its class, and its title is its name in this document.
+    titles = {name: schema["title"] for name, schema in schemas.items()}
+    text = orjson.dumps({titles[name]: schema for name, schema in schemas.items()})
+    for name, title in titles.items():
+        before, after = (f'"{_REF.format(model=one)}"'.encode() for one in (name, title))
+        text = text.replace(before, after)
+    named: dict[str, Any] = orjson.loads(text)
+    return named
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
@@ -183,7 +202,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         content[NDJSON] = {
             "schema": _lines("one sentence per line, as a string or a list of words")
         }
-        described["parameters"] = _query(schemas.EncodeRequest)
+        described["parameters"] = _query(EncodeRequest)
     if operation.body is InferRequest:
         content[BINARY] = {"schema": _bytes_after_json()}
     if "{name}" in operation.path:
@@ -196,8 +215,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
     """Return the query parameters for an NDJSON body; commas separate list items."""
-    _, schemas = models_json_schema([(model, "validation")], ref_template=_REF)
-    fields = schemas["$defs"][model.__name__]["properties"]
+    fields = _schemas({model})[model.__name__]["properties"]
     return [
         {
             "name": name,
@@ -265,5 +283,11 @@ def _header(description: str) -> dict[str, Any]:
     return {"description": description, "schema": {"type": "string"}}
 
 
-def _reference(model: type[BaseModel] | None) -> dict[str, str]:
-    return {"$ref": _REF.format(model=model.__name__)} if model else {}
+def _reference(model: type | None) -> dict[str, str]:
+    return {"$ref": _REF.format(model=_name(model))} if model else {}
+
+
+def _name(kind: type) -> str:
+    """Return the name of a schema."""
+    config: dict[str, Any] = getattr(kind, "__pydantic_config__", {})
+    return str(config.get("title", kind.__name__))

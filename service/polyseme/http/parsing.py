@@ -1,23 +1,20 @@
 """Request parsing: media types and bodies."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import orjson
 import regex
 from flask import current_app, request
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header, parse_options_header
 from werkzeug.wsgi import get_content_length
 
 from polyseme.errors import (
-    MAX_ERRORS,
     FieldError,
     InvalidError,
     NotAcceptableError,
@@ -25,13 +22,14 @@ from polyseme.errors import (
     TooLargeError,
     UnsupportedMediaError,
 )
-from polyseme.http.schemas import TAGS, UNIONS, parse_query_value
-from polyseme.validation import did_you_mean, validation_message
+from polyseme.operations.schema import invalid_fields
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 BINARY = "application/octet-stream"
 _Body = TypeVar("_Body", bound=BaseModel)
-_NAME = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+_NUMBER = regex.compile(r"-?[0-9]{1,9}")
+_DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
+_FLAGS = ("true", "false")
 _SIZE = regex.compile(r"[0-9]{1,15}")
 _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
@@ -79,7 +77,7 @@ def read_json(schema: type[_Body]) -> _Body:
 
 def _query_error() -> InvalidError:
     """Return the error for a query string, which is not read: a JSON body has all fields."""
-    error = FieldError("", "must have all fields; the query string is not read")
+    error = FieldError((), "must have all fields; the query string is not read")
     hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
     return InvalidError([error], hint)
 
@@ -88,15 +86,35 @@ def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Bod
     """Parse and validate an NDJSON body of entries of `input`, with other fields in the query.
 
     `check_lines` raises TooLargeError for too many lines; other errors are those of `read_json`.
-    Error pointers are the same as for a JSON body.
+    Paths of errors are the same as for a JSON body.
     """
     content = read_body().rstrip(b" \t\r\n")
     check_lines(content.count(b"\n") + 1)
     fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
-        raise InvalidError([FieldError("/input", "must be in the body, one entry per line")])
+        raise InvalidError([FieldError(("input",), "must be in the body, one entry per line")])
     lines = [_parse_line(number, line) for number, line in enumerate(io.BytesIO(content), 1)]
     return _validate(schema, {**fields, "input": lines})
+
+
+def parse_query_value(name: str, sent: Sequence[str]) -> Any:
+    """Convert a query parameter of /v1/encode to its JSON value; commas separate list items.
+
+    Invalid values are not rejected here but by validation.
+    """
+    if name in {"include", "layers"}:
+        parts = [_number(part) for part in ",".join(sent).split(",")] if any(sent) else []
+        named = name == "layers" and len(parts) == 1 and isinstance(parts[0], str)
+        return parts[0] if named else parts
+    value = sent[0] if len(sent) == 1 else list(sent)
+    if name == "share" and isinstance(value, str) and _DECIMAL.fullmatch(value):
+        return float(value)
+    flag = name in {"phrases", "truncate"} and value in _FLAGS
+    return value == "true" if flag else value
+
+
+def _number(text: str) -> int | str:
+    return int(text) if _NUMBER.fullmatch(text) else text
 
 
 def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
@@ -177,44 +195,11 @@ def _validate_json(schema: type[_Body], text: bytes) -> _Body:
         orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise NotJsonError(_not_json("The body", text, error)) from None
-    raise _invalid(schema, invalid)
+    raise invalid_fields(schema, invalid)
 
 
 def _validate(schema: type[_Body], value: Any) -> _Body:
     try:
         return schema.model_validate(value)
     except ValidationError as error:
-        raise _invalid(schema, error) from None
-
-
-def _invalid(schema: type[BaseModel], error: ValidationError) -> InvalidError:
-    found = error.errors(include_url=False, include_input=False)
-    errors = [FieldError(_pointer(one), _message(schema, one)) for one in found[:MAX_ERRORS]]
-    return InvalidError(errors)
-
-
-def _pointer(error: ErrorDetails) -> str:
-    """Return the JSON pointer of an error, up to the first name that is not a valid field name."""
-    pointer = ""
-    for before, part in pairwise(("", *error["loc"])):
-        if isinstance(part, str) and part in TAGS and before in UNIONS:
-            continue
-        if isinstance(part, str) and not _NAME.fullmatch(part):
-            break
-        pointer += f"/{part}"
-    return pointer
-
-
-def _message(schema: type[BaseModel], error: Any) -> str:
-    """Return the message of an error, which contains allowed values but no text of the request."""
-    field, last = ("", "", *error["loc"])[-2:]
-    if last in TAGS and field in UNIONS and error["type"] not in {"too_short", "too_long"}:
-        return UNIONS[field]
-    if error["type"] == "extra_forbidden":
-        if not _NAME.fullmatch(last):
-            return "has an unknown field"
-        question = did_you_mean(last, schema.model_fields) if not field else ""
-        return f"is not a known field{question}"
-    if error["type"] == "json_invalid":  # orjson, which reads deeper documents, has accepted it
-        return "is nested too deeply"
-    return validation_message(error)
+        raise invalid_fields(schema, error) from None

@@ -4,79 +4,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from polyseme.encoding.sentences import Pooling
-from polyseme.tokenizer import Resolution
+from polyseme.operations.embed import Pooling
+from polyseme.operations.encode import Token
+from polyseme.operations.neighbors import Neighbor
 
 
 class _Response(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class Base64Array(_Response):
-    """The bytes of an array in base64: little-endian, C order."""
-
-    shape: list[int]
-    dtype: Literal["float32", "float16"]
-    data: str
-
-
-class TokenResponse(_Response):
-    """A token and its vocabulary entry."""
-
-    text: str
-    start: int | None = Field(description="offset in code points; null for tokenized input")
-    end: int | None
-    key: str | None = Field(description="the vocabulary entry; null if there is none")
-    resolution: Resolution
-
-
-class ResultResponse(_Response):
-    """One sentence, with the requested arrays."""
-
-    tokens: list[TokenResponse]
-    truncated: int = Field(description="number of words removed by truncation")
-    static: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
-    contextual: list[list[float]] | Base64Array | None = Field(None, description="[n, d]")
-    features: list[list[float]] | Base64Array | None = Field(
-        None, description="[n, 2d], the unit static vector followed by the unit context"
-    )
-    attention: list[Any] | Base64Array | None = Field(
-        None, description="[L, h, n, n], or [L, n, n] as the mean of the heads; row = query token"
-    )
-    queries: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
-    keys: list[Any] | Base64Array | None = Field(None, description="[L, h, n, k]")
-    values: list[Any] | Base64Array | None = Field(None, description="[L, h, n, v]")
-    scores: list[Any] | Base64Array | None = Field(
-        None,
-        description="[L, h, n, n], or [L, n, n] as the mean of the heads: queries·keysᵀ before"
-        " scaling, biases and softmax",
-    )
-
-
-class UsageResponse(_Response):
-    """Token counts of the request."""
-
-    tokens: int
-    oov: int = Field(description="number of tokens without a vector")
-    truncated: int = Field(description="number of words removed by truncation")
-
-
-class EncodeResponse(_Response):
-    """Static vectors, contextual vectors and attention."""
-
-    model: str
-    dimension: int
-    layers: int = Field(description="number of layers of the model")
-    heads: int = Field(description="number of attention heads of the model")
-    results: list[ResultResponse]
-    usage: UsageResponse
-
-
-class NeighborResponse(_Response):
-    """A word and its cosine similarity."""
-
-    word: str
-    similarity: float
 
 
 class AttendedResponse(_Response):
@@ -91,10 +25,10 @@ class AttendedResponse(_Response):
 class OccurrenceResponse(_Response):
     """One occurrence, before and after context."""
 
-    token: TokenResponse
+    token: Token
     shift: float = Field(description="1 − cosine(static, contextual)")
-    static_neighbors: list[NeighborResponse]
-    contextual_neighbors: list[NeighborResponse]
+    static_neighbors: list[Neighbor]
+    contextual_neighbors: list[Neighbor]
     attends_to: list[AttendedResponse]
 
 
@@ -146,7 +80,7 @@ class SenseResponse(_Response):
     size: int = Field(description="number of occurrences")
     proportion: float
     keywords: list[KeywordResponse]
-    neighbors: list[NeighborResponse]
+    neighbors: list[Neighbor]
     examples: list[int] = Field(description="indices of `occurrences`, the most typical first")
 
 
@@ -171,58 +105,6 @@ class SensesResponse(_Response):
     occurrences: list[SenseOccurrenceResponse]
     separation: float = Field(description="mean silhouette; 0 for one sense")
     notes: list[str]
-
-
-class StepResponse(_Response):
-    """One step of the arithmetic."""
-
-    name: str
-    formula: str
-    shape: list[int]
-    values: list[Any]
-
-
-class TraceResponse(_Response):
-    """Every step, in float64."""
-
-    tokens: list[str]
-    steps: list[StepResponse]
-
-
-class NeighborsResponse(_Response):
-    """The nearest words, best first."""
-
-    neighbors: list[NeighborResponse]
-    resolution: Resolution | None = Field(
-        description="how the word was found; `subword` if its vector is composed; null for a vector"
-    )
-
-
-class EmbeddingResponse(_Response):
-    """The unit vector of one text.
-
-    With `wordless: "zero"`, it is zero if no word has a vector or the vectors cancel out.
-    """
-
-    object: Literal["embedding"]
-    index: int = Field(description="index of the text in `input`")
-    embedding: list[float] | str = Field(description="[d], or base64 of float32, little-endian")
-
-
-class EmbeddingsUsageResponse(_Response):
-    """The number of tokens of the request, by this service's tokenizer."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
-class EmbeddingsResponse(_Response):
-    """One vector per text, in OpenAI's format."""
-
-    object: Literal["list"]
-    data: list[EmbeddingResponse]
-    model: str
-    usage: EmbeddingsUsageResponse
 
 
 class PoolingResponse(_Response):

@@ -7,24 +7,6 @@ from typing import Any
 import orjson
 from flask import Blueprint, Response
 
-from polyseme.encoding import compare as comparing
-from polyseme.encoding import trace as tracing
-from polyseme.encoding.encode import TokenCounts, Tokenized, encode_sentence, tokenize
-from polyseme.encoding.neighbors import neighbors_of_token, neighbors_of_vector, query_token
-from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.sentences import pooled_part
-from polyseme.encoding.serialize import (
-    Encoding,
-    Format,
-    json_document,
-    manifest_document,
-    npz_archive,
-    number_cost,
-    sentence_document,
-    sentence_json,
-    usage,
-)
-from polyseme.encoding.work import REQUEST, admit, encode_cost, search_work
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import OutOfRangeError, PolysemeError
 from polyseme.http.context import RequestContext, current_context
@@ -40,14 +22,38 @@ from polyseme.http.parsing import (
 )
 from polyseme.http.schemas import (
     CompareRequest,
-    EncodeRequest,
-    NeighborsRequest,
     SensesRequest,
-    TraceRequest,
 )
 from polyseme.http.service import Service, current_service
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
+from polyseme.operations import compare as comparing
+from polyseme.operations.embed import pooled_part
+from polyseme.operations.encode import (
+    EncodeRequest,
+    TokenCounts,
+    Tokenized,
+    count_tokens,
+    encode_sentence,
+    paths_of,
+    tokenize,
+)
+from polyseme.operations.neighbors import NeighborsRequest
+from polyseme.operations.neighbors import neighbors as nearest
+from polyseme.operations.options import EncodeOptions
+from polyseme.operations.serialize import (
+    Format,
+    json_document,
+    manifest_document,
+    npz_archive,
+    number_cost,
+    sentence_document,
+    sentence_json,
+    usage,
+)
+from polyseme.operations.trace import TraceRequest
+from polyseme.operations.trace import trace as steps
+from polyseme.operations.work import encode_cost
 from polyseme.senses.induction import (
     SenseOptions,
     find_senses,
@@ -72,26 +78,23 @@ def encode() -> Response:
         else:
             body = read_json(EncodeRequest)
     with stage("tokens"):
-        model, options = service.find_model(body.model), body.options()
-        texts, pointer = body.input, "/input/{}"
-        if isinstance(texts, str):
-            texts, pointer = [texts], "/input"
-        form = _FORMATS[media]
+        model, form = service.find_model(body.model), _FORMATS[media]
+        texts, path = paths_of(body.input)
         number = number_cost(form, body.encoding, body.dtype)
-        cost = encode_cost(model, options, number, streamed=form == "ndjson")
-        sentences = tokenize(model, texts, options, limits, pointer, cost=cost)
-        counts = context.counts = TokenCounts(sentences)
+        cost = encode_cost(model, body, number, streamed=form == "ndjson")
+        sentences = tokenize(model, texts, body, limits, path, cost)
+        counts = count_tokens(sentences)
     if form == "ndjson":
-        lines = _stream(model, sentences, options, body.encoding, context)
+        lines = _stream(model, sentences, body, context)
         return Response(lines, content_type=NDJSON)
     if form == "npz":
-        encoded = [encode_sentence(model, one, options) for one in sentences]
+        encoded = [encode_sentence(model, one, body) for one in sentences]
         with stage("write"):
-            content = npz_archive(model.manifest, encoded, options)
+            content = npz_archive(model.manifest, encoded, body)
     else:
         results = []
         for one in sentences:
-            result = encode_sentence(model, one, options)
+            result = encode_sentence(model, one, body)
             with stage("write"):
                 results.append(sentence_document(result, body.encoding))
         with stage("write"):
@@ -104,7 +107,6 @@ def _stream(
     model: Model,
     sentences: Sequence[Tokenized],
     options: EncodeOptions,
-    encoding: Encoding,
     context: RequestContext,
 ) -> Iterator[bytes]:
     """Yield a line for each sentence, and a last line with the usage or the error."""
@@ -112,7 +114,7 @@ def _stream(
     try:
         for one in sentences:
             result = encode_sentence(model, one, options)
-            line = sentence_json(result, encoding) + b"\n"
+            line = sentence_json(result, options.encoding) + b"\n"
             context.response_bytes += len(line)
             start = perf_counter()
             yield line
@@ -203,49 +205,22 @@ def senses() -> Response:
 @routes.post("/trace")
 def trace() -> Response:
     """Return every step of attention, computed in float64."""
-    context, service = current_context(), current_service()
-    with stage("parse").since(context.started):
+    service = current_service()
+    with stage("parse").since(current_context().started):
         negotiate_media_type(JSON)
         body = read_json(TraceRequest)
-    with stage("attention"):
-        if body.text is None:
-            names = ("embeddings", "queries", "keys", "values")
-            rows = {name: getattr(body, name) for name in names}
-            arrays = tracing.TraceArrays(
-                tokens=body.tokens or (),
-                matrices={name: one for name, one in rows.items() if one is not None},
-                weights=body.weights.model_dump(exclude_none=True) if body.weights else {},
-                heads=body.heads,
-                scale=body.scale,
-                transposed=body.convention == "column",
-            )
-            tokens, steps = list(arrays.tokens), tracing.trace_arrays(arrays, service.limits)
-        else:
-            model, limits = service.find_model(body.model), service.limits
-            sentence, steps = tracing.trace_text(model, body.text, body.layer, body.case, limits)
-            context.counts = TokenCounts([sentence])
-            tokens = [token.text for token in sentence.tokens]
-    return json_response(tracing.trace_document(tokens, steps))
+    model = None if body.text is None else service.find_model(body.model)
+    return json_response(steps(model, body, service.limits))
 
 
 @routes.post("/neighbors")
 def neighbors() -> Response:
     """Return the words nearest to a word or to a vector."""
-    context, service = current_context(), current_service()
-    with stage("parse").since(context.started):
+    service = current_service()
+    with stage("parse").since(current_context().started):
         negotiate_media_type(JSON)
         body = read_json(NeighborsRequest)
-    with stage("neighbors"):
-        model = service.find_model(body.model)
-        admit(REQUEST + search_work(model, body.k))
-        resolution = None
-        if body.vector is not None:
-            found = neighbors_of_vector(model, body.vector, body.k)
-        else:
-            token = query_token(model, body.word or "", body.case)
-            found, resolution = neighbors_of_token(model, token, body.k), token.resolution
-    near = [one._asdict() for one in found]
-    return json_response({"neighbors": near, "resolution": resolution})
+    return json_response(nearest(service.find_model(body.model), body, service.limits))
 
 
 @routes.get("/models")

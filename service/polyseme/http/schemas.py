@@ -1,178 +1,26 @@
 """Request schemas; an unknown field is an error."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
-import regex
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import Field, Tag, model_validator
 
-from polyseme.encoding.options import (
-    DEFAULT_PARTS,
+from polyseme.operations.options import (
     MAX_COMPARED,
     MAX_FORMS,
     MAX_LISTED,
-    MAX_NEIGHBORS,
     MAX_SENSES,
-    MAX_SHARE,
-    Dtype,
-    EncodeOptions,
-    OovPolicy,
-    Part,
 )
-from polyseme.encoding.sentences import Pooling
-from polyseme.encoding.serialize import Encoding
-from polyseme.models.manifest import MAX_LAYERS, NAME_PATTERN
+from polyseme.operations.schema import (
+    ModelName,
+    Phrases,
+    Request,
+    Share,
+    one_of_kinds,
+)
 from polyseme.tokenizer import Case
 
-ModelName: TypeAlias = Annotated[
-    str | None,
-    Field(pattern=NAME_PATTERN, description="name of a model; the default model if omitted"),
-]
-Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-# `fail_fast` limits the errors of a list to the first one; a list may have a million entries.
-Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
-Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
-Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 
-
-def _kind_of_input(value: Any) -> str:
-    if isinstance(value, list):
-        return "words" if value and isinstance(value[0], list) else "texts"
-    return "text"
-
-
-def _kind_of_layers(value: Any) -> str:
-    return "numbers" if isinstance(value, list) else "name"
-
-
-def _kind_of_senses(value: Any) -> str:
-    return "name" if isinstance(value, str) else "number"
-
-
-TAGS = frozenset({"text", "texts", "words", "number", "numbers", "name", "flat", "nested"})
-"""The tags of unions, which pydantic adds to the location of an error."""
-UNIONS = {
-    "input": "must be a string, a list of strings, or a list of lists of strings",
-    "layers": 'must be "all", "last" or a list of layer numbers',
-    "senses": f'must be "auto" or an integer from 1 to {MAX_SENSES}',
-    "data": "must be a list of strings, or a list of lists of strings",
-}
-"""Fields whose type is a union, and the message for a value of another type."""
-
-Input: TypeAlias = Annotated[
-    Annotated[str, Tag("text")]
-    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
-    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
-    Discriminator(_kind_of_input),
-    Field(description="a sentence, a list of sentences, or a list of lists of words"),
-]
-LayerNumbers: TypeAlias = Annotated[
-    list[Annotated[int, Field(ge=0)]],
-    Field(min_length=1, max_length=MAX_LAYERS, fail_fast=True),
-]
-Layers: TypeAlias = Annotated[
-    Annotated[Literal["all", "last"], Tag("name")] | Annotated[LayerNumbers, Tag("numbers")],
-    Discriminator(_kind_of_layers),
-    Field(description="layers of which attention, queries, … are returned, counted from 0"),
-]
-
-
-Share: TypeAlias = Annotated[
-    Annotated[float, Field(ge=0, le=MAX_SHARE, allow_inf_nan=False)] | None,
-    Field(
-        description="factor of the unit static vector, which is added to the unit context in"
-        " `contextual`; the model's share if omitted"
-    ),
-]
-Phrases: TypeAlias = Annotated[
-    bool,
-    Field(
-        description="make consecutive words one token if the vocabulary has them joined by `_` or"
-        " `-`, such as `New_York`; up to four words"
-    ),
-]
-_NUMBER = regex.compile(r"-?[0-9]{1,9}")
-_DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
-_FLAGS = ("true", "false")
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class EncodeRequest(_Body):
-    """Sentences, and what to return for them."""
-
-    input: Input
-    model: ModelName = None
-    include: list[Part] = Field(
-        # A tuple, because pydantic would copy a list for each request.
-        DEFAULT_PARTS,  # type: ignore[arg-type]
-        fail_fast=True,
-        description="the arrays to return",
-    )
-    layers: Layers = "all"
-    heads: Literal["all", "mean"] = Field(
-        "all", description="attention and scores of each head, or their mean over the heads"
-    )
-    oov: OovPolicy | None = Field(
-        None,
-        description="out-of-vocabulary words: a zero vector, a vector composed of subwords, or an"
-        " error; by default `subword` if the model has subword vectors, else `zero`",
-    )
-    case: Case = "auto"
-    phrases: Phrases = False
-    truncate: bool = Field(
-        False, description="truncate sentences that are too long instead of rejecting them"
-    )
-    encoding: Encoding = "float"
-    dtype: Dtype = "float32"
-    share: Share = None
-
-    def options(self) -> EncodeOptions:
-        """Return the options of the encoder."""
-        return EncodeOptions(
-            include=frozenset(self.include),
-            layers=self.layers,
-            mean_heads=self.heads == "mean",
-            oov=self.oov,
-            case=self.case,
-            phrases=self.phrases,
-            truncate=self.truncate,
-            dtype=self.dtype,
-            share=self.share,
-        )
-
-
-def parse_query_value(name: str, sent: Sequence[str]) -> Any:
-    """Convert a query parameter of /v1/encode to its JSON value; commas separate list items.
-
-    Invalid values are not rejected here but by validation.
-    """
-    if name in {"include", "layers"}:
-        parts = [_number(part) for part in ",".join(sent).split(",")] if any(sent) else []
-        named = name == "layers" and len(parts) == 1 and isinstance(parts[0], str)
-        return parts[0] if named else parts
-    value = sent[0] if len(sent) == 1 else list(sent)
-    if name == "share" and isinstance(value, str) and _DECIMAL.fullmatch(value):
-        return float(value)
-    flag = name in {"phrases", "truncate"} and value in _FLAGS
-    return value == "true" if flag else value
-
-
-def _number(text: str) -> int | str:
-    return int(text) if _NUMBER.fullmatch(text) else text
-
-
-class OccurrenceRequest(_Body):
+class OccurrenceRequest(Request[Any]):
     """An occurrence of a word in a text, given by the word or by its span."""
 
     text: str
@@ -193,7 +41,7 @@ class OccurrenceRequest(_Body):
         return self
 
 
-class CompareRequest(_Body):
+class CompareRequest(Request[Any]):
     """Occurrences to compare."""
 
     occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=MAX_COMPARED)
@@ -205,7 +53,13 @@ class CompareRequest(_Body):
     phrases: Phrases = False
 
 
-class SensesRequest(_Body):
+def _kind_of_senses(value: Any) -> str | None:
+    if value == "auto":
+        return "<name>"
+    return "<number>" if type(value) is int and 1 <= value <= MAX_SENSES else None
+
+
+class SensesRequest(Request[Any]):
     """A word and texts to find its senses in, or occurrences of the word."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
@@ -220,9 +74,9 @@ class SensesRequest(_Body):
         None
     )
     senses: Annotated[
-        Annotated[Literal["auto"], Tag("name")]
-        | Annotated[int, Field(ge=1, le=MAX_SENSES), Tag("number")],
-        Discriminator(_kind_of_senses),
+        Annotated[Literal["auto"], Tag("<name>")]
+        | Annotated[int, Field(ge=1, le=MAX_SENSES), Tag("<number>")],
+        one_of_kinds(_kind_of_senses, f'must be "auto" or an integer from 1 to {MAX_SENSES}'),
     ] = Field("auto", description="the maximum number of senses; `auto` estimates the number")
     keywords: int = Field(8, ge=0, le=MAX_LISTED, description="number of keywords of each sense")
     neighbors: int = Field(5, ge=0, le=MAX_LISTED, description="number of neighbors of each sense")
@@ -241,117 +95,3 @@ class SensesRequest(_Body):
         if self.occurrences is not None and unused:
             raise ValueError(f"{', '.join(sorted(unused))}: not used with `occurrences`")
         return self
-
-
-class WeightsRequest(_Body):
-    """Projection weights.
-
-    With `convention: "column"`, send their transposes. An absent weight is the identity.
-    """
-
-    query: Matrix | None = Field(None, description="[d, h·k]")
-    key: Matrix | None = Field(None, description="[d, h·k]")
-    value: Matrix | None = Field(None, description="[d, h·v]")
-    output: Matrix | None = Field(None, description="[h·v, d]")
-
-
-class TraceRequest(_Body):
-    """The input of a trace: embeddings; queries, keys and values; or a text and a stored model."""
-
-    tokens: Annotated[Texts, Field(min_length=1)] | None = None
-    embeddings: Matrix | None = Field(None, description="[n, d]")
-    weights: WeightsRequest | None = None
-    queries: Matrix | None = Field(None, description="[n, h·k]")
-    keys: Matrix | None = Field(None, description="[n, h·k]")
-    values: Matrix | None = Field(None, description="[n, h·v]")
-    heads: int = Field(1, ge=1, le=1024)
-    scale: bool = Field(True, description="divide the scores by √k")
-    convention: Literal["row", "column"] = Field("row", description="weights as x·W or as W·x")
-    text: str | None = None
-    model: ModelName = None
-    layer: int = Field(0, ge=0, description="counted from 0")
-    case: Case = "auto"
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "TraceRequest":
-        projected = [self.queries, self.keys, self.values]
-        some, whole = any(projected), all(projected)
-        sources = (self.text is not None, self.embeddings is not None, some)
-        if sum(sources) != 1 or some != whole:
-            raise ValueError("give one of: `embeddings`; `queries`, `keys` and `values`; or `text`")
-        of_numbers = {"tokens", "weights", "heads", "scale", "convention"}
-        of_text = {"model", "layer", "case"}
-        unused = of_text if self.text is None else of_numbers
-        unused |= {"weights", "convention"} if some else set()
-        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
-        if wrong := sorted(unused & given):
-            raise ValueError(f"{', '.join(wrong)}: not used with these fields")
-        if self.text is None and self.tokens is None:
-            raise ValueError("`tokens` is required: one name for each row")
-        return self
-
-
-class NeighborsRequest(_Body):
-    """A word or a vector to find the neighbors of."""
-
-    word: Annotated[str, Field(min_length=1)] | None = None
-    vector: Vector | None = None
-    k: int = Field(10, ge=1, le=MAX_NEIGHBORS)
-    model: ModelName = None
-    case: Case = "auto"
-
-    @model_validator(mode="after")
-    def _word_or_vector(self) -> "NeighborsRequest":
-        if (self.word is None) == (self.vector is None):
-            raise ValueError("give either `word` or `vector`")
-        return self
-
-
-def _reject_token_ids(value: Any) -> Any:
-    """Raise ValueError for token IDs, which refer to OpenAI's vocabularies."""
-    first = value
-    while isinstance(first, list) and first:
-        first = first[0]
-    has_ids = isinstance(first, int)
-    if has_ids:
-        raise ValueError(
-            "send texts, not token IDs; LangChain's OpenAIEmbeddings sends texts with"
-            " `check_embedding_ctx_length=False`"
-        )
-    return value
-
-
-EmbeddingsInput: TypeAlias = Annotated[
-    Annotated[str, Tag("text")]
-    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("texts")]
-    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("words")],
-    Discriminator(_kind_of_input),
-    BeforeValidator(_reject_token_ids),
-    Field(
-        description="a text, a list of texts, or a list of lists of words (an extension of OpenAI's"
-        " API); each text needs a word that has a vector, unless `wordless` is `zero`"
-    ),
-]
-
-
-class EmbeddingsRequest(_Body):
-    """Texts to embed, as in OpenAI's API."""
-
-    input: EmbeddingsInput
-    # Any string, because OpenAI's API returns 404 for an invalid name.
-    model: str | None = Field(None, description="name of a model; the default model if omitted")
-    encoding_format: Encoding = Field(
-        "float", description="numbers, or base64 of float32, little-endian"
-    )
-    dimensions: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="keep this many dimensions and normalize again; all if omitted"
-    )
-    user: str | None = Field(None, description="accepted and ignored")
-    pooling: Pooling | None = Field(
-        None, description="extension of OpenAI's API: the pooling; the setting if omitted"
-    )
-    wordless: Literal["refuse", "zero"] = Field(
-        "refuse",
-        description="extension of OpenAI's API: for a text in which no word has a vector, return an"
-        " error (`refuse`) or a zero vector (`zero`)",
-    )

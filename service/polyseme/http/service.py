@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from flask import current_app
 
-from polyseme.encoding.options import Limits
 from polyseme.errors import DrainingError, NotReadyError
 from polyseme.http.auth import ApiKeyAuth
 from polyseme.http.context import current_context
 from polyseme.http.rate_limits import RateLimits
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.operations.options import Limits
 from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.encoder import Text
-from polyseme.encoding.sentences import DEFAULT_POOLING, Pooling
 from polyseme.errors import install_command
 from polyseme.integrations import open_encoder
+from polyseme.operations.embed import DEFAULT_POOLING, Pooling
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin

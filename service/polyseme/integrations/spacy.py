@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from polyseme.client import Encoder
 from polyseme.client.results import Array, Sentence, VectorKind
-from polyseme.encoding.options import PER_TOKEN, OovPolicy, Part
 from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
+from polyseme.operations.options import PER_TOKEN, OovPolicy, Part
 from polyseme.tokenizer import Case
 
 try:
@@ -97,7 +97,7 @@ class Contextualizer(Pipe):
         except InvalidError as error:
             # `layers` is an option of `encode`; this component has the setting `layer`.
             error.errors = [
-                FieldError(one.pointer.replace("/layers/0", "/layer"), one.message)
+                FieldError(("layer",) if one.path == ("layers", 0) else one.path, one.message)
                 for one in error.errors
             ]
             raise

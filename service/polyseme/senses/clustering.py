@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.encoding.work import check_request
 from polyseme.engine.arrays import Floats, unit
+from polyseme.operations.work import check_request
 from polyseme.single_thread import SingleThread
 
 MAX_CLUSTERED = 2000
@@ -40,7 +40,7 @@ STARTS = 6
 SEED = 1
 LOADING, RUN, CLUSTER = 20.0, 2.4e-4, 3.9e-5
 """The work of the first clustering of a process, of a value of a point in all runs with one number
-of clusters, and in each of the clusters (`encoding.work`)."""
+of clusters, and in each of the clusters (`operations.work`)."""
 TEMPERATURE = 0.1
 """The temperature of the softmax of cosines that gives the confidence."""
 _SINGLE_THREAD = SingleThread()
@@ -93,7 +93,7 @@ def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE
 
 
 def cluster_work(count: int, width: int, clusters: int | None) -> float:
-    """Return the estimated work of clustering (`encoding.work`)."""
+    """Return the estimated work of clustering (`operations.work`)."""
     tried = [clusters] if clusters else range(2, max(min(MAX_FOUND, count // 2), 2) + 1)
     clustered = min(count, MAX_CLUSTERED)
     per_point = sum(RUN + number * CLUSTER for number in tried)

@@ -6,7 +6,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.compare import (
+from polyseme.engine.arrays import Flags, Floats, Integers, unit
+from polyseme.engine.similarity import principal_components
+from polyseme.errors import FieldError, InvalidError
+from polyseme.models.model import Model
+from polyseme.operations.compare import (
     NEIGHBOR_SHARE,
     Occurrence,
     find_token,
@@ -14,10 +18,10 @@ from polyseme.encoding.compare import (
     tokenize_occurrences,
     word_places,
 )
-from polyseme.encoding.encode import TokenCounts, Tokenized, tokenize
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import EncodeOptions, Limits
-from polyseme.encoding.work import (
+from polyseme.operations.encode import TokenCounts, Tokenized, tokenize
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.options import EncodeOptions, Limits
+from polyseme.operations.work import (
     MULTIPLICATION,
     TextCost,
     admit,
@@ -25,10 +29,6 @@ from polyseme.encoding.work import (
     encode_cost,
     search_work,
 )
-from polyseme.engine.arrays import Flags, Floats, Integers, unit
-from polyseme.engine.similarity import principal_components
-from polyseme.errors import FieldError, InvalidError
-from polyseme.models.model import Model
 from polyseme.senses.clustering import (
     MAX_FOUND,
     MIN_OCCURRENCES,
@@ -46,7 +46,7 @@ Matching: TypeAlias = Literal["any", "exact"]
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
 OCCURRENCE, MEAN_TOKEN = 0.1, 1e-5
-"""The work of an occurrence, and of each token of its text (`encoding.work`)."""
+"""The work of an occurrence, and of each token of its text (`operations.work`)."""
 CLOSE_SENSES = 0.05
 """With a smaller separation, a note says that the senses overlap."""
 
@@ -115,7 +115,7 @@ def find_senses(
     limits = limits or Limits()
     with stage("tokens"):
         encoding = EncodeOptions(phrases=phrases)
-        sentences = tokenize(model, texts, encoding, limits, "/texts/{}", cost=TextCost())
+        sentences = tokenize(model, texts, encoding, limits, lambda n: ("texts", n), TextCost())
     exact, spelled = matching == "exact", (word, *forms)
     wanted = match_forms(spelled, exact=exact)
     places = [
@@ -126,7 +126,7 @@ def find_senses(
         hint = "Check the spelling, or give other forms of the word in `forms`."
         if not phrases and any(len(one.split()) > 1 for one in spelled):
             hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
-        raise InvalidError([FieldError("/word", message)], hint)
+        raise InvalidError([FieldError(("word",), message)], hint)
     limits.check_occurrences(sum(map(len, places)))
     return _inventory(model, word, sentences, places, options or SenseOptions())
 
@@ -187,7 +187,7 @@ def _inventory(
     with stage("senses"):
         if options.senses is not None and options.senses > len(found):
             message = f"must be at most {len(found)}, the number of occurrences"
-            raise InvalidError([FieldError("/senses", message)])
+            raise InvalidError([FieldError(("senses",), message)])
         contexts = np.stack([one.context for one in found])
         points = project_occurrences(found, projection)
         clusters = cluster(points, options.senses, projection.rule)
@@ -339,7 +339,7 @@ def inventory_document(model: str, found: SenseInventory) -> dict[str, Any]:
                 "size": one.size,
                 "proportion": one.proportion,
                 "keywords": [keyword._asdict() for keyword in one.keywords],
-                "neighbors": [near._asdict() for near in one.neighbors],
+                "neighbors": [vars(near) for near in one.neighbors],
                 "examples": one.examples,
             }
             for number, one in enumerate(found.senses)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polyseme.encoding.work import check_request
 from polyseme.engine.arrays import Floats, Integers, require_finite, unit
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
+from polyseme.operations.work import check_request
 from polyseme.tokenizer import ResolvedToken
 
 GRAMMAR_HEADS = (0.5, 0.5)

@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics import f1_score
 
 from polyseme.client.local import LocalModel
-from polyseme.encoding.sentences import DEFAULT_POOLING
 from polyseme.errors import CommandError
+from polyseme.operations.embed import DEFAULT_POOLING
 from polyseme_lab.evaluation import downstream
 from polyseme_lab.evaluation.downstream import (
     HIDDEN_WORD,

@@ -23,9 +23,9 @@ from lab.factory.build_weights import (
 )
 
 from polyseme.models.reader import read_model
-from tests.encoding.calls import ask
 from tests.importing.comparison import GENUINE
 from tests.importing.conftest import run
+from tests.operations.calls import ask
 from tests.tiny import WORDS, full_layer, tiny_model
 
 TEXTS = ["He sat on the bank of the river.", "She took the money to the bank.", "bank bank", "qq"]

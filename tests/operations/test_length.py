@@ -4,16 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from polyseme.encoding import encode as encode_module
-from polyseme.encoding.compare import Occurrence, compare
-from polyseme.encoding.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
-from polyseme.encoding.neighbors import query_token
-from polyseme.encoding.options import EncodeOptions
-from polyseme.encoding.trace import trace_text
 from polyseme.errors import TooLargeError, UnknownWordError
+from polyseme.operations import encode as encode_module
+from polyseme.operations.compare import Occurrence, compare
+from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
+from polyseme.operations.neighbors import query_token
+from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.senses.induction import find_senses, senses_of_occurrences
 from polyseme.tokenizer import MAX_WORD_LENGTH
-from tests.encoding.calls import ask
+from tests.operations.calls import ask, trace_text
 from tests.tiny import LIMITS, WORDS, tiny_model
 from tests.tokenizer.hostile import TEXTS, Work
 
@@ -41,7 +40,7 @@ WAYS = {
     "compare": lambda model, text: compare(model, [Occurrence(f"bank {text}", "bank")] * 2),
     "neighbors": refuse_word,
     "neighbors of words": lambda model, text: refuse_word(model, f"{text} qz {text} qz {text}"),
-    "trace": lambda model, text: trace_text(model, f"bank {text[:300]}"),
+    "trace": lambda model, text: trace_text(model, f"bank {text[:300]}", limits=Limits()),
     "senses": lambda model, text: find_senses(model, "bank", [f"bank {text}"], forms=[text]),
     "senses of occurrences": senses_of,
 }

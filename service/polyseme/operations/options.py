@@ -1,12 +1,15 @@
 """The options of encoding, and the limits on one request."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from polyseme.errors import FieldError, InvalidError, TooLargeError
+from pydantic import Field, Tag
+
+from polyseme.errors import FieldError, FieldPath, InvalidError, TooLargeError
+from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
+from polyseme.operations.schema import Phrases, Request, Share, one_of_kinds
 from polyseme.tokenizer import Case
 
 Part: TypeAlias = Literal[
@@ -15,7 +18,6 @@ Part: TypeAlias = Literal[
 DEFAULT_PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
 PER_TOKEN: dict[Part, int] = {"static": 1, "contextual": 1, "features": 2}
 """The arrays with one row per token, with their widths as multiples of d."""
-MAX_SHARE = 4.0
 # The largest values of fields, in requests, in the clients and in process. `Limits` has those that
 # are settings.
 MAX_NEIGHBORS = 1000
@@ -32,6 +34,8 @@ PER_PAIR: frozenset[Part] = frozenset({"attention", "scores"})
 OovPolicy: TypeAlias = Literal["zero", "subword", "error"]
 """The vector of an out-of-vocabulary word: zero, composed of subwords, or an error instead."""
 Dtype: TypeAlias = Literal["float32", "float16"]
+Encoding: TypeAlias = Literal["float", "base64"]
+"""How JSON has an array: as numbers, or as its bytes in base64."""
 _UNLIMITED = 1 << 62
 _LESS_WORK = (
     "Send less in one request: fewer or shorter texts, fewer arrays, occurrences or neighbors."
@@ -46,24 +50,42 @@ def missing_layer(count: int) -> str:
     return f"the model's layers are 0 to {count - 1}"
 
 
-@dataclass(frozen=True)
-class EncodeOptions:
-    """The options of encoding, from the fields of /v1/encode and /v1/embeddings."""
+def _kind_of_layers(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "<numbers>"
+    return "<name>" if value in ("all", "last") else None
 
-    include: frozenset[Part] = frozenset(DEFAULT_PARTS)
-    layers: Sequence[int] | Literal["all", "last"] = "all"
-    mean_heads: bool = False
+
+LayerNumbers: TypeAlias = Annotated[
+    list[Annotated[int, Field(ge=0)]],
+    Field(min_length=1, max_length=MAX_LAYERS, fail_fast=True),
+]
+Layers: TypeAlias = Annotated[
+    Annotated[Literal["all", "last"], Tag("<name>")] | Annotated[LayerNumbers, Tag("<numbers>")],
+    one_of_kinds(_kind_of_layers, 'must be "all", "last" or a list of layer numbers'),
+]
+
+
+class EncodeOptions(Request[Any]):
+    """What to return for sentences, and how to look up their words."""
+
+    # A tuple, because pydantic would copy a list for each request.
+    include: Annotated[list[Part], Field(fail_fast=True)] = DEFAULT_PARTS  # type: ignore[assignment]
+    """the arrays to return"""
+    layers: Layers = "all"
+    """layers of which attention, queries, … are returned, counted from 0"""
+    heads: Literal["all", "mean"] = "all"
+    """attention and scores of each head, or their mean over the heads"""
     oov: OovPolicy | None = None
-    """None: `subword` if the model has subword vectors, else `zero`"""
+    """out-of-vocabulary words: a zero vector, a vector composed of subwords, or an error; by
+    default `subword` if the model has subword vectors, else `zero`"""
     case: Case = "auto"
-    phrases: bool = False
-    """whether consecutive words become one token if the vocabulary has their phrase"""
+    phrases: Phrases = False
     truncate: bool = False
+    """truncate sentences that are too long instead of rejecting them"""
+    encoding: Encoding = "float"
     dtype: Dtype = "float32"
-    share: float | None = None
-    """the share of the static vector in `contextual`, 0 to 4; None: the model's"""
-    wordless: Literal["keep", "refuse"] = "keep"
-    """`refuse`: a sentence in which no word has a vector is an error"""
+    share: Share = None
 
     def layer_numbers(self, model: Model) -> list[int]:
         """Return the numbers of the requested layers, in ascending order without duplicates.
@@ -75,34 +97,34 @@ class EncodeOptions:
             return list(range(count))
         if self.layers == "last":
             return [count - 1]
-        wrong = [place for place, layer in enumerate(self.layers) if not 0 <= layer < count]
+        wrong = [place for place, layer in enumerate(self.layers) if layer >= count]
         if wrong:
             message = missing_layer(count)
-            raise InvalidError([FieldError(f"/layers/{place}", message) for place in wrong])
+            raise InvalidError([FieldError(("layers", place), message) for place in wrong])
         return sorted(set(self.layers))
 
     def check_share(self, model: Model) -> None:
         """Raise InvalidError if `share` is given for a model whose last residual has no share."""
         if self.share is not None and model.layers[-1].residual.kind != "unit":
             message = "the last residual of this model is not `unit`, so it has no share"
-            raise InvalidError([FieldError("/share", message)], "Omit `share` for this model.")
+            raise InvalidError([FieldError(("share",), message)], "Omit `share` for this model.")
 
     def oov_policy(self, model: Model) -> OovPolicy:
         """Return the policy; raise InvalidError if it needs subword vectors and there are none."""
         if self.oov == "subword" and model.subwords is None:
             hint = 'Omit `oov`, or use `oov: "zero"`.'
-            raise InvalidError([FieldError("/oov", "this model has no subword vectors")], hint)
+            raise InvalidError([FieldError(("oov",), "this model has no subword vectors")], hint)
         return self.oov or ("zero" if model.subwords is None else "subword")
 
     def array_numbers(self, model: Model) -> tuple[int, int]:
         """Return (a, b), where n·a + n²·b is the number of values for n tokens."""
         heads = len(self.layer_numbers(model)) * model.manifest.heads
         per_token = per_pair = 0
-        for part in self.include:
+        for part in set(self.include):
             if part in PER_TOKEN:
                 per_token += PER_TOKEN[part] * model.manifest.dimension
             elif part in PER_PAIR:
-                per_pair += heads // model.manifest.heads if self.mean_heads else heads
+                per_pair += heads // model.manifest.heads if self.heads == "mean" else heads
             else:
                 per_token += heads * (model.value_width if part == "values" else model.key_width)
         return per_token, per_pair
@@ -125,8 +147,8 @@ class Limits:
         """Raise TooLargeError for too many sentences in one request."""
         self._check("The request has too many sentences", number, "max_sentences")
 
-    def check_sentence_tokens(self, number: int, pointer: str) -> None:
-        """Raise TooLargeError for too many tokens in the sentence at a JSON pointer."""
+    def check_sentence_tokens(self, number: int, path: FieldPath) -> None:
+        """Raise TooLargeError for too many tokens in the sentence at a path."""
         if number > self.max_sentence_tokens:
             raise TooLargeError(
                 "A sentence has too many tokens",
@@ -135,7 +157,7 @@ class Limits:
                 self.max_sentence_tokens,
                 "Shorten the sentence, or raise the limit. /v1/encode and /v2 truncate it with"
                 " `truncate: true`.",
-                [FieldError(pointer, f"has {number} tokens")],
+                [FieldError(path, f"has {number} tokens")],
             )
 
     def check_tokens(self, number: int) -> None:

@@ -1,21 +1,21 @@
 """Traces of given arrays and of texts: shapes, heads, conventions, limits, and the arithmetic."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 
-from polyseme.encoding.trace import (
-    FLOAT64_BYTES,
-    TraceArrays,
-    trace_arrays,
-    trace_document,
-    trace_text,
-)
 from polyseme.engine.layers import IDENTITY, FeedForward, Residual
 from polyseme.errors import InvalidError, TooLargeError
-from tests.encoding.calls import EVERY, ask_one
+from polyseme.operations.trace import (
+    FLOAT64_BYTES,
+    TraceRequest,
+    WeightsRequest,
+    trace,
+)
+from tests.operations.calls import EVERY, ask_one, trace_text
 from tests.tiny import LIMITS, deep_model, full_layer, projection
 
 N, D, K, V = 3, 5, 2, 7
@@ -27,36 +27,36 @@ def matrices(seed, **shapes):
 
 
 def embeddings(n=N, d=D, **options):
-    return TraceArrays(["a"] * n, matrices(17, embeddings=(n, d)), **options)
+    return TraceRequest(tokens=["a"] * n, **matrices(17, embeddings=(n, d)), **options)
 
 
 def projected(q=(N, 6), k=(N, 6), v=(N, 21), **options):
-    return TraceArrays(["a"] * N, matrices(18, queries=q, keys=k, values=v), **options)
+    return TraceRequest(tokens=["a"] * N, **matrices(18, queries=q, keys=k, values=v), **options)
 
 
 def weights(**shapes):
-    return matrices(19, **shapes)
+    return WeightsRequest(**matrices(19, **shapes))
 
 
-def trace(arrays, limits=LIMITS):
-    return {step.name: step.values for step in trace_arrays(arrays, limits)}
+def steps_of(request, limits=LIMITS):
+    return {step.name: step.values for step in trace(None, request, limits).steps}
 
 
 RAGGED = [[1.0, 2.0], [3.0], [4.0, 5.0]]
 MISMATCHES = {
     "too few embeddings": (
-        TraceArrays(["a", "b"], matrices(17, embeddings=(3, 5))),
+        TraceRequest(tokens=["a", "b"], **matrices(17, embeddings=(3, 5))),
         "/embeddings",
         "has 3 rows for 2 tokens",
     ),
     "too few values": (projected(v=(2, 21)), "/values", "has 2 rows for 3 tokens"),
     "ragged embeddings": (
-        TraceArrays(["a"] * 3, {"embeddings": RAGGED}),
+        TraceRequest(tokens=["a"] * 3, embeddings=RAGGED),
         "/embeddings/1",
         "has 1 numbers, not 2",
     ),
     "a ragged weight": (
-        embeddings(d=3, weights={"value": RAGGED}),
+        embeddings(d=3, weights=WeightsRequest(value=RAGGED)),
         "/weights/value/1",
         "has 1 numbers, not 2",
     ),
@@ -76,7 +76,7 @@ MISMATCHES = {
         "takes vectors of width 7, but the embeddings have 5",
     ),
     "value weights for other vectors in columns": (
-        embeddings(weights=weights(value=(D, V)), transposed=True),
+        embeddings(weights=weights(value=(D, V)), convention="column"),
         "/weights/value",
         "takes vectors of width 7, but the embeddings have 5",
     ),
@@ -86,7 +86,7 @@ MISMATCHES = {
         "must be 7 by 5: [h·v, d]",
     ),
     "an output for other values in columns": (
-        embeddings(weights=weights(value=(V, D), output=(V, D)), transposed=True),
+        embeddings(weights=weights(value=(V, D), output=(V, D)), convention="column"),
         "/weights/output",
         "must be 5 by 7: [d, h·v]",
     ),
@@ -105,39 +105,41 @@ MISMATCHES = {
 
 @pytest.mark.parametrize("case", MISMATCHES)
 def test_mismatched_shapes_are_rejected_with_a_pointer(case):
-    arrays, pointer, message = MISMATCHES[case]
+    request, pointer, message = MISMATCHES[case]
     with pytest.raises(InvalidError) as caught:
-        trace_arrays(arrays, LIMITS)
+        trace(None, request, LIMITS)
     (error,) = caught.value.errors
     assert (error.pointer, error.message) == (pointer, message)
 
 
 def test_transposed_weights_give_the_same_trace():
     given = weights(query=(D, 6), key=(D, 6), value=(D, 21), output=(21, D))
-    transposed = {name: np.transpose(matrix).tolist() for name, matrix in given.items()}
+    transposed = {name: np.transpose(matrix).tolist() for name, matrix in given}
     row = embeddings(weights=given, heads=3)
-    column = replace(row, weights=transposed, transposed=True)
-    for name, values in trace(row).items():
-        np.testing.assert_allclose(trace(column)[name], values, rtol=0, atol=1e-14)
+    column = embeddings(weights=WeightsRequest(**transposed), heads=3, convention="column")
+    for name, values in steps_of(row).items():
+        np.testing.assert_allclose(steps_of(column)[name], values, rtol=0, atol=1e-14)
 
 
 def test_a_transposed_weight_multiplies_column_vectors():
     # W·x by hand: [[1, 2], [3, 4]]·(5, 6) = (17, 39), and in rows (5, 6)·W = (23, 34).
-    given = TraceArrays(["a"], {"embeddings": [[5.0, 6.0]]}, {"query": [[1.0, 2.0], [3.0, 4.0]]})
-    assert trace(given)["queries"].tolist() == [[23, 34]]
-    assert trace(replace(given, transposed=True))["queries"].tolist() == [[17, 39]]
+    query = WeightsRequest(query=[[1.0, 2.0], [3.0, 4.0]])
+    given: dict[str, Any] = {"tokens": ["a"], "embeddings": [[5.0, 6.0]], "weights": query}
+    assert steps_of(TraceRequest(**given))["queries"].tolist() == [[23, 34]]
+    columns = TraceRequest(**given, convention="column")
+    assert steps_of(columns)["queries"].tolist() == [[17, 39]]
 
 
 def test_each_head_is_the_attention_of_its_columns():
     arrays = projected(heads=3)
-    whole = trace(arrays)
+    whole = steps_of(arrays)
     for head in range(3):
         columns = {"queries": (2 * head, 2), "keys": (2 * head, 2), "values": (7 * head, 7)}
         of_head = {
-            name: [row[start : start + width] for row in arrays.matrices[name]]
+            name: [row[start : start + width] for row in getattr(arrays, name)]
             for name, (start, width) in columns.items()
         }
-        alone = trace(TraceArrays(arrays.tokens, of_head))
+        alone = steps_of(TraceRequest(tokens=arrays.tokens, **of_head))
         assert list(alone) == list(whole)
         for name, values in alone.items():
             np.testing.assert_allclose(whole[name][head], values, rtol=0, atol=1e-14)
@@ -148,17 +150,17 @@ def test_each_head_is_the_attention_of_its_columns():
 def test_the_steps_are_the_arithmetic_of_attention(heads, scale):
     given = weights(query=(D, 6), key=(D, 6), value=(D, 21), output=(21, D))
     arrays = embeddings(weights=given, heads=heads, scale=scale)
-    steps = trace(arrays)
-    x = np.array(arrays.matrices["embeddings"])
+    steps = steps_of(arrays)
+    x = np.array(arrays.embeddings)
     q, k, v = (
-        (x @ np.array(given[name])).reshape(N, heads, -1).transpose(1, 0, 2)
+        (x @ np.array(getattr(given, name))).reshape(N, heads, -1).transpose(1, 0, 2)
         for name in ("query", "key", "value")
     )
     scores = q @ k.transpose(0, 2, 1)
     scaled = scores / np.sqrt(6 // heads) if scale else scores
     a = np.exp(scaled) / np.exp(scaled).sum(axis=-1, keepdims=True)
     context = a @ v
-    output = context.transpose(1, 0, 2).reshape(N, 21) @ np.array(given["output"])
+    output = context.transpose(1, 0, 2).reshape(N, 21) @ np.array(given.output)
     expected = {
         "embeddings": x[None],
         "queries": q,
@@ -181,13 +183,19 @@ def test_the_steps_are_the_arithmetic_of_attention(heads, scale):
         np.testing.assert_allclose(found, values, rtol=0, atol=1e-12)
 
 
+def test_without_weights_queries_keys_and_values_are_the_embeddings():
+    steps = steps_of(embeddings())
+    for name in ("queries", "keys", "values"):
+        assert np.array_equal(steps[name], steps["embeddings"])
+
+
 def test_a_trace_of_too_many_tokens_is_rejected():
     limits = replace(LIMITS, max_trace_tokens=2)
     for arrays in (embeddings(), projected()):
         with pytest.raises(TooLargeError) as caught:
-            trace_arrays(arrays, limits)
+            trace(None, arrays, limits)
         assert caught.value.members() == {"setting": "max_trace_tokens", "limit": 2, "size": 3}
-    assert trace_arrays(embeddings(n=2), limits)
+    assert trace(None, embeddings(n=2), limits).steps
 
 
 LARGE = {
@@ -204,12 +212,11 @@ LARGE = {
 @pytest.mark.parametrize("case", LARGE)
 def test_a_trace_over_the_limit_is_rejected(case):
     arrays = LARGE[case]
-    document = trace_document(arrays.tokens, trace_arrays(arrays, LIMITS))
-    values = [step["values"] for step in document["steps"]]
+    values = [step.values for step in trace(None, arrays, LIMITS).steps]
     size = len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
     for setting in ("max_trace_bytes", "max_answer_bytes"):
         with pytest.raises(TooLargeError) as caught:
-            trace_arrays(arrays, replace(LIMITS, **{setting: size - 1}))
+            trace(None, arrays, replace(LIMITS, **{setting: size - 1}))
         assert caught.value.members()["setting"] == setting
 
 
@@ -217,7 +224,7 @@ TEXT = "bank zebra river didn't apple Apple"
 
 
 def trace_of(model, layer, text=TEXT, limits=LIMITS):
-    return {step.name: step.values for step in trace_text(model, text, layer, limits=limits)[1]}
+    return {step.name: step.values for step in trace_text(model, text, layer, limits).steps}
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -244,9 +251,9 @@ def test_the_step_visible_has_0_for_masked_keys(deep):
 
 
 def test_a_model_without_weights_has_no_head_axis(plain):
-    sentence, steps = trace_text(plain, "apple Apple")
-    assert [token.text for token in sentence.tokens] == ["apple", "Apple"]
-    shapes = {step.name: step.values.shape for step in steps}
+    found = trace_text(plain, "apple Apple")
+    assert found.tokens == ["apple", "Apple"]
+    shapes = {step.name: step.values.shape for step in found.steps}
     assert "scaled_scores" not in shapes
     assert shapes["weights"] == (2, 2)
     assert shapes["weighted_values"] == (2, 2, 5)
@@ -301,8 +308,7 @@ def test_a_trace_of_a_text_over_the_limit_is_rejected(tmp_path, part):
     vectors = np.random.default_rng(3).standard_normal((11, 53)).astype(np.float32)
     broad = deep_model(tmp_path, vectors=vectors, layers=[BROAD[part]])
     for text in ("bank", " ".join(["river bank money did"] * 7)):
-        _, steps = trace_text(broad, text, 0, limits=LIMITS)
-        values = [step["values"] for step in trace_document(text.split(), steps)["steps"]]
+        values = [step.values for step in trace_text(broad, text).steps]
         estimate = FLOAT64_BYTES * sum(array.size for array in values)
         size = max(estimate, len(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)))
         for setting in ("max_trace_bytes", "max_answer_bytes"):

@@ -6,14 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from polyseme.encoding.compare import Occurrence, compare, comparison_document
-from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word
-from polyseme.encoding.trace import trace_text
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
-from tests.encoding.calls import EVERY, ask, ask_one, document_of, npz_of, same_bits
+from polyseme.operations.compare import Occurrence, compare, comparison_document
+from tests.operations.calls import (
+    EVERY,
+    ask,
+    ask_one,
+    document_of,
+    neighbors_of_vector,
+    neighbors_of_word,
+    npz_of,
+    same_bits,
+    trace_text,
+)
 from tests.tiny import SUBWORDS, WORDS, tiny_model
 from tests.tokenizer.vocabularies import texts
 
@@ -222,7 +230,7 @@ def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
     np.testing.assert_allclose(result.static_similarity, np.ones((2, 2)), atol=1e-6)
     first = result.occurrences[0]
     assert (first.token.resolution, first.token.key) == ("subword", None)
-    assert first.static_neighbors[0] == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
+    assert tuple(first.static_neighbors[0]) == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
     attended_to = {one.text: one.weight for one in first.attends_to}
     assert attended_to == {
         "gnu": pytest.approx(0.9526, abs=1e-4),
@@ -244,7 +252,7 @@ def test_the_neighbors_of_a_composed_word_are_those_of_its_vector(composing):
     found = neighbors_of_word(composing, "gnu", 4, "auto")
     assert found == neighbors_of_vector(composing, GNU, 4)
     assert neighbors_of_word(composing, "GNU", 4, "lower") == found
-    assert found[0] == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
+    assert tuple(found[0]) == ("apple", pytest.approx(2 / 5**0.5, abs=1e-6))
 
 
 def test_a_word_that_cannot_be_composed_has_no_neighbors(composing):
@@ -254,10 +262,10 @@ def test_a_word_that_cannot_be_composed_has_no_neighbors(composing):
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_a_trace_composes_as_encoding_does(deep_composing, layer):
-    sentence, steps = trace_text(deep_composing, "gnu bank zebra", layer)
+    found = trace_text(deep_composing, "gnu bank zebra", layer)
     arrays = ask_one(deep_composing, "gnu bank zebra").arrays
-    values = {step.name: step.values for step in steps}
-    assert [token.text for token in sentence.tokens] == ["gnu", "bank", "zebra"]
+    values = {step.name: step.values for step in found.steps}
+    assert found.tokens == ["gnu", "bank", "zebra"]
     if not layer:
         assert values["embeddings"].tolist() == [GNU, BANK, ZEBRA]
     np.testing.assert_allclose(arrays["attention"][layer], values["weights"], atol=1e-5)

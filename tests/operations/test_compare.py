@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from polyseme.encoding import compare as compare_module
-from polyseme.encoding.compare import NEIGHBOR_SHARE, Occurrence, compare
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import InvalidError, TooLargeError
-from tests.encoding.calls import ask_one
+from polyseme.operations import compare as compare_module
+from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrence, compare
+from tests.operations.calls import ask_one
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 
@@ -165,7 +165,7 @@ def test_what_an_occurrence_attends_to_is_sorted_and_sums_to_one(deep):
     text = "bank river money apple bank did high"
     one = compare_all(deep, Occurrence(text, "bank", nth=1)).occurrences[0]
     weights = [attended.weight for attended in one.attends_to]
-    row = ask_one(deep, text, layers="last", mean_heads=True).arrays["attention"][0, 4]
+    row = ask_one(deep, text, layers="last", heads="mean").arrays["attention"][0, 4]
     assert weights == sorted(weights, reverse=True)
     assert sum(weights) == pytest.approx(1, abs=1e-6)
     attended_to = {attended.start: attended.weight for attended in one.attends_to}

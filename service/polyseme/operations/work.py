@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol
 
-from polyseme.encoding.options import EncodeOptions, Limits
 from polyseme.models.model import Model
+from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.tokenizer import MAX_WORD_LENGTH, ResolvedToken
 
 REQUEST = 0.3
@@ -169,7 +169,7 @@ def encode_cost(
         token += per_token * number.work
         pair = per_pair * number.work
         token_bytes, pair_bytes = per_token * number.bytes + _TOKEN_BYTES, per_pair * number.bytes
-    if options.include <= {"static"}:
+    if set(options.include) <= {"static"}:
         return TextCost(token=token, token_bytes=token_bytes, streamed=streamed)
     layers, widths = len(model.layers), model.key_width + model.value_width
     heads = layers * model.manifest.heads

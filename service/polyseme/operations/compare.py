@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyseme.encoding.encode import TokenCounts, Tokenized, tokenize
-from polyseme.encoding.neighbors import Neighbor
-from polyseme.encoding.options import EncodeOptions, Limits
-from polyseme.encoding.serialize import token_documents
-from polyseme.encoding.work import TextCost, check_request, compare_cost
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
+from polyseme.operations.encode import TokenCounts, Tokenized, tokenize
+from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.options import EncodeOptions, Limits
+from polyseme.operations.serialize import token_documents
+from polyseme.operations.work import TextCost, check_request, compare_cost
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, spellings
 
@@ -165,8 +165,10 @@ def tokenize_occurrences(
         if one.text not in numbers:
             numbers[one.text] = len(firsts)
             firsts.append(place)
-    pointer = "/occurrences/{}/text"
-    sentences = tokenize(model, list(numbers), options, limits, pointer, firsts, cost)
+    texts = list(numbers)
+    sentences = tokenize(
+        model, texts, options, limits, lambda n: ("occurrences", firsts[n], "text"), cost
+    )
     return sentences, [numbers[one.text] for one in occurrences]
 
 
@@ -181,12 +183,12 @@ def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: 
         field, message = "word", "the text does not contain this word as a token"
         if found:
             field, message = "nth", f"must be less than {len(found)}, the number of occurrences"
-        raise InvalidError([FieldError(f"/occurrences/{number}/{field}", message)])
+        raise InvalidError([FieldError(("occurrences", number, field), message)])
     start, end = occurrence.start or 0, occurrence.end or 0
     covered = [i for i, t in enumerate(tokens) if (t.start or 0) < end and (t.end or 0) > start]
     if len(covered) != 1:
         message = f"the span must cover exactly one token; it covers {len(covered)}"
-        raise InvalidError([FieldError(f"/occurrences/{number}/start", message)])
+        raise InvalidError([FieldError(("occurrences", number, "start"), message)])
     return covered[0]
 
 
@@ -320,8 +322,8 @@ def comparison_document(model: str, comparison: ComparisonResult) -> dict[str, A
             {
                 "token": token_documents([one.token])[0],
                 "shift": one.shift,
-                "static_neighbors": [near._asdict() for near in one.static_neighbors],
-                "contextual_neighbors": [near._asdict() for near in one.contextual_neighbors],
+                "static_neighbors": [vars(near) for near in one.static_neighbors],
+                "contextual_neighbors": [vars(near) for near in one.contextual_neighbors],
                 "attends_to": [vars(key) for key in one.attends_to],
             }
             for one in comparison.occurrences

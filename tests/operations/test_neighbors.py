@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from polyseme.encoding.neighbors import neighbors_of_vector, neighbors_of_word, query_token
 from polyseme.errors import InvalidError, UnknownWordError
+from polyseme.operations.neighbors import Neighbor, query_token
+from tests.operations.calls import neighbors_of_vector, neighbors_of_word
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 COUNT = 211
@@ -40,7 +41,7 @@ def test_an_entry_with_a_space_is_found(tmp_path):
     assert query_token(model, "new york").row == 2
 
 
-@pytest.mark.parametrize("k", [1, 5, 100, COUNT, 10_000])
+@pytest.mark.parametrize("k", [1, 5, 100, COUNT, 1000])
 def test_a_word_has_the_neighbors_that_brute_force_finds(model, k):
     for row in (0, 1, COUNT - 1):
         found = neighbors_of_word(model, f"w{row}", k, "auto")
@@ -65,7 +66,7 @@ def test_equal_cosines_are_ordered_by_row(tmp_path):
     vectors[7] = 2 * vectors[0]
     plain = tiny_model(tmp_path, vectors=vectors)
     found = neighbors_of_vector(plain, [1, 0, 0, 0, 0], 2)
-    assert found == [("apple", 1), ("n't", 1)]
+    assert found == [Neighbor("apple", 1), Neighbor("n't", 1)]
 
 
 def test_a_word_is_looked_up_in_the_requested_case(tmp_path):
@@ -92,7 +93,6 @@ def test_a_word_whose_vector_is_zero_has_no_neighbors(model):
     ("vector", "message"),
     [
         ([1.0] * 5, "has 5 numbers instead of 7"),
-        ([], "has 0 numbers instead of 7"),
         ([0.0] * 7, "a zero vector has no direction"),
         ([-0.0] * 7, "a zero vector has no direction"),
     ],

@@ -6,12 +6,14 @@ from typing import get_args
 
 import numpy as np
 
-from polyseme.encoding.encode import TokenCounts, encode, tokenize
-from polyseme.encoding.options import EncodeOptions, Part
-from polyseme.encoding.serialize import json_document, npz_archive, sentence_document
+from polyseme.operations.encode import TokenCounts, encode, tokenize
+from polyseme.operations.neighbors import NeighborsRequest, neighbors
+from polyseme.operations.options import EncodeOptions, Part
+from polyseme.operations.serialize import json_document, npz_archive, sentence_document
+from polyseme.operations.trace import TraceRequest, trace
 from tests.tiny import LIMITS
 
-EVERY = frozenset(get_args(Part))
+EVERY = [*get_args(Part)]
 
 
 def ask(model, texts, limits=LIMITS, **options):
@@ -46,6 +48,23 @@ def arrays_of(model, texts, limits=LIMITS, **options):
     """The response in `.npz`, read."""
     with np.load(io.BytesIO(npz_of(model, texts, limits, **options)), allow_pickle=False) as file:
         return dict(file)
+
+
+def neighbors_of_word(model, word, k, case="auto"):
+    """The words nearest to a word."""
+    return neighbors(model, NeighborsRequest(word=word, k=k, case=case)).neighbors
+
+
+def neighbors_of_vector(model, vector, k):
+    """The words nearest to a vector."""
+    found = neighbors(model, NeighborsRequest(vector=vector, k=k))
+    assert found.resolution is None
+    return found.neighbors
+
+
+def trace_text(model, text, layer=0, limits=LIMITS):
+    """The trace of a text."""
+    return trace(model, TraceRequest(text=text, layer=layer), limits)
 
 
 def same_bits(a, b):

@@ -2,27 +2,100 @@
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
 import pybase64
 
-from polyseme.encoding.encode import Encoded, TokenCounts
-from polyseme.encoding.options import PER_TOKEN, Dtype, EncodeOptions
-from polyseme.encoding.work import NumberCost
 from polyseme.engine.arrays import Floats
 from polyseme.models.manifest import Manifest
+from polyseme.operations.encode import Encoded, Token, TokenCounts
+from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, Encoding
+from polyseme.operations.schema import response
+from polyseme.operations.work import NumberCost
 from polyseme.tokenizer import ResolvedToken
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
-Encoding: TypeAlias = Literal["float", "base64"]
 _JSON_NUMBER_BYTES = 17.0
 """Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
 _ITEM_SIZES: dict[Dtype, float] = {"float32": 4.0, "float16": 2.0}
 _NUMBER_WORK = {"float": 4.2e-5, "base64": 1.1e-5, "npz": 7e-6}
 """Milliseconds of one processor to write and send an array element (`benchmarks/work.py`)."""
 _LITTLE_ENDIAN = {size: np.dtype(f"<f{size}") for size in (2, 4, 8)}
+
+
+# The dataclasses describe the documents for the OpenAPI document and for tests. The functions below
+# write dictionaries, which have only the requested arrays.
+
+
+@dataclass(frozen=True)
+class Base64Array:
+    """The bytes of an array in base64: little-endian, C order."""
+
+    __pydantic_config__ = response("Base64Array")
+    shape: list[int]
+    dtype: Dtype
+    data: str
+
+
+_Rows: TypeAlias = list[list[float]] | Base64Array | None
+_Nested: TypeAlias = list[Any] | Base64Array | None
+
+
+@dataclass(frozen=True)
+class SentenceDocument:
+    """One sentence, with the requested arrays."""
+
+    __pydantic_config__ = response("ResultResponse")
+    tokens: list[Token]
+    truncated: int
+    """number of words removed by truncation"""
+    static: _Rows = None
+    """[n, d]"""
+    contextual: _Rows = None
+    """[n, d]"""
+    features: _Rows = None
+    """[n, 2d], the unit static vector followed by the unit context"""
+    attention: _Nested = None
+    """[L, h, n, n], or [L, n, n] as the mean of the heads; row = query token"""
+    queries: _Nested = None
+    """[L, h, n, k]"""
+    keys: _Nested = None
+    """[L, h, n, k]"""
+    values: _Nested = None
+    """[L, h, n, v]"""
+    scores: _Nested = None
+    """[L, h, n, n], or [L, n, n] as the mean of the heads: queries·keysᵀ before scaling, biases and
+    softmax"""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Token counts of the request."""
+
+    __pydantic_config__ = response("UsageResponse")
+    tokens: int
+    oov: int
+    """number of tokens without a vector"""
+    truncated: int
+    """number of words removed by truncation"""
+
+
+@dataclass(frozen=True)
+class EncodeDocument:
+    """Static vectors, contextual vectors and attention."""
+
+    __pydantic_config__ = response("EncodeResponse")
+    model: str
+    dimension: int
+    layers: int
+    """number of layers of the model"""
+    heads: int
+    """number of attention heads of the model"""
+    results: list[SentenceDocument]
+    usage: Usage
 
 
 def number_cost(form: Format, encoding: Encoding = "float", dtype: Dtype = "float32") -> NumberCost:
@@ -42,7 +115,7 @@ def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:
 
 
 def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, Any]:
-    """Return one sentence, an entry of `results`, with arrays that orjson serializes."""
+    """Return a `SentenceDocument` as a dictionary, with arrays that orjson serializes."""
     document: dict[str, Any] = {"tokens": token_documents(one.tokens)}
     for part, array in one.arrays.items():
         document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
@@ -56,7 +129,7 @@ def sentence_json(one: Encoded, encoding: Encoding = "float") -> bytes:
 
 
 def as_base64(array: Floats) -> dict[str, Any]:
-    """Return the shape and dtype of an array, and its bytes (little-endian, C order) in base64."""
+    """Return a `Base64Array`: the bytes are little-endian, in C order."""
     little = np.ascontiguousarray(array, _LITTLE_ENDIAN[array.itemsize])
     return {
         "shape": array.shape,
@@ -85,14 +158,14 @@ def manifest_document(manifest: Manifest) -> dict[str, Any]:
 
 
 def usage(counts: TokenCounts) -> dict[str, int]:
-    """Return the `usage` of a response."""
+    """Return the `Usage` of a response."""
     return {"tokens": counts.tokens, "oov": counts.oov, "truncated": counts.truncated}
 
 
 def json_document(
     manifest: Manifest, results: Sequence[dict[str, Any]], counts: TokenCounts
 ) -> bytes:
-    """Return the whole response of /v1/encode, from the document of each sentence."""
+    """Return the `EncodeDocument` in JSON, from the document of each sentence."""
     document = {
         "model": manifest.name,
         "dimension": manifest.dimension,

@@ -1,29 +1,64 @@
 """Encoding of sentences: tokens, static vectors, contextual vectors and attention."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from polyseme.encoding.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
-from polyseme.encoding.work import TextAdmission, TextCost, check_request
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
-from polyseme.errors import MAX_ERRORS, FieldError, OutOfRangeError, UnknownWordError
+from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.stages import stage
+from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
+from polyseme.operations.schema import Input, ModelName, Request, response
+from polyseme.operations.work import TextAdmission, TextCost, check_request
+from polyseme.stages import record_counts, stage
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence: a string to tokenize, or a list of words."""
+PathOfText: TypeAlias = Callable[[int], FieldPath]
+"""Returns the path of a text in a request by its index among the texts."""
 MAX_COUNTED = 100_000
 """Maximum number of words that are counted after the last token of a text or a request."""
 MAX_UNKNOWN_WORDS = 1000
 """Maximum number of words in an UnknownWordError."""
 _resolution = attrgetter("resolution")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token and its vocabulary entry."""
+
+    __pydantic_config__ = response("TokenResponse")
+    text: str
+    start: int | None
+    """offset in code points; null for tokenized input"""
+    end: int | None
+    key: str | None
+    """the vocabulary entry; null if there is none"""
+    resolution: Resolution
+
+    @classmethod
+    def of(cls, token: ResolvedToken) -> Self:
+        """Return a token without its vocabulary row."""
+        return cls(token.text, token.start, token.end, token.key, token.resolution)
+
+
+class Sentences(Request[Any]):
+    """Sentences, and the model that encodes them."""
+
+    input: Input
+    """a sentence, a list of sentences, or a list of lists of words"""
+    model: ModelName = None
+
+
+class EncodeRequest(EncodeOptions, Sentences):
+    """Sentences, and what to return for them."""
 
 
 class Tokenized(NamedTuple):
@@ -50,6 +85,13 @@ class TokenCounts:
         self.case_fallbacks = self.tokens - found.count("exact") - self.oov - self.subword
 
 
+def count_tokens(sentences: Iterable[Tokenized]) -> TokenCounts:
+    """Return the counts of sentences, and record them for the log and metrics of a request."""
+    counts = TokenCounts(sentences)
+    record_counts(counts)
+    return counts
+
+
 class Encoded(NamedTuple):
     """The result for one sentence; only the requested arrays are present."""
 
@@ -62,24 +104,32 @@ class Encoded(NamedTuple):
     and `values` [L, h, n, v]"""
 
 
+def paths_of(given: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
+    """Return the texts of the field `input`, which may be a single text, and their paths."""
+    if isinstance(given, str):
+        return [given], lambda _: ("input",)
+    return given, lambda number: ("input", number)
+
+
 def tokenize(
     model: Model,
     texts: Sequence[Text],
     options: EncodeOptions,
     limits: Limits,
-    pointer: str = "/input/{}",
-    numbers: Sequence[int] | None = None,
+    path: PathOfText = lambda number: ("input", number),
     cost: TextCost = TextCost(),
+    *,
+    require_words: bool = False,
 ) -> list[Tokenized]:
     """Tokenize the sentences of a request, and check its options and limits.
 
-    At most one token more than a limit is used, whatever the length of the texts. `pointer` is the
-    JSON pointer of a sentence in the request, with `{}` for its index, or its item of `numbers`.
+    At most one token more than a limit is used, whatever the length of the texts. `path`
+    returns the path of a sentence in the request by its index.
     While they are tokenized, the supervisor of the request admits their `cost`, and the size of the
     response is checked.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
-    `error`, or if no word of a sentence has a vector and `wordless` is `refuse`.
+    `error`, or if no word of a sentence has a vector and `require_words` is true.
     """
     options.layer_numbers(model)
     options.check_share(model)
@@ -89,20 +139,17 @@ def tokenize(
     sentences: list[Tokenized] = []
     total, countable = 0, MAX_COUNTED
     admission = TextAdmission(cost, texts, limits)
-    numbers = numbers or range(len(texts))
-    for number, text in zip(numbers, texts, strict=True):
+    for number, text in enumerate(texts):
         most = min(limits.max_sentence_tokens, limits.max_tokens - total)
         one = tokenize_text(text, tokenizer, options.case, most, countable)
         if one.truncated:
             countable = max(countable - one.truncated, 1)
             size = len(one.tokens) + one.truncated
             if not options.truncate:
-                limits.check_sentence_tokens(size, pointer.format(number))
+                limits.check_sentence_tokens(size, path(number))
             if most < limits.max_sentence_tokens:  # the request exceeds its limit
                 size = min(size, limits.max_sentence_tokens)
-                limits.check_tokens(
-                    total + size + _count_words(texts[len(sentences) + 1 :], MAX_COUNTED)
-                )
+                limits.check_tokens(total + size + _count_words(texts[number + 1 :], MAX_COUNTED))
         total += len(one.tokens)
         if options.phrases:
             whole = text if isinstance(text, str) else None
@@ -111,9 +158,9 @@ def tokenize(
         admission.add(one.tokens)
     admission.finish()
     if oov == "error":
-        _require_known_words(sentences, numbers, pointer)
-    if options.wordless == "refuse":
-        _require_any_known_word(sentences, numbers, pointer)
+        _require_known_words(sentences, path)
+    if require_words:
+        _require_any_known_word(sentences, path)
     return sentences
 
 
@@ -162,7 +209,7 @@ def encode_sentence(model: Model, sentence: Tokenized, options: EncodeOptions) -
             for part, name in zip(per_layer, names, strict=True):
                 recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
                 stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
-                mean = options.mean_heads and part in PER_PAIR
+                mean = options.heads == "mean" and part in PER_PAIR
                 arrays[part] = stacked.mean(axis=1) if mean else stacked
     if options.dtype != "float32":
         arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
@@ -202,7 +249,7 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
     with np.errstate(over="ignore"):
         converted = array.astype(dtype)
     if not np.isfinite(converted).all():
-        error = FieldError("/dtype", "a number of the response exceeds the range of float16")
+        error = FieldError(("dtype",), "a number of the response exceeds the range of float16")
         raise OutOfRangeError(error, 'Send `dtype: "float32"`.')
     return converted
 
@@ -220,33 +267,29 @@ def _count_words(texts: Iterable[Text], countable: int) -> int:
     return count
 
 
-def _require_known_words(
-    sentences: Sequence[Tokenized], numbers: Sequence[int], pointer: str
-) -> None:
+def _require_known_words(sentences: Sequence[Tokenized], path: PathOfText) -> None:
     """Raise UnknownWordError with the first MAX_UNKNOWN_WORDS words outside the vocabulary."""
     errors: list[FieldError] = []
     unknown: dict[str, None] = {}
-    for number, (tokens, _) in zip(numbers, sentences, strict=True):
+    for number, (tokens, _) in enumerate(sentences):
         for place, token in enumerate(tokens):
             if token.row is None:
                 if len(unknown) < MAX_UNKNOWN_WORDS:
                     unknown[token.text] = None
                 if len(errors) < MAX_ERRORS:
                     message = f"token {place} is not in the vocabulary"
-                    errors.append(FieldError(pointer.format(number), message))
+                    errors.append(FieldError(path(number), message))
     if errors:
         raise UnknownWordError(errors, list(unknown))
 
 
-def _require_any_known_word(
-    sentences: Sequence[Tokenized], numbers: Sequence[int], pointer: str
-) -> None:
+def _require_any_known_word(sentences: Sequence[Tokenized], path: PathOfText) -> None:
     """Raise UnknownWordError for sentences in which no word has a vector."""
     errors = []
-    for number, (tokens, _) in zip(numbers, sentences, strict=True):
+    for number, (tokens, _) in enumerate(sentences):
         if not any(token.row is not None or token.composed is not None for token in tokens):
             message = "no word is in the vocabulary" if tokens else "the text has no words"
-            errors.append(FieldError(pointer.format(number), message))
+            errors.append(FieldError(path(number), message))
     if errors:
         hint = 'Remove these texts: they have no vector. `wordless: "zero"` gives zero vectors.'
         raise UnknownWordError(errors[:MAX_ERRORS], hint=hint)

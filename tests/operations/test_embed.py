@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polyseme.encoding.sentences import (
-    check_dimensions,
-    pooled_options,
+from polyseme.engine.layers import Projection
+from polyseme.errors import InvalidError, UnknownWordError
+from polyseme.operations.embed import (
+    EmbeddingsRequest,
+    embed,
     sentence_vector,
     token_weights,
     weighted_mean,
 )
-from polyseme.engine.layers import Projection
-from polyseme.errors import InvalidError
-from tests.encoding.calls import ask, ask_one
-from tests.tiny import WORDS, tiny_model
+from tests.operations.calls import ask_one
+from tests.tiny import LIMITS, WORDS, tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +26,12 @@ def weighted(tmp_path_factory):
 
 
 def vectors(model, *texts, dimensions=None, pooling="informativeness"):
-    width = check_dimensions(model, dimensions)
-    encoded = ask(model, texts, include=pooled_options(pooling).include)
-    return [sentence_vector(model, one, pooling, width) for one in encoded]
+    request = EmbeddingsRequest.of(
+        input=[*texts], dimensions=dimensions, pooling=pooling, wordless="zero"
+    )
+    found = embed(model, request, LIMITS)
+    assert [one.index for one in found.data] == [*range(len(texts))]
+    return [one.embedding for one in found.data]
 
 
 def test_a_sentence_vector_is_the_weighted_mean_of_contextual_vectors_of_length_1(weighted):
@@ -171,3 +174,15 @@ def test_weights_are_relative():
     assert np.array_equal(
         weighted_mean(ROWS, np.float32([1e-30, 3e-30])), weighted_mean(ROWS, np.float32([1, 3]))
     )
+
+
+def test_sentences_without_a_known_word_are_rejected_unless_they_may_be_zero(plain, composing):
+    texts = ["bank zebra", "zebra", ""]
+    with pytest.raises(UnknownWordError) as caught:
+        embed(plain, EmbeddingsRequest(input=texts))
+    assert [(error.pointer, error.message) for error in caught.value.errors] == [
+        ("/input/1", "no word is in the vocabulary"),
+        ("/input/2", "the text has no words"),
+    ]
+    assert len(vectors(plain, *texts)) == 3
+    assert len(embed(composing, EmbeddingsRequest(input=texts[:2])).data) == 2

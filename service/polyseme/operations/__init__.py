@@ -1,0 +1,1 @@
+"""What the service does with a model: one module for each operation, and what they share."""

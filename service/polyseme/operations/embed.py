@@ -1,0 +1,226 @@
+"""Sentence vectors: the vectors of a sentence pooled to one unit vector."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+import pybase64
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, PlainValidator
+
+from polyseme.engine.arrays import Floats, require_finite, unit
+from polyseme.errors import FieldError, InvalidError
+from polyseme.models.model import Model, log_smooth_inverse_frequency
+from polyseme.operations.encode import (
+    Encoded,
+    count_tokens,
+    encode_sentence,
+    paths_of,
+    tokenize,
+)
+from polyseme.operations.options import EncodeOptions, Encoding, Limits, Part
+from polyseme.operations.schema import Input, Request, response
+from polyseme.operations.serialize import number_cost
+from polyseme.operations.work import embedding_cost
+from polyseme.stages import stage
+from polyseme.tokenizer import ResolvedToken
+
+Pooling: TypeAlias = Literal["whitened", "sif", "informativeness", "mean"]
+"""`sif` weights unit static vectors by smooth inverse frequency; `whitened` is `sif`, then the
+model's whitening; `informativeness` weights contextual vectors by informativeness; `mean` weights
+them equally."""
+DEFAULT_POOLING: Pooling = "whitened"
+_STATIC: tuple[Pooling, ...] = ("whitened", "sif")
+_ENTRY_BYTES = 64
+"""Approximate bytes of an `Embedding` in JSON, without its vector."""
+
+
+def _read_vector(value: Any) -> NDArray[np.float32]:
+    if isinstance(value, str):
+        return np.frombuffer(pybase64.b64decode(value, validate=True), "<f4")
+    return np.array(value, np.float32)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The unit vector of one text.
+
+    With `wordless: "zero"`, it is zero if no word has a vector or the vectors cancel out.
+    """
+
+    __pydantic_config__ = response("EmbeddingResponse")
+    object: Literal["embedding"]
+    index: int
+    """index of the text in `input`"""
+    embedding: Annotated[
+        NDArray[np.float32] | str,
+        PlainValidator(_read_vector, json_schema_input_type=list[float] | str),
+    ]
+    """[d], or base64 of float32, little-endian"""
+
+
+@dataclass(frozen=True)
+class EmbeddingsUsage:
+    """The number of tokens of the request, by this service's tokenizer."""
+
+    __pydantic_config__ = response("EmbeddingsUsageResponse")
+    prompt_tokens: int
+    total_tokens: int
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """One vector per text, in OpenAI's format."""
+
+    __pydantic_config__ = response("EmbeddingsResponse")
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingsUsage
+
+
+def _reject_token_ids(value: Any) -> Any:
+    """Raise ValueError for token IDs, which refer to OpenAI's vocabularies."""
+    first = value
+    while isinstance(first, list) and first:
+        first = first[0]
+    has_ids = isinstance(first, int)
+    if has_ids:
+        raise ValueError(
+            "send texts, not token IDs; LangChain's OpenAIEmbeddings sends texts with"
+            " `check_embedding_ctx_length=False`"
+        )
+    return value
+
+
+class EmbeddingsRequest(Request[Embeddings]):
+    """Texts to embed, as in OpenAI's API."""
+
+    input: Annotated[Input, BeforeValidator(_reject_token_ids)]
+    """a text, a list of texts, or a list of lists of words (an extension of OpenAI's API); each
+    text needs a word that has a vector, unless `wordless` is `zero`"""
+    # Any string, because OpenAI's API returns 404 for an invalid name.
+    model: str | None = None
+    """name of a model; the default model if omitted"""
+    encoding_format: Encoding = "float"
+    """numbers, or base64 of float32, little-endian"""
+    dimensions: Annotated[int, Field(ge=1)] | None = None
+    """keep this many dimensions and normalize again; all if omitted"""
+    user: str | None = None
+    """accepted and ignored"""
+    pooling: Pooling | None = None
+    """extension of OpenAI's API: the pooling; the setting if omitted"""
+    wordless: Literal["refuse", "zero"] = "refuse"
+    """extension of OpenAI's API: for a text in which no word has a vector, return an error
+    (`refuse`) or a zero vector (`zero`)"""
+
+
+def embed(
+    model: Model,
+    request: EmbeddingsRequest,
+    limits: Limits | None = None,
+    default: Pooling = DEFAULT_POOLING,
+) -> Embeddings:
+    """Return the unit vector of each text; `default` is the pooling if the request has none.
+
+    Raises InvalidError for `dimensions` that the model does not have, UnknownWordError or
+    InvalidError for a text that has no direction if `wordless` is `refuse`, and the errors of
+    `tokenize` and `encode_sentence`.
+    """
+    limits = limits or Limits()
+    refuse, pooling = request.wordless == "refuse", request.pooling or default
+    texts, path = paths_of(request.input)
+    with stage("tokens"):
+        options, d = pooled_options(pooling), model.manifest.dimension
+        width = request.dimensions or d
+        if width > d:
+            message = f"must be 1 to {d}, the model's dimension"
+            raise InvalidError([FieldError(("dimensions",), message)])
+        number = number_cost("json", request.encoding_format)
+        limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
+        cost = embedding_cost(model, options, width * number.work)
+        sentences = tokenize(model, texts, options, limits, path, cost, require_words=refuse)
+        counts = count_tokens(sentences)
+    data = []
+    for index, sentence in enumerate(sentences):
+        encoded = encode_sentence(model, sentence, options)
+        vector = sentence_vector(model, encoded, pooling, width)
+        if refuse and not vector.any():
+            message = "the vectors of its words cancel out, so the text has no direction"
+            raise InvalidError([FieldError(path(index), message)])
+        written: NDArray[np.float32] | str = vector
+        if request.encoding_format == "base64":
+            written = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)
+        data.append(Embedding("embedding", index, written))
+    usage = EmbeddingsUsage(counts.tokens, counts.tokens)
+    return Embeddings("list", data, model.manifest.name, usage)
+
+
+def pooled_part(pooling: Pooling) -> Part:
+    """Return the array that a pooling needs."""
+    return "static" if pooling in _STATIC else "contextual"
+
+
+def pooled_options(pooling: Pooling) -> EncodeOptions:
+    """Return the encoding options for a pooling."""
+    return EncodeOptions(include=[pooled_part(pooling)])
+
+
+def sentence_vector(
+    model: Model, one: Encoded, pooling: Pooling = DEFAULT_POOLING, width: int | None = None
+) -> NDArray[np.float32]:
+    """Return the unit vector of a sentence, from the first `width` columns (None: all). -> [width]
+
+    The vector is zero if no word has a vector.
+    """
+    vectors = one.arrays[pooled_part(pooling)]
+    if pooling in _STATIC:
+        vectors = unit(vectors)
+    weights = token_weights(model, one.tokens, pooling)
+    mean = weighted_mean(vectors, weights)
+    if pooling == "whitened" and weights.any():
+        mean = model.whitening(mean[None])[0]
+    return require_finite(unit(mean[None, :width])[0]).astype(np.float32, copy=False)
+
+
+def weighted_mean(vectors: Floats, weights: Floats) -> Floats:
+    """Return the mean of rows, weighted by non-negative numbers. [n, d], [n] -> [d]
+
+    Equation 3 of Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings".
+    The mean is zero if there are no rows, or if all weights are 0.
+    """
+    total = float(weights.sum(dtype=np.float64))
+    if not total:
+        return np.zeros(vectors.shape[1], vectors.dtype)
+    mean: Floats = (weights / total).astype(vectors.dtype) @ vectors
+    return mean
+
+
+def token_weights(
+    model: Model, tokens: Sequence[ResolvedToken], pooling: Pooling
+) -> NDArray[np.float32]:
+    """Return the weight of each token in the mean; 0 for a token without a vector. -> [n]
+
+    Weights are relative to the largest. `informativeness` is s = exp(word bias): 1e-3 / (1e-3 + p)
+    for a word of relative frequency p (docs/closed-form.md). `sif` and `whitened` are a / (a + p)
+    with a = 1e-4 (Arora et al. 2017) and the p of s. A composed word has the mean word bias of the
+    tokens of its length, and for `sif` and `whitened` that of the words. For `mean`, and without
+    word biases, the weight of each token with a vector is 1.
+    """
+    known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
+    if pooling == "mean" or model.word_bias is None or not known.any():
+        return known
+    mean: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
+    expected = model.expected_word_bias([token.composed or "" for token in tokens], mean)
+    biases: Floats = np.array(
+        [
+            bias if token.row is None else model.word_bias[token.row]
+            for token, bias in zip(tokens, expected.tolist(), strict=True)
+        ]
+    )
+    if pooling in _STATIC:
+        biases = log_smooth_inverse_frequency(biases)
+    logs = np.where(known, biases, -np.inf)
+    weights: NDArray[np.float32] = np.exp(logs - logs.max()).astype(np.float32)
+    return weights

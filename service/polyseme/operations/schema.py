@@ -1,0 +1,174 @@
+"""The base of all requests, the fields that several of them have, and the schemas of results.
+
+A request is a pydantic model: the body of a route and the arguments of a client. A result is a
+dataclass, which is not checked when it is made; clients check what they read. The docstrings of
+their fields are the descriptions in the OpenAPI document.
+"""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    ValidationError,
+)
+
+from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, InvalidError
+from polyseme.models.manifest import NAME_PATTERN
+from polyseme.validation import did_you_mean, validation_message
+
+Result = TypeVar("Result")
+_OTHER_KIND = "other_kind"
+MAX_SHARE = 4.0
+_FIELD = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+
+
+class Request(BaseModel, Generic[Result]):
+    """The base of a request for a `Result`; an unknown field is an error."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
+
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """Return a request with these fields. Raises InvalidError if one is invalid."""
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            invalid = invalid_fields(cls, error)
+        raise invalid
+
+
+def response(name: str) -> ConfigDict:
+    """Return the `__pydantic_config__` of a result; `name` is its name in the OpenAPI document."""
+    return ConfigDict(title=name, extra="forbid", use_attribute_docstrings=True)
+
+
+class OneLine:
+    """Gives a dataclass a `repr` of one line: shapes of arrays, lengths of lists, other values."""
+
+    def __repr__(self) -> str:
+        shown = []
+        for one in fields(self):  # type: ignore[arg-type]  # each subclass is a dataclass
+            value = getattr(self, one.name)
+            if not one.repr:
+                continue
+            if isinstance(value, np.ndarray):
+                shown.append(f"{one.name} {[*value.shape]}")
+            elif isinstance(value, dict):
+                shown += [f"{name} {[*array.shape]}" for name, array in value.items()]
+            elif isinstance(value, list):
+                name = one.name.removesuffix("s") if len(value) == 1 else one.name
+                shown.append(f"{len(value)} {name}")
+            elif value is not None:
+                text = f"{value:.3g}" if isinstance(value, float) else repr(value)
+                shown.append(f"{one.name} {text}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _doubles(value: Any) -> NDArray[np.float64]:
+    return np.array(value, np.float64)
+
+
+DoublesMatrix: TypeAlias = Annotated[
+    NDArray[np.float64], PlainValidator(_doubles, json_schema_input_type=list[list[float]])
+]
+"""A matrix of float64 in a result."""
+
+ModelName: TypeAlias = Annotated[
+    str | None,
+    Field(pattern=NAME_PATTERN, description="name of a model; the default model if omitted"),
+]
+Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+# `fail_fast` limits the errors of a list to the first one; a list may have a million entries.
+Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
+Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
+Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
+Share: TypeAlias = Annotated[
+    Annotated[float, Field(ge=0, le=MAX_SHARE, allow_inf_nan=False)] | None,
+    Field(
+        description="factor of the unit static vector, which is added to the unit context in"
+        " `contextual`; the model's share if omitted"
+    ),
+]
+Phrases: TypeAlias = Annotated[
+    bool,
+    Field(
+        description="make consecutive words one token if the vocabulary has them joined by `_` or"
+        " `-`, such as `New_York`; up to four words"
+    ),
+]
+
+
+# The tag of a member of a union is in angle brackets, because pydantic adds it to the location of
+# an error, where no field has such a name.
+
+
+def _kind_of_input(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "<words>" if value and isinstance(value[0], list) else "<texts>"
+    return "<text>" if isinstance(value, str) else None
+
+
+def one_of_kinds(kind: Any, message: str) -> Discriminator:
+    """Return the discriminator of a union: `kind` returns a tag, or None for an invalid value."""
+    return Discriminator(kind, custom_error_type=_OTHER_KIND, custom_error_message=message)
+
+
+Input: TypeAlias = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("<texts>")]
+    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("<words>")],
+    one_of_kinds(
+        _kind_of_input, "must be a string, a list of strings, or a list of lists of strings"
+    ),
+]
+
+
+def invalid_fields(schema: type[BaseModel], error: ValidationError) -> InvalidError:
+    """Return the InvalidError of pydantic's error for a schema.
+
+    Messages contain allowed values, but no value of the request.
+    """
+    found = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
+    errors = [FieldError(_path(one["loc"]), _message(schema, one)) for one in found]
+    surrogates = any(one["type"] == "string_unicode" for one in found)
+    return InvalidError(errors, "Remove unpaired surrogates." if surrogates else None)
+
+
+def _path(location: Iterable[str | int]) -> FieldPath:
+    """Return the path of an error, up to the first name that is not a valid field name."""
+    path: list[str | int] = []
+    for part in location:
+        if isinstance(part, int) or _FIELD.fullmatch(part):
+            path.append(part)
+        elif not part.startswith("<"):
+            break
+    return tuple(path)
+
+
+def _message(schema: type[BaseModel], error: Any) -> str:
+    kind = error["type"]
+    if kind == "extra_forbidden":
+        *parents, name = error["loc"]
+        if not _FIELD.fullmatch(name):
+            return "has an unknown field"
+        question = "" if parents else did_you_mean(name, schema.model_fields)
+        return f"is not a known field{question}"
+    if kind == "json_invalid":  # the body is JSON, as `parsing` has found
+        return "is nested too deeply"
+    if kind == _OTHER_KIND:
+        return str(error["msg"])
+    if kind == "string_unicode":
+        return "is not valid Unicode"
+    return validation_message(error)
