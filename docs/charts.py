@@ -1,10 +1,13 @@
-"""Plots of speed and memory, as SVG. Equal results give equal bytes."""
+"""The pictures of the pages, and plots of speed and memory. Equal results give equal bytes."""
 
 import io
 from collections.abc import Mapping
 from typing import Any
 
+from docs import pictures
 from docs.pictures import COLORS, SVG
+from docs.results import benchmark, manifest, result, trainings
+from docs.trainings import histories
 
 Document = Mapping[str, Any]
 
@@ -16,6 +19,27 @@ _LINES = {
     "engine, with attention": "engine, attention kept",
     "torch": "torch, the faster way",
 }
+
+
+def images() -> dict[str, bytes]:
+    """The bytes of every picture of a page by file name."""
+    coarse, pairs = result("coarsewsd"), result("wic")
+    columns = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
+    title = "CoarseWSD-20: nearest sense centroid, %"
+    split = {"accuracy": f"{pairs['split']} accuracy"}
+    drawn = {
+        "coarsewsd.svg": pictures.bars(coarse, title, columns, "coarsewsd"),
+        "wic.svg": pictures.bars(pairs, "WiC", split, "wic", 50.0),
+        "learning-curves.svg": pictures.curves(histories(manifest(), trainings())),
+        "requests-per-second.svg": requests(benchmark("requests_per_second")),
+        "engine.svg": engine(benchmark("engine")),
+        "growth.svg": growth(benchmark("growth")),
+        "soak.svg": soak(benchmark("reliability")["soak"]),
+    }
+    for slug, one in result("examples")["sentences"].items():
+        svg = pictures.heatmap(one["text"], one["tokens"], one["weights"])
+        drawn[f"attention-{slug}.svg"] = svg.encode()
+    return drawn
 
 
 def _canvas(panels: int) -> tuple[Any, Any]:
@@ -103,4 +127,24 @@ def growth(found: Document) -> bytes:
             panel.set_xlabel("tokens")
             panel.set_title(head, fontsize=10)
             panel.legend(frameon=False, fontsize=9)
+        return _svg(canvas)
+
+
+def soak(found: Document) -> bytes:
+    """Memory of all processes under load, by time."""
+    import matplotlib as mpl  # noqa: PLC0415 - an extra
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+
+    with mpl.rc_context(_STYLE):
+        canvas = Figure(figsize=(6, 3), layout="constrained")
+        panel = canvas.subplots()
+        minutes = [second / 60 for second, _, _ in found["samples"]]
+        for number, label in enumerate(("with mapped files (PSS)", "without mapped files")):
+            memory = [one[1 + number] for one in found["samples"]]
+            panel.plot(minutes, memory, color=COLORS[number], label=label)
+        panel.set_ylim(bottom=0)
+        panel.set_xlabel("minutes")
+        panel.set_ylabel("memory of all processes, MB")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.legend(frameon=False)
         return _svg(canvas)

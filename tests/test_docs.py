@@ -9,9 +9,9 @@ import tomllib
 from pathlib import Path
 
 import click
+import jinja2
 import pytest
-from docs import performance, reliability
-from docs.performance import Goal
+from docs.results import goal, wrap
 
 import polyseme
 from polyseme import errors
@@ -23,7 +23,6 @@ from tests.test_readme import require_fragments
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 API = (DOCS / "api.md").read_text(encoding="utf-8")
-PIPELINE = (DOCS / "pipeline.md").read_text(encoding="utf-8")
 BENCHMARKS = ROOT / "benchmarks"
 LAB = ROOT / "lab"
 FOLDERS = (DOCS, ROOT / "models", LAB, BENCHMARKS)
@@ -40,7 +39,25 @@ def generator():
 @pytest.mark.parametrize("name", list(generator().PAGES))
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     made = generator().PAGES[name]()
-    assert (DOCS / name).read_text(encoding="utf-8") == made, "run `make docs`"
+    assert (ROOT / name).read_text(encoding="utf-8") == made, "run `make docs`"
+
+
+def test_a_figure_that_was_not_measured_is_not_rendered() -> None:
+    environment = generator().ENVIRONMENT
+    for figure in ("result('wic').nothing", "result('wic').systems.nothing.accuracy", "nothing"):
+        with pytest.raises(jinja2.UndefinedError):
+            environment.from_string(f"{{{{ {figure} }}}}").render()
+
+
+def test_paragraphs_and_items_are_wrapped_and_other_lines_are_not() -> None:
+    long = " ".join(["word"] * 25)
+    first, rest = " ".join(["word"] * 20), " ".join(["word"] * 5)
+    kept = f"# {long}\n| {long} |\n![{long}](a.svg)\n"
+    assert wrap(f"# {long}\nword\n{long}\n") == f"# {long}\n{first}\n{rest} word\n"
+    assert wrap(f"- {first}\n- {rest}\n  {rest}\n\n{rest}\n") == (
+        f"- {first[:-5]}\n  word\n- {rest} {rest}\n\n{rest}\n"
+    )
+    assert wrap(kept) == kept
 
 
 def test_every_setting_and_every_error_code_is_documented() -> None:
@@ -170,52 +187,11 @@ def test_the_drawn_tree_of_errors_is_that_of_the_classes() -> None:
     assert [(len(i) // 4, name, int(s)) for i, name, s in drawn] == lines(PolysemeError, 1)
 
 
-@pytest.mark.parametrize("file", ["glove.6B.50d.9k.txt", "GoogleNews.8k.300d.bin"])
-def test_the_figures_of_imported_files_are_those_measured(file):
-    results = json.loads((ROOT / "lab/results/imported.json").read_text("utf-8"))
-    systems = results["files"][file]["systems"]
-    for system in ("default import", "plain mean of the context"):
-        figures = systems[system]["coarsewsd"]
-        assert f"{figures['accuracy']:.1f} / {figures['macro_f1']:.1f}" in PIPELINE
-
-
 def test_a_goal_is_met_at_its_bound_and_on_the_better_side():
     for figure, verdict in [(0.69, "**missed**"), (0.7, "met"), (0.71, "met")]:
-        assert Goal("more is better", figure, 0.7).row()[1:] == ["≥ 0.7", str(figure), verdict]
+        assert goal("more", figure, least=0.7) == f"| more | ≥ 0.7 | {figure} | {verdict} |"
     for figure, verdict in [(1.9, "met"), (2, "met"), (2.1, "**missed**")]:
-        row = Goal("less is better", figure, 2, at_most=True).row()
-        assert row[1:] == ["≤ 2", str(figure), verdict]
-
-
-def test_every_measured_goal_is_on_the_performance_page():
-    page = (DOCS / "performance.md").read_text("utf-8")
-    found = performance.results()
-    assert set(performance.GOALS) <= set(performance.SECTIONS)
-    for name in performance.GOALS.keys() & found.keys():
-        for goal in performance.GOALS[name](found[name]):
-            assert f"| {' | '.join(goal.row())} |" in page
-    assert all(f"`python benchmarks/{name}.py`" in page for name in found)
-
-
-def test_a_note_is_in_the_section_of_its_benchmark(monkeypatch):
-    monkeypatch.setattr(performance, "NOTES", {"growth": "Why it grows."})
-    _, page = performance.performance().split("\n## Growth\n")
-    assert "Why it grows." in page.split("\n## ")[0]
-    assert set(performance.NOTES) <= set(performance.SECTIONS)
-
-
-@pytest.mark.parametrize("made", [performance, reliability])
-def test_the_pictures_of_a_page_agree_with_the_measurements(made):
-    mpl = pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
-    page = (DOCS / f"{made.__name__.rpartition('.')[2]}.md").read_text("utf-8")
-    drawn = made.images()
-    assert set(re.findall(r"\(images/([^)]+)\)", page)) == drawn.keys()
-    for name, data in drawn.items():
-        committed = (DOCS / "images" / name).read_bytes()
-        assert b"<dc:date>" not in committed
-        by = re.search(rb"Matplotlib v([\d.]+)", committed)
-        if by and by[1].decode() == mpl.__version__:
-            assert data == committed, "run `make docs`"
+        assert goal("less", figure, most=2) == f"| less | ≤ 2 | {figure} | {verdict} |"
 
 
 def test_every_benchmark_has_a_row_and_every_result_a_script():
