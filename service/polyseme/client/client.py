@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 
 from polyseme.client.encoder import (
     Encoder,
-    Options,
     Text,
     describe_options,
-    encode_options,
-    require_list,
 )
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
@@ -50,6 +47,7 @@ from polyseme.client.transport import (
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.embed import EmbeddingsRequest
+from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -127,20 +125,9 @@ class Client(Encoder):
     def _facts(self) -> ModelFacts:
         return self._run(self._exchanges.model())
 
-    @describe_options(Options)
-    def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
-
-        Raises PolysemeError if the service rejects a request, ClientError if it does not respond or
-        a response is malformed.
-        """
-        return list(self.encode_each(require_list(texts), **options))
-
-    @describe_options(Options)
-    def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
-        """Yield the results of `encode` for any number of texts, with a few batches in memory."""
-        exchange = partial(self._exchanges.encode, options=encode_options(options))
-        return chain.from_iterable(self._map_batches(require_list(texts), exchange))
+    def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
+        exchange = partial(self._exchanges.encode, options=options)
+        return chain.from_iterable(self._map_batches(texts, exchange))
 
     def _embed(
         self, texts: Iterable[Text], request: EmbeddingsRequest

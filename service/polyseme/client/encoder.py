@@ -98,11 +98,22 @@ def describe_options(options: type) -> Callable[[_Function], _Function]:
 
 
 class Encoder(Protocol):
-    """The interface of `polyseme.load(NAME)` and `polyseme.Client(url)`."""
+    """The interface of `polyseme.load(NAME)` and `polyseme.Client(url)`.
+
+    Its methods check their arguments. A subclass computes, or sends requests, in `_call`,
+    `_encode_each` and `_embed`.
+    """
 
     def _call(self, request: Request[Result]) -> Result:
         """Return the result of an operation."""
         ...
+
+    def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
+        """Yield the results for any number of texts, reading a few at a time."""
+        ...
+
+    def _encode(self, texts: Iterable[Text], options: EncodeOptions) -> list[Sentence]:
+        return list(self._encode_each(texts, options))
 
     def _embed(
         self, texts: Iterable[Text], request: EmbeddingsRequest
@@ -127,12 +138,12 @@ class Encoder(Protocol):
         Raises PolysemeError; `Client` also raises ClientError if the service does not respond or a
         response is malformed.
         """
-        ...
+        return self._encode(require_list(texts), encode_options(options))
 
     @describe_options(Options)
     def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
-        ...
+        return self._encode_each(require_list(texts), encode_options(options))
 
     def vector(
         self,

@@ -5,24 +5,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.encoder import (
     Encoder,
-    Options,
     Text,
     check_senses,
-    describe_options,
-    encode_options,
     parse_flag,
     parse_integer,
     parse_occurrences,
     parse_share,
     require_choice,
-    require_list,
     require_text,
 )
 from polyseme.client.errors import shift_paths
@@ -137,48 +133,24 @@ class LocalModel(Encoder):
         )
         return folder
 
-    @describe_options(Options)
-    def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
-        """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
+    def _encode(self, texts: Iterable[Text], options: EncodeOptions) -> list[Sentence]:
+        with _computing():  # once for all sentences
+            return list(self._encode_each(texts, options))
 
-        Raises PolysemeError.
-        """
-        with _computing():
-            return list(self._encode(require_list(texts), encode_options(options)))
-
-    @describe_options(Options)
-    def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
-        """Yield the results of `encode` for any number of texts, reading a few at a time."""
-        return self._encode_each(iter(require_list(texts)), encode_options(options))
-
-    def _encode_each(self, texts: Iterator[Text], options: EncodeOptions) -> Iterator[Sentence]:
-        first = 0
-        while some := list(islice(texts, _TEXTS_AT_ONCE)):
-            sentences = self._encode(some, options, first)
-            for _ in some:
+    def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
+        remaining, first = iter(texts), 0
+        while some := list(islice(remaining, _TEXTS_AT_ONCE)):
+            checked = [require_text(text, number) for number, text in enumerate(some, first)]
+            try:
+                tokenized = tokenize(self.model, checked, options, self._limits)
+            except PolysemeError as error:
+                raise shift_paths(error, first) from None
+            for one in tokenized:
                 with _computing():  # BLAS has its threads again before the yield
-                    sentence = next(sentences)
-                yield sentence
+                    encoded = encode_sentence(self.model, one, options)
+                tokens = [*map(Token.of, encoded.tokens)]
+                yield Sentence(tokens, encoded.arrays, encoded.truncated)
             first += len(some)
-
-    def _encode(
-        self, texts: Sequence[Text], options: EncodeOptions, first: int = 0
-    ) -> Iterator[Sentence]:
-        """Tokenize the texts, then encode them one by one. Errors count the texts from `first`."""
-        checked = [require_text(text, number) for number, text in enumerate(texts, first)]
-        try:
-            tokenized = tokenize(self.model, checked, options, self._limits)
-        except PolysemeError as error:
-            raise shift_paths(error, first) from None
-        encoded = (encode_sentence(self.model, one, options) for one in tokenized)
-        return (
-            Sentence(
-                [*map(Token.of, one.tokens)],
-                one.arrays,
-                one.truncated,
-            )
-            for one in encoded
-        )
 
     def _embed(
         self, texts: Iterable[Text], request: EmbeddingsRequest

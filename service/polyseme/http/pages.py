@@ -3,6 +3,7 @@
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import orjson
@@ -52,6 +53,7 @@ _DOCS = """<!doctype html>
 <body><main id="api"></main></body>
 </html>
 """
+_OPENAPI_LOCK = Lock()
 _DOCS_SCRIPT = """\
 SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null });
 """
@@ -119,8 +121,13 @@ def openapi() -> Response:
     return Response(_openapi(), content_type=JSON)
 
 
-@cache
 def _openapi() -> bytes:
+    with _OPENAPI_LOCK:  # two threads must not parse source code at the same time (CPython 3.11)
+        return _openapi_document()
+
+
+@cache
+def _openapi_document() -> bytes:
     from polyseme.http.openapi import document  # noqa: PLC0415 - only needed here
 
     return orjson.dumps(document())

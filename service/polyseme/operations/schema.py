@@ -2,7 +2,7 @@
 
 A request is a pydantic model: the body of a route and the arguments of a client. A result is a
 dataclass, which is not checked when it is made; clients check what they read. The docstrings of
-their fields are the descriptions in the OpenAPI document.
+their fields are the descriptions in the OpenAPI document (`http.openapi`).
 """
 
 from collections.abc import Iterable
@@ -35,9 +35,7 @@ _FIELD = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 class Request(BaseModel, Generic[Result]):
     """The base of a request for a `Result`; an unknown field is an error."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
@@ -51,7 +49,7 @@ class Request(BaseModel, Generic[Result]):
 
 def response(name: str) -> ConfigDict:
     """Return the `__pydantic_config__` of a result; `name` is its name in the OpenAPI document."""
-    return ConfigDict(title=name, extra="forbid", use_attribute_docstrings=True)
+    return ConfigDict(title=name, extra="forbid")
 
 
 class OneLine:
