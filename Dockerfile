@@ -56,7 +56,7 @@ COPY --from=project /project /opt/polyseme
 ENV PATH=/opt/polyseme/bin:$PATH
 # The official base image has no bytecode of the standard library: run the programs once to write it.
 RUN polyseme serve --help >/dev/null \
-    && python -c 'import gunicorn.app.wsgiapp, gunicorn.workers.gthread, http.client'
+    && python -c 'import gunicorn.app.base, gunicorn.workers.gthread, http.client'
 
 # One BLAS thread per worker: two make a request five times slower on two cores.
 ENV OPENBLAS_NUM_THREADS=1 \

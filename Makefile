@@ -51,14 +51,14 @@ format: $(VENV)/.installed-test
 # Trains the bundled model from the Wikipedia text in CORPUS and the sense tags in SENSES: about
 # an hour and a half on two cores. Needs PyTorch (extra `train`).
 model: $(VENV)/.installed-test
-	PYTHONHASHSEED=0 $(BIN)/python models/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \
+	PYTHONHASHSEED=0 $(BIN)/python lab/factory/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \
 		--tags $(SENSES)/google_wsd.tar.xz
 
 # Measures the bundled model, for `make docs` (a quarter of an hour with -j2 on two cores).
 MEASURED := similarity wic coarsewsd senses closed-form attention ablation examples
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
 EVALUATE := nice $(BIN)/polyseme evaluate
-RESULTS := models/results
+RESULTS := lab/results
 results: $(MEASURED:%=results-%)
 results-%: export OMP_NUM_THREADS := 1
 results-similarity: $(VENV)/.installed-test
@@ -79,9 +79,9 @@ results-closed-form: $(VENV)/.installed-test
 results-attention: $(VENV)/.installed-test
 	$(EVALUATE) attention $(SENSES)/google_wsd.tar.xz --json $(RESULTS)/explanation.json
 results-ablation: $(VENV)/.installed-test
-	nice $(BIN)/python models/ablation.py --senses $(SENSES) --output $(RESULTS)/ablation.json
+	nice $(BIN)/python lab/studies/ablation.py --senses $(SENSES) --output $(RESULTS)/ablation.json
 results-examples: $(VENV)/.installed-test
-	$(BIN)/python models/examples.py --corpus $(CORPUS)/simplewiki.txt.zst --output $(RESULTS)/examples.json
+	$(BIN)/python lab/studies/examples.py --corpus $(CORPUS)/simplewiki.txt.zst --output $(RESULTS)/examples.json
 
 # Measures a transformer on the same data sets. Needs the extra `compare`. The results do not depend
 # on the bundled model.

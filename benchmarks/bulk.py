@@ -84,19 +84,19 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415 - only in its own process
     from polyseme.client.local import LocalModel  # noqa: PLC0415
     from polyseme.operations.embed import pooled_options, sentence_vector  # noqa: PLC0415
-    from polyseme.operations.encode import Timings, encode_sentence, tokenize  # noqa: PLC0415
+    from polyseme.operations.encode import encode_sentence, tokenize  # noqa: PLC0415
     from polyseme.operations.options import Limits  # noqa: PLC0415
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
     if settled:
         tune_garbage_collector()
     texts = file.read_text("utf-8").splitlines()
-    tokens, timings = 0, Timings()
+    tokens = 0
     began, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryFile(dir=file.parent) as out:
         for start in range(0, len(texts), BATCH):
             for one in tokenize(model, texts[start : start + BATCH], options, Limits()):
-                encoded = encode_sentence(model, one, options, timings)
+                encoded = encode_sentence(model, one, options)
                 vectors = sentence_vector(model, encoded, "informativeness") if pooled else None
                 if writes:
                     out.write(encoded.arrays["contextual"] if vectors is None else vectors)

@@ -1,6 +1,10 @@
-"""Run gunicorn servers on loopback, configured like the service."""
+"""Run gunicorn servers on loopback, configured like the service.
+
+python benchmarks/gunicorns.py APPLICATION      runs one, with the settings of the environment
+"""
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -12,6 +16,10 @@ from socket import socket
 from typing import NamedTuple
 
 import httpx
+from flask import Flask
+from gunicorn.util import import_app
+
+from polyseme.settings import Settings
 
 HERE = Path(__file__).parent
 SERVICE = "polyseme:create_app()"
@@ -54,11 +62,14 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     metrics = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - private
     given["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [
-            *(sys.executable, "-m", "gunicorn", "--config", "python:polyseme.http.server"),
-            *(*options, app),
-        ],
-        env={**os.environ, **given, "POLYSEME_PORT": str(port), "PYTHONPATH": path},
+        [sys.executable, "-c", f"from gunicorns import serve; serve({app!r})"],
+        env={
+            **os.environ,
+            **given,
+            "POLYSEME_PORT": str(port),
+            "PYTHONPATH": path,
+            "GUNICORN_CMD_ARGS": shlex.join(options),
+        },
         stderr=subprocess.DEVNULL,
     )
     try:
@@ -68,6 +79,21 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     finally:
         process.terminate()
         process.wait(60)
+
+
+def serve(app: str) -> None:
+    """Serve an application in this process, with the settings of the environment."""
+    from polyseme.http.server import Server  # noqa: PLC0415 - reads PROMETHEUS_MULTIPROC_DIR
+
+    class AppServer(Server):
+        """The service's server of another application."""
+
+        def load(self) -> Flask:
+            """Import the application."""
+            application: Flask = import_app(app)
+            return application
+
+    AppServer(Settings()).run()
 
 
 def _sockets(pid: int) -> set[str]:

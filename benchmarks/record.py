@@ -13,8 +13,8 @@ import orjson
 RESULTS = Path(__file__).parent / "results"
 
 
-def record(name: str, packages: list[str], results: dict[str, Any]) -> None:
-    """Write `results/NAME.json`."""
+def record(name: str, packages: list[str], results: dict[str, Any], folder: Path = RESULTS) -> None:
+    """Write `NAME.json` into the folder, by default `results/`."""
     document = {
         "machine": {
             "processor": _processor(),
@@ -29,7 +29,7 @@ def record(name: str, packages: list[str], results: dict[str, Any]) -> None:
         **results,
     }
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    RESULTS.joinpath(f"{name}.json").write_bytes(orjson.dumps(document, option=style))
+    folder.joinpath(f"{name}.json").write_bytes(orjson.dumps(document, option=style))
 
 
 def medians(times: dict[str, list[float]]) -> dict[str, float]:

@@ -4,7 +4,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from models.pictures import COLORS, SVG
+from docs.pictures import COLORS, SVG
 
 Document = Mapping[str, Any]
 

@@ -1,11 +1,11 @@
-"""The page on quality, from `models/results/`, `benchmarks/results/` and the model's manifest."""
+"""The page on quality, from `lab/results/` and the model's manifest."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from docs import pictures
 from docs.explained import attention_explained
 from docs.results import (
-    benchmark,
     interval,
     manifest,
     paragraph,
@@ -15,7 +15,6 @@ from docs.results import (
     trainings,
 )
 from docs.trainings import histories, not_helpful, training_runs
-from models import pictures
 
 WORDS = 4
 """The maximum number of neighbors of a word on the page."""
@@ -26,11 +25,10 @@ IMPORTED_HEAD = ("vector of an occurrence", "accuracy", "macro-F1", "WiC train",
 HEAD = """\
 # How well contextual vectors separate senses
 
-`make docs` writes this page from the files in `models/results/` and `benchmarks/results/`, which
-`make results` and the scripts in `benchmarks/` write. All scores are × 100. Nothing was trained on
-CoarseWSD-20, on WiC or on similarity judgments, and the words of CoarseWSD-20 were never targets of
-training. [Evaluation](evaluation.md) explains the measures, [training](training.md) the
-training."""
+`make docs` writes this page from the files in `lab/results/`, which `make results` and the scripts
+in `lab/studies/` write. All scores are × 100. Nothing was trained on CoarseWSD-20, on WiC or on
+similarity judgments, and the words of CoarseWSD-20 were never targets of training.
+[Evaluation](evaluation.md) explains the measures, [training](training.md) the training."""
 
 LIMITS = """\
 ## Limits
@@ -168,9 +166,9 @@ def ablation(found: dict[str, Any]) -> list[str]:
     sample, base, *others = found["sample"], *found["variants"].items()
     apart = "that the model was not trained on" if sample["held_out"] else "of the text"
     text = f"""\
-Each row changes one part of the model (`models/ablation.py`). The data are SemCor and MASC, text
-with dictionary senses: {sample["occurrences"]:,} occurrences in {sample["sentences"]:,} sentences,
-of {sample["lemmas"]} lemmas {apart}, drawn at random, without the words of CoarseWSD-20.
+Each row changes one part of the model (`lab/studies/ablation.py`). The data are SemCor and MASC,
+text with dictionary senses: {sample["occurrences"]:,} occurrences in {sample["sentences"]:,}
+sentences, of {sample["lemmas"]} lemmas {apart}, drawn at random, without the words of CoarseWSD-20.
 *Nouns, F1* is the macro-F1 of the nearest sense centroid in folds, averaged over {sample["nouns"]}
 nouns. *Pairs, AUC* is the area under the curve of the cosine over pairs of occurrences of a lemma,
 with the same sense or not. ± is a standard error over lemmas. Differences from the model are
@@ -224,7 +222,7 @@ def context_words() -> list[str]:
     ]
 
 
-_KINDS = ("attends_to", "static", "contextual")  # keys of models/results/examples.json
+_KINDS = ("attends_to", "static", "contextual")  # keys of lab/results/examples.json
 
 
 def _words(pairs: Sequence[tuple[str, float]]) -> str:
@@ -296,7 +294,7 @@ sentences`)."""
 
 def share() -> list[str]:
     """Contextual vectors as features of a tagger, by their share of the static vector."""
-    measured = benchmark("share")
+    measured = result("share")
     rows = [
         (f"**{name}**" if float(name) == measured["share"] else name, interval(one))
         for name, one in measured["shares"].items()
@@ -305,7 +303,7 @@ def share() -> list[str]:
         *paragraph(
             """\
 The more of the static vector a contextual vector contains (`share`), the better a linear tagger
-works on it, but it stays below `features` (`benchmarks/share.py`). A large share harms the
+works on it, but it stays below `features` (`lab/studies/share.py`). A large share harms the
 separation of senses ([above](#what-each-part-is-worth)). The share of the bundled model is in
 bold."""
         ),
@@ -388,12 +386,12 @@ SemEval-2013 task 13, {terms} words with fine senses of WordNet, the number not 
 
 def sentence_vectors() -> list[str]:
     """The effect of pooling and of the number of dimensions."""
-    found = benchmark("sentence-vectors")
+    found = result("sentence-vectors")
     systems = found["systems"]
     whole = ((name, next(iter(widths.values()))) for name, widths in systems.items())
     measured = f"""\
 The tables compare the vectors of `/v1/embeddings` by pooling and by number of `dimensions`
-(`benchmarks/sentence_vectors.py`).
+(`lab/studies/sentence_vectors.py`).
 
 - *Halves*: {found["passages"]:,} passages from the English Wikipedia have two sentences each. The
   score is how often the sentence nearest to one half is the other half; chance is
@@ -433,13 +431,13 @@ def imported() -> list[str]:
             """\
 These files have thousands of rows of published vectors, imported by `polyseme models import
 --no-subwords` with the closed form, and in the last row by default, with subwords
-(`benchmarks/imported.py`). The scores are measured as above, on
+(`lab/studies/imported.py`). The scores are measured as above, on
 the words of CoarseWSD-20 and the pairs of WiC that are in the vocabulary. No constant was chosen by
 these scores. With so few words and pairs, differences of one point of accuracy, or of two points on
 WiC, are not significant."""
         ),
     ]
-    for name, file in benchmark("imported")["files"].items():
+    for name, file in result("imported")["files"].items():
         pairs, coarse = file["wic_pairs"], file["coarsewsd_words"]
         lines += [
             "",
@@ -454,7 +452,7 @@ WiC, are not significant."""
 
 def testbed() -> list[str]:
     """Whole files of vectors that gensim has trained, imported with and without texts."""
-    found = benchmark("testbed")
+    found = result("testbed")
     columns = {
         ("nearest centroids", "model", "balanced"): "centroids, balanced",
         ("nearest centroids", "model", "imbalanced"): "imbalanced",
@@ -471,7 +469,7 @@ def testbed() -> list[str]:
         "",
         *paragraph(
             f"""\
-The files above are excerpts. `benchmarks/testbed.py` trains whole files that nobody selected, with
+The files above are excerpts. `lab/studies/testbed.py` trains whole files that nobody selected, with
 gensim: 100 dimensions, at most 100,000 words, {found["tokens"] // 10**6} million words of Wikipedia
 without the sentences of the pseudo-words. Each is imported by default, and with `--texts` for the
 text that it was trained on. The columns are the nearest centroids of the pseudo-words, the senses
@@ -496,7 +494,7 @@ def imported_probes() -> list[str]:
         *paragraph(
             """\
 The next table has the same token classifiers with a hidden layer as above, on vectors of these
-files, imported without subwords and with them (`benchmarks/imported_probes.py`). *Composed* is the
+files, imported without subwords and with them (`lab/studies/imported_probes.py`). *Composed* is the
 percentage of the tokens of the dev set that get a vector from subwords. *None* is the percentage
 without a vector. With static vectors, subwords raise the accuracy of tags by 3 to 14 points. The
 closed form attends to words of the same topic, not to adjacent words, so `features` also have
@@ -507,7 +505,7 @@ of the bundled model attend to adjacent words."""
     ]
     head = ("file", "task", "import", "composed", "none", *_PROBES.values())
     rows = []
-    for name, file in benchmark("imported-probes")["files"].items():
+    for name, file in result("imported-probes")["files"].items():
         for task in _TAGGING:
             for way, tasks in file["ways"].items():
                 one = tasks[task]
@@ -537,7 +535,7 @@ def _imported_row(name: str, figures: dict[str, dict[str, float]]) -> list[Any]:
 
 def constants() -> list[str]:
     """The choice of the form and the scale of association."""
-    files = benchmark("imported-constants")["files"]
+    files = result("imported-constants")["files"]
     f1 = [
         {name: one["nouns_macro_f1"] for name, one in file["variants"].items()}
         for file in files.values()
@@ -556,7 +554,7 @@ With a spread of 0.2, the F1 of each file is at most {behind:.2f} points below t
 column. The rows without a spread in their name also have this spread, except `products, no scale`,
 which is 0.2·x_i·x_j, and `parameter-free`, which has no part of the closed form. The column wiki-en
 has the vectors of the first edition, treated like an imported file
-(`benchmarks/imported_constants.py`)."""
+(`lab/studies/imported_constants.py`)."""
         ),
         "",
         "Each cell has the F1 of nouns and the AUC of pairs:",

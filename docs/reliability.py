@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from docs.performance import made
+from docs.pictures import COLORS, SVG
 from docs.results import BENCHMARKS, benchmark, paragraph, table
-from models.pictures import COLORS, SVG
 
 Document = Mapping[str, Any]
 

@@ -9,12 +9,12 @@ import orjson
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "models" / "wiki-en" / "manifest.json"
-RESULTS = ROOT / "models" / "results"
+RESULTS = ROOT / "lab" / "results"
 BENCHMARKS = ROOT / "benchmarks" / "results"
 
 
 def result(name: str) -> Any:
-    """Results of a script in `models/` or of `polyseme evaluate`."""
+    """Results of a script in `lab/` or of `polyseme evaluate`."""
     return orjson.loads((RESULTS / f"{name}.json").read_bytes())
 
 

@@ -51,7 +51,7 @@ VIEWS = {
     "long": View(_address("attention", text=LONG)),
     "compare": View(_address("compare", occurrences=BANKS), "figure", 1250),
     "senses": View(_address("senses", point="3"), "figure", 1390),
-    "steps": View(_address("steps", example="2", cell="scores:1:2"), "figure", 1060),
+    "steps": View(_address("steps", example="2", cell="scores:1:2"), "[data-step=queries]", 1060),
     "sentence": View(_address("steps", source="sentence", text="River bank flows")),
     "neighbors": View(_address("neighbors", word="bank")),
     "models": View("#models"),

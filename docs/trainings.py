@@ -36,7 +36,7 @@ Each row is one run of `polyseme train`, with its scores on held-out lemmas befo
 training: the area under the curve of the cosine over pairs of occurrences, and the macro-F1 of the
 nearest centroid. Runs with other data have other held-out lemmas, or pseudo-words if they have no
 tags. Compare only rows with the same scores before training. The configurations are in
-`models/results/training-*.json`.
+`lab/results/training-*.json`.
 """
     constant = _constant(records, shown)
     common = f" In all runs: {constant}." if constant else ""

@@ -101,7 +101,7 @@ def test_senses_are_separated_as_documented_and_better_than_by_the_controls(
     readers = {name: one.readers[0] for name, one in systems(bundled, ("mean", "model")).items()}
     tables = tabulate(LocalSource(bundled), readers, occurrences_in(files))
     mean, ours = (coarsewsd(files, tables[name]).rounded() for name in ("mean", "model"))
-    stored = json.loads((FOLDER.parent / "results/coarsewsd.json").read_bytes())["systems"]["model"]
+    stored = json.loads((ROOT / "lab/results/coarsewsd.json").read_bytes())["systems"]["model"]
     quality = bundled.manifest.quality["coarsewsd"]
     for measure in ("accuracy", "macro_f1"):
         documented = np.mean([stored["words"][word][measure] for word in WORDS])

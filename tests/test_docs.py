@@ -25,7 +25,8 @@ DOCS = ROOT / "docs"
 API = (DOCS / "api.md").read_text(encoding="utf-8")
 PIPELINE = (DOCS / "pipeline.md").read_text(encoding="utf-8")
 BENCHMARKS = ROOT / "benchmarks"
-FOLDERS = (DOCS, ROOT / "models", ROOT / "lab", BENCHMARKS)
+LAB = ROOT / "lab"
+FOLDERS = (DOCS, ROOT / "models", LAB, BENCHMARKS)
 PAGES = sorted([*ROOT.glob("*.md"), *(page for one in FOLDERS for page in one.rglob("*.md"))])
 
 
@@ -62,7 +63,7 @@ def test_the_targets_of_links_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_named_in_the_docs_exist(page: Path) -> None:
-    roots = (ROOT, ROOT / "service" / "polyseme", ROOT / "lab" / "polyseme_lab", page.parent)
+    roots = (ROOT, ROOT / "service" / "polyseme", LAB / "polyseme_lab", page.parent)
     named = re.findall(r"`((?:[\w-]+/)+[\w.-]+\.(?:py|md|json|toml|yml))`", page.read_text())
     for name in named:
         assert any((root / name).exists() for root in roots), name
@@ -145,7 +146,7 @@ def test_the_installation_page_has_every_extra_and_every_named_extra_exists():
     page = (DOCS / "install.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == extras
     assert f"polyseme-{polyseme.__version__}-py3-none-any.whl" in page
-    for file in [*PAGES, *(ROOT / "service").rglob("*.py"), *(ROOT / "lab").rglob("*.py")]:
+    for file in [*PAGES, *(ROOT / "service").rglob("*.py"), *LAB.rglob("*.py")]:
         text = file.read_text("utf-8")
         named = re.findall(r"polyseme\[([\w,]+)\]", text)
         named += re.findall(r"install_command\([\"'](\w+)", text)
@@ -171,7 +172,7 @@ def test_the_drawn_tree_of_errors_is_that_of_the_classes() -> None:
 
 @pytest.mark.parametrize("file", ["glove.6B.50d.9k.txt", "GoogleNews.8k.300d.bin"])
 def test_the_figures_of_imported_files_are_those_measured(file):
-    results = json.loads((ROOT / "benchmarks/results/imported.json").read_text("utf-8"))
+    results = json.loads((ROOT / "lab/results/imported.json").read_text("utf-8"))
     systems = results["files"][file]["systems"]
     for system in ("default import", "plain mean of the context"):
         figures = systems[system]["coarsewsd"]
@@ -225,3 +226,16 @@ def test_every_benchmark_has_a_row_and_every_result_a_script():
     for file in (BENCHMARKS / "results").glob("*.json"):
         assert {"date", "versions"} <= json.loads(file.read_text("utf-8")).keys(), file.name
         assert f"{file.stem.replace('-', '_')}.py" in scripts
+
+
+def test_every_script_of_the_laboratory_has_a_row():
+    readme = (LAB / "README.md").read_text("utf-8")
+    files = [*LAB.glob("factory/*.py"), *LAB.glob("studies/*.py")]
+    scripts = [file for file in files if "__main__" in file.read_text("utf-8")]
+    rows = re.findall(r"^\| `(\w+/\w+\.py)` \|", readme, re.MULTILINE)
+    assert set(rows) == {f"{file.parent.name}/{file.name}" for file in scripts}
+    assert all(f"{file.name}`" in readme for file in files)
+    for script in scripts:
+        result = LAB / "results" / f"{script.stem.replace('_', '-')}.json"
+        if result.exists() and script.stem not in {"ablation", "examples"}:
+            assert {"date", "versions"} <= json.loads(result.read_text("utf-8")).keys(), result.name

@@ -69,18 +69,18 @@ def test_readmes_figures_of_speed_are_those_measured():
 
 
 def test_the_scores_of_features_and_of_senses_are_those_measured():
-    tagging = measured("models/results/tagging-pos.json")["systems"]
+    tagging = measured("lab/results/tagging-pos.json")["systems"]
     contextual, features = (tagging[name]["score"]["value"] for name in ("contextual", "features"))
     stated = f"{contextual:.0f} % of the tokens with `contextual`, and for {features:.0f} % with"
     assert stated in API
-    pseudo = measured("models/results/senses.json")["sets"]["pseudowords"]["systems"]["model"]
+    pseudo = measured("lab/results/senses.json")["sets"]["pseudowords"]["systems"]["model"]
     one, two = (f"{pseudo[name]['value']:.0f} %" for name in ("one_right", "two_right"))
     stated = f"correct for {one} of words and for {two} of pseudo-words"
     assert stated in page("docs/senses.md")
 
 
 def test_the_dimensions_that_are_enough_are_those_measured():
-    found = measured("benchmarks/results/sentence-vectors.json")["systems"]["static, sif"]
+    found = measured("lab/results/sentence-vectors.json")["systems"]["static, sif"]
     halves = {int(size): one["halves"] for size, one in found.items()}
     text = page("docs/openai.md")
     assert "192 of 300 dimensions are as good as all, and 128 nearly as good; below 64" in text

@@ -15,7 +15,7 @@ STANDARD = sys.stdlib_module_names
 ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.errors"
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 VALIDATION = "polyseme.validation"
-SINGLE_THREAD = "polyseme.single_thread"
+SINGLE_THREAD, STAGES = "polyseme.single_thread", "polyseme.stages"
 PROGRESS = "polyseme.progress"
 MODELS, OPERATIONS, SETTINGS = "polyseme.models", "polyseme.operations", "polyseme.settings"
 SENSES = "polyseme.senses"
@@ -37,16 +37,17 @@ MAY_IMPORT = {
     PROGRESS: set(),
     VALIDATION: set(),
     SINGLE_THREAD: {"threadpoolctl"},
+    STAGES: set(),
     MODELS: {
         *(ENGINE, TOKENIZER, ERRORS, ATOMIC, VALIDATION),
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
     OPERATIONS: {
-        *(MODELS, ENGINE, TOKENIZER, ERRORS, VALIDATION),
+        *(MODELS, ENGINE, TOKENIZER, ERRORS, STAGES, VALIDATION),
         *("numpy", "orjson", "pybase64", "pydantic", "regex"),
     },
     SENSES: {
-        *(OPERATIONS, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS),
+        *(OPERATIONS, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS, STAGES),
         *("numpy", "safetensors", "scipy"),
     },
     TRAINING: {
@@ -71,13 +72,14 @@ MAY_IMPORT = {
     },
     HTTP: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, KEYS, VERSION),
-        *(SENSES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
+        *(SENSES, STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
         *("numpy", "opentelemetry", "orjson", "prometheus_client", "pybase64", "pydantic"),
         *("pydantic_core", "pythonjsonlogger", "redis", "regex", "threadpoolctl", "werkzeug"),
     },
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, SENSES, VALIDATION),
         *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, VERSION),
+        "polyseme.http.server",
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
     CLIENT: {
@@ -231,7 +233,7 @@ FRAMEWORKS = [
 def test_only_the_command_that_serves_imports_the_service():
     outside = {m for m in importers_of(HTTP) if package_of(m) != HTTP}
     # `polyseme.create_app` loads it on first use.
-    assert outside == {"polyseme.__init__"}
+    assert outside == {"polyseme.__init__", "polyseme.cli.serve"}
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -278,7 +280,7 @@ UNUSED = {
 """Packages that only other commands and optional settings need."""
 
 SERVING = (
-    *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.wsgiapp"),
+    *("polyseme.cli.main", "polyseme.cli.serve", "gunicorn.app.base"),
     *("polyseme.http.server", "polyseme.http.worker", "polyseme.http.app"),
 )
 """The modules that `polyseme serve` imports."""

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
-from models.pictures import CELL, bars, curves, heatmap
+from docs.pictures import CELL, bars, curves, heatmap
 
 
 def svg(text):

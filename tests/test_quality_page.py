@@ -14,12 +14,12 @@ from docs.explained import attention_explained
 from docs.quality import ablation, images, senses_found
 from docs.results import trainings
 from docs.trainings import histories, not_helpful, training_runs
-from models.training_record import record
+from lab.studies.training_record import record
 
 from polyseme.models.manifest import Manifest
 
 ROOT = Path(__file__).parents[1]
-IMAGES, RESULTS = ROOT / "docs" / "images", ROOT / "models" / "results"
+IMAGES, RESULTS = ROOT / "docs" / "images", ROOT / "lab" / "results"
 README = (ROOT / "README.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "quality.md").read_text("utf-8")
 NAMES = (
@@ -46,7 +46,7 @@ def numbers_in(value: object) -> set[str]:
 
 
 def documents() -> list[object]:
-    places = (RESULTS, ROOT / "benchmarks" / "results", ROOT / "models" / "wiki-en")
+    places = (RESULTS, ROOT / "models" / "wiki-en")
     return [
         json.loads(file.read_text("utf-8")) for place in places for file in place.glob("*.json")
     ]

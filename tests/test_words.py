@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted([*(ROOT / "service").rglob("*.py"), *(ROOT / "lab").rglob("*.py")])
+SOURCES = sorted([*(ROOT / "service").rglob("*.py"), *(ROOT / "lab/polyseme_lab").rglob("*.py")])
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 PRIVATE = (

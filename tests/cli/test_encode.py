@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import read_model
 from polyseme.operations.compare import Occurrence, compare
-from polyseme.operations.encode import Timings, encode
+from polyseme.operations.encode import encode
 from polyseme.operations.options import EncodeOptions
 from tests.cli.conftest import run, run_process
 from tests.operations.calls import npz_of
@@ -29,7 +29,7 @@ FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
 def expected(models_dir):
     """The results of encode for TEXTS."""
     with threadpool_limits(1):
-        return encode(read_model(models_dir / "tiny"), TEXTS, EncodeOptions(), LIMITS, Timings())
+        return encode(read_model(models_dir / "tiny"), TEXTS, EncodeOptions(), LIMITS)
 
 
 def test_arguments_are_encoded_as_by_the_service(polyseme, expected):
@@ -179,7 +179,7 @@ def compared(models_dir):
     model = read_model(models_dir / "tiny")
     occurrences = [Occurrence(text, "bank") for text in PAIR]
     with threadpool_limits(1):
-        return compare(model, occurrences, 2, "auto", LIMITS, Timings())
+        return compare(model, occurrences, 2, "auto", LIMITS)
 
 
 def test_json_is_the_response_of_the_service(polyseme, compared):

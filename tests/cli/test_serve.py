@@ -2,16 +2,16 @@
 
 import errno
 import os
-import runpy
 import signal
 import socket
-import sys
 
 import pytest
 from click.testing import CliRunner
 
 from polyseme.cli.main import polyseme
+from polyseme.http.server import Server
 from polyseme.models import registry
+from polyseme.settings import Settings
 from tests.cli.conftest import run
 from tests.tiny import write_tiny
 
@@ -28,20 +28,24 @@ def mask():
 def test_the_command_starts_gunicorn_without_reading_the_models(tmp_path, monkeypatch):
     write_tiny(tmp_path / "tiny")
     started = []
-    monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(registry, "read_model", lambda *_, **__: pytest.fail("a model was read"))
-    monkeypatch.setattr(runpy, "run_module", lambda *names, **_: started.append((names, sys.argv)))
+    monkeypatch.setattr(Server, "run", lambda server: started.extend([server]))
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))  # the command replaces it
-    environment = {
-        "POLYSEME_MODELS_DIR": str(tmp_path),
-        "POLYSEME_MODEL": "tiny",
-        "POLYSEME_PORT": "0",
-    }
-    done = CliRunner(env=environment).invoke(polyseme, ["serve"], catch_exceptions=False)
+    environment = {"POLYSEME_MODELS_DIR": str(tmp_path), "POLYSEME_MODEL": "other"}
+    arguments = ["serve", "--model", "tiny", "--port", "0", "--threads", "3"]
+    done = CliRunner(env=environment).invoke(polyseme, arguments, catch_exceptions=False)
     assert done.exit_code == 0
-    (((name,), arguments),) = started
-    assert name == arguments[0] == "gunicorn"
-    assert arguments[1:3] == ["--config", "python:polyseme.http.server"]
+    (server,) = started
+    assert server.settings.model == "tiny"
+    assert (server.cfg.bind, server.cfg.threads) == (["127.0.0.1:0"], 3)
+
+
+def test_the_settings_are_parsed_once(tmp_path, monkeypatch):
+    write_tiny(tmp_path / "tiny")
+    settings = Settings(models_dir=tmp_path, model="tiny")
+    monkeypatch.setattr(Settings, "__init__", lambda *_, **__: pytest.fail("parsed again"))
+    service = Server(settings).wsgi().extensions["polyseme"]
+    assert service.settings is settings
 
 
 def error_of(models_dir, *flags):
@@ -53,7 +57,7 @@ def error_of(models_dir, *flags):
 
 
 def test_an_address_that_cannot_be_used_is_reported_in_one_sentence(models_dir, monkeypatch):
-    monkeypatch.setattr(runpy, "run_module", lambda *_, **__: pytest.fail("gunicorn was started"))
+    monkeypatch.setattr(Server, "run", lambda _: pytest.fail("gunicorn was started"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = f"Port {port} of 127.0.0.1 is in use; --port selects another one."

@@ -13,7 +13,9 @@ import pytest
 
 from polyseme.api_keys import key_file_line
 from polyseme.http import metrics
+from polyseme.http.server import Server
 from polyseme.models.writer import remove_model, rename_model
+from polyseme.settings import Settings
 from tests.conftest import ROOT, free_port
 from tests.http.conftest import SECRET, numbers, total
 from tests.http.service import (
@@ -194,17 +196,23 @@ def test_a_reload_adds_and_removes_keys_unless_the_file_is_invalid(tmp_path) -> 
 
 TERMINATE_IN_WORKER = """
 import os, signal
-from polyseme.http.server import *
+from polyseme.http.server import Server
+from polyseme.settings import Settings
 
 def post_fork(server, worker):
     if worker.age == 1:
         os.kill(os.getpid(), signal.SIGTERM)
+
+server = Server(Settings())
+server.cfg.set("post_fork", post_fork)
+server.run()
 """
 TERMINATE_AFTER_FORK = """
 # On one processor, the parent continues before the child runs.
 import os, signal
 from pathlib import Path
-from polyseme.http.server import *
+from polyseme.http.server import Server
+from polyseme.settings import Settings
 
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 
@@ -215,25 +223,23 @@ def kill():
 
 killed = []
 os.register_at_fork(after_in_parent=kill)
+Server(Settings()).run()
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "config",
+    "code",
     [TERMINATE_IN_WORKER, TERMINATE_AFTER_FORK],
     ids=["in the worker", "before the worker runs"],
 )
-def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, config) -> None:
-    (tmp_path / "config.py").write_text(config, "utf-8")
-    command = [sys.executable, "-m", "gunicorn", "--config", tmp_path / "config.py"]
+def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, code) -> None:
     given = {"POLYSEME_PORT": str(free_port()), "POLYSEME_WORKERS": "1"}
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "service"), **given}
     log = tmp_path / "log"
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*command, "polyseme.http.app:create_app()"], env=environment, stderr=out, stdout=out
-        )
+        command = [sys.executable, "-c", code]
+        process = subprocess.Popen(command, env=environment, stderr=out, stdout=out)
     try:
         # The master starts another worker once the first has ended.
         until(lambda: log.read_text("utf-8").count("Booting worker") > 1, seconds=30)
@@ -301,19 +307,33 @@ def test_an_unfinished_request_does_not_prevent_shutdown(tmp_path, sent) -> None
 
 @pytest.mark.parametrize(("graceful", "drain", "expected"), [(45, 10, 35), (5, 10, 0)])
 def test_draining_is_part_of_the_graceful_timeout(graceful: int, drain: int, expected: int) -> None:
-    given = {"GRACEFUL_TIMEOUT": graceful, "DRAIN_SECONDS": drain, "MAX_REQUESTS": 1000}
-    code = (
-        "from polyseme.http import server as config;"
-        "print(config.graceful_timeout, config.max_requests, config.max_requests_jitter)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, **{f"POLYSEME_{name}": str(value) for name, value in given.items()}},
-    )
-    assert done.stdout.split() == [str(expected), "1000", "100"]
+    settings = Settings(graceful_timeout=graceful, drain_seconds=drain, max_requests=1000)
+    cfg = Server(settings).cfg
+    assert cfg.graceful_timeout == expected
+    assert (cfg.max_requests, cfg.max_requests_jitter) == (1000, 100)
+
+
+def test_options_of_gunicorn_survive_a_reload(tmp_path, monkeypatch) -> None:
+    pid = tmp_path / "pid"
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", f"--pid {pid}")
+    with running(tmp_path, workers=1) as service:
+        assert int(pid.read_text()) == service.master
+        service.reload()
+        assert int(pid.read_text()) == service.master
+    assert not pid.exists()
+
+
+def test_options_of_gunicorn_override_the_settings(monkeypatch) -> None:
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--workers 3 --worker-class gthread")
+    cfg = Server(Settings(workers=2, threads=5)).cfg
+    assert (cfg.workers, cfg.threads, cfg.worker_class.__name__) == (3, 5, "ThreadWorker")
+
+
+def test_unknown_options_of_gunicorn_are_a_usage_error(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--walkers")
+    with pytest.raises(SystemExit, match="2"):
+        Server(Settings())
+    assert "gunicorn: error: unrecognized arguments: --walkers" in capsys.readouterr().err
 
 
 def test_only_readiness_fails_while_draining(tmp_path) -> None:

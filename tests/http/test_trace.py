@@ -62,40 +62,16 @@ def test_a_stored_model_has_additional_steps(client: httpx.Client) -> None:
     np.testing.assert_allclose(weights, steps["weights"], atol=1e-9)
 
 
-def test_heads_are_the_first_axis_and_the_output_projects_them_side_by_side(
-    client: httpx.Client,
-) -> None:
-    rng = np.random.default_rng(3)
-    x, output = rng.normal(size=(3, 4)), rng.normal(size=(6, 4))
-    weights = {name: rng.normal(size=(4, 6)).tolist() for name in ("query", "key", "value")}
-    weights["output"] = output.tolist()
-    steps = trace(client, tokens=list("abc"), embeddings=x.tolist(), weights=weights, heads=2)
-    assert steps["weights"].shape == (2, 3, 3)
-    assert steps["weighted_values"].shape == (2, 3, 3, 3)
-    side_by_side = np.concatenate(list(steps["context"]), axis=1)
-    np.testing.assert_allclose(steps["output"], side_by_side @ output, atol=1e-12)
-
-
-def test_weights_of_the_column_convention_are_transposed(client: httpx.Client) -> None:
+def test_the_convention_of_the_weights_changes_the_formulas_only(client: httpx.Client) -> None:
     request = EXAMPLES[2]["request"]
-    transposed = {n: np.array(w).T.tolist() for n, w in request["weights"].items()}
-    rows = trace(client, **request)
-    columns = trace(client, **{**request, "weights": transposed}, convention="column")
-    for name, values in rows.items():
-        np.testing.assert_array_equal(values, columns[name])
-
-
-def test_the_formulas_name_the_convention_of_the_weights(client: httpx.Client) -> None:
-    request = EXAMPLES[2]["request"]
-    rows = request["weights"]
-    columns = {n: np.array(w).T.tolist() for n, w in rows.items()}
-    for convention, weights, formula in (
-        ("row", rows, "Q = X·Wq"),
-        ("column", columns, "Q = X·Wqᵀ"),
-    ):
-        body = {**request, "weights": weights, "convention": convention}
-        steps = client.post("/v1/trace", json=body).json()["steps"]
-        assert next(s["formula"] for s in steps if s["name"] == "queries") == formula
+    columns = {name: np.transpose(rows).tolist() for name, rows in request["weights"].items()}
+    row, column = (
+        client.post("/v1/trace", json=body).json()["steps"]
+        for body in (request, {**request, "weights": columns, "convention": "column"})
+    )
+    assert [step["values"] for step in row] == [step["values"] for step in column]
+    formulas = [{step["name"]: step["formula"] for step in steps} for steps in (row, column)]
+    assert [one["queries"] for one in formulas] == ["Q = X·Wq", "Q = X·Wqᵀ"]
 
 
 def test_an_explicit_null_equals_an_absent_field(client: httpx.Client) -> None:

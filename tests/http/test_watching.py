@@ -242,7 +242,7 @@ def test_the_panels_of_the_dashboard_do_not_overlap_and_have_unique_ids():
 def test_the_page_names_every_field_of_a_log_line():
     context = RequestContext("x", "GET", "x")
     context.code = context.model = context.caller = context.trace_id = "x"
-    context.timings.counts, context.aborted, context.work = TokenCounts([]), True, 1.0
+    context.counts, context.aborted, context.work = TokenCounts([]), True, 1.0
     fields = {*_log_fields(context), "error", "places"}
     section = PAGE.partition("## The log")[2].partition("\n## ")[0]
     listed = set(re.findall(r"^\| `(\w+)` ", section, re.MULTILINE))

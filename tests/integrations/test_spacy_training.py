@@ -217,8 +217,8 @@ def folder(tmp_path_factory):
 def test_features_learn_more_than_spacys_static_vectors(
     task, score, sentences, epochs, folder, monkeypatch
 ):
-    """A part of the comparison of benchmarks/pipelines.py: the first sentences."""
-    from benchmarks import pipelines
+    """A part of the comparison of lab/studies/pipelines.py: the first sentences."""
+    from lab.studies import pipelines
 
     monkeypatch.delenv("POLYSEME_MODELS_DIR")
     forget()
@@ -237,7 +237,7 @@ def test_features_learn_more_than_spacys_static_vectors(
 
 def test_the_documented_scores_are_the_measured_ones():
     page = (ROOT / "docs/integrations.md").read_text("utf-8")
-    measured = json.loads((ROOT / "benchmarks/results/pipelines.json").read_text("utf-8"))
+    measured = json.loads((ROOT / "lab/results/pipelines.json").read_text("utf-8"))
     systems = measured["spacy"]
     for scores in systems.values():
         cells = [f"{s['value']} [{s['low']}, {s['high']}]" for s in scores.values()]

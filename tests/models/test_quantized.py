@@ -10,7 +10,6 @@ from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry
 from polyseme.operations.compare import Occurrence, compare
-from polyseme.operations.encode import Timings
 from tests.models.damage import (
     SCALES,
     SUBWORD_SCALES,
@@ -119,7 +118,7 @@ def test_serving_never_converts_the_whole_table_to_floats(tmp_path):
     model, _ = both_models(tmp_path)
     ask_one(model, TEXT, include=EVERY)
     occurrences = [Occurrence("river bank", "bank"), Occurrence("bank gnu", "bank")]
-    compare(model, occurrences, 5, "auto", LIMITS, Timings())
+    compare(model, occurrences, 5, "auto", LIMITS)
     export_word2vec(model, tmp_path / "vectors.txt")
     assert "vectors" not in vars(model)
     assert np.array_equal(model.vectors, QUANTIZED[:])

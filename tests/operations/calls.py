@@ -16,9 +16,9 @@ from tests.tiny import LIMITS
 EVERY = [*get_args(Part)]
 
 
-def ask(model, texts, limits=LIMITS, timings=None, **options):
+def ask(model, texts, limits=LIMITS, **options):
     """Encode some texts."""
-    return encode(model, texts, EncodeOptions(**options), limits, timings)
+    return encode(model, texts, EncodeOptions(**options), limits)
 
 
 def ask_one(model, text, **options):

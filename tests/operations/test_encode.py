@@ -12,9 +12,10 @@ from polyseme.engine.arrays import NonFiniteError
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeatureProjection, Layer, Projection, Residual
 from polyseme.errors import MAX_ERRORS, InvalidError, TooLargeError, UnknownWordError
-from polyseme.operations.encode import Timings, TokenCounts, encode, tokenize
+from polyseme.operations.encode import TokenCounts, encode, tokenize
 from polyseme.operations.options import EncodeOptions
 from tests.operations.calls import EVERY, as_bits, ask, ask_one, same_bits, trace_text
+from tests.test_stages import recording
 from tests.tiny import LIMITS, VECTORS, WORDS, full_layer, normal, tiny_model
 
 NEAR = {"rtol": 0, "atol": 1e-6}
@@ -322,12 +323,11 @@ LONG = "bank river " * 50_000
     [("max_sentences", 2, 3), ("max_sentence_tokens", 2, 3), ("max_tokens", 5, 6)],
 )
 def test_one_over_a_limit_is_rejected_before_any_vector_is_made(deep, setting, limit, size):
-    timings = Timings()
-    with pytest.raises(TooLargeError) as caught:
-        ask(deep, TEXTS, replace(LIMITS, **{setting: limit}), timings)
+    with pytest.raises(TooLargeError) as caught, recording() as stages:
+        ask(deep, TEXTS, replace(LIMITS, **{setting: limit}))
     assert caught.value.extra == {"setting": setting, "limit": limit, "size": size}
     assert f"over the limit {setting} of {limit}." in caught.value.detail
-    assert timings.milliseconds == {}
+    assert stages == {}
     assert ask(deep, TEXTS, replace(LIMITS, **{setting: size}))
 
 
@@ -361,14 +361,13 @@ def test_limits_count_the_tokens_before_they_are_joined_to_phrases(tmp_path, set
 
 
 def test_stages_are_timed_in_their_order(deep):
-    timings = Timings()
-    ask(deep, TEXTS, timings=timings)
-    assert list(timings.milliseconds) == list(timings.spans) == ["static", "attention"]
-    assert all(spent >= 0 for spent in timings.milliseconds.values())
-    assert all(start <= end for start, end in timings.spans.values())
-    only_static = Timings()
-    ask(deep, TEXTS, timings=only_static, include=["static"])
-    assert "attention" not in only_static.milliseconds
+    with recording() as stages:
+        ask(deep, TEXTS)
+    assert list(stages) == ["static", "attention"]
+    assert all(0 <= seconds <= end - start for start, end, seconds in stages.values())
+    with recording() as only_static:
+        ask(deep, TEXTS, include=["static"])
+    assert list(only_static) == ["static"]
 
 
 def test_tokens_are_counted_by_resolution(composing):

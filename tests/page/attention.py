@@ -68,12 +68,6 @@ def number(sentence: str) -> float:
     return float(re.search(r"(\d\.\d+)$", sentence)[1])
 
 
-def choose(reader: Reader, label: str, value: str) -> None:
-    """Select a value in a list."""
-    reader.page.get_by_label(label, exact=True).select_option(value)
-    reader.settle()
-
-
 def sentence(reader: Reader) -> Locator:
     """The box with the sentence."""
     return reader.page.get_by_label("Sentence", exact=True)

@@ -61,6 +61,16 @@ class Reader:
         self.page.evaluate(RESIZED, width)
         self.settle()
 
+    def choose(self, label: str, value: str) -> None:
+        """Select a value in a list."""
+        self.page.get_by_label(label, exact=True).select_option(value)
+        self.settle()
+
+    def press(self, name: str) -> None:
+        """Press the button with a name."""
+        self.page.get_by_role("button", name=name, exact=True).click()
+        self.settle()
+
     @property
     def address(self) -> str:
         """The fragment of the address, with its #."""
@@ -87,6 +97,11 @@ class Reader:
     def command(self) -> str:
         """The curl command that the page shows for the response."""
         return self.page.locator(".source code").text_content() or ""
+
+    def sent(self) -> dict:
+        """The body of the shown request, from the command."""
+        body = self.command().partition("-d '")[2].removesuffix("'")
+        return json.loads(body.replace("'\\''", "'"))
 
     def run_command(self) -> dict:
         """The output of the command in a real shell with curl."""

@@ -1,12 +1,17 @@
-"""Actions in the view Step by step, and its texts."""
+"""The view Step by step: its addresses, the service's steps, and what the page shows of them."""
 
 import json
+from pathlib import Path
 from urllib.parse import urlencode
 
 import httpx
+import numpy as np
+from playwright.sync_api import Locator
 
 from tests.page.reader import Reader
 
+FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"
+EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
 SMALL = {
     "tokens": ["a", "b"],
     "embeddings": [[1, 2], [3, -1]],
@@ -20,6 +25,14 @@ SMALL = {
 }
 """Two words and two heads, with whole numbers, so that every step can be computed by hand:
 Q = [[1, 2, 4, -1], [3, -1, 5, 4]], K = [[2, 1, 1, 4], [-1, 3, 3, -2]], V = [[1, 4], [3, 5]]."""
+TURNED = {
+    **SMALL,
+    "weights": {name: np.transpose(rows).tolist() for name, rows in SMALL["weights"].items()},
+    "convention": "column",
+}
+"""The same with weights in the column convention, W·x."""
+PLAIN = {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, -1]], "scale": False}
+LONG = "pneumonoultramicroscopicsilicovolcanoconiosis" * 3
 
 
 def address(request: dict | None = None, **fields: object) -> str:
@@ -28,13 +41,9 @@ def address(request: dict | None = None, **fields: object) -> str:
     return f"#steps?{urlencode({**own, **fields})}"
 
 
-def turned(request: dict) -> dict:
-    """The same request with its weights in the column convention, W·x."""
-    weights = {
-        name: [list(column) for column in zip(*rows, strict=True)]
-        for name, rows in request["weights"].items()
-    }
-    return {**request, "weights": weights, "convention": "column"}
+def sentence(text: str, **fields: object) -> str:
+    """The address of the view with a sentence."""
+    return address(source="sentence", text=text, **fields)
 
 
 def traced(client: httpx.Client, **body: object) -> dict[str, list]:
@@ -52,7 +61,7 @@ def steps(reader: Reader) -> list[str]:
 
 def numbers(reader: Reader, step: str) -> list[list[float]]:
     """The numbers in the table of a step."""
-    rows = reader.page.locator(f"[data-step={step}] table.matrix tbody tr").evaluate_all(ROWS)
+    rows = reader.page.locator(f"[data-step={step}] tbody tr").evaluate_all(ROWS)
     return [[float(text.replace("−", "-")) for text in row] for row in rows]
 
 
@@ -60,7 +69,12 @@ ROWS = """(rows) => rows.map((row) =>
   [...row.querySelectorAll("td .number")].map((number) => number.textContent))"""
 
 
-def said(reader: Reader) -> list[str]:
+def row_names(reader: Reader) -> list[str]:
+    """The names of the rows of the scores."""
+    return reader.page.locator("[data-step=scores] th[scope=row]").all_text_contents()
+
+
+def sums(reader: Reader) -> list[str]:
     """The sums that the panel of the chosen cell shows."""
     return reader.page.locator(".derived .sum").all_text_contents()
 
@@ -84,37 +98,13 @@ CELLS = """(kind) => [...document.querySelectorAll(`td.${kind}`)].map((td) =>
   [td.closest("[data-step]").dataset.step, td.dataset.row, td.dataset.column].join(":"))"""
 
 
-def field(reader: Reader, matrix: str, row: int, column: int):
-    """A cell of the editor."""
-    group = reader.page.get_by_role("group", name=matrix, exact=True)
-    return group.locator(f"input[data-row='{row}'][data-column='{column}']")
+def field(reader: Reader, label: str) -> Locator:
+    """A field of the editor."""
+    return reader.page.locator(".editor").get_by_label(label, exact=True)
 
 
-def typed(reader: Reader, matrix: str, row: int, column: int, text: str) -> None:
-    """Type into a cell of the editor, and move the focus away."""
-    field(reader, matrix, row, column).fill(text)
-    field(reader, matrix, row, column).blur()
+def write(reader: Reader, label: str, text: str) -> None:
+    """Write into a field of the editor, and move the focus away."""
+    field(reader, label).fill(text)
+    field(reader, label).blur()
     reader.settle()
-
-
-def own(reader: Reader) -> dict:
-    """The current request, read from the curl command."""
-    command = reader.command()
-    return json.loads(
-        command[command.index("-d '") + 4 : command.rindex("'")].replace("'\\''", "'")
-    )
-
-
-def pasted(reader: Reader, matrix: str, text: str) -> None:
-    """Paste a text into the first cell of a matrix."""
-    field(reader, matrix, 0, 0).evaluate(PASTE, text)
-    reader.settle()
-
-
-PASTE = """(input, text) => {
-  const data = new DataTransfer();
-  data.setData("text/plain", text);
-  input.focus();
-  const options = {clipboardData: data, bubbles: true, cancelable: true};
-  input.dispatchEvent(new ClipboardEvent("paste", options));
-}"""

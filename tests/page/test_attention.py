@@ -17,7 +17,6 @@ from tests.page.attention import (
     HEBREW,
     attention,
     attention_address,
-    choose,
     encoded,
     grid,
     point,
@@ -130,22 +129,22 @@ def test_an_unknown_model_shows_the_services_error(visit: Open, client: httpx.Cl
     reader = visit(attention_address(model="absent"))
     error = client.post("/v1/encode", json={"input": "a", "model": "absent"}).json()
     assert error["detail"] in reader.problem.text_content()
-    choose(reader, "Model", "")
+    reader.choose("Model", "")
     assert word_texts(reader) == APPLE_WORDS
 
 
 def test_unknown_words_can_be_rejected(visit: Open) -> None:
     reader = visit(attention_address(text="river qqzx"))
-    choose(reader, "Unknown words", "error")
+    reader.choose("Unknown words", "error")
     assert "vocabulary" in reader.problem.text_content()
-    choose(reader, "Unknown words", "zero")
+    reader.choose("Unknown words", "zero")
     assert word_texts(reader) == ["river", "qqzx"]
     assert "oov=zero" in reader.address
 
 
 def test_case_changes_the_key_of_a_word(visit: Open) -> None:
     reader = visit(attention_address(text="Apple"))
-    choose(reader, "Case", "lower")
+    reader.choose("Case", "lower")
     assert words(reader).first.locator("small").text_content() == "other case: apple"
     assert reader.address == "#attention?text=Apple&case=lower"
 
@@ -263,7 +262,7 @@ def test_a_word_that_occurs_once_opens_compare_with_an_empty_second_row(
     rows = json.loads(query.pop("occurrences"))
     assert rows == [["apple bank", "bank", 0], ["", "", 0]]
     assert query == {"model": "four", "case": "exact"}
-    choose(reader, "Case", "auto")
+    reader.choose("Case", "auto")
     assert "case" not in compare_query(reader)
 
 
@@ -524,7 +523,7 @@ def test_the_list_of_heads_is_rebuilt_only_if_it_differs(
     offered = attention(reader).get_by_label("Head", exact=True).locator("option")
     assert offered.all_text_contents() == ["mean of heads", "0", "1", "2", "3"]
     offered.first.evaluate("(option) => { option.dataset.kept = 'true'; }")
-    choose(reader, "Head", "2")
+    reader.choose("Head", "2")
     words(reader).nth(1).click()
     reader.settle()
     expect(offered.first).to_have_attribute("data-kept", "true")
@@ -555,7 +554,7 @@ def test_the_most_attended_words_use_the_mean_of_the_last_layer(
 ) -> None:
     row = weights(tiny_models, TEXT, model="deep", heads="mean")[-1, 2]
     reader = visit(attention_address(text=TEXT, model="deep", word=2), service=tiny_models)
-    choose(reader, "Layer", "1")
+    reader.choose("Layer", "1")
     assert "layer=1" in reader.address
     name = reader.page.get_by_role("img", name="river attends most to").get_attribute("aria-label")
     best = np.argmax(row)
@@ -582,7 +581,7 @@ def test_a_layer_that_another_model_lacks_falls_back(
     visit: Open, tiny_models: httpx.Client
 ) -> None:
     reader = visit(attention_address(text=TEXT, model="many", layer=9, head=9), service=tiny_models)
-    choose(reader, "Model", "deep")
+    reader.choose("Model", "deep")
     assert reader.page.get_by_role("heading", name="Layer 0, mean of heads").is_visible()
     assert readout(reader).startswith("apple attends to ")
 
@@ -621,7 +620,7 @@ def test_fallbacks_to_lower_case_and_subwords_are_shown(
     reader = visit(attention_address(text="Apple gnu", model="small"), service=tiny_models)
     found = reader.page.locator("button.word small")
     assert found.all_text_contents() == ["other case: apple", "unknown"]
-    choose(reader, "Model", "parts")
+    reader.choose("Model", "parts")
     assert found.all_text_contents() == ["exact", "subword"]
     assert reader.page.get_by_text("1 composed of subwords").is_visible()
 

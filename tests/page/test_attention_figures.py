@@ -20,7 +20,6 @@ from tests.page.attention import (
     APPLES,
     attention,
     attention_address,
-    choose,
     encoded,
     grid,
     number,
@@ -232,7 +231,7 @@ def test_the_arrow_keys_move_through_the_query_tokens(visit: Open) -> None:
 
 def test_each_head_has_its_color_and_its_squares(visit: Open, client: httpx.Client) -> None:
     reader = visit(attention_address(picture="lines", word=4))
-    choose(reader, "Head", "each")
+    reader.choose("Head", "each")
     expected = weights(client, APPLES)[0]
     colors = {one["head"]: one["color"] for one in lines(reader)}
     assert len(set(colors.values())) == len(colors) == 4
@@ -393,7 +392,7 @@ def test_the_weights_are_a_table_that_can_be_copied(open_page: Open, client: htt
     assert [line.split("\t")[0] for line in lines[1:]] == APPLE_WORDS
     copied = [[float(cell) for cell in line.split("\t")[1:]] for line in lines[1:]]
     np.testing.assert_array_equal(copied, expected)
-    choose(reader, "Head", "2")
+    reader.choose("Head", "2")
     assert "Layer 0, head 2" in reader.page.get_by_role("table").locator("caption").text_content()
 
 
@@ -491,7 +490,7 @@ def test_a_long_sentence_is_accessible_and_fits(visit: Open, axe: Axe) -> None:
     assert reader.violations(axe) == []
     assert not reader.scrolls_sideways()
     reader.page.get_by_role("button", name="Lines").click()
-    choose(reader, "Head", "each")
+    reader.choose("Head", "each")
     assert not reader.scrolls_sideways()
 
 

@@ -443,7 +443,7 @@ def test_the_shown_results_can_be_saved(visit: Open, tmp_path: Path) -> None:
     saved = reader.saved_json(tmp_path)
     assert saved == reader.run_command()
     assert saved["occurrences"][0]["token"]["start"] == len(rows[0][0]) - 4
-    sent = json.loads(reader.command().partition("-d '")[2][:-1].replace("'\\''", "'"))
+    sent = reader.sent()
     assert sent["occurrences"][1] == {"text": "Money bank grows", "word": "bank"}
     assert set(sent) == {"occurrences", "neighbors", "map"}
 

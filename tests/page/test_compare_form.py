@@ -1,6 +1,5 @@
 """The view Compare: sentences that are typed, added and removed, and announcements."""
 
-import json
 import re
 
 import httpx
@@ -292,7 +291,7 @@ def test_the_number_of_neighbors_comes_from_the_address(open_page: Open) -> None
     reader.go(address(BANKS, k="0"))
     assert number.input_value() == "0"
     assert card(reader, "A: bank").get_by_text("None requested.").count() == 2
-    assert json.loads(sent(reader))["neighbors"] == 0
+    assert reader.sent()["neighbors"] == 0
     for invalid in ("5000", "many", "1e999"):
         reader.go(address(BANKS, k=invalid))
         expect(reader.problem).to_contain_text("/neighbors")
@@ -302,10 +301,6 @@ def test_the_number_of_neighbors_comes_from_the_address(open_page: Open) -> None
     reader.settle()
     assert not reader.problem.is_visible()
     assert len(cosines(reader)) == 8
-
-
-def sent(reader: Reader) -> str:
-    return reader.command().partition("-d '")[2].removesuffix("'")
 
 
 def test_tables_that_were_opened_stay_open(open_page: Open) -> None:

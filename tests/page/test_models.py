@@ -67,9 +67,9 @@ def test_opening_the_details_keeps_the_focus(open_page: Open) -> None:
         expect(summary).to_be_focused()
     reader.page.keyboard.press("Enter")
     reader.page.get_by_label("Theme").select_option("dark")
-    reader.page.get_by_text("models/build_wiki_en.py").wait_for()
+    reader.page.get_by_text("lab/factory/build_wiki_en.py").wait_for()
     reader.page.evaluate("location.hash = '#models'")
-    expect(reader.page.get_by_text("models/build_wiki_en.py")).to_be_hidden()
+    expect(reader.page.get_by_text("lab/factory/build_wiki_en.py")).to_be_hidden()
 
 
 def test_names_of_measures_differ_on_a_narrow_screen(visit: Open, several: httpx.Client) -> None:
@@ -81,13 +81,13 @@ def test_names_of_measures_differ_on_a_narrow_screen(visit: Open, several: httpx
 
 def test_the_training_opens_and_the_address_has_it(open_page: Open) -> None:
     reader = open_page("#models")
-    assert not reader.page.get_by_text("models/build_wiki_en.py").is_visible()
+    assert not reader.page.get_by_text("lab/factory/build_wiki_en.py").is_visible()
     reader.page.get_by_text("Training of wiki-en").click()
-    reader.page.get_by_text("models/build_wiki_en.py").wait_for()
+    reader.page.get_by_text("lab/factory/build_wiki_en.py").wait_for()
     reader.page.wait_for_url("**/#models?model=wiki-en")
     assert "macro f1" in reader.page.get_by_role("article").text_content()
     reader.page.reload()
-    reader.page.get_by_text("models/build_wiki_en.py").wait_for()
+    reader.page.get_by_text("lab/factory/build_wiki_en.py").wait_for()
 
 
 def test_a_broken_model_shows_its_problem_and_others_have_links(

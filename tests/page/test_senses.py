@@ -73,14 +73,9 @@ def find(reader: Reader) -> None:
     reader.settle()
 
 
-def sent(reader: Reader) -> dict:
-    """The body of the shown request."""
-    return json.loads(reader.command().partition("-d '")[2].removesuffix("'"))
-
-
 def service_response(client: httpx.Client, reader: Reader) -> dict:
     """The service's own response to the shown request."""
-    return client.post("/v1/senses", json=sent(reader)).raise_for_status().json()
+    return client.post("/v1/senses", json=reader.sent()).raise_for_status().json()
 
 
 def points(reader: Reader) -> Locator:
@@ -102,7 +97,7 @@ def test_it_opens_with_an_example_and_the_services_senses(
     senses = answer["senses"]
     summary = reader.page.locator(".summary").text_content()
     assert summary == (
-        f"{len(answer['occurrences'])} occurrences of “apple” in {len(sent(reader)['texts'])}"
+        f"{len(answer['occurrences'])} occurrences of “apple” in {len(reader.sent()['texts'])}"
         f" sentences: {len(senses)} senses. Their separation is {answer['separation']:.2f}"
         " (mean silhouette, at most 1)."
     )
@@ -112,7 +107,9 @@ def test_it_opens_with_an_example_and_the_services_senses(
         assert f"({sense['size']})" in card.text_content()
         near = card.locator(".near-word").all_text_contents()
         assert near == [one["word"] for one in sense["keywords"] + sense["neighbors"]]
-        texts = [sent(reader)["texts"][answer["occurrences"][i]["text"]] for i in sense["examples"]]
+        texts = [
+            reader.sent()["texts"][answer["occurrences"][i]["text"]] for i in sense["examples"]
+        ]
         assert card.locator("blockquote").all_text_contents() == texts
         marked = card.locator("mark").all_text_contents()
         assert [one.lower() for one in marked] == ["apple"] * len(texts)
@@ -149,13 +146,13 @@ def test_each_example_has_its_senses_and_a_history_entry(open_page: Open) -> Non
         assert button.get_attribute("aria-pressed") == "true"
         word = button.text_content()
         assert reader.page.get_by_label("Word", exact=True).input_value() == word
-        assert 12 <= len(sent(reader)["texts"]) <= 20
+        assert 12 <= len(reader.sent()["texts"]) <= 20
         found[word] = cards(reader).count()
     assert found == {"apple": 2, "bank": 2, "spring": 3}
     reader.page.go_back()
     reader.settle()
     assert examples.nth(1).get_attribute("aria-pressed") == "true"
-    assert sent(reader)["word"] == "bank"
+    assert reader.sent()["word"] == "bank"
 
 
 def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_page: Open) -> None:
@@ -167,11 +164,11 @@ def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_pag
     expect(frequent.get_by_role("button").first).to_have_text("bank 500")
     assert not frequent.get_by_role("button", name="the", exact=False).all_text_contents()
     # The result of the previous sentences stays until the form is submitted.
-    assert sent(reader)["word"] == "apple"
+    assert reader.sent()["word"] == "apple"
     frequent.get_by_role("button", name="bank 500").click()
     expect(points(reader)).to_have_count(500)
     reader.settle()
-    assert sent(reader)["texts"] == BANKS
+    assert reader.sent()["texts"] == BANKS
     announced = reader.page.evaluate("globalThis.announced")
     assert announced == [reader.page.locator(".summary").text_content()]
     assert announced[0].startswith("500 occurrences of “bank” in 500 sentences: ")
@@ -211,10 +208,10 @@ def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> No
     assert len(reader.address) < 200
     reader.page.go_back()
     reader.settle()
-    assert sent(reader)["word"] == "apple"
+    assert reader.sent()["word"] == "apple"
     reader.page.go_forward()
     reader.settle()
-    assert sent(reader)["texts"] == long
+    assert reader.sent()["texts"] == long
     reader.page.reload()
     reader.settle()
     expect(reader.problem).to_have_text(
@@ -276,7 +273,7 @@ def test_the_reader_chooses_the_number_of_senses(open_page: Open) -> None:
     number.select_option("4")
     reader.settle()
     assert reader.address == "#senses?senses=4"
-    assert sent(reader)["senses"] == 4
+    assert reader.sent()["senses"] == 4
     assert cards(reader).count() == 4
     # With unsubmitted sentences, a choice waits until the form is submitted.
     paste(reader, "\n".join(BANKS[:40]))
@@ -289,7 +286,7 @@ def test_the_reader_chooses_the_number_of_senses(open_page: Open) -> None:
     reader.page.keyboard.press("Enter")
     reader.settle()
     assert cards(reader).count() == 2
-    assert sent(reader)["senses"] == 2
+    assert reader.sent()["senses"] == 2
 
 
 def test_right_to_left_sentences_keep_their_direction(
@@ -389,7 +386,7 @@ def test_the_form_and_the_map_are_usable_by_keyboard(open_page: Open) -> None:
     expect(reader.page.get_by_role("button", name="Find senses")).to_be_focused()
     press("Enter")
     reader.settle()
-    assert sent(reader)["word"] == "tree"
+    assert reader.sent()["word"] == "tree"
     press("Tab")
     expect(reader.page.get_by_role("group", name="Frequent words").locator(":focus")).to_have_text(
         re.compile("apple 16", re.IGNORECASE)
@@ -463,7 +460,7 @@ def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
     reader.page.get_by_role("button", name="bank 20").click()
     expect(points(reader)).to_have_count(20)
     reader.settle()
-    assert sent(reader)["texts"] == BANKS[:20]
+    assert reader.sent()["texts"] == BANKS[:20]
 
 
 @pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1200, "light")])

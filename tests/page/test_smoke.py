@@ -8,7 +8,7 @@ VIEWS = {
     "#attention": ("Attention", "figure svg.heatmap"),
     "#compare": ("Compare", "figure svg.flat-map"),
     "#senses": ("Senses", "figure svg.senses-map"),
-    "#steps": ("Step by step", "[data-step=weights] table.matrix"),
+    "#steps": ("Step by step", "[data-step=weights] table"),
     "#neighbors": ("Neighbors", "figure svg.bars"),
     "#models": ("Models", "article .facts"),
 }

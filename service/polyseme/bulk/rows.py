@@ -10,7 +10,6 @@ from polyseme.models.model import Model
 from polyseme.operations.encode import (
     Encoded,
     Text,
-    Timings,
     TokenCounts,
     Tokenized,
     encode_sentence,
@@ -93,5 +92,4 @@ def encode_each(
     model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
 ) -> Iterator[Encoded]:
     """Encode sentences one by one."""
-    timings = Timings()
-    return (encode_sentence(model, one, options, timings) for one in sentences)
+    return (encode_sentence(model, one, options) for one in sentences)

@@ -19,7 +19,7 @@ from polyseme.bulk.sources import Shard
 from polyseme.models.model import Model
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.embed import pooled_part, sentence_vector
-from polyseme.operations.encode import Encoded, Text, Timings, Tokenized, cast, encode_sentence
+from polyseme.operations.encode import Encoded, Text, Tokenized, cast, encode_sentence
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Part
 from polyseme.tokenizer import ResolvedToken
 
@@ -254,7 +254,7 @@ def _write_tokens(
     sentences = tokenize_rows(job, model, replace(rows, texts=texts), options)
     wanted = match_forms(words, exact=exact)
     numbers = [number for number, text in enumerate(texts) if text is not None]
-    (part,), timings = job.options.arrays, Timings()
+    (part,) = job.options.arrays
     found: list[_FoundToken] = []
     vectors: list[NDArray[np.float32]] = []
     size = written = unknown = 0
@@ -264,7 +264,7 @@ def _write_tokens(
         if words:
             places = word_places([token.text for token in tokens], wanted, exact=exact)
         if places:
-            encoded = encode_sentence(model, sentence, options, timings).arrays[part][places]
+            encoded = encode_sentence(model, sentence, options).arrays[part][places]
             vectors.append(encoded.reshape(-1))
             size += encoded.size
             found += [_FoundToken(number, place, tokens[place]) for place in places]

@@ -21,7 +21,6 @@ from polyseme.models.registry import Registry
 from polyseme.operations.compare import ComparisonResult, Occurrence, comparison_document
 from polyseme.operations.compare import compare as compare_occurrences
 from polyseme.operations.encode import (
-    Timings,
     TokenCounts,
     encode_sentence,
     tokenize,
@@ -103,10 +102,10 @@ def encode(
         truncate=options["truncate"],
         share=options["share"],
     )
-    limits, timings = settings.limits(), Timings()
+    limits = settings.limits()
     cost = encode_cost(model, encoding, number_cost(kind), streamed=kind == "ndjson")
     tokenized = tokenize(model, sentences, encoding, limits, cost=cost)
-    encoded = (encode_sentence(model, one, encoding, timings) for one in tokenized)
+    encoded = (encode_sentence(model, one, encoding) for one in tokenized)
     with open_output(output) as out:
         if kind == "npz":
             out.write(npz_archive(model.manifest, list(encoded), encoding))

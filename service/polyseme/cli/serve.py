@@ -1,9 +1,8 @@
-"""`polyseme serve`: run gunicorn with the settings."""
+"""`polyseme serve`: check the model and the address, and run gunicorn."""
 
 import errno
 import fcntl
 import os
-import runpy
 import shutil
 import socket
 import sys
@@ -20,13 +19,12 @@ import orjson
 from polyseme.cli.options import settings_from
 from polyseme.errors import CommandError, ModelFolderError
 from polyseme.models.registry import Registry
-from polyseme.settings import PREFIX, Settings
+from polyseme.settings import Settings
 
 _STANDARD_ERROR = 2
 _METRICS_BYTES = 1 << 20
 """Free bytes that the metrics directory requires at the start; a worker uses about 0.2 MB."""
 _METRICS_PREFIX = "polyseme-metrics-"
-_APPLICATION = "polyseme:create_app()"
 SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag, because every user of the machine can read a command line."""
 
@@ -166,11 +164,9 @@ def serve(**flags: str | None) -> None:
     registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
     _check_model(registry, settings.model)
     _check_address(settings)
-    given = {PREFIX + name.upper(): value for name, value in flags.items() if value is not None}
-    os.environ.update(given)
     if settings.metrics != "off":
         _create_metrics_directory()
     _announce(settings)
-    # Run gunicorn as `python -m gunicorn` does, in this process: imported modules stay imported.
-    sys.argv = ["gunicorn", "--config", "python:polyseme.http.server", _APPLICATION]
-    runpy.run_module("gunicorn", run_name="__main__", alter_sys=True)
+    from polyseme.http.server import Server  # noqa: PLC0415 - after the metrics directory
+
+    Server(settings).run()

@@ -43,7 +43,7 @@ from polyseme.operations.embed import (
     Pooling,
     embed,
 )
-from polyseme.operations.encode import Timings, Token, encode_sentence, tokenize
+from polyseme.operations.encode import Token, encode_sentence, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import MAX_LISTED, EncodeOptions, Limits
 from polyseme.operations.schema import Request, Result
@@ -138,7 +138,7 @@ class LocalModel(Encoder):
             return list(self._encode_each(texts, options))
 
     def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
-        remaining, first, timings = iter(texts), 0, Timings()
+        remaining, first = iter(texts), 0
         while some := list(islice(remaining, _TEXTS_AT_ONCE)):
             checked = [require_text(text, number) for number, text in enumerate(some, first)]
             try:
@@ -147,7 +147,7 @@ class LocalModel(Encoder):
                 raise shift_paths(error, first) from None
             for one in tokenized:
                 with _computing():  # BLAS has its threads again before the yield
-                    encoded = encode_sentence(self.model, one, options, timings)
+                    encoded = encode_sentence(self.model, one, options)
                 tokens = [*map(Token.of, encoded.tokens)]
                 yield Sentence(tokens, encoded.arrays, encoded.truncated)
             first += len(some)

@@ -14,10 +14,6 @@ from polyseme.engine.positions import relative_bias, sinusoids
 
 FORMULAS = {
     "embeddings": "X",
-    "attention_norm": "X̂ = LayerNorm(X)",
-    "queries": "Q = X·Wq",
-    "keys": "K = X·Wk",
-    "values": "V = X·Wv",
     "scores": "S = Q·Kᵀ",
     "scaled_scores": "S/√k",
     "position_bias": "b[j−i], by the distance from the query i to the key j",
@@ -27,15 +23,10 @@ FORMULAS = {
     "weights": "A = softmax of each row of the scores plus biases, over the visible keys",
     "weighted_values": "A[i,j]·V[j]",
     "context": "C[i] = Σj A[i,j]·V[j]",
-    "output": "O = concat(C of all heads)·Wo",
     "position": "p, a unit vector for the position of the token",
-    "residual": "R, a combination of X and O",
-    "feed_forward_norm": "LayerNorm",
-    "feed_forward_inner": "activation(x·W1 + b1)",
-    "feed_forward": "F = activation(x·W1 + b1)·W2 + b2",
     "contextual": "the output of the layer",
 }
-"""The formula of each step by name."""
+"""The formulas that are the same for every layer."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +187,6 @@ def _attend(
     return context
 
 
-_JOINED = "O = concat(C of all heads)"
 _TRANSPOSED = re.compile(r"(W[qkvo])")
 _UNMASKED = {"weights": "A = softmax of each row of the scores"}
 
@@ -219,36 +209,30 @@ def _join_heads(x: Floats) -> Floats:
 
 def _formulas(layer: Layer) -> dict[str, str]:
     """Return the formulas of a layer; a projection without a weight is X, or its layer norm X̂."""
-    residual = layer.residual
+    residual, scoring, before = layer.residual, layer.scoring, layer.norm == "before"
     place = f" + {residual.position_share}·p" if residual.position_share else ""
     combined = f"R = O/|O| + {residual.share}·X/|X|{place}"
-    kinds = {"none": "R = O", "add": "R = X + O", "unit": combined}
-    formulas = {**FORMULAS, "residual": kinds[residual.kind], **_norm_formulas(layer)}
-    x = "X̂" if layer.attention_norm is not None and layer.norm == "before" else "X"
-    for name, letter, projection in (
-        ("queries", "q", layer.query),
-        ("keys", "k", layer.key),
-        ("values", "v", layer.value),
-    ):
+    formulas = FORMULAS | {
+        "attention_norm": f"X̂ = LayerNorm({'X' if before else 'R'})",
+        "residual": {"none": "R = O", "add": "R = X + O", "unit": combined}[residual.kind],
+    }
+    x = "X̂" if layer.attention_norm is not None and before else "X"
+    projections = {"queries": layer.query, "keys": layer.key, "values": layer.value}
+    for name, projection in projections.items():
+        letter = name[0]
         product = x if projection.weight is None else f"{x}·W{letter}"
         bias = "" if projection.bias is None else f" + b{letter}"
         formulas[name] = f"{letter.upper()} = {product}{bias}"
-    output = FORMULAS["output"] if layer.output.weight is not None else _JOINED
-    formulas["output"] = output if layer.output.bias is None else f"{output} + bo"
-    scoring = layer.scoring
+    weight = "" if layer.output.weight is None else "·Wo"
+    bias = "" if layer.output.bias is None else " + bo"
+    formulas["output"] = f"O = concat(C of all heads){weight}{bias}"
     if scoring.position_bias is None and not scoring.word_bias and scoring.mask == "all":
         formulas |= _UNMASKED
-    return formulas
-
-
-def _norm_formulas(layer: Layer) -> dict[str, str]:
-    """Return the formulas of the layer norms and the feed-forward network, with their inputs."""
-    before = layer.norm == "before"
+    # The feed-forward network starts from the residual, or from a norm of it.
     start = "X̂" if layer.attention_norm is not None and layer.norm == "after" else "R"
     x = "x" if layer.feed_forward_norm is not None and before else start
     inner = f"activation({x}·W1 + b1)"
-    return {
-        "attention_norm": f"X̂ = LayerNorm({'X' if before else 'R'})",
+    return formulas | {
         "feed_forward_norm": "x = LayerNorm(R)" if before else f"LayerNorm({start} + F)",
         "feed_forward_inner": inner,
         "feed_forward": f"F = {inner}·W2 + b2",

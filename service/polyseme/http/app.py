@@ -63,7 +63,8 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     if settings.cors_origins:
         _init_cors(app, settings)
     auth.init_app(app, rate_limits)
-    supervise_requests(app, settings, service.limits, rate_limits.charge)
+    charge = rate_limits.charge if rate_limits.enabled else None
+    supervise_requests(app, settings, service.limits, charge)
     for blueprint in (routes, openai, inference, pages):
         app.register_blueprint(blueprint)
     if settings.metrics != "off":

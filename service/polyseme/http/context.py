@@ -16,10 +16,11 @@ from flask import Flask, request
 from werkzeug.wsgi import get_content_length
 
 from polyseme.errors import AbortedError, DeadlineError, OverloadedError
-from polyseme.operations.encode import Timings
+from polyseme.operations.encode import TokenCounts
 from polyseme.operations.options import Limits
 from polyseme.operations.work import BYTE, supervise
 from polyseme.settings import Settings
+from polyseme.stages import Stages
 
 UNMATCHED = "unmatched"
 """The route of a request that matches no rule."""
@@ -41,8 +42,8 @@ class RequestContext:
     def __init__(self, request_id: str, method: str, address: str) -> None:
         self.request_id, self.method, self.address = request_id, method, address
         self.route = UNMATCHED
-        self.timings = Timings()
         self.started = time.perf_counter()
+        self.stages: Stages = {}
         self.seconds = 0.0
         """the time until the response was sent or aborted"""
         self.status = 0
@@ -53,6 +54,7 @@ class RequestContext:
         self.aborted = False
         """whether the client disconnected before the end of a stream"""
         self.model: str | None = None
+        self.counts: TokenCounts | None = None
         self.work = 0.0
         """the estimated work of the request, in milliseconds of one processor"""
         self.supervisor: RequestSupervisor | None = None
@@ -114,7 +116,7 @@ class RequestSupervisor:
         limits: Limits,
         seconds: float,
         in_progress: WorkInProgress,
-        charge: Callable[[float], None],
+        charge: Callable[[float], None] | None,
     ) -> None:
         self._context, self._limits, self._in_progress = context, limits, in_progress
         self._charge = charge
@@ -127,7 +129,8 @@ class RequestSupervisor:
     def admit(self, work: float) -> None:
         """Add work; raise TooLargeError, OverloadedError, or RateLimitedError."""
         self._limits.check_work(self._context.work + work)
-        self._charge(work)
+        if self._charge:
+            self._charge(work)
         if self._in_progress.add(work):
             self._added += work
         self._context.work += work
@@ -160,7 +163,7 @@ class RequestSupervisor:
 
 
 def supervise_requests(
-    app: Flask, settings: Settings, limits: Limits, charge: Callable[[float], None]
+    app: Flask, settings: Settings, limits: Limits, charge: Callable[[float], None] | None
 ) -> None:
     """Supervise every POST request; `charge` counts its work towards the rates of the caller."""
     in_progress = WorkInProgress(settings.max_work)

@@ -25,11 +25,12 @@ from polyseme.http.inference_schemas import (
 )
 from polyseme.http.parsing import BINARY, JSON, negotiate_media_type, read_json_and_bytes
 from polyseme.http.routes import json_response
-from polyseme.http.service import current_service, find_model
-from polyseme.operations.encode import Encoded, TokenCounts, encode_sentence, tokenize
+from polyseme.http.service import current_service
+from polyseme.operations.encode import Encoded, count_tokens, encode_sentence, tokenize
 from polyseme.operations.options import PER_TOKEN, Limits
 from polyseme.operations.serialize import number_cost
 from polyseme.operations.work import encode_cost
+from polyseme.stages import stage
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
 
@@ -94,7 +95,7 @@ def metadata(name: str) -> Response:
 @inference.get(f"/models/<name>/versions/{VERSION}/ready", endpoint="model_ready_of_version")
 def model_ready(name: str) -> Response:
     """Load the model unless it is loaded, so that `infer` works after a 200."""
-    find_model(name)
+    current_service().find_model(name)
     return json_response({"name": name, "ready": True})
 
 
@@ -102,43 +103,42 @@ def model_ready(name: str) -> Response:
 @inference.post(f"/models/<name>/versions/{VERSION}/infer", endpoint="infer_of_version")
 def infer(name: str) -> Response:
     """Return the requested tensors of sentences."""
-    negotiate_media_type(JSON, BINARY)
-    context, limits = current_context(), current_service().limits
-    body, rest = read_json_and_bytes(InferRequest, HEADER_LENGTH)
-    texts = _sentences(body.inputs[0], rest, limits)
-    outputs = _requested_outputs(body)
-    start = context.timings.add("parse", context.started)
-    model = find_model(name)
-    options = body.options(frozenset(one.name for one in outputs))
-    in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
-    try:
-        cost = encode_cost(model, options, number_cost("json" if in_json else "npz"))
-        sentences = tokenize(
-            model, texts, options, limits, lambda n: ("inputs", 0, "data", n), cost
-        )
-    except InvalidError as error:
-        # Name the fields of this protocol, not those of /v1/encode, and drop duplicate errors.
-        errors = [FieldError(_path(one.path), one.message) for one in error.errors]
-        error.errors = list(dict.fromkeys(errors))
-        raise
-    counts = context.timings.counts = TokenCounts(sentences)
-    context.timings.add("tokens", start)
-    encoded = [encode_sentence(model, one, options, context.timings) for one in sentences]
-    start = context.timings.now()
-    facts = {
-        "model_name": model.manifest.name,
-        "model_version": VERSION,
-        **({} if body.id is None else {"id": body.id}),
-        "parameters": {
-            "layers": len(options.layer_numbers(model)),
-            "heads": 1 if options.heads == "mean" else model.manifest.heads,
-            "tokens": counts.tokens,
-            "oov": counts.oov,
-            "truncated": counts.truncated,
-        },
-    }
-    content, length = _serialize(facts, outputs, encoded, model.manifest.dimension)
-    context.timings.add("write", start)
+    context, service = current_context(), current_service()
+    with stage("parse").since(context.started):
+        negotiate_media_type(JSON, BINARY)
+        body, rest = read_json_and_bytes(InferRequest, HEADER_LENGTH)
+        texts = _sentences(body.inputs[0], rest, service.limits)
+        outputs = _requested_outputs(body)
+    with stage("tokens"):
+        model, limits = service.find_model(name), service.limits
+        options = body.options(frozenset(one.name for one in outputs))
+        in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
+        try:
+            cost = encode_cost(model, options, number_cost("json" if in_json else "npz"))
+            sentences = tokenize(
+                model, texts, options, limits, lambda n: ("inputs", 0, "data", n), cost
+            )
+        except InvalidError as error:
+            # Name the fields of this protocol, not those of /v1/encode, and drop duplicate errors.
+            errors = [FieldError(_path(one.path), one.message) for one in error.errors]
+            error.errors = list(dict.fromkeys(errors))
+            raise
+        counts = count_tokens(sentences)
+    encoded = [encode_sentence(model, one, options) for one in sentences]
+    with stage("write"):
+        facts = {
+            "model_name": model.manifest.name,
+            "model_version": VERSION,
+            **({} if body.id is None else {"id": body.id}),
+            "parameters": {
+                "layers": len(options.layer_numbers(model)),
+                "heads": 1 if options.heads == "mean" else model.manifest.heads,
+                "tokens": counts.tokens,
+                "oov": counts.oov,
+                "truncated": counts.truncated,
+            },
+        }
+        content, length = _serialize(facts, outputs, encoded, model.manifest.dimension)
     limits.check_response_bytes(len(content))
     response = Response(content, content_type=JSON if length is None else BINARY)
     if length is not None:

@@ -43,7 +43,7 @@ def _log_fields(context: RequestContext) -> dict[str, Any]:
         "code": context.code,
         "ms": round(context.seconds * 1000, 3),
         "bytes": context.response_bytes,
-        "tokens": context.timings.counts.tokens if context.timings.counts else None,
+        "tokens": context.counts.tokens if context.counts else None,
         "work_ms": round(context.work, 3) or None,
         "model": context.model,
         "caller": context.caller,

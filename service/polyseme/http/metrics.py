@@ -151,9 +151,9 @@ def observe(context: RequestContext) -> None:
     size.inc(context.response_bytes)
     if context.code:
         _error_counter(context.code).inc()
-    for stage, milliseconds in context.timings.milliseconds.items():
-        _stage_histogram(stage).observe(milliseconds / 1000)
-    counts = context.timings.counts
+    for stage, (_start, _end, seconds) in context.stages.items():
+        _stage_histogram(stage).observe(seconds)
+    counts = context.counts
     if counts and context.model:
         tokens, unknown, fallbacks, subword, truncated = _model_counters(context.model)
         tokens.inc(counts.tokens)
@@ -167,7 +167,8 @@ def observe(context: RequestContext) -> None:
                 counter.inc(number)
     if context.aborted:
         ABORTED.labels("client_gone").inc()
-    metrics_files.warn_if_full()
+    if metrics_files.CountingFile.full:
+        metrics_files.warn_if_full()
 
 
 def refuse(reason: str) -> None:

@@ -12,9 +12,10 @@ from flask import Flask, request
 from werkzeug.wsgi import ClosingIterator
 
 from polyseme.http import metrics
-from polyseme.http.context import CONTEXT, PROBES, RequestContext, current_context
+from polyseme.http.context import CONTEXT, PROBES, RequestContext
 from polyseme.http.logs import log_request
 from polyseme.settings import Settings
+from polyseme.stages import record
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -41,7 +42,8 @@ def init_app(app: Flask, settings: Settings) -> None:
 
     @app.before_request
     def routed() -> None:
-        context, rule = current_context(), request.url_rule
+        context: RequestContext = request.environ[CONTEXT]
+        rule = request.url_rule
         if rule:
             context.route = rule.rule
         if tracer and context.route not in PROBES:
@@ -60,17 +62,38 @@ class Middleware:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Handle a request; its context exists until the response is closed."""
         sent, method = environ.get("HTTP_X_REQUEST_ID", ""), environ["REQUEST_METHOD"]
+        address = environ.get("REMOTE_ADDR", "")
+        if self._proxies:
+            # Split at every comma: Werkzeug's ProxyFix respects quotes, so a quote opened by the
+            # client would hide the entries that the proxies append.
+            entries = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
+            if len(entries) >= self._proxies:
+                address = parse_address(entries[-self._proxies]) or address
         context = environ[CONTEXT] = RequestContext(
             sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(16),
             method if method in _METHODS else "other",
-            client_address(environ, self._proxies),
+            address,
         )
+        record(context)
         if self._counted:
             metrics.IN_PROGRESS.inc()
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             context.status = int(status[:3])
-            add_headers(headers, context)
+            present = {name.lower(): value for name, value in headers}
+            if context.supervisor and "content-length" in present:
+                context.supervisor.close()  # a client that reads slowly does not use the processor
+                context.supervisor = None
+            if method != "HEAD":  # a stream has no Content-Length and counts its bytes itself
+                context.response_bytes = int(present.get("content-length", 0))
+            timing = "".join(
+                f"{stage};dur={seconds * 1000:.3f}, "
+                for stage, (_start, _end, seconds) in context.stages.items()
+            )
+            total = (time.perf_counter() - context.started) * 1000
+            headers.append(("X-Request-ID", context.request_id))
+            headers.append(("Server-Timing", f"{timing}total;dur={total:.3f}"))
+            headers.extend(pair for pair in _SECURITY_ITEMS if pair[0].lower() not in present)
             return start_response(status, headers, exc_info)
 
         try:
@@ -83,6 +106,7 @@ class Middleware:
     def _finish(self, context: RequestContext) -> None:
         """Log, count and trace a request whose response was sent or aborted."""
         context.seconds = time.perf_counter() - context.started
+        record(None)
         if context.supervisor:
             context.supervisor.close()
         if self._counted:
@@ -91,42 +115,6 @@ class Middleware:
         if self._tracer and context.span:
             self._tracer.end_span(context)
         log_request(context)
-
-
-def add_headers(headers: list[tuple[str, str]], context: RequestContext) -> None:
-    """Add the headers of every response, and store the size of the body in the context.
-
-    The supervision of the request ends here, or with the context of a stream.
-    """
-    present = {name.lower(): value for name, value in headers}
-    if context.supervisor and "content-length" in present:
-        context.supervisor.close()  # a client that reads slowly does not use the processor
-        context.supervisor = None
-    if context.method != "HEAD":  # a stream has no Content-Length and counts its bytes itself
-        context.response_bytes = int(present.get("content-length", 0))
-    timing = "".join(
-        f"{stage};dur={milliseconds:.3f}, "
-        for stage, milliseconds in context.timings.milliseconds.items()
-    )
-    total = (time.perf_counter() - context.started) * 1000
-    headers.append(("X-Request-ID", context.request_id))
-    headers.append(("Server-Timing", f"{timing}total;dur={total:.3f}"))
-    headers.extend(pair for pair in _SECURITY_ITEMS if pair[0].lower() not in present)
-
-
-def client_address(environ: dict[str, Any], proxies: int) -> str:
-    """Return the client's address, as reported by the outermost of `proxies` trusted proxies.
-
-    Without a valid report, it is REMOTE_ADDR. X-Forwarded-For is split at every comma: Werkzeug's
-    ProxyFix respects quotes, so a quote opened by the client would hide the entries that the
-    proxies append.
-    """
-    address: str = environ.get("REMOTE_ADDR", "")
-    if proxies:
-        entries = environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
-        if len(entries) >= proxies:
-            return parse_address(entries[-proxies]) or address
-    return address
 
 
 def parse_address(entry: str) -> str | None:

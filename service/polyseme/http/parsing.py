@@ -68,7 +68,7 @@ def read_json(schema: type[_Body]) -> _Body:
 
     Raises UnsupportedMediaError, TooLargeError, NotJsonError or InvalidError.
     """
-    if not is_content_type(JSON):
+    if _media_type(request.environ.get("CONTENT_TYPE", "")) != JSON:
         raise UnsupportedMediaError
     if request.environ.get("QUERY_STRING"):
         raise _query_error()

@@ -53,9 +53,8 @@ class RateLimits:
         """Limit the requests of each caller; while Redis is unreachable, each worker counts."""
         if not self.enabled:
             return
-        from flask_limiter import Limiter, RateLimitExceeded  # noqa: PLC0415 - only with a limit
-        from limits.storage import MemoryStorage  # noqa: PLC0415 - as above
-        from limits.strategies import FixedWindowRateLimiter  # noqa: PLC0415 - as above
+        import limits  # noqa: PLC0415 - only with a rate limit
+        from flask_limiter import Limiter, RateLimitExceeded  # noqa: PLC0415 - as above
 
         redis: dict[str, Any] = {}
         if self._storage != _MEMORY:
@@ -65,7 +64,9 @@ class RateLimits:
                 "in_memory_fallback_enabled": True,
                 "swallow_errors": True,
             }
-        self._work_fallback = FixedWindowRateLimiter(MemoryStorage())
+        self._work_fallback = limits.strategies.FixedWindowRateLimiter(
+            limits.storage.MemoryStorage()
+        )
         self._limiter = limiter = Limiter(
             _caller,
             app=app,
@@ -171,11 +172,10 @@ def _remaining() -> float:
 
 def connection_pool(uri: str) -> "ConnectionPool":
     """Return a pool of connections to Redis whose operations end at the deadline."""
-    from redis import ConnectionPool  # noqa: PLC0415 - an extra
-    from redis.backoff import NoBackoff  # noqa: PLC0415 - as above
-    from redis.retry import Retry  # noqa: PLC0415 - as above
+    import redis  # noqa: PLC0415 - an extra
 
-    pool = ConnectionPool.from_url(uri, retry=Retry(NoBackoff(), 1))
+    once_again = redis.retry.Retry(redis.backoff.NoBackoff(), 1)
+    pool = redis.ConnectionPool.from_url(uri, retry=once_again)
     kind = pool.connection_class  # for TCP, TLS or a Unix socket
     pool.connection_class = type(kind.__name__, (_LimitedConnection, kind), {})
     return pool

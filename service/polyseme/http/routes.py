@@ -1,6 +1,7 @@
 """The routes under /v1, except /v1/embeddings: each parses, computes and responds."""
 
 from collections.abc import Iterator, Sequence
+from time import perf_counter
 from typing import Any
 
 import orjson
@@ -23,7 +24,7 @@ from polyseme.http.schemas import (
     CompareRequest,
     SensesRequest,
 )
-from polyseme.http.service import Service, current_service, find_model
+from polyseme.http.service import Service, current_service
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
 from polyseme.operations import compare as comparing
@@ -32,6 +33,7 @@ from polyseme.operations.encode import (
     EncodeRequest,
     TokenCounts,
     Tokenized,
+    count_tokens,
     encode_sentence,
     paths_of,
     tokenize,
@@ -58,6 +60,7 @@ from polyseme.senses.induction import (
     inventory_document,
     senses_of_occurrences,
 )
+from polyseme.stages import stage
 
 routes = Blueprint("routes", __name__, url_prefix="/v1")
 _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
@@ -66,38 +69,36 @@ _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
 @routes.post("/encode")
 def encode() -> Response:
     """Return static vectors, contextual vectors and attention of sentences."""
-    context, limits = current_context(), current_service().limits
-    media = negotiate_media_type(JSON, NDJSON, NPZ)
-    if is_content_type(NDJSON):
-        body = read_ndjson(EncodeRequest, limits.check_sentences)
-    else:
-        body = read_json(EncodeRequest)
-    start = context.timings.add("parse", context.started)
-    model, form = find_model(body.model), _FORMATS[media]
-    texts, path = paths_of(body.input)
-    number = number_cost(form, body.encoding, body.dtype)
-    cost = encode_cost(model, body, number, streamed=form == "ndjson")
-    sentences = tokenize(model, texts, body, limits, path, cost)
-    counts = context.timings.counts = TokenCounts(sentences)
-    context.timings.add("tokens", start)
+    context, service = current_context(), current_service()
+    limits = service.limits
+    with stage("parse").since(context.started):
+        media = negotiate_media_type(JSON, NDJSON, NPZ)
+        if is_content_type(NDJSON):
+            body = read_ndjson(EncodeRequest, limits.check_sentences)
+        else:
+            body = read_json(EncodeRequest)
+    with stage("tokens"):
+        model, form = service.find_model(body.model), _FORMATS[media]
+        texts, path = paths_of(body.input)
+        number = number_cost(form, body.encoding, body.dtype)
+        cost = encode_cost(model, body, number, streamed=form == "ndjson")
+        sentences = tokenize(model, texts, body, limits, path, cost)
+        counts = count_tokens(sentences)
     if form == "ndjson":
         lines = _stream(model, sentences, body, context)
         return Response(lines, content_type=NDJSON)
     if form == "npz":
-        encoded = [encode_sentence(model, one, body, context.timings) for one in sentences]
-        start = context.timings.now()
-        content = npz_archive(model.manifest, encoded, body)
-        context.timings.add("write", start)
+        encoded = [encode_sentence(model, one, body) for one in sentences]
+        with stage("write"):
+            content = npz_archive(model.manifest, encoded, body)
     else:
         results = []
         for one in sentences:
-            result = encode_sentence(model, one, body, context.timings)
-            start = context.timings.now()
-            results.append(sentence_document(result, body.encoding))
-            context.timings.add("write", start)
-        start = context.timings.now()
-        content = json_document(model.manifest, results, counts)
-        context.timings.add("write", start)
+            result = encode_sentence(model, one, body)
+            with stage("write"):
+                results.append(sentence_document(result, body.encoding))
+        with stage("write"):
+            content = json_document(model.manifest, results, counts)
     limits.check_response_bytes(len(content))
     return Response(content, content_type=media)
 
@@ -112,13 +113,13 @@ def _stream(
     last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
     try:
         for one in sentences:
-            result = encode_sentence(model, one, options, context.timings)
+            result = encode_sentence(model, one, options)
             line = sentence_json(result, options.encoding) + b"\n"
             context.response_bytes += len(line)
-            start = context.timings.now()
+            start = perf_counter()
             yield line
             if context.supervisor:
-                context.supervisor.extend(context.timings.now() - start)
+                context.supervisor.extend(perf_counter() - start)
     except GeneratorExit:
         context.aborted = True
         raise
@@ -142,35 +143,34 @@ def _stream_error(error: Exception, context: RequestContext) -> dict[str, Any]:
 @routes.post("/compare")
 def compare() -> Response:
     """Compare occurrences of words."""
-    negotiate_media_type(JSON)
-    context = current_context()
-    body = read_json(CompareRequest)
-    context.timings.add("parse", context.started)
-    model = find_model(body.model)
+    context, service = current_context(), current_service()
+    with stage("parse").since(context.started):
+        negotiate_media_type(JSON)
+        body = read_json(CompareRequest)
+    model = service.find_model(body.model)
     occurrences = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
     result = comparing.compare(
         model,
         occurrences,
         body.neighbors,
         body.case,
-        current_service().limits,
-        context.timings,
+        service.limits,
         share=body.share,
         phrases=body.phrases,
         with_map=body.map,
     )
-    context.timings.counts = result.counts
+    context.counts = result.counts
     return json_response(comparing.comparison_document(model.manifest.name, result))
 
 
 @routes.post("/senses")
 def senses() -> Response:
     """Find the senses of a word in texts, without labels."""
-    negotiate_media_type(JSON)
-    context, limits = current_context(), current_service().limits
-    body = read_json(SensesRequest)
-    context.timings.add("parse", context.started)
-    model = find_model(body.model)
+    context, service = current_context(), current_service()
+    with stage("parse").since(context.started):
+        negotiate_media_type(JSON)
+        body = read_json(SensesRequest)
+    model = service.find_model(body.model)
     options = SenseOptions(
         None if body.senses == "auto" else body.senses,
         body.keywords,
@@ -185,8 +185,7 @@ def senses() -> Response:
             given,
             options,
             phrases=body.phrases,
-            limits=limits,
-            timings=context.timings,
+            limits=service.limits,
         )
     else:
         found = find_senses(
@@ -197,30 +196,31 @@ def senses() -> Response:
             forms=body.forms,
             matching=body.case,
             phrases=body.phrases,
-            limits=limits,
-            timings=context.timings,
+            limits=service.limits,
         )
-    context.timings.counts = found.counts
+    context.counts = found.counts
     return json_response(inventory_document(model.manifest.name, found))
 
 
 @routes.post("/trace")
 def trace() -> Response:
     """Return every step of attention, computed in float64."""
-    negotiate_media_type(JSON)
-    body, timings = read_json(TraceRequest), current_context().timings
-    timings.add("parse", current_context().started)
-    model = None if body.text is None else find_model(body.model)
-    return json_response(steps(model, body, current_service().limits, timings))
+    service = current_service()
+    with stage("parse").since(current_context().started):
+        negotiate_media_type(JSON)
+        body = read_json(TraceRequest)
+    model = None if body.text is None else service.find_model(body.model)
+    return json_response(steps(model, body, service.limits))
 
 
 @routes.post("/neighbors")
 def neighbors() -> Response:
     """Return the words nearest to a word or to a vector."""
-    negotiate_media_type(JSON)
-    body, timings = read_json(NeighborsRequest), current_context().timings
-    timings.add("parse", current_context().started)
-    return json_response(nearest(find_model(body.model), body, current_service().limits, timings))
+    service = current_service()
+    with stage("parse").since(current_context().started):
+        negotiate_media_type(JSON)
+        body = read_json(NeighborsRequest)
+    return json_response(nearest(service.find_model(body.model), body, service.limits))
 
 
 @routes.get("/models")
@@ -266,9 +266,7 @@ def json_response(document: Any) -> Response:
 
     The document must not contain NaN, which orjson would write as null.
     """
-    context = current_context()
-    start = context.timings.now()
-    content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    context.timings.add("write", start)
+    with stage("write"):
+        content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     current_service().limits.check_response_bytes(len(content))
     return Response(content, content_type=JSON)

@@ -1,7 +1,4 @@
-"""gunicorn's settings and hooks, derived from the settings of the service.
-
-`polyseme serve` runs `gunicorn --config python:polyseme.http.server 'polyseme:create_app()'`.
-"""
+"""gunicorn with the settings of the service: its configuration, hooks and signals."""
 
 import ctypes
 import gc
@@ -14,50 +11,98 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from flask import Flask
 from gunicorn import glogging
+from gunicorn.app.base import Application
 
-from polyseme.http import metrics, metrics_files, termination
+from polyseme.http import metrics, metrics_files
+from polyseme.http.app import create_app
 from polyseme.http.logs import capture_warnings, logging_config
 from polyseme.settings import Settings
 
-_settings = Settings()
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - for the workers' heartbeat files
 _M_MMAP_THRESHOLD = -3
 """The constant of glibc's malloc.h."""
-
-bind = [f"{_settings.host}:{_settings.port}"]
-workers = _settings.workers
-threads = _settings.threads
-worker_class = "polyseme.http.worker.FairWorker"
-timeout = _settings.timeout
-# Draining is part of the graceful timeout.
-graceful_timeout = max(_settings.graceful_timeout - _settings.drain_seconds, 0)
-keepalive = _settings.keep_alive
-worker_connections = _settings.max_connections
-max_requests = _settings.max_requests
-# Workers that start together must not be replaced at the same time.
-max_requests_jitter = _settings.max_requests // 10
-# The master loads the default model, or all with `preload_models`; the workers share its memory.
-preload_app = True
-# A heartbeat file on a slow or read-only disk would stop the workers.
-worker_tmp_dir = str(_SHARED_MEMORY) if os.access(_SHARED_MEMORY, os.W_OK) else None
-# By default, gunicorn trusts headers from this machine that change the path and the scheme.
-forwarded_allow_ips = ""
-# By default, gunicorn opens a control socket in the user's home directory.
-control_socket_disable = True
-proc_name = "polyseme"
-logger_class = "polyseme.http.server.Logger"
-loglevel = _settings.log_level
+_TERMINATION = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
 
 
-class Logger(glogging.Logger):  # type: ignore[misc]
-    """gunicorn's logger with the log configuration of the service."""
+class Server(Application):  # type: ignore[misc]
+    """gunicorn's application: the service with its settings, which a reload does not read again.
 
-    def setup(self, cfg: Any) -> None:
-        """Configure logging. With `logconfig_dict`, gunicorn would also build access log lines."""
-        super().setup(cfg)
-        logging.config.dictConfig(logging_config(_settings))
-        capture_warnings()
+    The environment variable GUNICORN_CMD_ARGS has options of gunicorn that override them.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        super().__init__("%(prog)s [OPTIONS] [APP_MODULE]", prog="gunicorn")
+
+    def load_config(self) -> None:
+        """Configure gunicorn, at the start and at every reload."""
+        arguments = self.cfg.parser().parse_args(self.cfg.get_cmd_args_from_env())
+        options = {name: one for name, one in vars(arguments).items() if one is not None}
+        for name, value in {**configuration(self.settings), **options}.items():
+            if name != "args":  # the name of an application
+                self.cfg.set(name, value)
+        self.chdir()
+
+    def load(self) -> Flask:
+        """Create the application."""
+        return create_app(self.settings)
+
+    def run(self) -> None:
+        """Run the master and its workers until a signal ends them."""
+        os.register_at_fork(after_in_parent=_release_signals)
+        super().run()
+
+
+def configuration(settings: Settings) -> dict[str, Any]:
+    """Return gunicorn's settings, among them the hooks below."""
+    return {
+        "bind": [f"{settings.host}:{settings.port}"],
+        "workers": settings.workers,
+        "threads": settings.threads,
+        "worker_class": "polyseme.http.worker.FairWorker",
+        "timeout": settings.timeout,
+        # Draining is part of the graceful timeout.
+        "graceful_timeout": max(settings.graceful_timeout - settings.drain_seconds, 0),
+        "keepalive": settings.keep_alive,
+        "worker_connections": settings.max_connections,
+        "max_requests": settings.max_requests,
+        # Workers that start together must not be replaced at the same time.
+        "max_requests_jitter": settings.max_requests // 10,
+        # The master loads the default model, or all with `preload_models`; the workers share its
+        # memory.
+        "preload_app": True,
+        # A heartbeat file on a slow or read-only disk would stop the workers.
+        "worker_tmp_dir": str(_SHARED_MEMORY) if os.access(_SHARED_MEMORY, os.W_OK) else None,
+        # By default, gunicorn trusts headers from this machine that change the path and the scheme.
+        "forwarded_allow_ips": "",
+        # By default, gunicorn opens a control socket in the user's home directory.
+        "control_socket_disable": True,
+        "proc_name": "polyseme",
+        "logger_class": _logger_class(settings),
+        "loglevel": settings.log_level,
+        "when_ready": when_ready,
+        "on_reload": on_reload,
+        "pre_fork": pre_fork,
+        "post_worker_init": post_worker_init,
+        "worker_exit": worker_exit,
+        "child_exit": child_exit,
+        "on_exit": on_exit,
+    }
+
+
+def _logger_class(settings: Settings) -> type[glogging.Logger]:
+    """Return gunicorn's logger with the log configuration of the service."""
+
+    class Logger(glogging.Logger):  # type: ignore[misc]
+        def setup(self, cfg: Any) -> None:
+            """Configure logging. With `logconfig_dict`, gunicorn would also build access lines."""
+            super().setup(cfg)
+            logging.config.dictConfig(logging_config(settings))
+            capture_warnings()
+
+    return Logger
 
 
 def _service(server_or_worker: Any) -> Any:
@@ -83,7 +128,8 @@ def _freeze_memory() -> None:
 
 def when_ready(server: Any) -> None:
     """Drain before stopping: after SIGTERM, `/readyz` fails while requests are still served."""
-    stop, seconds = server.handle_term, min(_settings.drain_seconds, _settings.graceful_timeout)
+    settings = server.app.settings
+    stop, seconds = server.handle_term, min(settings.drain_seconds, settings.graceful_timeout)
 
     def handle_term() -> None:
         if _service(server).draining or not seconds:
@@ -95,7 +141,7 @@ def when_ready(server: Any) -> None:
         timer.start()
 
     server.handle_term = handle_term
-    termination.take_precedence(server, draining=lambda: _service(server).draining)
+    _handle_termination_first(server)
     _return_memory()
     _freeze_memory()
 
@@ -113,14 +159,11 @@ def pre_fork(server: Any, _worker: Any) -> None:
     """
     if _service(server).models.refresh_if_changed():
         _freeze_memory()
-    signal.pthread_sigmask(signal.SIG_BLOCK, termination.SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
 
 
 def _release_signals() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, termination.SIGNALS)
-
-
-os.register_at_fork(after_in_parent=_release_signals)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
 
 
 def post_worker_init(worker: Any) -> None:
@@ -148,3 +191,50 @@ def child_exit(server: Any, worker: Any) -> None:
 def on_exit(_server: Any) -> None:
     """Remove the metrics directory."""
     metrics_files.remove_directory()
+
+
+class _Terminated(Exception):  # noqa: N818 - it ends a wait
+    """A termination signal arrived while a reload waits for the old workers."""
+
+
+def _handle_termination_first(server: Any) -> None:
+    """Make gunicorn's master handle termination signals before reloads.
+
+    gunicorn handles signals in the order in which they arrive, and each reload waits up to
+    `graceful_timeout` for the old workers. With this, several waiting SIGHUPs cause one reload, a
+    termination signal discards them and ends the wait, and a draining service does not reload.
+    """
+    received: list[int] = []
+    wait, reload, reap = server.wait_for_signals, server.reload, server.reap_workers
+
+    def on_signal(number: int, frame: Any) -> None:
+        received.append(number)
+        server.signal(number, frame)
+
+    def wait_for_signals(timeout: float = 1.0) -> list[int]:
+        signals = wait(timeout)
+        reloads = [one for one in signals if one == signal.SIGHUP][:1]
+        terminations = [one for one in signals if one in _TERMINATION]
+        others = [one for one in signals if one != signal.SIGHUP and one not in _TERMINATION]
+        if terminations or _service(server).draining:
+            reloads = []
+        return [*terminations, *others, *reloads]
+
+    def reap_unless_terminated() -> None:
+        reap()
+        if received:
+            raise _Terminated
+
+    def reload_until_terminated() -> None:
+        # While gunicorn reloads, it reaps workers only to wait for the old ones, as the last step.
+        server.reap_workers = reap_unless_terminated
+        try:
+            reload()
+        except _Terminated:
+            server.log.info("a termination signal ends the wait for the old workers")
+        finally:
+            server.reap_workers = reap
+
+    server.wait_for_signals, server.reload = wait_for_signals, reload_until_terminated
+    for number in _TERMINATION:
+        signal.signal(number, on_signal)

@@ -65,6 +65,12 @@ class Service:
             if state.problem:
                 _log.warning("polyseme: %s is %s: %s", name, state.status, state.problem)
 
+    def find_model(self, name: str | None) -> Model:
+        """Return a model (None: the default one); raise UnknownModelError or ModelFolderError."""
+        model = self.models.model(name)
+        current_context().model = model.manifest.name
+        return model
+
     def not_ready(self) -> NotReadyError | None:
         """Return an error if the service is not ready, else None."""
         if self.draining:
@@ -83,10 +89,3 @@ def current_service() -> Service:
     """Return the service of the current application."""
     service: Service = current_app.extensions[_EXTENSION]
     return service
-
-
-def find_model(name: str | None) -> Model:
-    """Return a model (None: the default one); raise UnknownModelError or ModelFolderError."""
-    model = current_service().models.model(name)
-    current_context().model = model.manifest.name
-    return model

@@ -70,13 +70,13 @@ class Tracer:
                 span.set_attribute("error.type", context.code)
             if context.model:
                 span.set_attribute("polyseme.model", context.model)
-            if context.timings.counts:
-                span.set_attribute("polyseme.tokens", context.timings.counts.tokens)
+            if context.counts:
+                span.set_attribute("polyseme.tokens", context.counts.tokens)
             if context.status >= _FAULT:
                 span.set_status(StatusCode.ERROR)
             parent = set_span_in_context(span)
-            for name, (start, end) in context.timings.spans.items():
-                spent = {"polyseme.milliseconds": context.timings.milliseconds[name]}
+            for name, (start, end, seconds) in context.stages.items():
+                spent = {"polyseme.milliseconds": seconds * 1000}
                 began = _nanoseconds(context, start)
                 stage = self.start().start_span(name, parent, attributes=spent, start_time=began)
                 stage.end(_nanoseconds(context, end))

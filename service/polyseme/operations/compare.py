@@ -12,11 +12,12 @@ from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import Timings, TokenCounts, Tokenized, tokenize
+from polyseme.operations.encode import TokenCounts, Tokenized, tokenize
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.operations.serialize import token_documents
 from polyseme.operations.work import TextCost, check_request, compare_cost
+from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, spellings
 
 NEIGHBOR_SHARE = 0.4
@@ -109,7 +110,6 @@ def compare(
     neighbors: int = 5,
     case: Case = "auto",
     limits: Limits | None = None,
-    timings: Timings | None = None,
     *,
     share: float | None = None,
     phrases: bool = False,
@@ -120,23 +120,22 @@ def compare(
     `with_map` adds a map of the occurrences and their neighbors. `share` replaces the model's share
     of the static vector in contextual vectors, and NEIGHBOR_SHARE in the neighbor search.
     """
-    timings = timings or Timings()
-    start = timings.now()
-    options = EncodeOptions(case=case, share=share, phrases=phrases)
-    cost = compare_cost(model, options, len(occurrences), neighbors, with_map=with_map)
-    sentences, texts = tokenize_occurrences(model, occurrences, options, limits or Limits(), cost)
-    places: list[dict[int, int]] = [{} for _ in sentences]
-    for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
-        places[text][number] = find_token(sentences[text].tokens, occurrence, number)
-    start = timings.add("tokens", start)
-    encoded: dict[int, _Vectors] = {}
-    for sentence, one in zip(sentences, places, strict=True):
-        vectors = _encode(model, sentence, list(one.values()), share)
-        encoded |= zip(one, vectors, strict=True)
-    found = [encoded[number] for number in range(len(occurrences))]
-    start = timings.add("attention", start)
-    compared = [_compared(model, one, neighbors) for one in found]
-    timings.add("neighbors", start)
+    with stage("tokens"):
+        options = EncodeOptions(case=case, share=share, phrases=phrases)
+        cost = compare_cost(model, options, len(occurrences), neighbors, with_map=with_map)
+        limits = limits or Limits()
+        sentences, texts = tokenize_occurrences(model, occurrences, options, limits, cost)
+        places: list[dict[int, int]] = [{} for _ in sentences]
+        for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
+            places[text][number] = find_token(sentences[text].tokens, occurrence, number)
+    with stage("attention"):
+        encoded: dict[int, _Vectors] = {}
+        for sentence, one in zip(sentences, places, strict=True):
+            vectors = _encode(model, sentence, list(one.values()), share)
+            encoded |= zip(one, vectors, strict=True)
+        found = [encoded[number] for number in range(len(occurrences))]
+    with stage("neighbors"):
+        compared = [_compared(model, one, neighbors) for one in found]
     static = np.stack([one.static for one in found]).astype(np.float64)
     contextual = np.stack([one.contextual for one in found]).astype(np.float64)
     return ComparisonResult(

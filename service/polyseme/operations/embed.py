@@ -14,8 +14,7 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
 from polyseme.operations.encode import (
     Encoded,
-    Timings,
-    TokenCounts,
+    count_tokens,
     encode_sentence,
     paths_of,
     tokenize,
@@ -24,6 +23,7 @@ from polyseme.operations.options import EncodeOptions, Encoding, Limits, Part
 from polyseme.operations.schema import Input, Request, response
 from polyseme.operations.serialize import number_cost
 from polyseme.operations.work import embedding_cost
+from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken
 
 Pooling: TypeAlias = Literal["whitened", "sif", "informativeness", "mean"]
@@ -120,7 +120,6 @@ def embed(
     model: Model,
     request: EmbeddingsRequest,
     limits: Limits | None = None,
-    timings: Timings | None = None,
     default: Pooling = DEFAULT_POOLING,
 ) -> Embeddings:
     """Return the unit vector of each text; `default` is the pooling if the request has none.
@@ -129,24 +128,23 @@ def embed(
     InvalidError for a text that has no direction if `wordless` is `refuse`, and the errors of
     `tokenize` and `encode_sentence`.
     """
-    limits, timings = limits or Limits(), timings or Timings()
-    start = timings.now()
+    limits = limits or Limits()
     refuse, pooling = request.wordless == "refuse", request.pooling or default
     texts, path = paths_of(request.input)
-    options, d = pooled_options(pooling), model.manifest.dimension
-    width = request.dimensions or d
-    if width > d:
-        message = f"must be 1 to {d}, the model's dimension"
-        raise InvalidError([FieldError(("dimensions",), message)])
-    number = number_cost("json", request.encoding_format)
-    limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
-    cost = embedding_cost(model, options, width * number.work)
-    sentences = tokenize(model, texts, options, limits, path, cost, require_words=refuse)
-    counts = timings.counts = TokenCounts(sentences)
-    timings.add("tokens", start)
+    with stage("tokens"):
+        options, d = pooled_options(pooling), model.manifest.dimension
+        width = request.dimensions or d
+        if width > d:
+            message = f"must be 1 to {d}, the model's dimension"
+            raise InvalidError([FieldError(("dimensions",), message)])
+        number = number_cost("json", request.encoding_format)
+        limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
+        cost = embedding_cost(model, options, width * number.work)
+        sentences = tokenize(model, texts, options, limits, path, cost, require_words=refuse)
+        counts = count_tokens(sentences)
     data = []
     for index, sentence in enumerate(sentences):
-        encoded = encode_sentence(model, sentence, options, timings)
+        encoded = encode_sentence(model, sentence, options)
         vector = sentence_vector(model, encoded, pooling, width)
         if refuse and not vector.any():
             message = "the vectors of its words cancel out, so the text has no direction"

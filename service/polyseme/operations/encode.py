@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from time import perf_counter
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ from polyseme.models.model import Model
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
 from polyseme.operations.schema import Input, ModelName, Request, response
 from polyseme.operations.work import TextAdmission, TextCost, check_request
+from polyseme.stages import record_counts, stage
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
 
 Text: TypeAlias = str | Sequence[str]
@@ -49,7 +49,7 @@ class Token:
         return cls(token.text, token.start, token.end, token.key, token.resolution)
 
 
-class Sentences(Request[Any]):
+class SentencesRequest(Request[Any]):
     """Sentences, and the model that encodes them."""
 
     input: Input
@@ -57,7 +57,7 @@ class Sentences(Request[Any]):
     model: ModelName = None
 
 
-class EncodeRequest(EncodeOptions, Sentences):
+class EncodeRequest(EncodeOptions, SentencesRequest):
     """Sentences, and what to return for them."""
 
 
@@ -85,25 +85,11 @@ class TokenCounts:
         self.case_fallbacks = self.tokens - found.count("exact") - self.oov - self.subword
 
 
-class Timings:
-    """The duration of each stage of a request in milliseconds, in the order of first use."""
-
-    counts: TokenCounts | None = None
-    """the tokens of the request"""
-
-    def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
-        self.spans: dict[str, tuple[float, float]] = {}
-        """the first start and the last end of each stage, by `time.perf_counter`"""
-
-    now = staticmethod(perf_counter)
-
-    def add(self, stage: str, start: float) -> float:
-        """Add the time since `start` to a stage; return the current time."""
-        end = self.now()
-        self.milliseconds[stage] = self.milliseconds.get(stage, 0.0) + (end - start) * 1000
-        self.spans[stage] = self.spans.get(stage, (start,))[0], end
-        return end
+def count_tokens(sentences: Iterable[Tokenized]) -> TokenCounts:
+    """Return the counts of sentences, and record them for the log and metrics of a request."""
+    counts = TokenCounts(sentences)
+    record_counts(counts)
+    return counts
 
 
 class Encoded(NamedTuple):
@@ -194,9 +180,7 @@ def tokenize_text(
     return Tokenized(tokens[:most], _count_words([text[tokens[most].start or 0 :]], countable))
 
 
-def encode_sentence(
-    model: Model, sentence: Tokenized, options: EncodeOptions, timings: Timings
-) -> Encoded:
+def encode_sentence(model: Model, sentence: Tokenized, options: EncodeOptions) -> Encoded:
     """Return the requested arrays of one sentence.
 
     The arrays of a sentence are bit-identical alone and in a batch, and for any choice of arrays.
@@ -207,27 +191,26 @@ def encode_sentence(
     if not include:
         return Encoded(tokens, truncated, {})
     check_request()
-    start = timings.now()
-    inputs = model.sentence(tokens)
-    start = timings.add("static", start)
+    with stage("static"):
+        inputs = model.sentence(tokens)
     arrays: dict[Part, Floats] = {}
     if "static" in include:
         arrays["static"] = inputs.vectors
     per_layer = [part for part in PER_LAYER if part in include]
     if per_layer or "contextual" in include or "features" in include:
-        layers = options.layer_numbers(model)
-        names = ["weights" if part == "attention" else part for part in per_layer]
-        result = contextualize(inputs, model.layers, names, layers, share=options.share)
-        if "contextual" in include:
-            arrays["contextual"] = result.contextual
-        if "features" in include:
-            arrays["features"] = _features(model, inputs, result)
-        for part, name in zip(per_layer, names, strict=True):
-            recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
-            stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
-            mean = options.heads == "mean" and part in PER_PAIR
-            arrays[part] = stacked.mean(axis=1) if mean else stacked
-        timings.add("attention", start)
+        with stage("attention"):
+            layers = options.layer_numbers(model)
+            names = ["weights" if part == "attention" else part for part in per_layer]
+            result = contextualize(inputs, model.layers, names, layers, share=options.share)
+            if "contextual" in include:
+                arrays["contextual"] = result.contextual
+            if "features" in include:
+                arrays["features"] = _features(model, inputs, result)
+            for part, name in zip(per_layer, names, strict=True):
+                recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
+                stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
+                mean = options.heads == "mean" and part in PER_PAIR
+                arrays[part] = stacked.mean(axis=1) if mean else stacked
     if options.dtype != "float32":
         arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
     return Encoded(tokens, truncated, arrays)
@@ -252,12 +235,11 @@ def encode(
     texts: Sequence[Text],
     options: EncodeOptions | None = None,
     limits: Limits | None = None,
-    timings: Timings | None = None,
 ) -> list[Encoded]:
     """Tokenize and encode sentences; raise the errors of `tokenize` and `encode_sentence`."""
-    options, timings = options or EncodeOptions(), timings or Timings()
+    options = options or EncodeOptions()
     sentences = tokenize(model, texts, options, limits or Limits())
-    return [encode_sentence(model, one, options, timings) for one in sentences]
+    return [encode_sentence(model, one, options) for one in sentences]
 
 
 def cast(array: Floats, dtype: Dtype) -> Floats:

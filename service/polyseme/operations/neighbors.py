@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from polyseme.errors import FieldError, InvalidError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.operations.encode import Timings
 from polyseme.operations.options import MAX_NEIGHBORS, Limits
 from polyseme.operations.schema import ModelName, Request, Vector, response
 from polyseme.operations.work import REQUEST, admit, search_work
+from polyseme.stages import stage
 from polyseme.tokenizer import (
     MAX_WORD_LENGTH,
     Case,
@@ -62,35 +62,28 @@ class NeighborsRequest(Request[Neighbors]):
         return self
 
 
-def neighbors(
-    model: Model,
-    request: NeighborsRequest,
-    _limits: Limits | None = None,
-    timings: Timings | None = None,
-) -> Neighbors:
+def neighbors(model: Model, request: NeighborsRequest, _limits: Limits | None = None) -> Neighbors:
     """Return the k nearest words, without the word itself.
 
     Raises UnknownWordError if the word has no vector, InvalidError if the vector is zero or not
     [d], and the errors of `admit`.
     """
-    timings = timings or Timings()
-    start = timings.now()
-    admit(REQUEST + search_work(model, request.k))
-    if request.vector is None:
-        token = query_token(model, request.word or "", request.case)
-        itself = [] if token.row is None else [token.row]
-        found = model.neighbors(model.static([token])[0], request.k, itself)
-        resolution: Resolution | None = token.resolution
-    else:
-        d, given = model.manifest.dimension, len(request.vector)
-        if given != d:
-            message = f"has {given} numbers instead of {d}"
-            raise InvalidError([FieldError(("vector",), message)])
-        vector = np.array(request.vector, np.float64)
-        if not vector.any():
-            raise InvalidError([FieldError(("vector",), "a zero vector has no direction")])
-        found, resolution = model.neighbors(vector, request.k), None
-    timings.add("neighbors", start)
+    with stage("neighbors"):
+        admit(REQUEST + search_work(model, request.k))
+        if request.vector is None:
+            token = query_token(model, request.word or "", request.case)
+            itself = [] if token.row is None else [token.row]
+            found = model.neighbors(model.static([token])[0], request.k, itself)
+            resolution: Resolution | None = token.resolution
+        else:
+            d, given = model.manifest.dimension, len(request.vector)
+            if given != d:
+                message = f"has {given} numbers instead of {d}"
+                raise InvalidError([FieldError(("vector",), message)])
+            vector = np.array(request.vector, np.float64)
+            if not vector.any():
+                raise InvalidError([FieldError(("vector",), "a zero vector has no direction")])
+            found, resolution = model.neighbors(vector, request.k), None
     return Neighbors([Neighbor(*one) for one in found], resolution)
 
 

@@ -12,10 +12,11 @@ from polyseme.engine.layers import Layer
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
 from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import MAX_COUNTED, Timings, TokenCounts, Tokenized, tokenize_text
+from polyseme.operations.encode import MAX_COUNTED, Tokenized, count_tokens, tokenize_text
 from polyseme.operations.options import Limits, missing_layer
 from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Texts, response
 from polyseme.operations.work import REQUEST, TRACED_VALUE, admit
+from polyseme.stages import stage
 from polyseme.tokenizer import Case
 
 FLOAT64_BYTES = 26
@@ -113,28 +114,22 @@ class TraceRequest(Request[Trace]):
         return self
 
 
-def trace(
-    model: Model | None,
-    request: TraceRequest,
-    limits: Limits | None = None,
-    timings: Timings | None = None,
-) -> Trace:
+def trace(model: Model | None, request: TraceRequest, limits: Limits | None = None) -> Trace:
     """Return every step of one layer of a stored model for a text, or of given arrays.
 
     Only a text needs a model. Raises InvalidError if there is no such layer, the text has no word
     or shapes do not match, TooLargeError if the trace exceeds a limit, NonFiniteError if a step
     overflows.
     """
-    limits, timings = limits or Limits(), timings or Timings()
-    start = timings.now()
-    if model is not None and request.text is not None:
-        sentence, steps = _trace_text(model, request.text, request.layer, request.case, limits)
-        timings.counts = TokenCounts([sentence])
-        tokens = [token.text for token in sentence.tokens]
-    else:
-        tokens = request.tokens or []
-        steps = _trace_arrays(request, limits)
-    timings.add("attention", start)
+    limits = limits or Limits()
+    with stage("attention"):
+        if model is not None and request.text is not None:
+            sentence, steps = _trace_text(model, request.text, request.layer, request.case, limits)
+            count_tokens([sentence])
+            tokens = [token.text for token in sentence.tokens]
+        else:
+            tokens = request.tokens or []
+            steps = _trace_arrays(request, limits)
     values = ((step, np.ascontiguousarray(step.values)) for step in steps)
     return Trace(
         tokens,

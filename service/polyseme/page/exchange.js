@@ -13,6 +13,8 @@ export class Exchange {
   /** `file` names the saved response; the element `results` is hidden if there is no response. */
   constructor(file, results) {
     this.file = file;
+    /** The field errors of the last response, `{pointer, message}`. */
+    this.errors = [];
     this.results = results;
     this.results.hidden = true;
     this.alert = h("div", { class: "problem", role: "alert", hidden: true });
@@ -54,6 +56,7 @@ export class Exchange {
     this.aborter?.abort();
     const aborter = new AbortController();
     this.aborter = aborter;
+    this.errors = [];
     this.results.setAttribute("aria-busy", "true");
     if (this.results.hidden) this.waiting.textContent = "Waiting for the service…";
     try {
@@ -93,6 +96,7 @@ export class Exchange {
   /** Hide the results and show an error. The next equal request is sent again. */
   showError(error) {
     this.id = null;
+    this.errors = error.errors;
     this.results.hidden = true;
     const focused = this.alert.contains(document.activeElement);
     this.#notify(...errorNotice(error, this.latest));

@@ -29,8 +29,8 @@ FURTHER = 0.01
 on tagged lemmas."""
 MIN_COHESION = 0.01
 """The smallest mean cosine inside a cluster to divide by, in `statistics`."""
-DEFAULT_RULE = (0.462, -6.627, 3.023)
-"""The rule for models without a fitted projection; `models/fit_senses.py` fits it."""
+DEFAULT_RULE = (0.538, -3.876, 2.789)
+"""The rule for models without a fitted projection, by `lab/factory/fit_senses.py --imports`."""
 CONCENTRATION = 25.0
 """The concentration of all distributions of the mixture. It is smaller than the likeliest one, so
 that uncertain points belong to several distributions until the last iteration."""

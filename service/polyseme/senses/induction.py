@@ -18,7 +18,7 @@ from polyseme.operations.compare import (
     tokenize_occurrences,
     word_places,
 )
-from polyseme.operations.encode import Timings, TokenCounts, Tokenized, tokenize
+from polyseme.operations.encode import TokenCounts, Tokenized, tokenize
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.operations.work import (
@@ -38,6 +38,7 @@ from polyseme.senses.clustering import (
 )
 from polyseme.senses.occurrences import FoundOccurrence, encode_occurrences
 from polyseme.senses.projection import find_projection, project_occurrences
+from polyseme.stages import stage
 from polyseme.tokenizer import spellings
 
 Matching: TypeAlias = Literal["any", "exact"]
@@ -105,18 +106,16 @@ def find_senses(
     matching: Matching = "any",
     phrases: bool = False,
     limits: Limits | None = None,
-    timings: Timings | None = None,
 ) -> SenseInventory:
     """Find the senses of a word from all tokens that equal `word` or one of `forms`.
 
     Raises InvalidError if no token does or there are fewer than `options.senses`, TooLargeError if
     there are too many, and the errors of `tokenize`.
     """
-    timings, limits = timings or Timings(), limits or Limits()
-    start = timings.now()
-    encoding = EncodeOptions(phrases=phrases)
-    sentences = tokenize(model, texts, encoding, limits, lambda n: ("texts", n), TextCost())
-    timings.add("tokens", start)
+    limits = limits or Limits()
+    with stage("tokens"):
+        encoding = EncodeOptions(phrases=phrases)
+        sentences = tokenize(model, texts, encoding, limits, lambda n: ("texts", n), TextCost())
     exact, spelled = matching == "exact", (word, *forms)
     wanted = match_forms(spelled, exact=exact)
     places = [
@@ -129,7 +128,7 @@ def find_senses(
             hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
         raise InvalidError([FieldError(("word",), message)], hint)
     limits.check_occurrences(sum(map(len, places)))
-    return _inventory(model, word, sentences, places, options or SenseOptions(), timings)
+    return _inventory(model, word, sentences, places, options or SenseOptions())
 
 
 def senses_of_occurrences(
@@ -139,7 +138,6 @@ def senses_of_occurrences(
     *,
     phrases: bool = False,
     limits: Limits | None = None,
-    timings: Timings | None = None,
 ) -> SenseInventory:
     """Find the senses of given occurrences.
 
@@ -147,19 +145,18 @@ def senses_of_occurrences(
     occurrence is not in its text or there are fewer than `options.senses`, TooLargeError if there
     are too many, and the errors of `tokenize`.
     """
-    timings, limits = timings or Timings(), limits or Limits()
-    start = timings.now()
+    limits = limits or Limits()
     limits.check_occurrences(len(occurrences))
-    encoding = EncodeOptions(phrases=phrases)
-    sentences, texts = tokenize_occurrences(model, occurrences, encoding, limits, TextCost())
-    places: list[list[int]] = [[] for _ in sentences]
-    order: list[list[int]] = [[] for _ in sentences]
-    for number, (text, one) in enumerate(zip(texts, occurrences, strict=True)):
-        places[text].append(find_token(sentences[text].tokens, one, number))
-        order[text].append(number)
-    timings.add("tokens", start)
+    with stage("tokens"):
+        encoding = EncodeOptions(phrases=phrases)
+        sentences, texts = tokenize_occurrences(model, occurrences, encoding, limits, TextCost())
+        places: list[list[int]] = [[] for _ in sentences]
+        order: list[list[int]] = [[] for _ in sentences]
+        for number, (text, one) in enumerate(zip(texts, occurrences, strict=True)):
+            places[text].append(find_token(sentences[text].tokens, one, number))
+            order[text].append(number)
     word = sentences[texts[0]].tokens[places[texts[0]][0]].text
-    return _inventory(model, word, sentences, places, options or SenseOptions(), timings, order)
+    return _inventory(model, word, sentences, places, options or SenseOptions(), order)
 
 
 def _inventory(
@@ -168,7 +165,6 @@ def _inventory(
     sentences: Sequence[Tokenized],
     places: Sequence[Sequence[int]],
     options: SenseOptions,
-    timings: Timings,
     order: Sequence[Sequence[int]] | None = None,
 ) -> SenseInventory:
     """Encode and cluster the tokens at `places` of each sentence.
@@ -176,30 +172,29 @@ def _inventory(
     `order` has the index of each of them in the inventory, which is also the number of its text. By
     default they are in the order of the sentences, whose numbers are those of the texts.
     """
-    start = timings.now()
-    projection = find_projection(model)
-    admit(_work(model, sentences, places, options, projection.directions.shape[1]))
-    found = [
-        one
-        for number, (sentence, where) in enumerate(zip(sentences, places, strict=True))
-        if where
-        for one in encode_occurrences(model, sentence.tokens, where, number)
-    ]
-    if order is not None:
-        given = [number for numbers in order for number in numbers]
-        found = [replace(found[at], text=n) for n, at in enumerate(np.argsort(given).tolist())]
-    start = timings.add("attention", start)
-    if options.senses is not None and options.senses > len(found):
-        message = f"must be at most {len(found)}, the number of occurrences"
-        raise InvalidError([FieldError(("senses",), message)])
-    contexts = np.stack([one.context for one in found])
-    points = project_occurrences(found, projection)
-    clusters = cluster(points, options.senses, projection.rule)
-    senses = describe(model, found, clusters, options)
-    positions: list[list[float]] = []
-    if options.with_map:
-        positions = principal_components(contexts.astype(np.float64))[0].tolist()
-    timings.add("senses", start)
+    with stage("attention"):
+        projection = find_projection(model)
+        admit(_work(model, sentences, places, options, projection.directions.shape[1]))
+        found = [
+            one
+            for number, (sentence, where) in enumerate(zip(sentences, places, strict=True))
+            if where
+            for one in encode_occurrences(model, sentence.tokens, where, number)
+        ]
+        if order is not None:
+            given = [number for numbers in order for number in numbers]
+            found = [replace(found[at], text=n) for n, at in enumerate(np.argsort(given).tolist())]
+    with stage("senses"):
+        if options.senses is not None and options.senses > len(found):
+            message = f"must be at most {len(found)}, the number of occurrences"
+            raise InvalidError([FieldError(("senses",), message)])
+        contexts = np.stack([one.context for one in found])
+        points = project_occurrences(found, projection)
+        clusters = cluster(points, options.senses, projection.rule)
+        senses = describe(model, found, clusters, options)
+        positions: list[list[float]] = []
+        if options.with_map:
+            positions = principal_components(contexts.astype(np.float64))[0].tolist()
     notes = _notes(found, clusters, options)
     return SenseInventory(word, senses, found, clusters, notes, TokenCounts(sentences), positions)
 

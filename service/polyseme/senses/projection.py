@@ -2,9 +2,9 @@
 
 A model folder has it in `senses.safetensors`. For the bundled model, it is a linear discriminant
 (Fisher 1936): directions in which the surroundings of one word vary count less, directions in which
-different words differ count more; `models/fit_senses.py` fits it. An import computes a whitening of
-the contexts, estimated from random sentences. For a folder without the file, the first request of a
-process computes it.
+different words differ count more; `lab/factory/fit_senses.py` fits it. An import computes a
+whitening of the contexts, estimated from random sentences. For a folder without the file, the first
+request of a process computes it.
 """
 
 from collections.abc import Sequence

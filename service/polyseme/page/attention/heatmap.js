@@ -2,6 +2,7 @@
 
 import { textColorOn, weightColor } from "../colors.js";
 import { h, s, uniqueId } from "../elements.js";
+import { cellAfterKey } from "../table.js";
 import { decimals, fitTexts, font, maxTextWidth, short } from "../text.js";
 
 const { max, rgb } = globalThis.d3;
@@ -202,9 +203,6 @@ function scaleOf({ left, top, side, width }, maxWeight) {
   return { boxes, texts };
 }
 
-/** The number of cells that Page Up and Page Down move. */
-const PAGE = 10;
-
 /**
  * The pointer and the keyboard over a heatmap: an ARIA grid that contains only the current cell, with
  * its row and column numbers. An element for each of 22,500 cells would be slow.
@@ -281,23 +279,11 @@ export class HeatmapCursor {
 
   #press(event) {
     if (event.altKey || event.metaKey) return;
-    const { row, column } = this.at, last = this.layout.count - 1;
-    const to = {
-      ArrowUp: [row - 1, column],
-      ArrowDown: [row + 1, column],
-      ArrowLeft: [row, column - 1],
-      ArrowRight: [row, column + 1],
-      PageUp: [row - PAGE, column],
-      PageDown: [row + PAGE, column],
-      Home: [event.ctrlKey ? 0 : row, 0],
-      End: [event.ctrlKey ? last : row, last],
-    }[event.key];
+    const { count } = this.layout;
+    const to = cellAfterKey(event, this.at, count, count);
     if (event.key === "Enter" || event.key === " ") this.onpick(this.at);
-    else if (!to) return;
-    else {
-      const [toRow, toColumn] = to.map((index) => Math.min(Math.max(index, 0), last));
-      this.onmove({ row: toRow, column: toColumn });
-    }
+    else if (to) this.onmove(to);
+    else return;
     event.preventDefault();
   }
 }

@@ -7,6 +7,7 @@ import { ranked } from "./sentence.js";
 import { theme } from "../colors.js";
 import { copyText, h } from "../elements.js";
 import { Figure, Readout } from "../figure.js";
+import { numberTable } from "../table.js";
 import { decimals, shorten } from "../text.js";
 
 /** The maximum number of words of an SVG heatmap; above it, a canvas is faster. */
@@ -197,19 +198,16 @@ export class WeightTable {
       this.content.replaceChildren(h("p", {}, `The table is limited to ${MAX_TABLE_WORDS} words. Save the JSON instead.`));
       return;
     }
-    const heading = (scope, word) => h("th", { scope }, h("bdi", {}, word));
     this.content.replaceChildren(
       h("div", { class: "buttons" },
         h("button", { type: "button", class: "quiet", onclick: () => this.#copy() }, "Copy as tab-separated text"),
         this.copied),
-      h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table of weights" }, h(
-        "table",
-        {},
-        h("caption", {}, `${name}: query tokens in rows, key tokens in columns`),
-        h("thead", {}, h("tr", {}, h("td", {}), words.map((word) => heading("col", word)))),
-        h("tbody", {}, words.map((word, i) => h("tr", {}, heading("row", word),
-          Array.from(rows[i], (weight) => h("td", { class: "number" }, decimals(weight, 3)))))),
-      )),
+      h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table of weights" }, numberTable({
+        caption: `${name}: query tokens in rows, key tokens in columns`,
+        columns: words,
+        rows: words,
+        cells: Array.from(rows, (row) => Array.from(row, (weight) => h("td", { class: "number" }, decimals(weight, 3)))),
+      })),
     );
   }
 

@@ -2,6 +2,7 @@
 
 import { categoryColor, signedColor, textColorOn } from "../colors.js";
 import { h, s } from "../elements.js";
+import { numberTable } from "../table.js";
 import { decimals, fitTexts, joinNames, letter, short } from "../text.js";
 
 const TITLE = 24, HEAD = 22, GAP = 40;
@@ -74,18 +75,12 @@ function panel(title, cosines, words, { left, cell, row }) {
 
 /** Return the matrices as tables, which the reader can copy. */
 export function similarityTables(panels, words, open) {
-  const table = (title, rows) => h(
-    "table",
-    { class: "cosines" },
-    h("caption", {}, title),
-    h("thead", {}, h("tr", {}, h("td", {}), words.map((_, i) => h("th", { scope: "col" }, letter(i))))),
-    h("tbody", {}, rows.map((row, i) => h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, `${letter(i)} `, h("bdi", {}, words[i])),
-      row.map((cosine) => h("td", { class: "number" }, decimals(cosine, 4))),
-    ))),
-  );
+  const table = (title, rows) => numberTable({
+    class: "cosines", caption: title,
+    columns: words.map((_, i) => letter(i)),
+    rows: words.map((word, i) => [`${letter(i)} `, h("bdi", {}, word)]),
+    cells: rows.map((row) => row.map((cosine) => h("td", { class: "number" }, decimals(cosine, 4)))),
+  });
   return h(
     "details",
     { open },

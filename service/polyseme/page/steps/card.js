@@ -1,278 +1,211 @@
-/** The card of one step: title, formula, shape, and a table that shows a window of its matrix. */
+/** The card of one step: title, formula, shape, and a table that shows a block of its matrix. */
 
 import { isPart } from "./derivation.js";
-import { about, shapeText } from "./trace.js";
-import { signedColor, textColorOn, weightColor } from "../colors.js";
-import { h, uniqueId } from "../elements.js";
+import { about, cellText } from "./trace.js";
+import { signedColor, textColorOn, theme, weightColor } from "../colors.js";
+import { h, labeled, selectBox, setOptions, uniqueId } from "../elements.js";
+import { cellAfterKey, numberTable } from "../table.js";
 import { decimals } from "../text.js";
 
-/** Widths in pixels: a digit, the padding of a cell, and the widest word in a column header. */
-const DIGIT = 7.5, PADDING = 15, MAX_WORD = 96;
+const { range } = globalThis.d3;
+
+/** The size of a block of a matrix. More cells would make the browser slow. */
+const MAX_ROWS = 24, MAX_COLUMNS = 16;
+/** A step of more columns than this has a card of the whole width. */
+const MAX_NARROW = 6;
 
 export class StepCard {
   /** `onpick(cell)` is called when the reader chooses a cell of the step `name`. */
   constructor(name, onpick) {
-    const id = uniqueId("step");
+    const id = uniqueId("step"), { title, does } = about(name);
     this.name = name;
     this.onpick = onpick;
-    this.top = 0;
-    this.left = 0;
-    this.heading = h("h3", { id, tabindex: "-1" }, about(name).title);
-    this.formula = h("code", { class: "formula" });
-    this.shape = h("span", { class: "shape number" });
-    this.tools = h("div", { class: "buttons window" });
-    this.tablePlace = h("div", { class: "matrix-place" });
+    this.heading = h("h3", { id, tabindex: "-1" }, title);
+    this.formula = h("code", {});
+    this.shape = h("span", { class: "muted number" });
+    // The weighted values have a matrix for each query token.
+    this.querySelect = name === "weighted_values"
+      ? selectBox([], "", (query) => onpick({ name, query: Number(query), row: 0, column: 0 })) : null;
+    this.columns = new Pager(`${title}: `, "columns", MAX_COLUMNS, () => this.#draw());
+    this.rows = new Pager(`${title}: `, "rows", MAX_ROWS, () => this.#draw());
+    this.place = h("div", {
+      class: "wide", onclick: ({ target }) => this.#pick(this.#cellOf(target)), onkeydown: (event) => this.#press(event),
+    });
     this.element = h(
       "section",
       { class: "card step", "aria-labelledby": id, "data-step": name },
       this.heading,
-      h("p", { class: "step-sums" }, this.formula, " ", this.shape),
-      h("p", { class: "muted does" }, about(name).does),
-      this.tools,
-      this.tablePlace,
+      h("p", { class: "buttons" }, this.formula, " ", this.shape),
+      h("p", { class: "muted" }, does),
+      h("div", { class: "controls" }, this.querySelect && labeled("Query token", this.querySelect),
+        this.columns.element, this.rows.element),
+      this.place,
     );
   }
 
-  /** Draw the step. `view`, made by `StepsView`, has the trace, the chosen head, cell and query token, and the decimals. */
+  /** Draw the step. `view`, made by `StepsView`, has the trace, the chosen cell, head and query token, and the decimals. */
   show(view) {
-    const { trace, head, query, digits, printed } = view;
-    const step = trace.steps.get(this.name);
-    this.view = view;
-    this.matrix = trace.matrix(this.name, head, query);
-    this.largest = largestOf(this.matrix.rows);
-    this.formula.textContent = step.formula;
-    this.shape.textContent = step.letters ?? shapeText(this.name, step.shape);
-    const wide = this.matrix.columnNames.length > 6;
-    this.element.classList.toggle("whole", wide);
-    this.#scrollToCells();
-    this.#showTools();
-    const shown = this.window();
-    const drawn = JSON.stringify([shown, digits, query, head]);
-    if (drawn !== this.drawn || trace !== this.of || view.theme !== this.theme) {
-      const focused = this.tablePlace.contains(document.activeElement);
-      Object.assign(this, { drawn, of: trace, theme: view.theme });
-      this.table = matrixTable(this.matrix, shown, {
-        label: this.#label(), digits: this.#digits(), weights: this.name === "weights" || this.name === "visible",
-        largest: this.largest, onpick: (row, column) => this.#pick(row, column),
-        printed: (row, column) => printed.find((one) =>
-          one.name === this.name && one.row === row && one.column === column),
-      });
-      this.tablePlace.replaceChildren(this.table);
-      this.refocus = focused;
-    }
-    this.#markCells();
-  }
-
-  /** Return the window of the matrix that is shown: `{top, left, height, width}`. */
-  window() {
-    const { rows, columnNames, rowNames } = this.matrix;
-    const namesWidth = Math.min(maxLength(rowNames) * 8 + 16, 132);
-    const cellWidth = this.#cellWidth();
-    const space = this.view.tableWidth(this.element.classList.contains("whole"));
-    const width = Math.max(1, Math.min(columnNames.length, Math.floor((space - namesWidth) / cellWidth)));
-    const height = Math.min(rows.length, MAX_ROWS);
-    const left = Math.max(0, Math.min(this.left, columnNames.length - width));
-    const top = Math.max(0, Math.min(this.top, rows.length - height));
-    return { top, left, height, width };
-  }
-
-  /** Move the window to the chosen cell, or to the cells that the chosen cell is computed from. */
-  #scrollToCells() {
-    const { cell, parts, head } = this.view;
-    const key = JSON.stringify([cell, head]);
-    if (key === this.followed && this.of === this.view.trace) return;
-    this.followed = key;
-    const target = cell.name === this.name ? cell
-      : parts.find((part) => part.name === this.name && (part.head === undefined || part.head === head));
-    if (!target) return;
-    const shown = this.window();
-    const scrolled = (at, start, size) => (at >= start && at < start + size ? start
-      : at < start ? at : at - size + 1);
-    if (target.column !== null) this.left = scrolled(target.column, shown.left, shown.width);
-    if (target.row !== null) this.top = scrolled(target.row, shown.top, shown.height);
-  }
-
-  /** Return the width of every column in pixels: that of the widest number, word or printed number. */
-  #cellWidth() {
-    const { printed } = this.view;
-    const { words, columnNames } = this.matrix;
-    const notes = printed.filter(({ name }) => name === this.name);
-    const digits = Math.max(this.#digits(), ...notes.map((one) => one.digits));
-    const number = decimals(-(this.largest || 1), digits).length * DIGIT + PADDING;
-    const word = words === "both" ? Math.min(maxLength(columnNames) * 8 + 13, MAX_WORD) : 0;
-    const texts = notes.map((one) => one.printed);
-    return Math.max(number, word, texts.length ? (maxLength(texts) + 2) * DIGIT : 0);
-  }
-
-  /** Return the number of decimals; it is 0 for the mask. */
-  #digits() {
-    return this.name === "visible" ? 0 : this.view.digits;
-  }
-
-  #label() {
-    const { trace, head, query } = this.view;
-    return [
-      about(this.name).title,
-      ...(trace.headed(this.name) ? [`head ${head}`] : []),
-      ...(this.name === "weighted_values" ? [`query ${trace.words[query]}`] : []),
-    ].join(", ");
-  }
-
-  #pick(row, column) {
-    const { query } = this.view;
-    this.moved = true;
-    this.onpick({ name: this.name, query: this.name === "weighted_values" ? query : null, row, column });
-  }
-
-  #markCells() {
-    const { cell, parts, head, query } = this.view;
-    const index = this.name === "weighted_values" ? query : null;
-    const chosen = markCells(this.table, {
-      isChosen: (row, column) => cell.name === this.name && cell.row === row && cell.column === column,
-      isLit: (row, column) => isPart(parts, { name: this.name, query: index, row, column }, head),
-    });
-    if ((this.moved || this.refocus) && chosen) chosen.focus({ preventScroll: false });
-    this.moved = false;
-    this.refocus = false;
-  }
-
-  /** Show the select box of the query token and the buttons that move the window. */
-  #showTools() {
-    const { trace, query } = this.view;
+    const { trace, head, query, cell, parts } = view, { name } = this;
+    this.matrix = trace.matrix(name, head, query);
     const { rows, columnNames } = this.matrix;
-    const shown = this.window();
-    const focused = this.tools.contains(document.activeElement) ? document.activeElement.dataset.move : null;
-    const tools = [];
-    if (this.name === "weighted_values") tools.push(this.#queryField(trace, query));
-    if (columnNames.length > shown.width) tools.push(...this.#movers("left", "columns", shown.width, columnNames.length, shown.left));
-    if (rows.length > shown.height) tools.push(...this.#movers("top", "rows", shown.height, rows.length, shown.top));
-    this.tools.replaceChildren(...tools);
-    this.tools.hidden = !tools.length;
-    if (focused) this.tools.querySelector(`[data-move="${focused}"]`)?.focus();
+    this.formula.textContent = trace.formula(name);
+    this.shape.textContent = trace.shapeText(name);
+    this.element.classList.toggle("whole", columnNames.length > MAX_NARROW);
+    if (this.querySelect) setOptions(this.querySelect, trace.words.map((word, i) => [String(i), word]), String(query));
+    this.columns.count = columnNames.length;
+    this.rows.count = rows.length;
+    const isNew = trace !== this.view?.trace, shown = [cellText(cell), head].join();
+    if (isNew) this.columns.start = this.rows.start = 0;
+    /** Whether the trace, the chosen cell or the head is another one. */
+    this.moved = isNew || shown !== this.shown;
+    if (this.moved) {
+      // Show the block with the chosen cell, or with the first of the cells that it is computed from.
+      const target = cell.name === name ? cell : parts.find((part) => isPart([part], { ...part, name }, head));
+      this.columns.include(target?.column);
+      this.rows.include(target?.row);
+    }
+    Object.assign(this, { view, shown });
+    this.#draw();
   }
 
-  #queryField(trace, query) {
-    const select = h("select", {
-      "data-move": "query",
-      onchange: () => this.onpick({ name: this.name, query: Number(select.value), row: 0, column: 0 }),
-    }, trace.words.map((word, i) => h("option", { value: i, selected: i === query }, word)));
-    return h("label", { class: "inline" }, "Query token ", select);
+  #draw() {
+    const { trace, head, query, digits, printed } = this.view;
+    const drawn = [this.columns.start, this.rows.start, head, query, digits, printed.length, theme()].join();
+    const focused = this.place.contains(document.activeElement);
+    if (drawn !== this.drawn || trace !== this.drawnTrace) {
+      Object.assign(this, { drawn, drawnTrace: trace });
+      this.place.replaceChildren(this.#table());
+    }
+    this.columns.show();
+    this.rows.show();
+    const chosen = this.#markCells();
+    if (focused || this.picked) chosen?.focus();
+    this.picked = false;
   }
 
-  #movers(side, what, size, all, at) {
-    const move = (by) => {
-      this[side] = Math.max(0, Math.min(at + by, all - size));
-      this.show(this.view);
-    };
-    const title = about(this.name).title;
-    const mover = (text, name, by, off) => h("button", {
-      type: "button", class: "quiet", "data-move": `${side}${by < 0 ? "-" : "+"}`,
-      "aria-label": `${title}: ${name} ${what}`, "aria-disabled": off ? "true" : null,
-      onclick: () => off || move(by),
-    }, text);
-    return [
-      mover("‹", "earlier", -size, at === 0),
-      h("span", { class: "muted" }, `${what} ${at} to ${at + size - 1} of ${all}`),
-      mover("›", "later", size, at + size >= all),
-    ];
-  }
-}
-
-const maxLength = (texts) => Math.max(...texts.map((text) => [...text].length));
-
-function largestOf(rows) {
-  let largest = 0;
-  for (const row of rows) for (const number of row) largest = Math.max(largest, Math.abs(number));
-  return largest;
-}
-
-/** The maximum number of rows of a window. */
-const MAX_ROWS = 24;
-
-const MOVES = {
-  ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
-  PageUp: [-MAX_ROWS, 0], PageDown: [MAX_ROWS, 0],
-};
-
-/**
- * Return a table of a window of a matrix (`Trace.matrix`). `onpick(row, column)` is called for a chosen cell.
- * `printed(row, column)` is the value printed in the teaching notes, if any; the cell shows at least as many decimals.
- */
-function matrixTable(matrix, { top, left, height, width }, { label, digits, weights, largest, onpick, printed }) {
-  const { rows, rowNames, columnNames, words } = matrix;
-  const head = h("tr", {}, h("td", {}), columnNames.slice(left, left + width).map((name) =>
-    h("th", { scope: "col", title: name }, nameElement(name, words === "both"))));
-  const body = rows.slice(top, top + height).map((row, i) => h("tr", {},
-    h("th", { scope: "row", title: rowNames[top + i] }, nameElement(rowNames[top + i], words !== "none")),
-    row.slice(left, left + width).map((number, j) =>
-      numberCell(number, top + i, left + j, { digits, weights, largest, note: printed?.(top + i, left + j) }))));
-  return h(
-    "table",
-    {
-      class: "matrix", role: "grid", "aria-label": label,
+  #table() {
+    const { trace, head, query, digits, printed } = this.view;
+    const { rows, rowNames, columnNames } = this.matrix;
+    const { start: left } = this.columns, { start: top } = this.rows;
+    const isShare = this.name === "weights" || this.name === "visible";
+    const largest = rows.flat().reduce((size, number) => Math.max(size, Math.abs(number)), 0);
+    const notes = printed.filter(({ name }) => name === this.name);
+    const heading = (name) => h("bdi", { title: name }, name || "␣");
+    const cell = (row, column) => numberCell(rows[row][column], {
+      row, column,
+      color: isShare ? weightColor(rows[row][column]) : signedColor(rows[row][column], largest),
+      digits: this.name === "visible" ? 0 : digits,
+      note: notes.find((note) => note.row === row && note.column === column),
+    });
+    const shownColumns = range(left, Math.min(left + MAX_COLUMNS, columnNames.length));
+    const shownRows = range(top, Math.min(top + MAX_ROWS, rows.length));
+    return numberTable({
+      class: "matrix", role: "grid",
+      "aria-label": [
+        about(this.name).title,
+        ...(trace.headed(this.name) ? [`head ${head}`] : []),
+        ...(this.querySelect ? [`query ${trace.words[query]}`] : []),
+      ].join(", "),
       "aria-rowcount": rows.length + 1, "aria-colcount": columnNames.length + 1,
-      onclick: ({ target }) => {
-        const td = target.closest("td[data-row]");
-        if (td) onpick(Number(td.dataset.row), Number(td.dataset.column));
-      },
-      onkeydown: (event) => press(event, matrix, onpick),
-    },
-    h("thead", {}, head),
-    h("tbody", {}, body),
-  );
+      columns: shownColumns.map((column) => heading(columnNames[column])),
+      rows: shownRows.map((row) => heading(rowNames[row])),
+      cells: shownRows.map((row) => shownColumns.map((column) => cell(row, column))),
+    });
+  }
+
+  /** Return the cell that contains an element, or null. */
+  #cellOf(element) {
+    const { row, column } = element.closest("td[data-row]")?.dataset ?? {};
+    if (row === undefined) return null;
+    const query = this.querySelect ? this.view.query : null;
+    return { name: this.name, query, row: Number(row), column: Number(column) };
+  }
+
+  #pick(cell) {
+    if (!cell) return;
+    this.picked = true;
+    this.onpick(cell);
+  }
+
+  #press(event) {
+    const cell = this.#cellOf(event.target), { rows } = this.matrix;
+    if (!cell) return;
+    const chosen = event.key === "Enter" || event.key === " ";
+    const to = chosen ? cell : cellAfterKey(event, cell, rows.length, rows[0].length);
+    if (!to) return;
+    event.preventDefault();
+    this.#pick({ ...cell, ...to });
+  }
+
+  /** Mark the chosen cell and its parts. The tab stop is the chosen cell, else the first. Return the chosen cell. */
+  #markCells() {
+    const { cell, parts, head } = this.view;
+    const cells = [...this.place.querySelectorAll("td[data-row]")];
+    for (const td of cells) {
+      const at = this.#cellOf(td), isChosen = cellText(cell) === cellText(at);
+      td.classList.toggle("chosen", isChosen);
+      td.classList.toggle("lit", isPart(parts, at, head));
+      td.tabIndex = -1;
+      if (isChosen) td.setAttribute("aria-selected", "true");
+      else td.removeAttribute("aria-selected");
+    }
+    const chosen = cells.find((td) => td.matches(".chosen"));
+    (chosen ?? cells[0]).tabIndex = 0;
+    return chosen;
+  }
+
+  /** Scroll the table to the chosen cell, or to the cells that it is computed from, after another cell was chosen. */
+  scroll() {
+    const target = this.moved && this.place.querySelector(".chosen, .lit");
+    if (target) this.place.scrollLeft = target.offsetLeft - this.place.clientWidth / 2;
+  }
 }
 
-const nameElement = (name, isWord) => (isWord ? h("bdi", { class: "word-name" }, name || "␣") : name);
+/** The buttons that show the next or previous block of the rows or columns of a matrix. */
+class Pager {
+  constructor(title, what, size, onmove) {
+    Object.assign(this, { what, size, start: 0, count: 0 });
+    const button = (text, name, by) => h("button", {
+      type: "button", class: "quiet small", "aria-label": `${title}${name} ${what}`,
+      onclick: ({ target }) => {
+        if (target.getAttribute("aria-disabled") === "true") return;
+        this.start += by;
+        onmove();
+      },
+    }, text);
+    this.earlier = button("‹", "earlier", -size);
+    this.later = button("›", "later", size);
+    this.text = h("span", { class: "muted" });
+    this.element = h("div", { class: "buttons" }, this.earlier, this.text, this.later);
+  }
 
-function numberCell(number, row, column, { digits, weights, largest, note }) {
-  const color = weights ? weightColor(number, 1) : signedColor(number, largest);
+  /** Move to the block with an index; stay if it is null or undefined. */
+  include(index) {
+    this.start = Math.floor((index ?? this.start) / this.size) * this.size;
+  }
+
+  show() {
+    const { what, size, start, count } = this;
+    this.element.hidden = count <= size;
+    this.text.textContent = `${what} ${start} to ${Math.min(start + size, count) - 1} of ${count}`;
+    // A disabled button would lose the focus.
+    this.earlier.setAttribute("aria-disabled", String(start === 0));
+    this.later.setAttribute("aria-disabled", String(start + size >= count));
+  }
+}
+
+/** Return a cell; with the `note` on a printed value, it has at least as many decimals as the printed value. */
+function numberCell(number, { row, column, color, digits, note }) {
   const td = h("td", {
-    tabindex: "-1", "data-row": row, "data-column": column,
-    class: note ? (note.wrong ? "misprinted" : "correctly-printed") : null,
-  }, h("span", { class: "number" }, decimals(number, Math.max(digits, note?.digits ?? 0))), note ? noteElement(note) : null);
+    "data-row": row, "data-column": column, class: note && (note.wrong ? "misprinted" : "correctly-printed"),
+  }, h("span", { class: "number" }, decimals(number, Math.max(digits, note?.digits ?? 0))));
   td.style.backgroundColor = color;
   td.style.color = textColorOn(color);
-  return td;
-}
-
-function noteElement({ printed, wrong }) {
-  return wrong
-    ? h("span", { class: "note" }, h("span", { class: "visually-hidden" }, " printed in the notes: "), h("s", {}, printed))
-    : h("span", { class: "note" }, h("span", { class: "visually-hidden" }, " printed correctly in the notes: "),
-      h("span", { "aria-hidden": "true" }, "✓ "), printed);
-}
-
-function press(event, { rows }, onpick) {
-  const td = event.target.closest("td[data-row]");
-  if (!td || event.altKey || event.metaKey) return;
-  const row = Number(td.dataset.row), column = Number(td.dataset.column);
-  const last = rows[0].length - 1;
-  let to = null;
-  if (event.key in MOVES) to = [row + MOVES[event.key][0], column + MOVES[event.key][1]];
-  else if (event.key === "Home") to = [event.ctrlKey ? 0 : row, 0];
-  else if (event.key === "End") to = [event.ctrlKey ? rows.length - 1 : row, last];
-  else if (event.key === "Enter" || event.key === " ") to = [row, column];
-  if (!to) return;
-  event.preventDefault();
-  const clamp = (at, limit) => Math.min(Math.max(at, 0), limit);
-  onpick(clamp(to[0], rows.length - 1), clamp(to[1], last));
-}
-
-/** Mark the chosen cell and its parts. The tab stop is the chosen cell, else the first. Return the chosen cell or null. */
-function markCells(table, { isChosen, isLit }) {
-  let first = null, chosen = null;
-  for (const td of table.querySelectorAll("td[data-row]")) {
-    const row = Number(td.dataset.row), column = Number(td.dataset.column);
-    first ??= td;
-    const picked = isChosen(row, column);
-    if (picked) chosen = td;
-    td.classList.toggle("chosen", picked);
-    td.classList.toggle("lit", isLit(row, column));
-    td.tabIndex = -1;
-    if (picked) td.setAttribute("aria-selected", "true");
-    else td.removeAttribute("aria-selected");
+  if (note) {
+    const { wrong, printed } = note;
+    td.append(h("span", { class: "note" },
+      h("span", { class: "visually-hidden" }, ` printed ${wrong ? "" : "correctly "}in the notes: `),
+      wrong ? h("s", {}, printed) : [h("span", { "aria-hidden": "true" }, "✓ "), printed]));
   }
-  const entry = chosen ?? first;
-  if (entry) entry.tabIndex = 0;
-  return chosen;
+  return td;
 }

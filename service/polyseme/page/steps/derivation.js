@@ -3,71 +3,28 @@
  * in numbers, and whether the result agrees with the service's.
  */
 
-/** The tolerance for rounding, relative to 1 + `size` (see `products`). */
+import { decimals } from "../text.js";
+
+/** The tolerance for rounding, relative to 1 + the sum of the magnitudes of the terms. */
 const TOLERANCE = 1e-9;
+/** A sum of more than MAX_TERMS terms shows the first FIRST_TERMS. */
+const MAX_TERMS = 8, FIRST_TERMS = 4;
+/** Numbers of HUGE or more, and those below TINY that would be rounded to 0, are written with an exponent. */
+const TINY = 1e-4, HUGE = 1e12;
 
 /**
- * Return the derivation `{parts, symbols, sum, note, computed, given, differs}` of a cell. A part is
- * `{name, row, column}`, where null means all; some parts also have `query` or `head`. `sum` is `{kind, …}` for
- * `derivation_text.js`, or null without arithmetic.
+ * Return the derivation `{symbols, lines, note, parts, differs}` of a cell. A part is `{name, row, column}`, where null
+ * means all; some parts also have `query` or `head`. `lines` is the arithmetic in numbers, empty if there is none.
  */
-export function derive(trace, cell, head) {
-  const found = (RULES[cell.name] ?? otherStep)(trace, cell, head);
+export function derive(trace, cell, head, digits) {
+  const format = (number) => formatNumber(number, digits);
   const given = trace.number(cell, head);
-  const { computed = null, size = 0 } = found;
-  const differs = computed !== null && !(Math.abs(computed - given) <= TOLERANCE * (1 + size));
-  return { parts: [], note: "", sum: null, ...found, computed, given, differs };
-}
-
-/** The name of the weights of each projection. */
-const PROJECTIONS = { queries: "query_weight", keys: "key_weight", values: "value_weight" };
-const LETTERS = { queries: "q", keys: "k", values: "v" };
-
-const RULES = {
-  ...Object.fromEntries(Object.keys(PROJECTIONS).map((name) => [name, projectionOf])),
-  scores, scaled_scores: scaled, weights: softmaxed, weighted_values: weighted, context,
-  output: outputOf, residual: combined,
-};
-
-function scores(trace, { row, column }, head) {
-  const query = trace.array("queries", head)[row], key = trace.array("keys", head)[column];
-  return {
-    ...products(query.map((number, c) => [number, key[c]])),
-    symbols: `S[${row},${column}] = Σc Q[${row},c]·K[${column},c]`,
-    parts: [{ name: "queries", row, column: null }, { name: "keys", row: column, column: null }],
-  };
-}
-
-function scaled(trace, { row, column }, head) {
-  const score = trace.array("scores", head)[row][column], k = trace.width("queries", head);
-  return {
-    symbols: `S[${row},${column}]/√k, k = ${k}`,
-    sum: { kind: "scaled", score, k },
-    computed: score / Math.sqrt(k),
-    size: Math.abs(score),
-    parts: [{ name: "scores", row, column }],
-  };
-}
-
-function weighted(trace, { query, row, column }, head) {
-  const weight = trace.array("weights", head)[query][row];
-  const value = trace.array("values", head)[row][column];
-  return {
-    ...products([[weight, value]]),
-    symbols: `A[${query},${row}]·V[${row},${column}]`,
-    parts: [{ name: "weights", row: query, column: row }, { name: "values", row, column }],
-  };
-}
-
-function context(trace, { row, column }, head) {
-  const terms = trace.array("weighted_values", head)[row].map((value) => value[column]);
-  return {
-    sum: { kind: "terms", terms },
-    computed: terms.reduce((a, b) => a + b, 0),
-    size: terms.reduce((a, b) => a + Math.abs(b), 0),
-    symbols: `C[${row},${column}] = Σj A[${row},j]·V[j,${column}]`,
-    parts: [{ name: "weighted_values", query: row, row: null, column }],
-  };
+  const { symbols, note = "", parts = [], logits, sum } = (RULES[cell.name] ?? otherStep)(trace, cell, head);
+  const lines = logits ? [logits(format)] : [];
+  if (sum) lines.push(`${format(given)} = ${sum.text(format)}`);
+  const agrees = !sum || Math.abs(sum.computed - given) <= TOLERANCE * (1 + sum.size);
+  const differs = agrees ? "" : `The service returned ${given}, but this arithmetic gives ${sum.computed}.`;
+  return { symbols, lines, note, parts, differs };
 }
 
 /** Whether a cell is one of the parts of a derivation, in the shown head. */
@@ -80,110 +37,142 @@ export function isPart(parts, { name, query, row, column }, head) {
     && (part.head === undefined || part.head === head));
 }
 
-/** Return a sum of products; `size`, the sum of their magnitudes, scales the tolerance. */
-function products(pairs) {
-  let computed = 0, size = 0;
-  for (const [a, b] of pairs) {
-    computed += a * b;
-    size += Math.abs(a * b);
+/**
+ * Format a number with `digits` decimals, or more for two significant digits, without trailing zeros. A tiny or
+ * huge number is written with an exponent.
+ */
+function formatNumber(number, digits) {
+  const size = Math.abs(number);
+  if (size >= HUGE || (number !== 0 && size < TINY && size < 0.5 * 10 ** -digits)) {
+    return number.toExponential(2).replaceAll("-", "−").replace("+", "");
   }
-  return { sum: { kind: "products", terms: pairs }, computed, size };
+  const significant = number === 0 ? 0 : 1 - Math.floor(Math.log10(size));
+  const text = decimals(number, Math.max(digits, significant));
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** Derive a number of the queries, keys or values. */
-function projectionOf(trace, { name, row, column }, head) {
-  const formula = trace.formula(name);
-  const names = [...trace.steps.keys()], norm = names.indexOf("attention_norm");
-  const source = norm >= 0 && norm < names.indexOf(name) ? "attention_norm" : "embeddings";
-  const at = column + head * trace.width(name, head);
-  const letter = LETTERS[name].toUpperCase(), x = source === "embeddings" ? "X" : "X̂";
-  if (!trace.has(source)) return { symbols: formula, note: "Given in the request." };
-  if (!trace.has(PROJECTIONS[name])) {
-    if (!formula.endsWith(`= ${x}`)) return unknownWeights(formula, source, row);
-    return copied(trace, { source, row, at, symbols: `${letter}[${row},${column}] = ${x}[${row},${at}]` }, name, head);
-  }
-  const start = trace.array(source)[row];
+/** Return a number as text, in brackets if it has a sign or an exponent. */
+const bracketed = (number, format) => {
+  const text = format(number);
+  return text.startsWith("−") || text.includes("e") ? `(${text})` : text;
+};
+
+/** Return texts as a sum; of a long sum, the first ones and the number of the others. */
+function joined(texts, what) {
+  if (texts.length <= MAX_TERMS) return texts.join(" + ");
+  return `${texts.slice(0, FIRST_TERMS).join(" + ")} + … and ${texts.length - FIRST_TERMS} more ${what}`;
+}
+
+const total = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
+// A sum is `{computed, size, text(format)}`; `size` is the sum of the magnitudes of its terms.
+
+const same = (number) => ({ computed: number, size: Math.abs(number), text: (format) => format(number) });
+
+function sumOf(numbers) {
+  const text = (number, i, format) => (i ? bracketed(number, format) : format(number));
   return {
-    ...products(start.map((number, i) => [number, entry(trace, PROJECTIONS[name], i, at)])),
-    symbols: `${letter}[${row},${column}] = Σi ${x}[${row},i]·W${LETTERS[name]}`
-      + (trace.columns ? `[${at},i]` : `[i,${at}]`),
-    parts: [{ name: source, row, column: null }, line(trace, PROJECTIONS[name], at)],
+    computed: total(numbers),
+    size: total(numbers.map(Math.abs)),
+    text: (format) => joined(numbers.map((number, i) => text(number, i, format)), "numbers"),
   };
 }
+
+function productsOf(pairs) {
+  const product = ([a, b], i, format) => `${i ? bracketed(a, format) : format(a)}·${bracketed(b, format)}`;
+  return {
+    ...sumOf(pairs.map(([a, b]) => a * b)),
+    text: (format) => joined(pairs.map((pair, i) => product(pair, i, format)), "products"),
+  };
+}
+
+const RULES = {
+  queries: projection, keys: projection, values: projection, scores, scaled_scores: scaled, weights: softmax,
+  weighted_values: weighted, context, output, residual, contextual,
+};
 
 /** Return a derivation without arithmetic: a trace does not contain a stored model's weights. */
-function unknownWeights(formula, source, row) {
+const unknownWeights = (symbols, name, row) => ({
+  symbols,
+  note: "A trace does not contain the weights of a stored model, so only the formula is shown.",
+  parts: [{ name, row, column: null }],
+});
+
+/** Return the number of column j of the product of a vector and a weight, with the index and the part of the column. */
+function productWith(trace, vector, name, j) {
+  const weight = trace.array(name);
   return {
-    symbols: formula,
-    note: "A trace does not contain the weights of a stored model, so only the formula is shown.",
-    parts: [{ name: source, row, column: null }],
+    sum: productsOf(vector.map((number, i) => [number, trace.columns ? weight[j][i] : weight[i][j]])),
+    index: trace.columns ? `[${j},i]` : `[i,${j}]`,
+    part: trace.columns ? { name, row: j, column: null } : { name, row: null, column: j },
   };
 }
 
-function copied(trace, { source, row, at, symbols }, name, head) {
-  const parts = [{ name: source, row, column: at }];
-  const number = trace.array(source)[row][at];
+const PROJECTIONS = { queries: "query_weight", keys: "key_weight", values: "value_weight" };
+
+function projection(trace, { name, row, column }, head) {
+  const formula = trace.formula(name), letter = name[0], x = formula.includes("X̂") ? "X̂" : "X";
+  const source = x === "X" ? "embeddings" : "attention_norm";
+  if (!trace.has(source)) return { symbols: formula, note: "Given in the request." };
+  const start = trace.array(source)[row], j = column + head * trace.width(name, head);
+  const left = `${letter.toUpperCase()}[${row},${column}] =`;
+  if (trace.has(PROJECTIONS[name])) {
+    const { sum, index, part } = productWith(trace, start, PROJECTIONS[name], j);
+    const symbols = `${left} Σi ${x}[${row},i]·W${letter}${index}`;
+    return { symbols, sum, parts: [{ name: source, row, column: null }, part] };
+  }
+  if (!formula.endsWith(`= ${x}`)) return unknownWeights(formula, source, row);
+  const symbols = `${left} ${x}[${row},${j}]`, parts = [{ name: source, row, column: j }];
   // With a stored model, the value of an unknown word is zero.
-  if (number !== 0 && trace.array(name, head)[row].every((one) => one === 0)) {
+  if (start[j] !== 0 && trace.array(name, head)[row].every((number) => number === 0)) {
     return { symbols, parts, note: "This word is not in the vocabulary, so its value is zero." };
   }
-  return { symbols, parts, sum: { kind: "same", number }, computed: number, size: Math.abs(number) };
+  return { symbols, parts, sum: same(start[j]) };
 }
 
-/** Return entry [i, j] of a weight in the row convention, x·W. */
-function entry(trace, name, i, j) {
-  const values = trace.array(name);
-  return trace.columns ? values[j][i] : values[i][j];
-}
-
-/** Return the part for column j of a weight in the row convention; it is a row in the column convention, W·x. */
-function line(trace, name, j) {
-  return trace.columns ? { name, row: j, column: null } : { name, row: null, column: j };
-}
-
-/** Derive a number of the output: the concatenated heads, times Wo if the request has it. */
-function outputOf(trace, { row, column }) {
-  const v = trace.width("context");
-  const all = Array.from({ length: trace.heads }, (_, head) => trace.array("context", head)[row]).flat();
-  if (trace.has("output_weight")) {
-    return {
-      ...products(all.map((number, i) => [number, entry(trace, "output_weight", i, column)])),
-      symbols: `O[${row},${column}] = Σi C[${row},i]·Wo${trace.columns ? `[${column},i]` : `[i,${column}]`}`
-        + (trace.heads > 1 ? ", heads concatenated" : ""),
-      parts: [{ name: "context", row, column: null }, line(trace, "output_weight", column)],
-    };
-  }
-  if (/Wo|bo/.test(trace.formula("output"))) {
-    return unknownWeights(trace.formula("output"), "context", row);
-  }
-  const head = Math.floor(column / v);
+function scores(trace, { row, column }, head) {
+  const query = trace.array("queries", head)[row], key = trace.array("keys", head)[column];
   return {
-    symbols: trace.heads > 1
-      ? `O[${row},${column}] = C[${row},${column - head * v}] of head ${head}`
-      : `O[${row},${column}] = C[${row},${column}]`,
-    sum: { kind: "same", number: all[column] },
-    computed: all[column],
-    size: Math.abs(all[column]),
-    parts: [{ name: "context", row, column: column - head * v, ...(trace.heads > 1 && { head }) }],
+    symbols: `S[${row},${column}] = Σc Q[${row},c]·K[${column},c]`,
+    sum: productsOf(query.map((number, c) => [number, key[c]])),
+    parts: [{ name: "queries", row, column: null }, { name: "keys", row: column, column: null }],
   };
 }
 
-/** Derive a number of the weights: the softmax of its row of logits, without masked tokens. */
-function softmaxed(trace, { row, column }, head) {
-  const terms = addends(trace, row, head);
-  const visible = trace.tokens.map((_, j) => !trace.has("visible") || trace.array("visible")[row][j] === 1);
-  const logits = trace.tokens.map((_, j) => terms.reduce((sum, { numbers }) => sum + numbers[j], 0));
-  const largest = Math.max(...logits.filter((_, j) => visible[j]));
-  const powers = logits.map((logit, j) => (visible[j] ? Math.exp(logit - largest) : 0));
+function scaled(trace, { row, column }, head) {
+  const score = trace.array("scores", head)[row][column], k = trace.width("queries", head);
   return {
-    symbols: softmaxSymbols(terms, row, column),
+    symbols: `S[${row},${column}]/√k, k = ${k}`,
     sum: {
-      kind: "softmax", column, visible, logits,
-      addends: terms.map(({ numbers, symbol }) => [symbol, numbers[column]]),
+      computed: score / Math.sqrt(k),
+      size: Math.abs(score),
+      text: (format) => `${format(score)} / √${k} = ${format(score)} / ${format(Math.sqrt(k))}`,
     },
-    computed: powers[column] / powers.reduce((a, b) => a + b, 0),
-    size: Math.max(...logits.map(Math.abs)),
-    note: visible[column] ? "" : `${trace.words[row]} does not attend to ${trace.words[column]}: this weight is masked.`,
+    parts: [{ name: "scores", row, column }],
+  };
+}
+
+/** Derive a weight: the softmax of its row of logits, without masked tokens. */
+function softmax(trace, { row, column }, head) {
+  const terms = logitTerms(trace, row, head), several = terms.length > 1;
+  const logits = trace.words.map((_, j) => total(terms.map(({ numbers }) => numbers[j])));
+  const mask = trace.has("visible") ? trace.array("visible")[row] : logits.map(() => 1);
+  const visible = logits.filter((_, j) => mask[j]), largest = Math.max(...visible);
+  const power = (logit) => Math.exp(logit - largest);
+  const raised = (logit, format) => `e^${bracketed(logit, format)}`;
+  const s = several ? "s" : terms[0].symbol;
+  return {
+    symbols: `A[${row},${column}] = e^${s}[${row},${column}] / Σj e^${s}[${row},j]`
+      + (several ? `, s = ${terms.map(({ symbol }) => symbol).join(" + ")}` : ""),
+    logits: several && ((format) => `${terms.map(({ word }) => word).join(" + ")}: `
+      + `${sumOf(terms.map(({ numbers }) => numbers[column])).text(format)} = ${format(logits[column])}`),
+    sum: mask[column] && {
+      computed: power(logits[column]) / total(visible.map(power)),
+      size: Math.max(...logits.map(Math.abs)),
+      text: (format) => `${raised(logits[column], format)} / `
+        + `(${joined(visible.map((logit) => raised(logit, format)), "powers")})`,
+    },
+    note: mask[column] ? "" : `${trace.words[row]} does not attend to ${trace.words[column]}: this weight is masked.`,
     parts: [
       ...terms.map(({ part }) => part),
       ...(trace.has("visible") ? [{ name: "visible", row, column: null }] : []),
@@ -191,133 +180,139 @@ function softmaxed(trace, { row, column }, head) {
   };
 }
 
-/** Return the terms of a row's logits: for each step, its numbers for all keys. */
-function addends(trace, row, head) {
-  const scored = trace.has("scaled_scores") ? "scaled_scores" : "scores";
-  const found = [{
-    numbers: trace.array(scored, head)[row], symbol: "score", part: { name: scored, row, column: null },
-  }];
+/** Return the terms of a row's logits: of each, the numbers for all keys, their symbol and their name. */
+function logitTerms(trace, row, head) {
+  const score = trace.has("scaled_scores") ? "scaled_scores" : "scores";
+  const bias = trace.has("scaled_word_bias") ? "scaled_word_bias" : "word_bias";
+  const ofRow = (name) => ({ numbers: trace.array(name, head)[row], part: { name, row, column: null } });
+  const terms = [{ ...ofRow(score), symbol: score === "scores" ? "S" : "S/√k", word: "score" }];
   if (trace.has("position_bias")) {
-    found.push({
-      numbers: trace.array("position_bias", head)[row], symbol: "position bias",
-      part: { name: "position_bias", row, column: null },
-    });
+    terms.push({ ...ofRow("position_bias"), symbol: "position bias", word: "position bias" });
   }
-  const words = trace.has("scaled_word_bias") ? "scaled_word_bias" : "word_bias";
-  if (trace.has(words)) {
-    found.push({
-      numbers: trace.array(words, head), symbol: "word bias", part: { name: words, row: null, column: 0 },
-    });
+  if (trace.has(bias)) {
+    const part = { name: bias, row: null, column: 0 };
+    terms.push({ numbers: trace.array(bias, head), part, symbol: "word bias", word: "word bias" });
   }
-  return found;
+  return terms;
 }
 
-function softmaxSymbols(terms, row, column) {
-  const scored = terms[0].part.name === "scores" ? "S" : "S/√k";
-  const inner = terms.length > 1 ? "s" : scored;
-  const where = terms.length > 1
-    ? `, s = ${[scored, ...terms.slice(1).map(({ symbol }) => symbol)].join(" + ")}` : "";
-  return `A[${row},${column}] = e^${inner}[${row},${column}] / Σj e^${inner}[${row},j]${where}`;
+function weighted(trace, { query, row, column }, head) {
+  const weight = trace.array("weights", head)[query][row], value = trace.array("values", head)[row][column];
+  return {
+    symbols: `A[${query},${row}]·V[${row},${column}]`,
+    sum: productsOf([[weight, value]]),
+    parts: [{ name: "weights", row: query, column: row }, { name: "values", row, column }],
+  };
+}
+
+function context(trace, { row, column }, head) {
+  return {
+    symbols: `C[${row},${column}] = Σj A[${row},j]·V[j,${column}]`,
+    sum: sumOf(trace.array("weighted_values", head)[row].map((value) => value[column])),
+    parts: [{ name: "weighted_values", query: row, row: null, column }],
+  };
+}
+
+/** Derive a number of the output: the concatenated heads, times Wo if the request has it. */
+function output(trace, { row, column }) {
+  const formula = trace.formula("output"), left = `O[${row},${column}] =`;
+  if (trace.has("output_weight")) {
+    const heads = Array.from({ length: trace.heads }, (_, head) => trace.array("context", head)[row]).flat();
+    const { sum, index, part } = productWith(trace, heads, "output_weight", column);
+    const symbols = `${left} Σi C[${row},i]·Wo${index}${trace.heads > 1 ? ", heads concatenated" : ""}`;
+    return { symbols, sum, parts: [{ name: "context", row, column: null }, part] };
+  }
+  if (/Wo|bo/.test(formula)) return unknownWeights(formula, "context", row);
+  const width = trace.width("context"), head = Math.floor(column / width), j = column - head * width;
+  return {
+    symbols: `${left} C[${row},${j}]${trace.heads > 1 ? ` of head ${head}` : ""}`,
+    sum: same(trace.array("context", head)[row][j]),
+    parts: [{ name: "context", row, column: j, ...(trace.heads > 1 && { head }) }],
+  };
 }
 
 /** Derive a number of the residual: R = O, R = X + O, or R = O/|O| + s·X/|X| + t·p. */
-function combined(trace, { row, column }) {
+function residual(trace, { row, column }) {
   const formula = trace.formula("residual");
-  const output = trace.array("output")[row], start = trace.array("embeddings")[row];
-  const one = (name, all = false) => ({ name, row, column: all ? null : column });
-  if (formula === "R = O") {
-    return same(output[column], `R[${row},${column}] = O[${row},${column}]`, [one("output")]);
-  }
+  const o = trace.array("output")[row], x = trace.array("embeddings")[row];
+  const part = (name, at = column) => ({ name, row, column: at });
+  const indexed = formula.replaceAll(/[ROX]/g, (letter) => `${letter}[${row},${column}]`);
+  if (formula === "R = O") return { symbols: indexed, sum: same(o[column]), parts: [part("output")] };
   if (formula === "R = X + O") {
-    return sumOf([start[column], output[column]], `R[${row},${column}] = X[${row},${column}] + O[${row},${column}]`,
-      [one("embeddings"), one("output")]);
+    return { symbols: indexed, sum: sumOf([x[column], o[column]]), parts: [part("embeddings"), part("output")] };
   }
+  const parts = [part("output", null), part("embeddings", null)];
   const shares = /^R = O\/\|O\| \+ ([\d.e+-]+)·X\/\|X\|(?: \+ ([\d.e+-]+)·p)?$/.exec(formula);
-  if (!shares) return { symbols: formula, parts: [one("output", true), one("embeddings", true)] };
+  if (!shares) return { symbols: formula, parts };
   const [share, positionShare] = shares.slice(1).map((text) => Number(text ?? 0));
-  const norms = [output, start].map((numbers) => Math.hypot(...numbers));
-  const terms = [
-    norms[0] && output[column] / norms[0],
-    norms[1] && (share * start[column]) / norms[1],
+  const oNorm = Math.hypot(...o), xNorm = Math.hypot(...x);
+  const numbers = [oNorm && o[column] / oNorm, xNorm && (share * x[column]) / xNorm];
+  const texts = [
+    (format) => (oNorm ? `${format(o[column])}/${format(oNorm)}` : "0"),
+    (format) => (xNorm ? `${format(share)}·${bracketed(x[column], format)}/${format(xNorm)}` : "0"),
   ];
-  const parts = [one("output", true), one("embeddings", true)];
   // If both rows are zero, so is the residual: no position is added.
-  if (positionShare && norms.some((norm) => norm > 0)) {
-    terms.push(positionShare * trace.array("position")[row][column]);
-    parts.push(one("position"));
+  if (positionShare && (oNorm || xNorm)) {
+    const position = trace.array("position")[row][column];
+    numbers.push(positionShare * position);
+    texts.push((format) => `${format(positionShare)}·${bracketed(position, format)}`);
+    parts.push(part("position"));
   }
   return {
-    ...sumOf(terms, formula.replace("R =", `R[${row},${column}] =`), parts),
-    sum: {
-      kind: "combined", share, positionShare,
-      numbers: [output[column], norms[0], start[column], norms[1],
-        terms.length > 2 ? trace.array("position")[row][column] : null],
-    },
+    symbols: formula.replace("R =", `R[${row},${column}] =`),
+    sum: { ...sumOf(numbers), text: (format) => texts.map((text) => text(format)).join(" + ") },
+    parts,
   };
 }
 
-function same(number, symbols, parts) {
-  return { symbols, parts, sum: { kind: "same", number }, computed: number, size: Math.abs(number) };
-}
-
-function sumOf(terms, symbols, parts) {
+/** Derive a number of a contextual vector: the previous step, or input plus output of the feed-forward network. */
+function contextual(trace, { row, column }) {
+  const previous = stepBefore(trace, "contextual"), index = `[${row},${column}]`;
+  const part = (name) => ({ name, row, column }), number = (name) => trace.array(name)[row][column];
+  if (previous !== "feed_forward") {
+    const symbols = `Y${index} = the same number of the previous step`;
+    return { symbols, sum: same(number(previous)), parts: [part(previous)] };
+  }
+  const start = inputOfNetwork(trace);
   return {
-    symbols, parts,
-    sum: { kind: "terms", terms },
-    computed: terms.reduce((a, b) => a + b, 0),
-    size: terms.reduce((a, b) => a + Math.abs(b), 0),
+    symbols: `Y${index} = ${start === "residual" ? "R" : "X̂"}${index} + F${index}`,
+    sum: sumOf([number(start), number(previous)]),
+    parts: [part(start), part(previous)],
   };
+}
+
+/** Return the step before another one. */
+function stepBefore(trace, name) {
+  const names = [...trace.steps.keys()];
+  return names[names.indexOf(name) - 1];
+}
+
+/** Return the step that the output of the feed-forward network is added to. */
+function inputOfNetwork(trace) {
+  const names = [...trace.steps.keys()];
+  return names.indexOf("attention_norm") > names.indexOf("residual") ? "attention_norm" : "residual";
 }
 
 const NOTES = {
   embeddings: (trace) => (trace.request.text === undefined ? "Given in the request."
     : trace.request.layer ? "The result of the previous layer." : "The static vector of the word."),
-  position_bias: (trace, { row, column }) =>
-    `Stored in the model for the distance ${column - row} from ${trace.words[row]} to ${trace.words[column]}.`,
+  position_bias: ({ words }, { row, column }) =>
+    `Stored in the model for the distance ${column - row} from ${words[row]} to ${words[column]}.`,
   word_bias: () => "Stored in the model.",
   position: () => "Computed from the word's position in the sentence.",
+  visible: ({ words, steps }, { row, column }) => {
+    const attends = steps.get("visible").values[row][column] ? "attends" : "does not attend";
+    return `${words[row]} ${attends} to ${words[column]}.`;
+  },
 };
 
-/** Derive a number of a step that is not in RULES; of these, only `contextual` has arithmetic. */
+/** Derive a number of a step without arithmetic: a norm, the feed-forward network, or what is given or stored. */
 function otherStep(trace, cell) {
-  const { name, row, column } = cell;
-  const symbols = trace.formula(name);
+  const { name, row } = cell, symbols = trace.formula(name);
   if (name.endsWith("_weight")) return { symbols, note: "Given in the request." };
   if (name in NOTES) return { symbols, note: NOTES[name](trace, cell) };
-  if (name === "visible") return { symbols, note: maskNote(trace, cell) };
   if (name === "scaled_word_bias") return { symbols, parts: [{ name: "word_bias", row, column: 0 }] };
-  if (name === "contextual") return contextual(trace, row, column);
-  return { symbols, parts: sourcesOf(trace, name).map((source) => ({ name: source, row, column: null })) };
-}
-
-function maskNote(trace, { row, column }) {
-  const attends = trace.array("visible")[row][column] === 1 ? "attends" : "does not attend";
-  return `${trace.words[row]} ${attends} to ${trace.words[column]}.`;
-}
-
-/** Return the inputs of a norm or of the feed-forward network, usually the previous step. */
-function sourcesOf(trace, name) {
-  const names = [...trace.steps.keys()];
-  const before = names[names.indexOf(name) - 1];
-  return before === "feed_forward" ? [startOf(names), before] : [before].filter(Boolean);
-}
-
-/** Return the step that the output of the feed-forward network is added to. */
-function startOf(names) {
-  return names.indexOf("attention_norm") > names.indexOf("residual") ? "attention_norm" : "residual";
-}
-
-/** Derive a number of a contextual vector: the previous step, or input plus output of the feed-forward network. */
-function contextual(trace, row, column) {
-  const names = [...trace.steps.keys()];
-  const final = names[names.indexOf("contextual") - 1];
-  const index = `[${row},${column}]`;
-  if (final !== "feed_forward") {
-    return same(trace.array(final)[row][column], `Y${index} = the same number of the previous step`,
-      [{ name: final, row, column }]);
-  }
-  const start = startOf(names);
-  return sumOf([trace.array(start)[row][column], trace.array(final)[row][column]],
-    `Y${index} = ${start === "residual" ? "R" : "X̂"}${index} + F${index}`,
-    [{ name: start, row, column }, { name: final, row, column }]);
+  const previous = stepBefore(trace, name);
+  const sources = previous === "feed_forward" ? [inputOfNetwork(trace), previous] : [previous];
+  return { symbols, parts: sources.map((source) => ({ name: source, row, column: null })) };
 }

@@ -1,46 +1,26 @@
 /** The source of the numbers (a worked example, a sentence or the reader's own numbers), and the request for them. */
 
 import { StepEditor } from "./editor.js";
-import { MAX_SIZE } from "./matrix_field.js";
 import { about } from "./trace.js";
-import {
-  caseField, h, labeled, listModels, modelAndCase, modelField, selectBox, setOptions, uniqueId,
-} from "../elements.js";
+import { caseField, h, labeled, listModels, modelAndCase, modelField, selectBox, setOptions } from "../elements.js";
 
-const SOURCES = [["example", "Worked example"], ["sentence", "A sentence"], ["numbers", "Own numbers"]];
+const SOURCES = { example: "Worked example", sentence: "A sentence", numbers: "Own numbers" };
 
 export class StepSources {
-  /** `oninvalid(message)` is called when the reader's own numbers are not valid; `message` may be undefined. */
+  /** `oninvalid()` is called when the reader's own numbers are not valid. */
   constructor(page, oninvalid) {
     this.page = page;
-    this.tabs = h("div", { role: "tablist", "aria-label": "Source of the numbers", class: "buttons tabs" });
-    this.editor = new StepEditor((request, message) => {
-      if (!request) return oninvalid(message);
-      this.page.update({ numbers: JSON.stringify(request) });
+    this.editor = new StepEditor((request) => {
+      if (request) page.update({ numbers: JSON.stringify(request) });
+      else oninvalid();
     });
-    this.panels = { example: this.#example(), sentence: this.#sentence(), numbers: h("div", {}, this.editor.element) };
-    for (const [source, title] of SOURCES) this.tabs.append(this.#tab(source, title));
-    this.tabs.addEventListener("keydown", (event) => {
-      const tabs = [...this.tabs.children], at = tabs.indexOf(document.activeElement);
-      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
-      if (to === undefined || at < 0) return;
-      event.preventDefault();
-      const tab = tabs[(to + tabs.length) % tabs.length];
-      tab.focus();
-      tab.click();
-    });
-    this.element = h("div", { class: "card sources" }, this.tabs, Object.values(this.panels));
-  }
-
-  #tab(source, title) {
-    const panel = this.panels[source], id = uniqueId("tab");
-    panel.id = uniqueId("panel");
-    panel.setAttribute("role", "tabpanel");
-    panel.setAttribute("aria-labelledby", id);
-    return h("button", {
-      type: "button", class: "quiet", role: "tab", id, "aria-controls": panel.id, "data-source": source,
-      onclick: () => this.page.update({ source }, { push: true }),
-    }, title);
+    this.panels = { example: this.#example(), sentence: this.#sentence(), numbers: this.editor.element };
+    this.buttons = Object.fromEntries(Object.entries(SOURCES).map(([source, title]) => [source, h("button", {
+      type: "button", class: "quiet", onclick: () => page.update({ source }, { push: true }),
+    }, title)]));
+    this.element = h("div", { class: "card sources" },
+      h("div", { role: "group", "aria-label": "Source of the numbers", class: "buttons" }, Object.values(this.buttons)),
+      Object.values(this.panels));
   }
 
   #example() {
@@ -48,9 +28,7 @@ export class StepSources {
     this.printed = h("p", { class: "printed-sum" });
     const edit = h("button", {
       type: "button", class: "quiet",
-      onclick: () => this.page.update({
-        source: "numbers", numbers: JSON.stringify(this.request),
-      }, { push: true }),
+      onclick: () => this.page.update({ source: "numbers", numbers: JSON.stringify(this.request) }, { push: true }),
     }, "Edit these numbers");
     return h("div", {}, h("div", { class: "controls" }, labeled("Example", this.example), edit), this.printed);
   }
@@ -72,11 +50,9 @@ export class StepSources {
   /** Set the controls. */
   show(state, examples) {
     const source = sourceOf(state);
-    for (const tab of this.tabs.children) {
-      const selected = tab.dataset.source === source;
-      tab.setAttribute("aria-selected", String(selected));
-      tab.tabIndex = selected ? 0 : -1;
-      this.panels[tab.dataset.source].hidden = !selected;
+    for (const [name, button] of Object.entries(this.buttons)) {
+      button.setAttribute("aria-pressed", String(name === source));
+      this.panels[name].hidden = name !== source;
     }
     const example = exampleOf(state, examples);
     this.request = example.request;
@@ -93,19 +69,19 @@ export class StepSources {
 
   async #showLayers({ model, layer }) {
     const models = await listModels();
-    const one = models.find(({ id, default: isDefault }) => (model ? id === model : isDefault));
-    const layers = Array.from({ length: one?.layers ?? 1 }, (_, i) => [String(i), String(i)]);
-    const chosen = /^\d{1,3}$/.test(layer) ? String(Number(layer)) : "0";
+    const { layers = 1 } = models.find(({ id, default: isDefault }) => (model ? id === model : isDefault)) ?? {};
+    const options = Array.from({ length: layers }, (_, i) => String(i));
+    const chosen = layerOf(layer);
     // An unknown layer in the address is listed too, and the service's error explains it.
-    if (!layers.some(([number]) => number === chosen)) layers.push([chosen, chosen]);
-    setOptions(this.layer, layers, chosen);
+    if (!options.includes(chosen)) options.push(chosen);
+    setOptions(this.layer, options.map((each) => [each, each]), chosen);
   }
 
   /** Compare an example with the values printed in teaching notes; show a summary and return the values. */
   showPrinted(example, trace) {
-    const found = printedNumbers(example?.printed, trace);
-    this.printed.textContent = example ? printedSentence(found, trace) : "";
-    return found;
+    const values = printedValues(example?.printed, trace);
+    this.printed.textContent = example ? printedSentence(values, trace) : "";
+    return values;
   }
 }
 
@@ -115,14 +91,9 @@ export function exampleOf(state, examples) {
 }
 
 /** Return the source of a state: `example`, `sentence` or `numbers`. */
-export function sourceOf(state) {
-  return ["sentence", "numbers"].includes(state.source) ? state.source : "example";
-}
+export const sourceOf = ({ source }) => (Object.hasOwn(SOURCES, source) ? source : "example");
 
-/** Return the number of decimals of a state: 0 to 10, 4 by default. */
-export function digitsOf(state) {
-  return /^(\d|10)$/.test(state.decimals) ? Number(state.decimals) : 4;
-}
+const layerOf = (layer) => (/^\d{1,3}$/.test(layer) ? String(Number(layer)) : "0");
 
 /** Return the body of `POST v1/trace` for a state, or null if the sentence is empty. */
 export function requestOf(state, examples) {
@@ -130,51 +101,29 @@ export function requestOf(state, examples) {
   if (source === "example") return exampleOf(state, examples).request;
   if (source === "numbers") return numbersOf(state, examples);
   if (!state.text.trim()) return null;
-  const layer = /^\d{1,3}$/.test(state.layer) ? Number(state.layer) : 0;
-  return { text: state.text, layer, ...modelAndCase(state) };
+  return { text: state.text, layer: Number(layerOf(state.layer)), ...modelAndCase(state) };
 }
 
-/** Return the request with the reader's own numbers, or the request of the example if the numbers are not valid. */
+/** Return the request with the reader's own numbers, or the request of the example if the editor cannot show it. */
 function numbersOf(state, examples) {
   try {
     const request = JSON.parse(state.numbers);
-    if (isEditable(request)) return request;
+    const { tokens, embeddings, queries, keys, values, weights = {} } = request;
+    const matrices = [...(embeddings ? [embeddings] : [queries, keys, values]), ...Object.values(weights)];
+    // The service checks the numbers and the shapes.
+    const shown = matrices.every((rows) => Array.isArray(rows) && rows.every(Array.isArray));
+    if (Array.isArray(tokens) && shown) return request;
   } catch {
-    // Not JSON.
+    // Not JSON, or not an object.
   }
   return exampleOf(state, examples).request;
-}
-
-const PROJECTED = ["queries", "keys", "values"];
-const FIELDS = new Set(["tokens", "embeddings", "weights", ...PROJECTED, "heads", "scale", "convention"]);
-
-/** Whether the editor can show a request. The service checks that the shapes match. */
-function isEditable(request) {
-  if (typeof request !== "object" || request === null || Array.isArray(request)) return false;
-  const { tokens, embeddings, weights = {}, heads = 1, scale = true, convention = "row" } = request;
-  if (!Object.keys(request).every((name) => FIELDS.has(name))) return false;
-  if (!Array.isArray(tokens) || !tokens.length || tokens.length > MAX_SIZE) return false;
-  if (!tokens.every((token) => typeof token === "string")) return false;
-  if (typeof weights !== "object" || weights === null) return false;
-  if (!Object.entries(weights).every(([name, rows]) =>
-    ["query", "key", "value", "output"].includes(name) && isMatrix(rows))) return false;
-  if (!Number.isInteger(heads) || typeof scale !== "boolean") return false;
-  if (!["row", "column"].includes(convention)) return false;
-  if (embeddings !== undefined) return isMatrix(embeddings) && PROJECTED.every((name) => !(name in request));
-  return PROJECTED.every((name) => isMatrix(request[name])) && !("weights" in request) && !("convention" in request);
-}
-
-function isMatrix(rows) {
-  return Array.isArray(rows) && rows.length > 0 && rows.length <= MAX_SIZE && rows.every((row) =>
-    Array.isArray(row) && row.length > 0 && row.length <= MAX_SIZE && row.length === rows[0].length
-    && row.every((number) => typeof number === "number" && Number.isFinite(number)));
 }
 
 /**
  * Return the values that teaching notes print for an example: `{name, row, column, printed, digits, wrong}`.
  * A value is correct if it equals the service's, rounded to the printed decimals.
  */
-function printedNumbers(printed, trace) {
+function printedValues(printed, trace) {
   const digitsOfNumber = (number) => (String(number).split(".")[1] ?? "").length;
   return Object.entries(printed ?? {}).flatMap(([label, values]) => {
     const [name, indices = ""] = label.split("_row_");
@@ -191,20 +140,19 @@ function printedNumbers(printed, trace) {
 }
 
 /** Return a sentence about the number of wrong values and where they are. */
-function printedSentence(found, trace) {
-  if (!found.length) return "The notes print no values for this example.";
-  const wrong = found.filter((one) => one.wrong);
-  const one = found.length === 1;
-  const values = one ? "1 value" : `${found.length} values`;
-  if (!wrong.length) return `The notes print ${values} for this example: ${one ? "it is correct" : "all are correct"}.`;
+function printedSentence(values, trace) {
+  if (!values.length) return "The notes print no values for this example.";
+  const wrong = values.filter((value) => value.wrong);
+  const single = values.length === 1;
+  const start = `The notes print ${single ? "1 value" : `${values.length} values`} for this example`;
+  if (!wrong.length) return `${start}: ${single ? "it is correct" : "all are correct"}.`;
   let count = `${wrong.length} are wrong`;
-  if (wrong.length === found.length) count = "all of them are wrong";
+  if (wrong.length === values.length) count = "all of them are wrong";
   else if (wrong.length === 1) count = "1 is wrong";
   // "2 in the queries (row love), 4 in the keys (rows I, love)"
   const where = [...Map.groupBy(wrong, ({ name }) => name)].map(([name, numbers]) => {
-    const rows = [...new Set(numbers.map(({ row }) => trace.words[row]))];
-    return `${numbers.length} in the ${about(name).title.toLowerCase()} (row${rows.length > 1 ? "s" : ""} ${rows.join(", ")})`;
+    const rows = [...new Set(numbers.map(({ row }) => trace.words[row]))], s = rows.length > 1 ? "s" : "";
+    return `${numbers.length} in the ${about(name).title.toLowerCase()} (row${s} ${rows.join(", ")})`;
   });
-  return `The notes print ${values} for this example, and ${count}: ${where.join(", ")}.`
-    + " Wrong values are struck through next to the correct ones.";
+  return `${start}, and ${count}: ${where.join(", ")}. Wrong values are struck through next to the correct ones.`;
 }

@@ -1,0 +1,263 @@
+"""Train attention weights for public vectors, for `models import --weights`.
+
+    python lab/factory/build_weights.py --vectors FOLDER --tags ARCHIVE --data FOLDER
+        [--corpus FILE]… [--models-dir FOLDER] [--only NAME]… [--setting SETTING]…
+
+The script imports each file of `FILES` with the closed form and without subwords, and runs
+`polyseme train` for each of `SETTINGS`. It imports the file again with the weights of the setting
+that is best on held-out lemmas, without their word bias, and compares them with the closed form on
+CoarseWSD-20 and WiC in --data. It writes the weights to `models/weights/NAME.safetensors`, the
+results to `lab/results/weights.json`, and the table of `models/weights/README.md`. Weights that
+are worse on both sets, or not better on held-out lemmas, are not shipped; apart from that, the
+results select nothing. Models that exist in --models-dir are not trained again.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import orjson
+from safetensors.numpy import save
+
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.models.weights import layer_entry, tensors_from_layers
+from polyseme.progress import Progress
+from polyseme_lab.evaluation import coarsewsd as coarse_set
+from polyseme_lab.evaluation import wic as pair_set
+from polyseme_lab.evaluation.coarsewsd import known_words
+from polyseme_lab.evaluation.datasets import Files, read_archive
+from polyseme_lab.evaluation.sources import LocalSource
+from polyseme_lab.evaluation.systems import systems, tabulate
+from polyseme_lab.evaluation.wic import known_pairs
+
+ROOT = Path(__file__).parents[2]
+WEIGHTS, RESULTS = ROOT / "models" / "weights", ROOT / "lab" / "results" / "weights.json"
+FILES = {
+    "glove-wiki-gigaword-50": "glove.6B.50d.9k.txt.gz",
+    "glove-twitter-25": "glove.twitter.27B.25d.12k.txt.gz",
+    "word2vec-google-news-300": "GoogleNews.8k.300d.bin.gz",
+}
+"""Names of vectors in gensim-data, and files with some of their rows."""
+STEPS = 400
+SETTINGS: dict[str, tuple[str, ...]] = {
+    "one-head": ("--init", "model"),
+    "faster": ("--init", "model", "--learning-rate", "0.002", "--interpolate", "0.8"),
+    "two-heads": ("--init", "closed-form", "--heads", "2"),
+}
+PLAIN = "one-head"
+"""The setting that is always tried. Its scores before training (closed form) are the baseline."""
+LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
+BEGIN, END = "<!-- table of lab/results/weights.json -->", "<!-- end of the table -->"
+Train = Callable[[str, str], Path]
+Document = dict[str, Any]
+
+
+def imported(file: Path, folder: Path, weights: Path | None = None) -> Path:
+    """Import a file without subwords, unless the folder exists; return the folder."""
+    if not folder.exists():
+        import_vectors(file, folder, ImportOptions(weights=weights, subwords=False), Progress())
+    return folder
+
+
+def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
+    """Train a model with a setting, unless the result exists; return the folder of the result."""
+    folder = models / f"{name}.{setting}"
+    if not folder.exists():
+        given = ["--model", name, "--models-dir", str(models), "--output", folder.name, *sources]
+        fixed = ["--steps", str(STEPS), "--seed", "1", "--threads", "1", *SETTINGS[setting]]
+        subprocess.run(  # noqa: S603 - this program itself
+            [sys.executable, "-m", "polyseme", "train", *given, *fixed],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=True,
+        )
+    return folder
+
+
+def score(model: Model) -> float:
+    """Return the sum of AUC and macro-F1 on held-out lemmas."""
+    kept = model.manifest.training["held_out"]["kept"]
+    return float(kept["auc"] + kept["macro_f1"])
+
+
+def _gains(held_out: Mapping[str, Mapping[str, float]]) -> list[float]:
+    before, kept = held_out["before"], held_out["kept"]
+    return [kept[name] - before[name] for name in ("auc", "macro_f1")]
+
+
+def serialized(model: Model) -> bytes:
+    """Return a safetensors file of the weights, without the tensors that depend on the words."""
+    tensors = {
+        name: np.ascontiguousarray(tensor, np.float32)
+        for name, tensor in tensors_from_layers(list(model.layers)).items()
+    }
+    entries = [layer_entry(layer).model_dump() for layer in model.layers]
+    about = {"heads": str(model.manifest.heads), "layers": json.dumps(entries)}
+    return sorted_header(save(tensors, {**about, "licence": LICENCE}))
+
+
+def sorted_header(content: bytes) -> bytes:
+    """Return a safetensors file with a sorted header; the library's order varies between runs."""
+    size = int.from_bytes(content[:8], "little")
+    header = orjson.loads(content[8 : 8 + size])
+    head = orjson.dumps(header, option=orjson.OPT_SORT_KEYS)
+    head += b" " * (-len(head) % 8)
+    return len(head).to_bytes(8, "little") + head + content[8 + size :]
+
+
+def measured(model: Model, coarse: Files, in_context: Files) -> Document:
+    """Return a model's measures on the words and pairs in the vocabulary."""
+    source = LocalSource(model)
+    words, pairs = known_words(coarse, source.knows), known_pairs(in_context, source.knows)
+    (one,) = systems(model, ("model",)).values()
+    occurrences = coarse_set.occurrences_in(words) + pair_set.occurrences_in(pairs)
+    table = tabulate(source, {"model": one.readers[0]}, occurrences)["model"]
+    return {
+        "coarsewsd": coarse_set.coarsewsd(words, table).rounded(),
+        "wic": pair_set.wic(pairs, table).rounded(),
+    }
+
+
+def verdict(found: Document) -> Document:
+    """Compare trained weights with the closed form, and decide whether to ship them."""
+    closed, trained = found["closed form"], found["trained"]
+    coarse = trained["coarsewsd"]["macro_f1"] >= closed["coarsewsd"]["macro_f1"]
+    pairs = trained["wic"]["dev_accuracy"] >= closed["wic"]["dev_accuracy"]
+    held_out = all(one > 0 for one in _gains(found["held_out"]))
+    return {
+        "better_on_held_out_lemmas": held_out,
+        "no_worse_on_coarsewsd": coarse,
+        "no_worse_on_wic": pairs,
+        "shipped": held_out and (coarse or pairs),
+    }
+
+
+def learned(
+    file: Path, model: Path, settings: tuple[str, ...], train: Train
+) -> tuple[bytes, Document]:
+    """Train with each setting for one file; return the best weights and a report."""
+    imported(file, model)
+    names = dict.fromkeys((PLAIN, *settings))
+    tried = {name: read_model(train(model.name, name)) for name in names}
+    best = max(tried, key=lambda name: score(tried[name]))
+    manifest = tried[best].manifest
+    held_out = {name: one.manifest.training["held_out"] for name, one in tried.items()}
+    facts = {
+        "file": {"name": file.name, "sha256": manifest.training["of_base"]["file"]["sha256"]},
+        "setting": best,
+        "options": [*SETTINGS[best], "--steps", str(STEPS)],
+        "tensors": {n: shape for n, shape in manifest.tensors.items() if n != "word_bias"},
+        "tags": manifest.training["data"]["files"],
+        "torch": manifest.training["torch"],
+        "held_out": {**held_out[best], "before": held_out[PLAIN]["before"]},
+        "tried": {name: one["kept"] for name, one in held_out.items()},
+    }
+    return serialized(tried[best]), facts
+
+
+def comparison(file: Path, name: str, models: Path, weights: bytes, sets: list[Files]) -> Document:
+    """Return the measures of the closed form, and of the trained weights after an import."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "weights.safetensors"
+        path.write_bytes(weights)
+        model = read_model(imported(file, Path(scratch) / name, path))
+        return {
+            "closed form": measured(read_model(models / name), *sets),
+            "trained": measured(model, *sets),
+        }
+
+
+def table(document: Document) -> str:
+    """Return the Markdown table of the closed form and the trained weights."""
+    lines = [
+        "| weights | | held-out AUC / macro-F1 | CoarseWSD accuracy / macro-F1 | WiC train / dev |",
+        "|---|---|---|---|---|",
+    ]
+    for name, found in document.items():
+        shipped = "" if found["shipped"] else " (not shipped)"
+        for title, held_out in (("closed form", "before"), ("trained", "kept")):
+            scores, one = found["held_out"][held_out], found[title]
+            cells = (
+                _pair(scores, "auc", "macro_f1"),
+                _pair(one["coarsewsd"], "accuracy", "macro_f1"),
+                _pair(one["wic"], "train_accuracy", "dev_accuracy"),
+            )
+            lines.append(f"| `{name}`{shipped} | {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _pair(found: Mapping[str, float], first: str, second: str) -> str:
+    return f"{found[first]:.1f} / {found[second]:.1f}"
+
+
+def ship(name: str, weights: bytes, found: Document) -> None:
+    """Write or remove a file of weights, and update the results and the table in the README."""
+    path = WEIGHTS / f"{name}.safetensors"
+    if found["shipped"]:
+        path.write_bytes(weights)
+    else:
+        path.unlink(missing_ok=True)
+    known = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
+    known = {each: known[each] for each in FILES if each in known and each != name} | {name: found}
+    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    document = {each: known[each] for each in FILES if each in known}
+    RESULTS.write_bytes(orjson.dumps(document, option=style))
+    page = WEIGHTS / "README.md"
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    page.write_text(f"{before}{BEGIN}\n{table(document)}\n{END}{after}", "utf-8")
+
+
+_path = click.Path(path_type=Path, exists=True)
+
+
+@click.command()
+@click.option("--vectors", type=_path, required=True, help="The folder of the vector files.")
+@click.option("--tags", type=_path, required=True, help="Sentences with tagged senses.")
+@click.option("--corpus", type=_path, multiple=True, help="Plain text for the training.")
+@click.option("--data", type=_path, required=True, help="The folder of CoarseWSD-20 and WiC.")
+@click.option("--models-dir", type=click.Path(path_type=Path), help="The folder of the models.")
+@click.option("--only", multiple=True, type=click.Choice(list(FILES)), help="Vectors to train.")
+@click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    type=click.Choice(list(SETTINGS)),
+    default=list(SETTINGS),
+    help=f"Settings to try, besides {PLAIN}.",
+)
+def main(
+    vectors: Path,
+    tags: Path,
+    corpus: tuple[Path, ...],
+    data: Path,
+    models_dir: Path | None,
+    only: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Train and measure weights, and write those that are better."""
+    sources = ["--tags", str(tags), *(part for one in corpus for part in ("--corpus", str(one)))]
+    sets = [read_archive(data / f"{name}.tar.xz") for name in ("coarsewsd", "wic")]
+    with tempfile.TemporaryDirectory() as scratch:
+        models = models_dir or Path(scratch)
+        for name in only or FILES:
+            file = vectors / FILES[name]
+            train = partial(trained, models, sources)
+            weights, facts = learned(file, models / name, settings, train)
+            found = {**facts, **comparison(file, name, models, weights, sets)}
+            found |= verdict(found)
+            ship(name, weights, found)
+            click.echo(f"{name}: {'shipped' if found['shipped'] else 'not shipped'}")
+
+
+if __name__ == "__main__":
+    main()

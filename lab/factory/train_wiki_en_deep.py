@@ -1,0 +1,69 @@
+"""Train layers over the vectors of `wiki-en` by hidden words: the weights of `wiki-en-deep`.
+
+    python lab/factory/train_wiki_en_deep.py --corpus FOLDER --pseudowords FILE
+
+The training is `polyseme train --objective hidden-words` on every `*.txt.zst` of the corpus folder,
+from the newest checkpoint in the work folder if there is one, with the words of CoarseWSD-20 and
+of the pseudo-words (--pseudowords) left out. The learning rate is constant, so that a training can
+be ended and continued at any time; the model is the moving average of the weights.
+
+`--state FOLDER` writes the model of the newest checkpoint into a folder of models, without
+training. It may be used while another process trains.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from polyseme_lab.evaluation.downstream import read_pseudowords
+from polyseme_lab.training.checkpoint import checkpoint_names
+from polyseme_lab.training.config import COARSEWSD
+
+NAME = "wiki-en-deep"
+STEPS = 130_000
+"""Number of steps: two epochs of 96 million tokens."""
+SCORE_EVERY = 500
+"""Number of steps between two checkpoints, a few minutes."""
+
+
+def left_out(pseudowords: Path) -> list[str]:
+    """Return the words of the evaluation, which are never hidden."""
+    words = {word.casefold() for pair in read_pseudowords(pseudowords) for word in pair.words}
+    return sorted(words | set(COARSEWSD))
+
+
+@click.command()
+@click.option("--corpus", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--pseudowords", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--work", type=click.Path(path_type=Path), default=Path("build/wiki-en-deep"))
+@click.option("--steps", default=STEPS, show_default=True, help="Total number of steps.")
+@click.option("--decay", default=0.0, help="Share of the steps in which the rate falls to 0.")
+@click.option("--state", type=click.Path(path_type=Path), help="Only write the present model.")
+def main(
+    corpus: Path, pseudowords: Path, work: Path, steps: int, decay: float, state: Path | None
+) -> None:
+    """Train `wiki-en-deep`, or write its present state."""
+    checkpoints = work / "checkpoints"
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    words = work / "leave_out.txt"
+    words.write_text("\n".join(left_out(pseudowords)) + "\n")
+    texts = [part for file in sorted(corpus.glob("*.txt.zst")) for part in ("--corpus", file)]
+    names = checkpoint_names(checkpoints)
+    if state:
+        steps = int(names[-1]) if names else 0
+    command = [
+        *(sys.executable, "-m", "polyseme", "train", "--model", "wiki-en", *texts),
+        *("--objective", "hidden-words", "--leave-out", words, "--checkpoints", checkpoints),
+        *("--steps", steps, "--decay", decay, "--score-every", SCORE_EVERY),
+        *("--models-dir", state or work / "models", "--output", NAME, "--replace"),
+        *(("--resume",) if names else ()),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([str(part) for part in command], check=True, env=environment)  # noqa: S603 - our own command
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Measure contextual vectors as features of a tagger, by their share of the static vector.
+
+    python lab/studies/share.py --data downstream.tar.xz [--output lab/results/share.json]
+
+For each share, part-of-speech tags are measured as by `polyseme evaluate tagging` with a linear
+probe. `lab/studies/ablation.py` measures what the share does to senses. The share of the bundled
+model was not chosen by the tags.
+"""
+
+import tarfile
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from benchmarks.sentences import bundled
+from lab.studies.imported import document, write
+
+from polyseme.client.local import LocalModel
+from polyseme.models.model import Model
+from polyseme_lab.evaluation.downstream import measure_tagging
+from polyseme_lab.evaluation.results import document as results_document
+
+SHARES = (0.0, 0.2, 0.4, 0.8, 1.6, 4.0)
+
+
+def with_share(model: Model, share: float) -> Model:
+    """Return the model with another share in its last residual."""
+    *before, last = model.layers
+    residual = replace(last.residual, share=share)
+    return replace(model, layers=[*before, replace(last, residual=residual)])
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--output", type=click.Path(path_type=Path))
+def main(data: Path, output: Path | None) -> None:
+    """Run the benchmark."""
+    model, found = bundled(), {}
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(data) as archive:
+        archive.extractall(folder, filter="data")
+        for share in SHARES:
+            encoder = LocalModel(with_share(model, share))
+            pos = Path(folder) / "downstream" / "pos"
+            tags = results_document(measure_tagging(encoder, pos, names=("contextual",)))
+            found[str(share)] = tags["systems"]["contextual"]["score"]
+            click.echo(f"{share} {found[str(share)]}")
+    if output:
+        write(document([data], {"share": model.layers[-1].residual.share, "shares": found}), output)
+
+
+if __name__ == "__main__":
+    main()

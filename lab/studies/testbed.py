@@ -1,0 +1,198 @@
+"""Train Word2Vec and fastText vectors with gensim, import them, and measure the models.
+
+    python lab/studies/testbed.py --corpus enwiki.txt.zst --eval FOLDER --work FOLDER
+        [--words 30000000] [--threads 2] [--output lab/results/testbed.json]
+
+The files of `imported.py` are small excerpts of published vectors; these are whole files that
+nobody selected: skip-gram, CBOW and fastText vectors of 100 dimensions of at most 100,000
+words. Each is imported by default and with `--texts`, and measured on the sets that the bundled
+model is measured on: senses of CoarseWSD-20 and pseudo-words, tags (a linear probe), and sentence
+similarity. Lines of the corpus with a sentence of the pseudo-words are left out. No constant was
+chosen by these figures. Files of vectors that exist in the work folder are not trained again.
+"""
+
+import io
+import re
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+import zstandard
+from gensim.models import FastText, Word2Vec
+from gensim.models.fasttext import save_facebook_model
+from lab.studies.imported import document, sha256, write
+
+from polyseme.cli.progress import ConsoleProgress
+from polyseme.client.local import LocalModel
+from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.importing.texts import TextSample
+from polyseme.models.reader import read_model
+from polyseme.tokenizer import words
+from polyseme_lab.evaluation.downstream import (
+    measure_pseudowords,
+    measure_sentences,
+    measure_tagging,
+    read_pseudowords,
+)
+from polyseme_lab.evaluation.results import Results
+from polyseme_lab.evaluation.results import document as results_document
+from polyseme_lab.evaluation.sense_induction import measure_senses
+
+SETTINGS: dict[str, Any] = {
+    "vector_size": 100,
+    "window": 5,
+    "negative": 5,
+    "sample": 1e-4,
+    "min_count": 5,
+    "max_final_vocab": 100_000,
+    "epochs": 1,
+    "seed": 1,
+}
+WAYS = {
+    "skip-gram": lambda **more: Word2Vec(sg=1, **SETTINGS, **more),
+    "CBOW": lambda **more: Word2Vec(sg=0, **SETTINGS, **more),
+    "fastText": lambda **more: FastText(sg=1, bucket=200_000, **SETTINGS, **more),
+}
+TAGGING = ("static", "features", "window")
+_COMPARED = 8
+"""Number of words by which a sentence of the pseudo-words is found in the corpus."""
+
+
+def lines(corpus: Path) -> Iterator[str]:
+    """Yield the lines of the corpus."""
+    with zstandard.open(corpus, "rb") as stream:
+        yield from io.TextIOWrapper(stream, "utf-8")
+
+
+def usable(corpus: Path, pseudowords: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the lines without a sentence of the pseudo-words, and their words."""
+    pairs = read_pseudowords(pseudowords)
+    probes = {_probe(one.words, one.place) for pair in pairs for one in pair.occurrences}
+    for line in lines(corpus):
+        found = [line[start:end] for start, end in words(line)]
+        if not any(gram in probes for gram in _grams(found)):
+            yield line.strip(), found
+
+
+def _probe(found: Sequence[str], hidden: int) -> tuple[str, ...]:
+    """Return the first words of a sentence without the hidden one in a row, all if it is short."""
+    starts = range(len(found) - _COMPARED + 1)
+    first = next((start for start in starts if not start <= hidden < start + _COMPARED), 0)
+    return tuple(found[first : first + _COMPARED])
+
+
+def _grams(found: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return zip(*(found[shift:] for shift in range(_COMPARED)), strict=False)
+
+
+def write_corpus(corpus: Path, pseudowords: Path, target: Path, number: int) -> None:
+    """Write about `number` words of the corpus, tokenized, and the text of the same lines."""
+    count = 0
+    with target.open("w", encoding="utf-8") as file, texts_of(target).open("w") as texts:
+        for line, found in usable(corpus, pseudowords):
+            file.write(" ".join(found) + "\n")
+            texts.write(line + "\n")
+            count += len(found)
+            if count >= number:
+                return
+
+
+def texts_of(target: Path) -> Path:
+    """Return the file with the text of the lines."""
+    return target.with_suffix(".lines.txt")
+
+
+def trained(name: str, corpus: Path, folder: Path, threads: int) -> tuple[Path, float]:
+    """Return the file of vectors, and the seconds of its training, 0 if it existed."""
+    path = folder / f"{name}.bin"
+    if path.exists():
+        return path, 0.0
+    start = time.perf_counter()
+    model = WAYS[name](corpus_file=str(corpus), workers=threads)
+    if isinstance(model, FastText):
+        save_facebook_model(model, str(path))
+    else:
+        model.wv.save_word2vec_format(str(path), binary=True)
+    return path, time.perf_counter() - start
+
+
+def measured(model: LocalModel, eval_folder: Path, downstream: Path) -> dict[str, Any]:
+    """Return the figures of one model by set and system."""
+    progress = ConsoleProgress()
+    sets: dict[str, Results] = {
+        **measure_senses(model.model, eval_folder, progress=progress),
+        "nearest centroids": measure_pseudowords(model, eval_folder / "pseudowords.jsonl.xz"),
+        "tags": measure_tagging(model, downstream / "pos", names=TAGGING),
+        "sentences": measure_sentences(model, downstream / "sts/dev.tsv"),
+    }
+    return {name: _figures(results_document(one)) for name, one in sets.items()}
+
+
+def _figures(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the systems without the figures of each word."""
+    kept: dict[str, Any] = {}
+    for name, system in found["systems"].items():
+        kept[name] = {key: one for key, one in system.items() if isinstance(one, dict)}
+        kept[name].pop("words", None)
+        if per_word := system.get("words"):
+            several = sum(word.get("found", 0) > 1 for word in per_word.values())
+            kept[name]["several_senses_found"] = several
+    return kept
+
+
+@click.command()
+@click.option("--corpus", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--eval", "eval_folder", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--work", type=click.Path(path_type=Path), required=True)
+@click.option("--words", "number", default=30_000_000, show_default=True)
+@click.option("--threads", default=2, show_default=True)
+@click.option("--only", help="One of skip-gram, CBOW and fastText.")
+@click.option("--output", type=click.Path(path_type=Path))
+def main(
+    corpus: Path,
+    eval_folder: Path,
+    work: Path,
+    number: int,
+    threads: int,
+    only: str | None,
+    output: Path | None,
+) -> None:
+    """Run the testbed."""
+    work.mkdir(parents=True, exist_ok=True)
+    tokenized = work / "corpus.txt"
+    if not tokenized.exists():
+        new = work / "corpus.new.txt"
+        write_corpus(corpus, eval_folder / "pseudowords.jsonl.xz", new, number)
+        texts_of(new).rename(texts_of(tokenized))
+        new.rename(tokenized)
+    with tarfile.open(eval_folder / "downstream.tar.xz") as archive:
+        archive.extractall(work, filter="data")
+    found: dict[str, Any] = {}
+    for name in [only] if only else WAYS:
+        file, seconds = trained(name, tokenized, work, threads)
+        for way in ("default", "with --texts"):
+            sample = None
+            if way != "default":
+                with texts_of(tokenized).open(encoding="utf-8") as texts:
+                    sample = TextSample.of(texts)
+            start = time.perf_counter()
+            folder = work / re.sub(r"\W+", "-", f"{name} {way}")
+            import_vectors(file, folder, ImportOptions(texts=sample, replace=True))
+            one: dict[str, Any] = {"import_seconds": round(time.perf_counter() - start, 1)}
+            model = LocalModel(read_model(folder))
+            one |= measured(model, eval_folder, work / "downstream")
+            words_of = model.model.manifest.vocabulary_size
+            facts = {"sha256": sha256(file), "words": words_of, "seconds": round(seconds, 1)}
+            found.setdefault(name, {**facts, "ways": {}})["ways"][way] = one
+            click.echo(f"{name}, {way}: {one}")
+    if output:
+        data = [corpus, *islice(sorted(eval_folder.iterdir()), 8)]
+        write(document(data, {"settings": SETTINGS, "tokens": number, "files": found}), output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+/** Tables of numbers, and the keys that move between the cells of a grid. */
+
+import { h } from "./elements.js";
+
+/**
+ * Return a table. `columns` and `rows` are headings, words or elements; `cells` are rows of `td` elements. The other
+ * properties are attributes of the table.
+ */
+export function numberTable({ caption = null, columns, rows, cells, ...attributes }) {
+  const heading = (scope, name) => h("th", { scope }, typeof name === "string" ? h("bdi", {}, name) : name);
+  return h(
+    "table",
+    attributes,
+    caption && h("caption", {}, caption),
+    h("thead", {}, h("tr", {}, h("td", {}), columns.map((name) => heading("col", name)))),
+    h("tbody", {}, cells.map((row, i) => h("tr", {}, heading("row", rows[i]), row))),
+  );
+}
+
+/** The number of rows that Page Up and Page Down move. */
+const PAGE = 10;
+
+/**
+ * Return the cell `{row, column}` that a key moves to from another cell, in a grid of `height` rows and `width`
+ * columns; null for any other key.
+ */
+export function cellAfterKey({ key, ctrlKey, altKey, metaKey }, { row, column }, height, width) {
+  const to = {
+    ArrowUp: [row - 1, column],
+    ArrowDown: [row + 1, column],
+    ArrowLeft: [row, column - 1],
+    ArrowRight: [row, column + 1],
+    PageUp: [row - PAGE, column],
+    PageDown: [row + PAGE, column],
+    Home: [ctrlKey ? 0 : row, 0],
+    End: [ctrlKey ? height - 1 : row, width - 1],
+  }[key];
+  if (!to || altKey || metaKey) return null;
+  const clamped = (index, count) => Math.min(Math.max(index, 0), count - 1);
+  return { row: clamped(to[0], height), column: clamped(to[1], width) };
+}

@@ -1,0 +1,67 @@
+"""Stages are recorded for the request of the thread that runs them."""
+
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from polyseme import stages
+from polyseme.stages import record, stage
+
+
+@contextmanager
+def recording():
+    """The stages of a block."""
+    found = SimpleNamespace(stages={}, counts=None)
+    record(found)
+    try:
+        yield found.stages
+    finally:
+        record(None)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that stages see, as the only item."""
+    now = [100.0]
+    monkeypatch.setattr(stages, "perf_counter", lambda: now[0])
+    return now
+
+
+def test_a_stage_has_its_first_start_its_last_end_and_the_sum_of_its_times(clock):
+    with recording() as found:
+        for name, seconds in (("static", 1), ("write", 2), ("static", 4)):
+            with stage(name):
+                clock[0] += seconds
+            clock[0] += 10
+    assert found == {"static": (100, 127, 5), "write": (111, 113, 2)}
+    assert list(found) == ["static", "write"]
+
+
+def test_a_stage_may_have_started_before_its_block(clock):
+    with recording() as found, stage("parse").since(97.0):
+        clock[0] += 1
+    assert found == {"parse": (97, 101, 4)}
+
+
+def test_a_stage_that_raises_is_not_recorded(clock):
+    with recording() as found:
+        with pytest.raises(ValueError, match="no token"), stage("tokens"):
+            raise ValueError("no token")
+        with stage("write"):
+            clock[0] += 1
+    assert list(found) == ["write"]
+
+
+def test_nothing_is_recorded_without_a_request_or_in_other_threads(clock):
+    def run():
+        with stage("tokens"):
+            clock[0] += 1
+
+    with recording() as found:
+        other = threading.Thread(target=run)
+        other.start()
+        other.join()
+    run()
+    assert found == {}
