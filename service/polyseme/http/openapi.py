@@ -16,6 +16,7 @@ from polyseme.http import inference_schemas as protocol
 from polyseme.http import responses, schemas
 from polyseme.http.inference_schemas import VERSION, InferRequest
 from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
+from polyseme.operations.compare import CompareRequest, MappedComparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
@@ -91,7 +92,7 @@ OPERATIONS = (
     ),
     Operation(
         *("post", "/v1/compare", "compare", "Compare occurrences of words"),
-        *(schemas.CompareRequest, responses.CompareResponse, _POST_ERRORS, "vectors"),
+        *(CompareRequest, MappedComparison, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/senses", "senses", "Find the senses of a word in texts, without labels"),
