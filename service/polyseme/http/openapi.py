@@ -176,10 +176,14 @@ def _schemas(kinds: set[type]) -> dict[str, Any]:
         [(name, "validation", adapter) for name, adapter in adapters], ref_template=_REF
     )
     schemas = document["$defs"]
-    classes = {name: kind for kind in kinds for name, kind in vars(_module(kind)).items()}
+    classes: dict[str, Any] = {}
+    for kind in kinds:  # a module has the types of its fields, too
+        classes |= vars(sys.modules[kind.__module__])
     for name, schema in schemas.items():
-        for base in filter(_is_ours, classes[name].__mro__):
-            docstrings = _docstrings(_module(base))
+        for base in classes[name].__mro__:
+            if not base.__module__.startswith("polyseme."):
+                continue
+            docstrings = _docstrings(sys.modules[base.__module__])
             for field, described in schema["properties"].items():
                 if (base.__name__, field) in docstrings:
                     described.setdefault("description", docstrings[base.__name__, field])
@@ -191,14 +195,6 @@ def _schemas(kinds: set[type]) -> dict[str, Any]:
         text = text.replace(before, after)
     named: dict[str, Any] = orjson.loads(text)
     return named
-
-
-def _module(kind: type) -> ModuleType:
-    return sys.modules[kind.__module__]
-
-
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.startswith("polyseme.")
 
 
 @cache
