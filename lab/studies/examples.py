@@ -18,7 +18,7 @@ from lab.studies.ablation import fingerprints
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
-from polyseme.operations.compare import Occurrence, OccurrenceResult, compare
+from polyseme.operations.compare import ComparedOccurrence, CompareRequest, compare
 from polyseme.tokenizer import tokenize
 
 SENTENCES = {
@@ -57,14 +57,14 @@ def attention(model: Model, text: str) -> dict[str, Any]:
 
 def neighbors(model: Model) -> list[dict[str, Any]]:
     """Return the static and contextual neighbors of each word, and the similarities."""
-    occurrences = [Occurrence(text, word) for word, text in WORDS]
-    found = compare(model, occurrences, NEIGHBORS)
+    occurrences = [{"text": text, "word": word} for word, text in WORDS]
+    found = compare(model, CompareRequest.of(occurrences=occurrences, neighbors=NEIGHBORS))
     similar = found.contextual_similarity.round(DIGITS).tolist()
     rows = [_document(one, text) for one, (_, text) in zip(found.occurrences, WORDS, strict=True)]
     return [{**one, "similarity": row} for one, row in zip(rows, similar, strict=True)]
 
 
-def _document(one: OccurrenceResult, text: str) -> dict[str, Any]:
+def _document(one: ComparedOccurrence, text: str) -> dict[str, Any]:
     attended = [(key.text, key.weight) for key in one.attends_to[:MOST_ATTENDED]]
     return {
         "text": text,

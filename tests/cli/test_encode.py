@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import read_model
-from polyseme.operations.compare import Occurrence, compare
+from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import encode
 from polyseme.operations.options import EncodeOptions
 from tests.cli.conftest import run, run_process
-from tests.operations.calls import npz_of
+from tests.operations.calls import compare_occurrences, npz_of
 from tests.tiny import LIMITS, SUBWORDS, VECTORS, WORDS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
@@ -179,7 +179,7 @@ def compared(models_dir):
     model = read_model(models_dir / "tiny")
     occurrences = [Occurrence(text, "bank") for text in PAIR]
     with threadpool_limits(1):
-        return compare(model, occurrences, 2, "auto", LIMITS)
+        return compare_occurrences(model, occurrences, neighbors=2)
 
 
 def test_json_is_the_response_of_the_service(polyseme, compared):

@@ -253,6 +253,7 @@ REJECTED = [
     ("compare", ([("bank", "bank"), Occurrence("bank", start=2, end=9)],), {}, "/occurrences/1"),
     ("compare", ([("bank", "bank")] * 65,), {}, "/occurrences"),
     ("compare", ([("bank", "bank"), ("bank", "\ud800")],), {}, "/occurrences/1"),
+    ("compare", ([("bank", "bank"), ("bank \ud800", "bank")],), {}, "/occurrences/1"),
     ("compare", ([("bank", "bank")] * 2,), {"neighbors": -1}, "/neighbors"),
     ("compare", ([("bank", "bank")] * 2,), {"neighbors": 101}, "/neighbors"),
     ("compare", ([("bank", "bank")] * 2,), {"neighbors": True}, "/neighbors"),

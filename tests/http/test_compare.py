@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from polyseme.http.responses import CompareResponse
 from polyseme.models.model import Model
+from polyseme.operations.compare import MappedComparison
 from polyseme.operations.neighbors import Neighbors
 
 FOUR = [
@@ -26,7 +26,7 @@ OTHERS = [
 def compare(client: httpx.Client, occurrences: list[dict], **body: object) -> dict:
     answer = client.post("/v1/compare", json={"occurrences": occurrences, **body})
     assert answer.status_code == 200, answer.text
-    CompareResponse.model_validate(answer.json())
+    TypeAdapter(MappedComparison).validate_python(answer.json())
     return answer.json()
 
 
@@ -169,7 +169,7 @@ def test_a_map_is_returned_on_request(client: httpx.Client) -> None:
     assert "map" not in client.post("/v1/compare", json=body).json()
     answer = client.post("/v1/compare", json={**body, "map": True})
     assert answer.status_code == 200
-    CompareResponse.model_validate(answer.json())
+    TypeAdapter(MappedComparison).validate_python(answer.json())
     map_ = answer.json()["map"]
     assert map_["static"][0] == map_["static"][1]
     near = {
@@ -186,7 +186,7 @@ def test_a_word_without_a_vector_has_no_position_on_the_map(client: httpx.Client
     word = "qqzzxx" * 50
     occurrences = [{"text": word, "word": word}, {"text": "the bank", "word": "bank"}]
     answer = client.post("/v1/compare", json={"occurrences": occurrences, "map": True})
-    CompareResponse.model_validate(answer.json())
+    TypeAdapter(MappedComparison).validate_python(answer.json())
     assert answer.json()["map"]["static"][0] is None
 
 

@@ -9,7 +9,7 @@ from polyseme.errors import ModelFolderError
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry
-from polyseme.operations.compare import Occurrence, compare
+from polyseme.operations.compare import Occurrence
 from tests.models.damage import (
     SCALES,
     SUBWORD_SCALES,
@@ -20,9 +20,8 @@ from tests.models.damage import (
     snapshot,
     with_and_without_verify,
 )
-from tests.operations.calls import EVERY, ask_one, same_bits
+from tests.operations.calls import EVERY, ask_one, compare_occurrences, same_bits
 from tests.tiny import (
-    LIMITS,
     QUANTIZED,
     QUANTIZED_SUBWORDS,
     WORDS,
@@ -118,7 +117,7 @@ def test_serving_never_converts_the_whole_table_to_floats(tmp_path):
     model, _ = both_models(tmp_path)
     ask_one(model, TEXT, include=EVERY)
     occurrences = [Occurrence("river bank", "bank"), Occurrence("bank gnu", "bank")]
-    compare(model, occurrences, 5, "auto", LIMITS)
+    compare_occurrences(model, occurrences)
     export_word2vec(model, tmp_path / "vectors.txt")
     assert "vectors" not in vars(model)
     assert np.array_equal(model.vectors, QUANTIZED[:])

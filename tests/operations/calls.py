@@ -6,6 +6,7 @@ from typing import get_args
 
 import numpy as np
 
+from polyseme.operations.compare import CompareRequest, compare
 from polyseme.operations.encode import TokenCounts, encode, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Part
@@ -60,6 +61,12 @@ def neighbors_of_vector(model, vector, k):
     found = neighbors(model, NeighborsRequest(vector=vector, k=k))
     assert found.resolution is None
     return found.neighbors
+
+
+def compare_occurrences(model, occurrences, limits=LIMITS, **fields):
+    """The comparison of any number of occurrences."""
+    request = CompareRequest.model_construct(occurrences=occurrences, **fields)
+    return compare(model, request, limits)
 
 
 def trace_text(model, text, layer=0, limits=LIMITS):

@@ -10,13 +10,14 @@ from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations import compare as compare_module
-from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrence, compare
-from tests.operations.calls import ask_one
+from polyseme.operations.compare import NEIGHBOR_SHARE, Comparison, Occurrence
+from tests.operations.calls import ask_one, compare_occurrences
+from tests.test_stages import recording
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 
 def compare_all(model, *occurrences, neighbors=3, case="auto", limits=LIMITS):
-    return compare(model, occurrences, neighbors, case, limits)
+    return compare_occurrences(model, occurrences, limits, neighbors=neighbors, case=case)
 
 
 def found_token(model, text, word=None, **position):
@@ -260,9 +261,10 @@ def test_occurrences_in_one_text_are_tokenized_and_encoded_once(deep, monkeypatc
         Occurrence(first, "bank", 0),
         Occurrence(first, "river"),
     ]
-    result = compare_all(deep, *mixed, limits=replace(LIMITS, max_sentences=2, max_tokens=5))
+    with recording() as record:
+        result = compare_all(deep, *mixed, limits=replace(LIMITS, max_sentences=2, max_tokens=5))
     assert encoded == [3, 2]
-    assert result.counts.tokens == 5
+    assert record.counts.tokens == 5
     # A space after a text makes it another one with the same tokens.
     apart = [replace(one, text=one.text + " " * n) for n, one in enumerate(mixed)]
     separate = compare_all(deep, *apart)
@@ -290,7 +292,7 @@ TEXTS = ("river bank flows", "money bank grows")
 
 
 def map_of(model, *occurrences, neighbors=2):
-    return compare(model, occurrences, neighbors, with_map=True).map
+    return compare_occurrences(model, occurrences, neighbors=neighbors, map=True).map
 
 
 def occurrences_of(word, *texts):
@@ -298,12 +300,12 @@ def occurrences_of(word, *texts):
 
 
 def test_there_is_no_map_by_default(plain):
-    assert compare(plain, occurrences_of("bank", *TEXTS), 2).map is None
+    assert type(compare_occurrences(plain, occurrences_of("bank", *TEXTS))) is Comparison
 
 
 def test_the_map_is_the_principal_components_of_all_directions(bundled):
-    result = compare(bundled, occurrences_of("bank", *TEXTS), 4, with_map=True)
-    directions = [unit(bundled.static([result.occurrences[0].token]))[0]]
+    result = compare_occurrences(bundled, occurrences_of("bank", *TEXTS), neighbors=4, map=True)
+    directions = [unit(bundled.static(bundled.tokenizer.tokens("bank")))[0]]
     for text in TEXTS:
         tokens = bundled.tokenizer.tokens(text)
         sentence = bundled.sentence(tokens)
@@ -311,7 +313,7 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
         contextual = contextualize(sentence, bundled.layers).contextual[index]
         both = unit(np.stack([contextual, sentence.vectors[index]]))
         directions.append(unit((both[0] + NEIGHBOR_SHARE * both[1])[None])[0])
-    words = list(result.map.neighbors)
+    words = [one.word for one in result.map.neighbors]
     listed = {
         word
         for one in result.occurrences
@@ -323,7 +325,8 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
     directions += list(unit(bundled.rows[np.array(rows)].astype(np.float64)))
     pca = PCA(2).fit(np.array(directions))
     expected = pca.transform(np.array(directions))
-    positions = [result.map.static[0], *result.map.contextual, *result.map.neighbors.values()]
+    placed = [one.position for one in result.map.neighbors]
+    positions = [result.map.static[0], *result.map.contextual, *placed]
     # The sign of a component is arbitrary.
     np.testing.assert_allclose(np.abs(positions), np.abs(expected), atol=1e-5)
     np.testing.assert_allclose(
@@ -341,7 +344,8 @@ def test_equal_vectors_count_as_one_point_of_the_map(bundled):
     two = map_of(bundled, *occurrences_of("bank", *TEXTS))
     four = map_of(bundled, *occurrences_of("bank", *TEXTS, *TEXTS))
     np.testing.assert_allclose(four.contextual[:2], two.contextual, atol=1e-12)
-    assert four.neighbors.keys() == two.neighbors.keys()
+    words = [[one.word for one in found.neighbors] for found in (four, two)]
+    assert words[0] == words[1]
 
 
 def test_a_zero_vector_has_no_position(plain):
@@ -354,7 +358,7 @@ def test_a_zero_vector_has_no_position(plain):
 def test_without_known_words_the_map_is_empty(plain):
     found = map_of(plain, Occurrence("qqzz", "qqzz"), Occurrence("zzqq", "zzqq"))
     assert found.static == found.contextual == [None, None]
-    assert found.neighbors == {}
+    assert found.neighbors == []
     assert found.explained_variance_ratio == [0, 0]
 
 
@@ -368,8 +372,8 @@ def test_the_only_point_of_a_map_is_the_origin(plain):
 def test_a_map_of_two_points_keeps_their_distance(plain):
     found = map_of(plain, *occurrences_of("bank", "bank", "bank"), neighbors=1)
     positions = np.array([*found.static, *found.contextual])
-    ((word, neighbor),) = found.neighbors.items()
-    assert word == "apple"
+    (neighbor,) = found.neighbors
+    assert neighbor.word == "apple"
     # The cosine of bank and apple is 1/√2, so the distance of their unit vectors is √(2 − √2).
-    distances = np.linalg.norm(positions - neighbor, axis=1)
+    distances = np.linalg.norm(positions - neighbor.position, axis=1)
     np.testing.assert_allclose(distances, np.sqrt(2 - np.sqrt(2)), atol=1e-7)

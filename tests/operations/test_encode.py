@@ -323,11 +323,11 @@ LONG = "bank river " * 50_000
     [("max_sentences", 2, 3), ("max_sentence_tokens", 2, 3), ("max_tokens", 5, 6)],
 )
 def test_one_over_a_limit_is_rejected_before_any_vector_is_made(deep, setting, limit, size):
-    with pytest.raises(TooLargeError) as caught, recording() as stages:
+    with pytest.raises(TooLargeError) as caught, recording() as record:
         ask(deep, TEXTS, replace(LIMITS, **{setting: limit}))
     assert caught.value.extra == {"setting": setting, "limit": limit, "size": size}
     assert f"over the limit {setting} of {limit}." in caught.value.detail
-    assert stages == {}
+    assert record.stages == {}
     assert ask(deep, TEXTS, replace(LIMITS, **{setting: size}))
 
 
@@ -361,13 +361,14 @@ def test_limits_count_the_tokens_before_they_are_joined_to_phrases(tmp_path, set
 
 
 def test_stages_are_timed_in_their_order(deep):
-    with recording() as stages:
+    with recording() as record:
         ask(deep, TEXTS)
+    stages = record.stages
     assert list(stages) == ["static", "attention"]
     assert all(0 <= seconds <= end - start for start, end, seconds in stages.values())
     with recording() as only_static:
         ask(deep, TEXTS, include=["static"])
-    assert list(only_static) == ["static"]
+    assert list(only_static.stages) == ["static"]
 
 
 def test_tokens_are_counted_by_resolution(composing):

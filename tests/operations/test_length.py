@@ -6,13 +6,13 @@ import pytest
 
 from polyseme.errors import TooLargeError, UnknownWordError
 from polyseme.operations import encode as encode_module
-from polyseme.operations.compare import Occurrence, compare
+from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
 from polyseme.operations.neighbors import query_token
 from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.senses.induction import find_senses, senses_of_occurrences
 from polyseme.tokenizer import MAX_WORD_LENGTH
-from tests.operations.calls import ask, trace_text
+from tests.operations.calls import ask, compare_occurrences, trace_text
 from tests.tiny import LIMITS, WORDS, tiny_model
 from tests.tokenizer.hostile import TEXTS, Work
 
@@ -37,7 +37,9 @@ WAYS = {
     "encode": lambda model, text: encode(model, [text, [text]]),
     "encode with phrases": lambda model, text: encode(model, [text], EncodeOptions(phrases=True)),
     "truncate": lambda model, text: tokenize_text(text, model.tokenizer, "auto", 10, 1000),
-    "compare": lambda model, text: compare(model, [Occurrence(f"bank {text}", "bank")] * 2),
+    "compare": lambda model, text: compare_occurrences(
+        model, [Occurrence(f"bank {text}", "bank")] * 2, None
+    ),
     "neighbors": refuse_word,
     "neighbors of words": lambda model, text: refuse_word(model, f"{text} qz {text} qz {text}"),
     "trace": lambda model, text: trace_text(model, f"bank {text[:300]}", limits=Limits()),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_arrays
 
 from polyseme.errors import OutOfRangeError, TooLargeError
-from polyseme.operations.compare import Occurrence, compare, comparison_document
+from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import Encoded, tokenize
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
@@ -25,7 +25,16 @@ from polyseme.operations.serialize import (
     sentence_json,
 )
 from polyseme.operations.work import NumberCost, TextAdmission, encode_cost
-from tests.operations.calls import EVERY, arrays_of, ask, document_of, json_of, npz_of, trace_text
+from tests.operations.calls import (
+    EVERY,
+    arrays_of,
+    ask,
+    compare_occurrences,
+    document_of,
+    json_of,
+    npz_of,
+    trace_text,
+)
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 TEXTS = ["Bank zebra didn't", "", "river", "apple bank"]
@@ -312,7 +321,7 @@ def test_tokens_count_towards_the_size_of_a_response_without_arrays(deep):
 
 def test_the_document_of_a_comparison_is_that_of_the_contract(plain):
     occurrences = [Occurrence("zebra bank", "bank"), Occurrence("bank river", "bank")]
-    document = round_trip(comparison_document("tiny", compare(plain, occurrences, 2)))
+    document = round_trip(compare_occurrences(plain, occurrences, neighbors=2))
     assert set(document) == {
         *("model", "occurrences", "static_similarity", "contextual_similarity", "notes")
     }
@@ -326,7 +335,7 @@ def test_the_document_of_a_comparison_is_that_of_the_contract(plain):
     assert [set(neighbor) for neighbor in one["static_neighbors"]] == [{"word", "similarity"}] * 2
     assert np.shape(document["contextual_similarity"]) == (2, 2)
     assert len(document["notes"]) == 1
-    mapped = round_trip(comparison_document("tiny", compare(plain, occurrences, 2, with_map=True)))
+    mapped = round_trip(compare_occurrences(plain, occurrences, neighbors=2, map=True))
     assert set(mapped["map"]) == {
         *("explained_variance_ratio", "static", "contextual", "neighbors")
     }

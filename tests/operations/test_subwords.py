@@ -10,11 +10,12 @@ from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.subwords import LONGEST, Subwords
 from polyseme.errors import InvalidError, UnknownWordError
-from polyseme.operations.compare import Occurrence, compare, comparison_document
+from polyseme.operations.compare import Occurrence
 from tests.operations.calls import (
     EVERY,
     ask,
     ask_one,
+    compare_occurrences,
     document_of,
     neighbors_of_vector,
     neighbors_of_word,
@@ -214,7 +215,7 @@ def test_a_word_is_composed_once_for_a_sentence(composing):
 
 
 def compare_all(model, *occurrences, case="auto"):
-    return compare(model, occurrences, 3, case)
+    return compare_occurrences(model, occurrences, neighbors=3, case=case)
 
 
 def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
@@ -236,8 +237,6 @@ def test_occurrences_of_a_composed_word_are_compared_and_noted(composing):
         "gnu": pytest.approx(0.9526, abs=1e-4),
         "bank": pytest.approx(0.0474, abs=1e-4),
     }
-    document = comparison_document("tiny", result)
-    assert set(document["occurrences"][0]["token"]) == {"text", "start", "end", "key", "resolution"}
 
 
 def test_occurrences_that_are_composed_from_one_spelling_are_noted(wide):

@@ -18,7 +18,7 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.models.registry import Registry
-from polyseme.operations.compare import ComparisonResult, Occurrence, comparison_document
+from polyseme.operations.compare import CompareRequest, Comparison
 from polyseme.operations.compare import compare as compare_occurrences
 from polyseme.operations.encode import (
     TokenCounts,
@@ -156,17 +156,17 @@ def compare(
     """
     occurrences = _occurrences(require_unicode(texts), require_unicode(words))
     chosen = registry.model(model)
-    result = compare_occurrences(
-        chosen, occurrences, neighbors, case, settings.limits(), share=share, phrases=phrases
+    request = CompareRequest.of(
+        occurrences=occurrences, neighbors=neighbors, case=case, share=share, phrases=phrases
     )
+    result = compare_occurrences(chosen, request, settings.limits())
     if as_json:
-        document = comparison_document(chosen.manifest.name, result)
-        click.echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
+        click.echo(orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode())
     else:
         click.echo(_table(result))
 
 
-def _occurrences(texts: tuple[str, ...], words: tuple[str, ...]) -> list[Occurrence]:
+def _occurrences(texts: tuple[str, ...], words: tuple[str, ...]) -> list[dict[str, Any]]:
     """Pair texts with words; the nth copy of a pair means the nth occurrence in the text."""
     if len(texts) == 1:
         raise click.UsageError("There is only one text: give two or more to compare.")
@@ -174,12 +174,12 @@ def _occurrences(texts: tuple[str, ...], words: tuple[str, ...]) -> list[Occurre
         raise click.UsageError("Give --word once for all texts, or once for each.")
     pairs = list(zip(texts, words * len(texts) if len(words) == 1 else words, strict=True))
     return [
-        Occurrence(text, word, nth=pairs[:number].count((text, word)))
+        {"text": text, "word": word, "nth": pairs[:number].count((text, word))}
         for number, (text, word) in enumerate(pairs)
     ]
 
 
-def _table(result: ComparisonResult) -> str:
+def _table(result: Comparison) -> str:
     """Return the comparison as text."""
     lines = []
     for number, one in enumerate(result.occurrences):

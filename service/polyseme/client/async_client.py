@@ -23,6 +23,7 @@ from polyseme.client.client import CONCURRENCY, KEY_VARIABLE
 from polyseme.client.encoder import (
     Options,
     Text,
+    compare_request,
     describe_options,
     embeddings_request,
     encode_options,
@@ -46,7 +47,6 @@ from polyseme.client.requests import (
 )
 from polyseme.client.results import (
     Array,
-    Comparison,
     ModelFacts,
     Senses,
     Sentence,
@@ -62,7 +62,7 @@ from polyseme.client.transport import (
     unreachable,
 )
 from polyseme.errors import TooLargeError
-from polyseme.operations.compare import Occurrence
+from polyseme.operations.compare import Comparison, Occurrence
 from polyseme.operations.embed import Pooling
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.schema import Request, Result
@@ -198,9 +198,8 @@ class AsyncClient:
         contextual neighbors.
         Raises the same exceptions as `encode`.
         """
-        return await self._run(
-            self._exchanges.compare(occurrences, neighbors, case, phrases=phrases, share=share)
-        )
+        request = compare_request(occurrences, neighbors, case, phrases, share)
+        return await self._call(request)
 
     async def senses(
         self,

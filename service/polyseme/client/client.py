@@ -30,7 +30,6 @@ from polyseme.client.requests import (
     batches,
 )
 from polyseme.client.results import (
-    Comparison,
     ModelFacts,
     Senses,
     Sentence,
@@ -45,12 +44,10 @@ from polyseme.client.transport import (
     unreachable,
 )
 from polyseme.errors import TooLargeError
-from polyseme.operations.compare import Occurrence
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 from polyseme.senses.induction import Matching, SenseOptions
-from polyseme.tokenizer import Case
 
 KEY_VARIABLE = "POLYSEME_API_KEY"
 """The environment variable of the default key."""
@@ -133,25 +130,6 @@ class Client(Encoder):
         self, texts: Iterable[Text], request: EmbeddingsRequest
     ) -> Iterator[NDArray[np.float32]]:
         return self._map_batches(texts, partial(self._exchanges.embed, request=request))
-
-    def compare(
-        self,
-        occurrences: Sequence[Occurrence | tuple[str, str]],
-        *,
-        neighbors: int = 5,
-        case: Case = "auto",
-        phrases: bool = False,
-        share: float | None = None,
-    ) -> Comparison:
-        """Compare m occurrences of words, `[(text, word), …]`; similarities are [m, m].
-
-        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
-        contextual neighbors.
-        Raises the same exceptions as `encode`.
-        """
-        return self._run(
-            self._exchanges.compare(occurrences, neighbors, case, phrases=phrases, share=share)
-        )
 
     def senses(
         self,

@@ -12,18 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from polyseme.client.errors import NoSuchTokenError
 from polyseme.client.results import (
     Array,
-    Comparison,
     ModelFacts,
     Senses,
     Sentence,
     VectorKind,
 )
 from polyseme.errors import FieldError, FieldPath, InvalidError
-from polyseme.operations.compare import Occurrence
+from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
 from polyseme.operations.neighbors import Neighbor, NeighborsRequest
 from polyseme.operations.options import (
-    MAX_COMPARED,
     MAX_FORMS,
     MAX_LISTED,
     MAX_SENSES,
@@ -32,7 +30,7 @@ from polyseme.operations.options import (
     OovPolicy,
     Part,
 )
-from polyseme.operations.schema import MAX_SHARE, Request, Result
+from polyseme.operations.schema import Request, Result
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
@@ -193,7 +191,7 @@ class Encoder(Protocol):
         contextual neighbors.
         Raises the same exceptions as `encode`.
         """
-        ...
+        return self._call(compare_request(occurrences, neighbors, case, phrases, share))
 
     def senses(
         self,
@@ -340,61 +338,6 @@ def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Ar
     return sentence.find(word, nth).arrays[kind]
 
 
-def parse_share(share: Any) -> float | None:
-    """Return a share as a float, or None. Raises InvalidError unless it is None or 0 to 4."""
-    if share is None:
-        return None
-    is_number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
-    if not is_number or not 0 <= share <= MAX_SHARE:
-        raise _invalid("/share", f"must be a number from 0 to {MAX_SHARE:g}")
-    return float(share)
-
-
-def parse_occurrences(given: Sequence[Occurrence | tuple[str, str]]) -> list[Occurrence]:
-    """Convert (text, word) and (text, word, nth) tuples to occurrences, and check all.
-
-    Raises TypeError for anything else but an occurrence, InvalidError for an invalid one or an
-    invalid number of them.
-    """
-    pairs = require_list(given, "pairs of a text and a word")
-    occurrences = [_parse_occurrence(one, number) for number, one in enumerate(pairs)]
-    if len(occurrences) < 2:  # noqa: PLR2004 - a comparison takes two
-        raise _invalid("/occurrences", "must have at least 2 items")
-    if len(occurrences) > MAX_COMPARED:
-        raise _invalid("/occurrences", f"must have at most {MAX_COMPARED} items")
-    for number, one in enumerate(occurrences):
-        message = None
-        if (one.start is None) != (one.end is None) or (one.word is None) == (one.start is None):
-            message = "give either `word` or both `start` and `end`"
-        elif one.nth < 0 or one.word == "":
-            message = "`word` must not be empty, and `nth` must be 0 or more"
-        elif one.start is not None and not 0 <= one.start < (one.end or 0) <= len(one.text):
-            message = "`start` and `end` must be a span of the text that is not empty"
-        if message:
-            raise _invalid(f"/occurrences/{number}", message)
-        require_unicode(f"/occurrences/{number}", one.text, one.word or "")
-    return occurrences
-
-
-def _parse_occurrence(given: Any, number: int) -> Occurrence:
-    one = given
-    if isinstance(given, tuple | list) and len(given) in {2, 3}:  # a text, a word and its `nth`
-        one = Occurrence(*given)
-    if (
-        isinstance(one, Occurrence)
-        and isinstance(one.text, str)
-        and isinstance(one.word, str | None)
-        and isinstance(one.nth, Integral)
-        and not isinstance(one.nth, bool)
-        and isinstance(one.start, Integral | None)
-        and isinstance(one.end, Integral | None)
-    ):
-        return one
-    raise TypeError(
-        f"Occurrence {number} is neither (text, word) nor (text, word, nth) nor an Occurrence."
-    )
-
-
 def check_senses(
     word: Any, texts: Any, forms: Any, case: Any, options: SenseOptions
 ) -> tuple[list[str], list[str]]:
@@ -453,6 +396,50 @@ def trace_request(text: str, layer: int, case: Case) -> TraceRequest:
         raise TypeError("The text must be a string.")
     require_unicode("/text", text)
     return TraceRequest.of(text=text, layer=plain(layer), case=case)
+
+
+def compare_request(
+    occurrences: Sequence[Occurrence | tuple[str, str]],
+    neighbors: int,
+    case: Case,
+    phrases: bool,
+    share: float | None,
+) -> CompareRequest:
+    """Return the request for a comparison of (text, word) and (text, word, nth) tuples.
+
+    Raises TypeError for what is no occurrence, InvalidError for an invalid one.
+    """
+    pairs = require_list(occurrences, "pairs of a text and a word")
+    given = [_occurrence_fields(one, number) for number, one in enumerate(pairs)]
+    fields = {"neighbors": plain(neighbors), "case": case}
+    if phrases is not False:  # earlier services reject the field
+        fields["phrases"] = plain(phrases)
+    if share is not None:
+        fields["share"] = plain(share)
+    return CompareRequest.of(occurrences=given, **fields)
+
+
+def _occurrence_fields(given: Any, number: int) -> dict[str, Any]:
+    """Return the fields of an occurrence that have values."""
+    one = Occurrence(*given) if isinstance(given, tuple | list) and len(given) in {2, 3} else given
+    is_typed = (
+        isinstance(one, Occurrence)
+        and isinstance(one.text, str)
+        and isinstance(one.word, str | None)
+        and isinstance(one.nth, Integral)
+        and not isinstance(one.nth, bool)
+        and isinstance(one.start, Integral | None)
+        and isinstance(one.end, Integral | None)
+    )
+    if not is_typed:
+        raise TypeError(
+            f"Occurrence {number} is neither (text, word) nor (text, word, nth) nor an Occurrence."
+        )
+    require_unicode(f"/occurrences/{number}", one.text, one.word or "")
+    given_fields = {name: plain(value) for name, value in vars(one).items() if value is not None}
+    if one.word is None:
+        del given_fields["nth"]
+    return given_fields
 
 
 def plain(value: Any) -> Any:

@@ -15,19 +15,13 @@ from polyseme.client.encoder import (
     Text,
     check_senses,
     parse_flag,
-    parse_integer,
-    parse_occurrences,
-    parse_share,
-    require_choice,
     require_text,
 )
 from polyseme.client.errors import shift_paths
 from polyseme.client.results import (
-    Comparison,
     ModelFacts,
     Senses,
     Sentence,
-    read_comparison,
     read_model_facts,
     read_senses,
 )
@@ -36,7 +30,7 @@ from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry, bundled_models, find_models
 from polyseme.models.writer import rewrite_model
-from polyseme.operations.compare import Occurrence, compare, comparison_document
+from polyseme.operations.compare import CompareRequest, compare
 from polyseme.operations.embed import (
     DEFAULT_POOLING,
     EmbeddingsRequest,
@@ -45,14 +39,13 @@ from polyseme.operations.embed import (
 )
 from polyseme.operations.encode import Token, encode_sentence, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
-from polyseme.operations.options import MAX_LISTED, EncodeOptions, Limits
+from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.serialize import manifest_document
 from polyseme.operations.trace import TraceRequest, trace
 from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
-from polyseme.tokenizer import Case
 
 _TEXTS_AT_ONCE = 64
 """Texts that `encode_each` reads at a time."""
@@ -64,7 +57,11 @@ SINGLE_THREAD = SingleThread()
 """The context manager of all local models."""
 
 
-_FUNCTIONS: dict[type, Callable[..., Any]] = {NeighborsRequest: neighbors, TraceRequest: trace}
+_FUNCTIONS: dict[type, Callable[..., Any]] = {
+    CompareRequest: compare,
+    NeighborsRequest: neighbors,
+    TraceRequest: trace,
+}
 """The function of each request."""
 
 
@@ -166,36 +163,6 @@ class LocalModel(Encoder):
             )
         if found.data:
             yield np.array([one.embedding for one in found.data], np.float32)
-
-    def compare(
-        self,
-        occurrences: Sequence[Occurrence | tuple[str, str]],
-        *,
-        neighbors: int = 5,
-        case: Case = "auto",
-        phrases: bool = False,
-        share: float | None = None,
-    ) -> Comparison:
-        """Compare m occurrences of words, `[(text, word), …]`; similarities are [m, m].
-
-        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
-        contextual neighbors.
-        Raises PolysemeError.
-        """
-        given = parse_occurrences(occurrences)
-        neighbors = parse_integer("/neighbors", neighbors, 0, MAX_LISTED)
-        require_choice("/case", case, Case)
-        with _computing():
-            found = compare(
-                self.model,
-                given,
-                neighbors,
-                case,
-                self._limits,
-                share=parse_share(share),
-                phrases=parse_flag("/phrases", phrases),
-            )
-        return read_comparison(comparison_document(self.name, found))
 
     def senses(
         self,

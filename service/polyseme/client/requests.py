@@ -15,7 +15,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -28,33 +28,26 @@ from polyseme.client.encoder import (
     Text,
     check_senses,
     parse_flag,
-    parse_integer,
-    parse_occurrences,
-    parse_share,
-    require_choice,
     require_text,
 )
 from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
-    Comparison,
     ModelFacts,
     Senses,
     Sentence,
-    read_comparison,
     read_model_facts,
     read_models,
     read_senses,
     read_sentences,
 )
 from polyseme.errors import FieldError, InvalidError, TooLargeError
-from polyseme.operations.compare import Occurrence
+from polyseme.operations.compare import CompareRequest, Comparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
-from polyseme.operations.options import MAX_LISTED, EncodeOptions
+from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.induction import Matching, SenseOptions
-from polyseme.tokenizer import Case
 
 JSON, NPZ = "application/json", "application/x-npz"
 BATCH_SENTENCES = 64
@@ -212,6 +205,7 @@ Exchange: TypeAlias = Generator[HttpRequest, HttpResponse, _T]
 
 
 _ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
+    CompareRequest: ("compare", TypeAdapter(Comparison)),
     NeighborsRequest: ("neighbors", TypeAdapter(Neighbors)),
     TraceRequest: ("trace", TypeAdapter(Trace)),
 }
@@ -244,30 +238,6 @@ class Exchanges:
                 found = _EMBEDDINGS.validate_json(content, extra="ignore")
                 vectors.append(_stacked(found, len(part.texts), request.dimensions))
         return np.concatenate(vectors)
-
-    def compare(
-        self,
-        given: Sequence[Occurrence | tuple[str, str]],
-        neighbors: int,
-        case: Case,
-        *,
-        phrases: bool = False,
-        share: float | None = None,
-    ) -> Exchange[Comparison]:
-        """Compare occurrences of words."""
-        occurrences = []
-        for one in parse_occurrences(given):
-            fields = {name: value for name, value in asdict(one).items() if value is not None}
-            if one.word is None:
-                fields.pop("nth")
-            occurrences.append(fields)
-        require_choice("/case", case, Case)
-        neighbors = parse_integer("/neighbors", neighbors, 0, MAX_LISTED)
-        body = {"occurrences": occurrences, "neighbors": neighbors, "case": case}
-        body |= _phrases(phrases) | ({} if share is None else {"share": parse_share(share)})
-        document = yield from self._post("/v1/compare", body)
-        with _reading():
-            return read_comparison(document)
 
     def senses(
         self,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
 from polyseme.errors import install_command
-from polyseme.operations.compare import AttendedToken, match_forms, word_places
+from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Token
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
@@ -227,31 +227,6 @@ class Sentence(OneLine):
 
 
 @dataclass(frozen=True, repr=False)
-class ComparedOccurrence(OneLine):
-    """An occurrence of a word, with its static and its contextual neighbors."""
-
-    token: Token
-    shift: float
-    """1 − cosine of the static and the contextual vector"""
-    static_neighbors: list[Neighbor]
-    contextual_neighbors: list[Neighbor]
-    attends_to: list[AttendedToken]
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison(OneLine):
-    """The m compared occurrences and the cosine similarities between them."""
-
-    model: str
-    occurrences: list[ComparedOccurrence]
-    static_similarity: Doubles
-    """[m, m]"""
-    contextual_similarity: Doubles
-    """[m, m]"""
-    notes: list[str]
-
-
-@dataclass(frozen=True, repr=False)
 class WordSense(OneLine):
     """A sense of a word in the given texts."""
 
@@ -330,30 +305,6 @@ def read_token(document: Mapping[str, Any]) -> Token:
 def read_neighbors(document: Any) -> list[Neighbor]:
     """Read neighbors, the nearest first."""
     return [Neighbor(str(one["word"]), float(one["similarity"])) for one in document]
-
-
-def read_comparison(document: Mapping[str, Any]) -> Comparison:
-    """Read the response of /v1/compare."""
-    occurrences = [
-        ComparedOccurrence(
-            read_token(one["token"]),
-            float(one["shift"]),
-            read_neighbors(one["static_neighbors"]),
-            read_neighbors(one["contextual_neighbors"]),
-            [
-                AttendedToken(str(key["text"]), key["start"], key["end"], float(key["weight"]))
-                for key in one["attends_to"]
-            ],
-        )
-        for one in document["occurrences"]
-    ]
-    m = len(occurrences)
-    static, contextual = (
-        np.array(document[name], np.float64).reshape(m, m)
-        for name in ("static_similarity", "contextual_similarity")
-    )
-    notes = [str(note) for note in document["notes"]]
-    return Comparison(str(document["model"]), occurrences, static, contextual, notes)
 
 
 def read_senses(document: Mapping[str, Any]) -> Senses:

@@ -16,6 +16,7 @@ from polyseme.http import inference_schemas as protocol
 from polyseme.http import responses, schemas
 from polyseme.http.inference_schemas import VERSION, InferRequest
 from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
+from polyseme.operations.compare import CompareRequest, MappedComparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
@@ -91,7 +92,7 @@ OPERATIONS = (
     ),
     Operation(
         *("post", "/v1/compare", "compare", "Compare occurrences of words"),
-        *(schemas.CompareRequest, responses.CompareResponse, _POST_ERRORS, "vectors"),
+        *(CompareRequest, MappedComparison, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/senses", "senses", "Find the senses of a word in texts, without labels"),
@@ -175,10 +176,14 @@ def _schemas(kinds: set[type]) -> dict[str, Any]:
         [(name, "validation", adapter) for name, adapter in adapters], ref_template=_REF
     )
     schemas = document["$defs"]
-    classes = {name: kind for kind in kinds for name, kind in vars(_module(kind)).items()}
+    classes: dict[str, Any] = {}
+    for kind in kinds:  # a module has the types of its fields, too
+        classes |= vars(sys.modules[kind.__module__])
     for name, schema in schemas.items():
-        for base in filter(_is_ours, classes[name].__mro__):
-            docstrings = _docstrings(_module(base))
+        for base in classes[name].__mro__:
+            if not base.__module__.startswith("polyseme."):
+                continue
+            docstrings = _docstrings(sys.modules[base.__module__])
             for field, described in schema["properties"].items():
                 if (base.__name__, field) in docstrings:
                     described.setdefault("description", docstrings[base.__name__, field])
@@ -190,14 +195,6 @@ def _schemas(kinds: set[type]) -> dict[str, Any]:
         text = text.replace(before, after)
     named: dict[str, Any] = orjson.loads(text)
     return named
-
-
-def _module(kind: type) -> ModuleType:
-    return sys.modules[kind.__module__]
-
-
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.startswith("polyseme.")
 
 
 @cache

@@ -1,67 +1,15 @@
 """Response schemas for OpenAPI and tests; the routes serialize responses without them."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from polyseme.operations.embed import Pooling
-from polyseme.operations.encode import Token
 from polyseme.operations.neighbors import Neighbor
 
 
 class _Response(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class AttendedResponse(_Response):
-    """A token that the occurrence attends to."""
-
-    text: str
-    start: int | None
-    end: int | None
-    weight: float
-
-
-class OccurrenceResponse(_Response):
-    """One occurrence, before and after context."""
-
-    token: Token
-    shift: float = Field(description="1 − cosine(static, contextual)")
-    static_neighbors: list[Neighbor]
-    contextual_neighbors: list[Neighbor]
-    attends_to: list[AttendedResponse]
-
-
-Position: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
-
-
-class MappedResponse(_Response):
-    """A neighbor's position on the map."""
-
-    word: str
-    position: Position
-
-
-class MapResponse(_Response):
-    """Occurrences and neighbors in the plane: the first two principal components."""
-
-    explained_variance_ratio: Position = Field(description="of each axis")
-    static: list[Position | None] = Field(description="of each occurrence; null for a zero vector")
-    contextual: list[Position | None] = Field(
-        description="of each occurrence's vector in the neighbor search; null for a zero vector"
-    )
-    neighbors: list[MappedResponse]
-
-
-class CompareResponse(_Response):
-    """Compared occurrences."""
-
-    model: str
-    occurrences: list[OccurrenceResponse]
-    static_similarity: list[list[float]]
-    contextual_similarity: list[list[float]]
-    notes: list[str]
-    map: MapResponse | None = Field(None, description="if requested")
 
 
 class KeywordResponse(_Response):

@@ -21,13 +21,13 @@ from polyseme.http.parsing import (
     read_ndjson,
 )
 from polyseme.http.schemas import (
-    CompareRequest,
     SensesRequest,
 )
 from polyseme.http.service import Service, current_service
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
-from polyseme.operations import compare as comparing
+from polyseme.operations.compare import CompareRequest
+from polyseme.operations.compare import compare as compared
 from polyseme.operations.embed import pooled_part
 from polyseme.operations.encode import (
     EncodeRequest,
@@ -143,24 +143,11 @@ def _stream_error(error: Exception, context: RequestContext) -> dict[str, Any]:
 @routes.post("/compare")
 def compare() -> Response:
     """Compare occurrences of words."""
-    context, service = current_context(), current_service()
-    with stage("parse").since(context.started):
+    service = current_service()
+    with stage("parse").since(current_context().started):
         negotiate_media_type(JSON)
         body = read_json(CompareRequest)
-    model = service.find_model(body.model)
-    occurrences = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
-    result = comparing.compare(
-        model,
-        occurrences,
-        body.neighbors,
-        body.case,
-        service.limits,
-        share=body.share,
-        phrases=body.phrases,
-        with_map=body.map,
-    )
-    context.counts = result.counts
-    return json_response(comparing.comparison_document(model.manifest.name, result))
+    return json_response(compared(service.find_model(body.model), body, service.limits))
 
 
 @routes.post("/senses")
@@ -179,10 +166,9 @@ def senses() -> Response:
         with_map=body.map,
     )
     if body.occurrences is not None:
-        given = [comparing.Occurrence(**one.model_dump()) for one in body.occurrences]
         found = senses_of_occurrences(
             model,
-            given,
+            body.occurrences,
             options,
             phrases=body.phrases,
             limits=service.limits,

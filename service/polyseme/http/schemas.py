@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Tag, model_validator
 
+from polyseme.operations.compare import OccurrenceRequest
 from polyseme.operations.options import (
-    MAX_COMPARED,
     MAX_FORMS,
     MAX_LISTED,
     MAX_SENSES,
@@ -14,43 +14,8 @@ from polyseme.operations.schema import (
     ModelName,
     Phrases,
     Request,
-    Share,
     one_of_kinds,
 )
-from polyseme.tokenizer import Case
-
-
-class OccurrenceRequest(Request[Any]):
-    """An occurrence of a word in a text, given by the word or by its span."""
-
-    text: str
-    word: Annotated[str, Field(min_length=1)] | None = None
-    nth: int = Field(0, ge=0, description="which occurrence of `word`, counted from 0")
-    start: Annotated[int, Field(ge=0)] | None = Field(None, description="in Unicode code points")
-    end: Annotated[int, Field(ge=0)] | None = None
-
-    @model_validator(mode="after")
-    def _word_or_span(self) -> "OccurrenceRequest":
-        placed = self.start is not None and self.end is not None
-        if (self.word is None) != placed or (self.start is None) != (self.end is None):
-            raise ValueError("give either `word` or both `start` and `end`")
-        if placed and "nth" in self.model_fields_set:
-            raise ValueError("`nth` requires `word` instead of `start` and `end`")
-        if self.start is not None and not self.start < (self.end or 0) <= len(self.text):
-            raise ValueError("`start` and `end` must be a non-empty span of the text")
-        return self
-
-
-class CompareRequest(Request[Any]):
-    """Occurrences to compare."""
-
-    occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=MAX_COMPARED)
-    neighbors: int = Field(5, ge=0, le=MAX_LISTED, description="number of neighbors of each vector")
-    map: bool = Field(False, description="add a 2D map of the occurrences and their neighbors")
-    share: Share = None
-    model: ModelName = None
-    case: Case = "auto"
-    phrases: Phrases = False
 
 
 def _kind_of_senses(value: Any) -> str | None:

@@ -3,19 +3,27 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from pydantic import Field, PlainValidator, ValidationInfo, model_validator
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import TokenCounts, Tokenized, tokenize
+from polyseme.operations.encode import Token, Tokenized, count_tokens, tokenize
 from polyseme.operations.neighbors import Neighbor
-from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.operations.serialize import token_documents
+from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Limits
+from polyseme.operations.schema import (
+    ModelName,
+    OneLine,
+    Phrases,
+    Request,
+    Share,
+    response,
+)
 from polyseme.operations.work import TextCost, check_request, compare_cost
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, spellings
@@ -42,54 +50,123 @@ class Occurrence:
     end: int | None = None
 
 
+class OccurrenceRequest(Request[None]):
+    """An occurrence of a word in a text, given by the word or by its span."""
+
+    text: str
+    word: Annotated[str, Field(min_length=1)] | None = None
+    nth: int = Field(0, ge=0)
+    """which occurrence of `word`, counted from 0"""
+    start: Annotated[int, Field(ge=0)] | None = None
+    """in Unicode code points"""
+    end: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _word_or_span(self) -> Self:
+        placed = self.start is not None and self.end is not None
+        if (self.word is None) != placed or (self.start is None) != (self.end is None):
+            raise ValueError("give either `word` or both `start` and `end`")
+        if placed and "nth" in self.model_fields_set:
+            raise ValueError("`nth` requires `word` instead of `start` and `end`")
+        if self.start is not None and not self.start < (self.end or 0) <= len(self.text):
+            raise ValueError("`start` and `end` must be a non-empty span of the text")
+        return self
+
+
 @dataclass(frozen=True)
 class AttendedToken:
-    """A token that an occurrence attends to."""
+    """A token that the occurrence attends to."""
 
+    __pydantic_config__ = response("AttendedResponse")
     text: str
     start: int | None
     end: int | None
     weight: float
 
 
-@dataclass(frozen=True)
-class OccurrenceResult:
-    """One occurrence before and after context."""
+@dataclass(frozen=True, repr=False)
+class ComparedOccurrence(OneLine):
+    """One occurrence, before and after context."""
 
-    token: ResolvedToken
+    __pydantic_config__ = response("OccurrenceResponse")
+    token: Token
     shift: float
-    """1 − cosine of the static and the contextual vector"""
+    """1 − cosine(static, contextual)"""
     static_neighbors: list[Neighbor]
     contextual_neighbors: list[Neighbor]
     attends_to: list[AttendedToken]
-    """the tokens with the largest attention weights in the last layer, averaged over heads"""
+
+
+def _similarities(value: Any, info: ValidationInfo) -> Floats:
+    m = len(info.data["occurrences"])
+    found: Floats = np.array(value, np.float64).reshape(m, m)
+    return found
+
+
+Similarities: TypeAlias = Annotated[
+    Floats, PlainValidator(_similarities, json_schema_input_type=list[list[float]])
+]
+"""The cosines between m occurrences. [m, m]"""
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(OneLine):
+    """Compared occurrences."""
+
+    model: str
+    occurrences: list[ComparedOccurrence]
+    static_similarity: Similarities
+    contextual_similarity: Similarities
+    notes: list[str]
+
+
+Position: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+@dataclass(frozen=True)
+class MappedWord:
+    """A neighbor's position on the map."""
+
+    __pydantic_config__ = response("MappedResponse")
+    word: str
+    position: Position
 
 
 @dataclass(frozen=True)
 class OccurrenceMap:
-    """Positions in the plane: the first two principal components of all unit vectors."""
+    """Occurrences and neighbors in the plane: the first two principal components."""
 
-    explained_variance_ratio: list[float]
-    static: list[list[float] | None]
-    """the position of each occurrence's static vector; None for a zero vector"""
-    contextual: list[list[float] | None]
-    """the position of each occurrence's vector in the neighbor search; None for a zero vector"""
-    neighbors: dict[str, list[float]]
+    __pydantic_config__ = response("MapResponse")
+    explained_variance_ratio: Position
+    """of each axis"""
+    static: list[Position | None]
+    """of each occurrence; null for a zero vector"""
+    contextual: list[Position | None]
+    """of each occurrence's vector in the neighbor search; null for a zero vector"""
+    neighbors: list[MappedWord]
 
 
-@dataclass(frozen=True)
-class ComparisonResult:
-    """The m occurrences and the cosines between them."""
+@dataclass(frozen=True, repr=False)
+class MappedComparison(Comparison):
+    """Compared occurrences."""
 
-    occurrences: list[OccurrenceResult]
-    static_similarity: Floats
-    """[m, m]"""
-    contextual_similarity: Floats
-    """[m, m]"""
-    notes: list[str]
-    counts: TokenCounts
-    """token counts of all texts"""
+    __pydantic_config__ = response("CompareResponse")
     map: OccurrenceMap | None = None
+    """if requested"""
+
+
+class CompareRequest(Request[Comparison]):
+    """Occurrences to compare."""
+
+    occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=MAX_COMPARED)
+    neighbors: int = Field(5, ge=0, le=MAX_LISTED)
+    """number of neighbors of each vector"""
+    map: bool = False
+    """add a 2D map of the occurrences and their neighbors"""
+    share: Share = None
+    model: ModelName = None
+    case: Case = "auto"
+    phrases: Phrases = False
 
 
 class _Vectors(NamedTuple):
@@ -104,27 +181,19 @@ class _Vectors(NamedTuple):
     weights: Floats
 
 
-def compare(
-    model: Model,
-    occurrences: Sequence[Occurrence],
-    neighbors: int = 5,
-    case: Case = "auto",
-    limits: Limits | None = None,
-    *,
-    share: float | None = None,
-    phrases: bool = False,
-    with_map: bool = False,
-) -> ComparisonResult:
+def compare(model: Model, request: CompareRequest, limits: Limits | None = None) -> Comparison:
     """Compare occurrences of words; raise InvalidError if one is not found.
 
-    `with_map` adds a map of the occurrences and their neighbors. `share` replaces the model's share
-    of the static vector in contextual vectors, and NEIGHBOR_SHARE in the neighbor search.
+    `share` replaces the model's share of the static vector in contextual vectors, and
+    NEIGHBOR_SHARE in the neighbor search.
     """
+    occurrences, share, limits = request.occurrences, request.share, limits or Limits()
     with stage("tokens"):
-        options = EncodeOptions(case=case, share=share, phrases=phrases)
-        cost = compare_cost(model, options, len(occurrences), neighbors, with_map=with_map)
-        limits = limits or Limits()
+        options = EncodeOptions(case=request.case, share=share, phrases=request.phrases)
+        count, near = len(occurrences), request.neighbors
+        cost = compare_cost(model, options, count, near, with_map=request.map)
         sentences, texts = tokenize_occurrences(model, occurrences, options, limits, cost)
+        count_tokens(sentences)
         places: list[dict[int, int]] = [{} for _ in sentences]
         for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
             places[text][number] = find_token(sentences[text].tokens, occurrence, number)
@@ -133,24 +202,26 @@ def compare(
         for sentence, one in zip(sentences, places, strict=True):
             vectors = _encode(model, sentence, list(one.values()), share)
             encoded |= zip(one, vectors, strict=True)
-        found = [encoded[number] for number in range(len(occurrences))]
+        found = [encoded[number] for number in range(count)]
     with stage("neighbors"):
-        compared = [_compared(model, one, neighbors) for one in found]
+        compared = [_compared(model, one, near) for one in found]
     static = np.stack([one.static for one in found]).astype(np.float64)
     contextual = np.stack([one.contextual for one in found]).astype(np.float64)
-    return ComparisonResult(
+    result = Comparison(
+        model.manifest.name,
         compared,
-        cosines(static, static),
-        cosines(contextual, contextual),
+        np.ascontiguousarray(cosines(static, static)),
+        np.ascontiguousarray(cosines(contextual, contextual)),
         _notes([one.token for one in found]),
-        TokenCounts(sentences),
-        _occurrence_map(model, found, compared) if with_map else None,
     )
+    if not request.map:
+        return result
+    return MappedComparison(**vars(result), map=_occurrence_map(model, found, compared))
 
 
 def tokenize_occurrences(
     model: Model,
-    occurrences: Sequence[Occurrence],
+    occurrences: Sequence[OccurrenceRequest],
     options: EncodeOptions,
     limits: Limits,
     cost: TextCost,
@@ -172,7 +243,7 @@ def tokenize_occurrences(
     return sentences, [numbers[one.text] for one in occurrences]
 
 
-def find_token(tokens: Sequence[ResolvedToken], occurrence: Occurrence, number: int) -> int:
+def find_token(tokens: Sequence[ResolvedToken], occurrence: OccurrenceRequest, number: int) -> int:
     """Return the index of an occurrence's token; raise InvalidError unless it is exactly one."""
     if occurrence.word is not None:
         texts, word = [token.text for token in tokens], [occurrence.word]
@@ -227,7 +298,7 @@ def _encode(
     return found
 
 
-def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
+def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
     """Return the result for one occurrence.
 
     Neighbors of the static vector exclude the word itself. The contextual vector is a mixture of
@@ -236,8 +307,8 @@ def _compared(model: Model, one: _Vectors, k: int) -> OccurrenceResult:
     check_request()
     order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
     attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
-    return OccurrenceResult(
-        one.token,
+    return ComparedOccurrence(
+        Token.of(one.token),
         1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
         _neighbors(model, one.static, k, [one.token]),
         _neighbors(model, one.query, k, one.tokens),
@@ -262,7 +333,7 @@ def _add_static(contextual: Floats, static: Floats) -> Floats:
 
 
 def _occurrence_map(
-    model: Model, found: Sequence[_Vectors], compared: Sequence[OccurrenceResult]
+    model: Model, found: Sequence[_Vectors], compared: Sequence[ComparedOccurrence]
 ) -> OccurrenceMap:
     """Return the first two principal components of all occurrences and neighbors.
 
@@ -289,7 +360,7 @@ def _occurrence_map(
         positions[nonzero] = flat[inverse.reshape(-1)]
     pairs = zip(positions.tolist(), nonzero, strict=True)
     placed = [position if is_nonzero else None for position, is_nonzero in pairs]
-    neighbors = dict(zip(near, positions[2 * m :].tolist(), strict=True))
+    neighbors = [*map(MappedWord, near, positions[2 * m :].tolist())]
     return OccurrenceMap(ratios, placed[:m], placed[m : 2 * m], neighbors)
 
 
@@ -312,32 +383,3 @@ def _notes(tokens: Sequence[ResolvedToken]) -> list[str]:
         for i, t in enumerate(tokens)
         if t.resolution in _SUBSTITUTE
     ]
-
-
-def comparison_document(model: str, comparison: ComparisonResult) -> dict[str, Any]:
-    """Return the response of /v1/compare, with arrays that orjson serializes."""
-    document: dict[str, Any] = {
-        "model": model,
-        "occurrences": [
-            {
-                "token": token_documents([one.token])[0],
-                "shift": one.shift,
-                "static_neighbors": [vars(near) for near in one.static_neighbors],
-                "contextual_neighbors": [vars(near) for near in one.contextual_neighbors],
-                "attends_to": [vars(key) for key in one.attends_to],
-            }
-            for one in comparison.occurrences
-        ],
-        "static_similarity": np.ascontiguousarray(comparison.static_similarity),
-        "contextual_similarity": np.ascontiguousarray(comparison.contextual_similarity),
-        "notes": comparison.notes,
-    }
-    if comparison.map:
-        near = comparison.map.neighbors.items()
-        document["map"] = {
-            "explained_variance_ratio": comparison.map.explained_variance_ratio,
-            "static": comparison.map.static,
-            "contextual": comparison.map.contextual,
-            "neighbors": [{"word": word, "position": position} for word, position in near],
-        }
-    return document

@@ -49,7 +49,7 @@ class Token:
         return cls(token.text, token.start, token.end, token.key, token.resolution)
 
 
-class Sentences(Request[Any]):
+class SentencesRequest(Request[Any]):
     """Sentences, and the model that encodes them."""
 
     input: Input
@@ -57,7 +57,7 @@ class Sentences(Request[Any]):
     model: ModelName = None
 
 
-class EncodeRequest(EncodeOptions, Sentences):
+class EncodeRequest(EncodeOptions, SentencesRequest):
     """Sentences, and what to return for them."""
 
 

@@ -11,13 +11,11 @@ from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 import regex
-from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     ConfigDict,
     Discriminator,
     Field,
-    PlainValidator,
     Tag,
     ValidationError,
 )
@@ -73,15 +71,6 @@ class OneLine:
                 shown.append(f"{one.name} {text}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
-
-def _doubles(value: Any) -> NDArray[np.float64]:
-    return np.array(value, np.float64)
-
-
-DoublesMatrix: TypeAlias = Annotated[
-    NDArray[np.float64], PlainValidator(_doubles, json_schema_input_type=list[list[float]])
-]
-"""A matrix of float64 in a result."""
 
 ModelName: TypeAlias = Annotated[
     str | None,

@@ -12,7 +12,7 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.compare import (
     NEIGHBOR_SHARE,
-    Occurrence,
+    OccurrenceRequest,
     find_token,
     match_forms,
     tokenize_occurrences,
@@ -133,7 +133,7 @@ def find_senses(
 
 def senses_of_occurrences(
     model: Model,
-    occurrences: Sequence[Occurrence],
+    occurrences: Sequence[OccurrenceRequest],
     options: SenseOptions | None = None,
     *,
     phrases: bool = False,
