@@ -43,7 +43,7 @@ MAY_IMPORT = {
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
     OPERATIONS: {
-        *(MODELS, ENGINE, TOKENIZER, ERRORS, STAGES, VALIDATION),
+        *(MODELS, ENGINE, TOKENIZER, ERRORS, SENSES, STAGES, VALIDATION),
         *("numpy", "orjson", "pybase64", "pydantic", "regex"),
     },
     SENSES: {

@@ -12,14 +12,12 @@ from pydantic import BaseModel
 from polyseme.errors import InvalidError, UnknownRouteError
 from polyseme.http.inference_schemas import InferRequest
 from polyseme.http.parsing import _validate_json
-from polyseme.http.schemas import (
-    CompareRequest,
-    SensesRequest,
-)
 from polyseme.models.registry import bundled_models
+from polyseme.operations.compare import CompareRequest
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
 from polyseme.operations.neighbors import NeighborsRequest
+from polyseme.operations.senses import SensesRequest
 from polyseme.operations.trace import TraceRequest
 from tests.http.conftest import SECRET, expect_problem
 

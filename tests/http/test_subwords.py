@@ -11,8 +11,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from polyseme.engine.subwords import LONGEST, Subwords
-from polyseme.http.responses import CompareResponse
 from polyseme.models.writer import write_model
+from polyseme.operations.compare import MappedComparison
 from polyseme.operations.neighbors import Neighbors
 from polyseme.operations.serialize import EncodeDocument
 from polyseme.settings import BUNDLED
@@ -166,7 +166,7 @@ def test_a_composed_word_is_compared_and_has_neighbors(fast: httpx.Client, gensi
         {"text": "a qzxqzx", "start": 2, "end": 8},
     ]
     document = fast.post("/v1/compare", json={"occurrences": pair}).json()
-    CompareResponse.model_validate(document)
+    TypeAdapter(MappedComparison).validate_python(document)
     assert document["static_similarity"][0][1] == pytest.approx(1, abs=1e-6)
     assert any("subwords of one spelling" in note for note in document["notes"])
     assert document["occurrences"][0]["token"]["resolution"] == "subword"

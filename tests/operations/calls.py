@@ -10,6 +10,7 @@ from polyseme.operations.compare import CompareRequest, compare
 from polyseme.operations.encode import TokenCounts, encode, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Part
+from polyseme.operations.senses import SensesRequest, find_senses
 from polyseme.operations.serialize import json_document, npz_archive, sentence_document
 from polyseme.operations.trace import TraceRequest, trace
 from tests.tiny import LIMITS
@@ -67,6 +68,18 @@ def compare_occurrences(model, occurrences, limits=LIMITS, **fields):
     """The comparison of any number of occurrences."""
     request = CompareRequest.model_construct(occurrences=occurrences, **fields)
     return compare(model, request, limits)
+
+
+def senses_in(model, word, texts, limits=None, **fields):
+    """The senses of a word in texts."""
+    request = SensesRequest.model_construct(word=word, texts=texts, **fields)
+    return find_senses(model, request, limits)
+
+
+def senses_of_occurrences(model, occurrences, limits=None, **fields):
+    """The senses of given occurrences."""
+    request = SensesRequest.model_construct(occurrences=occurrences, **fields)
+    return find_senses(model, request, limits)
 
 
 def trace_text(model, text, layer=0, limits=LIMITS):

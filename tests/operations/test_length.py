@@ -10,9 +10,14 @@ from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
 from polyseme.operations.neighbors import query_token
 from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.senses.induction import find_senses, senses_of_occurrences
 from polyseme.tokenizer import MAX_WORD_LENGTH
-from tests.operations.calls import ask, compare_occurrences, trace_text
+from tests.operations.calls import (
+    ask,
+    compare_occurrences,
+    senses_in,
+    senses_of_occurrences,
+    trace_text,
+)
 from tests.tiny import LIMITS, WORDS, tiny_model
 from tests.tokenizer.hostile import TEXTS, Work
 
@@ -43,7 +48,7 @@ WAYS = {
     "neighbors": refuse_word,
     "neighbors of words": lambda model, text: refuse_word(model, f"{text} qz {text} qz {text}"),
     "trace": lambda model, text: trace_text(model, f"bank {text[:300]}", limits=Limits()),
-    "senses": lambda model, text: find_senses(model, "bank", [f"bank {text}"], forms=[text]),
+    "senses": lambda model, text: senses_in(model, "bank", [f"bank {text}"], forms=[text]),
     "senses of occurrences": senses_of,
 }
 NAMES = [

@@ -14,13 +14,13 @@ from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.models.senses import ContextProjection
 from polyseme.senses import projection
-from polyseme.senses.induction import find_senses
 from polyseme.senses.occurrences import encode_occurrences
 from polyseme.senses.projection import (
     estimate_projection,
     find_projection,
     project,
 )
+from tests.operations.calls import senses_in
 from tests.tiny import VECTORS, WORDS, deep_model, tiny_model, write_tiny
 
 
@@ -57,7 +57,7 @@ def test_a_stored_estimate_gives_the_same_senses_as_an_old_folder(tmp_path):
     stored = read_model(write_tiny(tmp_path / "stored", senses=estimate_projection))
     old = tiny_model(tmp_path)
     assert stored.senses is not None and old.senses is None
-    found = [find_senses(one, "bank", TEXTS) for one in (stored, old)]
+    found = [senses_in(one, "bank", TEXTS) for one in (stored, old)]
     assert found[0].clusters.labels.tolist() == found[1].clusters.labels.tolist()
     np.testing.assert_array_equal(found[0].clusters.centroids, found[1].clusters.centroids)
 
@@ -124,14 +124,14 @@ def test_any_word_bias_gives_a_finite_projection(tmp_path, bias):
     biases[0] = bias
     model = tiny_model(tmp_path, layers=[WITH_BIAS], word_bias=biases)
     assert np.isfinite(estimate_projection(model).directions).all()
-    assert len(find_senses(model, "bank", TEXTS).occurrences) == 20
+    assert len(senses_in(model, "bank", TEXTS).occurrences) == 20
 
 
 @pytest.mark.parametrize("size", [1e19, 3e38])
 def test_a_huge_vector_of_another_word_does_not_matter(tmp_path, size):
     vectors = VECTORS.copy()
     vectors[WORDS.index("end")] = size
-    found = find_senses(tiny_model(tmp_path, vectors=vectors), "bank", TEXTS)
+    found = senses_in(tiny_model(tmp_path, vectors=vectors), "bank", TEXTS)
     assert len(found.occurrences) == 20
 
 
@@ -139,12 +139,12 @@ def test_a_huge_vector_of_another_word_does_not_matter(tmp_path, size):
 def test_vectors_of_one_direction_have_one_sense(tmp_path, seed):
     rng = np.random.default_rng(seed)
     vectors = np.outer(rng.uniform(0.5, 2, len(WORDS)), rng.standard_normal(5)).astype(np.float32)
-    assert len(find_senses(tiny_model(tmp_path, vectors=vectors), "bank", TEXTS).senses) == 1
+    assert len(senses_in(tiny_model(tmp_path, vectors=vectors), "bank", TEXTS).senses) == 1
 
 
 def test_vectors_of_zeros_have_one_sense(tmp_path):
     model = tiny_model(tmp_path, vectors=np.zeros_like(VECTORS))
-    assert len(find_senses(model, "bank", TEXTS).senses) == 1
+    assert len(senses_in(model, "bank", TEXTS).senses) == 1
 
 
 def test_two_layers_have_a_projection(tmp_path):
@@ -162,7 +162,7 @@ def test_directions_are_at_most_as_many_as_the_sentences(tmp_path, width, direct
 
 def test_what_all_vectors_have_in_common_does_not_hide_the_senses(tmp_path):
     model = tiny_model(tmp_path, vectors=VECTORS + 3)
-    assert len(find_senses(model, "bank", TEXTS).senses) == 2
+    assert len(senses_in(model, "bank", TEXTS).senses) == 2
 
 
 def test_a_projection_does_not_keep_its_model_in_memory(tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
+from pydantic import TypeAdapter
 
 from polyseme.cli import progress
 from polyseme.cli.senses import _picture, _Source, _write_occurrences
@@ -15,23 +16,17 @@ from polyseme.client.local import LocalModel
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import contextualize
 from polyseme.errors import InvalidError, TooLargeError
-from polyseme.http.responses import SensesResponse
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.options import Limits
+from polyseme.operations.senses import MappedSenses, _best_words, senses_of
 from polyseme.senses import occurrences
-from polyseme.senses.induction import (
-    SenseOptions,
-    _best_words,
-    find_senses,
-    inventory_document,
-    senses_of_occurrences,
-)
 from polyseme.senses.occurrences import REACH, encode_occurrences
 from polyseme.tokenizer import resolve_all
 from tests.cli.conftest import run
 from tests.http.conftest import expect_problem
+from tests.operations.calls import senses_in, senses_of_occurrences
 from tests.tiny import VECTORS, WORDS, full_layer, tiny_model
 
 RIVER = [
@@ -63,7 +58,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def found(model):
-    return find_senses(model, "bank", RIVER + MONEY, SenseOptions(2, with_map=True))
+    return senses_in(model, "bank", RIVER + MONEY, senses=2, map=True)
 
 
 def test_the_river_and_the_money_bank_are_two_senses(found):
@@ -104,35 +99,35 @@ def test_surroundings_are_means_of_the_other_words(tmp_path):
 
 def test_other_forms_and_cases_count_on_request(model):
     texts = ["Bank of the river", "the BANK failed", "two banks", "no such word"]
-    assert len(find_senses(model, "bank", texts).occurrences) == 2
-    assert len(find_senses(model, "bank", texts, forms=["banks"]).occurrences) == 3
-    exact = find_senses(model, "Bank", texts, matching="exact").occurrences
+    assert len(senses_in(model, "bank", texts).occurrences) == 2
+    assert len(senses_in(model, "bank", texts, forms=["banks"]).occurrences) == 3
+    exact = senses_in(model, "Bank", texts, case="exact").occurrences
     assert [(one.text, one.start, one.end) for one in exact] == [(0, 0, 4)]
 
 
 def test_a_phrase_has_senses(model):
     texts = ["a high  speed train", "The High speed line", "high-speed rail"]
-    found = find_senses(model, "high speed", texts, phrases=True).occurrences
+    found = senses_in(model, "high speed", texts, phrases=True).occurrences
     assert [(one.text, one.start, one.end) for one in found] == [(0, 2, 13), (1, 4, 14)]
     with pytest.raises(InvalidError):
-        find_senses(model, "high speed", texts)
+        senses_in(model, "high speed", texts)
 
 
 def test_few_occurrences_are_one_sense_with_a_note(model):
-    found = find_senses(model, "bank", RIVER[:3])
+    found = senses_in(model, "bank", RIVER[:3])
     assert len(found.senses) == 1
     assert any("too few" in note for note in found.notes)
 
 
 def test_more_senses_than_occurrences_are_rejected(model):
     with pytest.raises(InvalidError) as caught:
-        find_senses(model, "bank", RIVER[:3], SenseOptions(4))
+        senses_in(model, "bank", RIVER[:3], senses=4)
     assert caught.value.errors[0].pointer == "/senses"
 
 
 def test_an_unknown_word_has_senses_by_its_contexts(model):
     texts = [text.replace("bank", "qzxqzx" * 50) for text in RIVER + MONEY]
-    found = find_senses(model, "qzxqzx" * 50, texts, SenseOptions(2))
+    found = senses_in(model, "qzxqzx" * 50, texts, senses=2)
     labels = found.clusters.labels
     assert (labels[:8] == labels[0]).mean() > 0.8 and (labels[8:] == labels[8]).mean() > 0.8
     assert any("not in the vocabulary" in note for note in found.notes)
@@ -153,7 +148,7 @@ def post(client, **body):
 def test_the_response_is_that_of_the_contract(client, found):
     body = {"word": "bank", "texts": RIVER + MONEY, "senses": 2, "map": True}
     document = post(client, **body).json()
-    SensesResponse.model_validate(document)
+    TypeAdapter(MappedSenses).validate_python(document)
     assert [one["id"] for one in document["senses"]] == [0, 1]
     assert [one["proportion"] for one in document["senses"]] == [0.5, 0.5]
     assert [one["sense"] for one in document["occurrences"]] == found.clusters.labels.tolist()
@@ -195,7 +190,9 @@ def test_the_model_in_process_gives_what_the_service_gives(client, model):
     assert [one.sense for one in local.occurrences] == [
         one["sense"] for one in document["occurrences"]
     ]
-    assert local.senses[0].keywords[0] == tuple(document["senses"][0]["keywords"][0].values())
+    assert tuple(local.senses[0].keywords[0]) == tuple(
+        document["senses"][0]["keywords"][0].values()
+    )
     assert local.separation == pytest.approx(document["separation"])
 
 
@@ -393,23 +390,23 @@ def test_a_text_with_several_occurrences_is_encoded_once(model, encoded):
         Occurrence(other, start=4, end=8),
     ]
     limits = Limits(max_sentences=2, max_tokens=10, max_occurrences=5)
-    found = senses_of_occurrences(model, given, SenseOptions(2), limits=limits)
+    found = senses_of_occurrences(model, given, limits, senses=2)
     assert encoded == [2, 8]
     assert [(one.text, one.start) for one in found.occurrences] == [
         *((0, 4), (1, 12), (2, 0), (3, 30), (4, 4))
     ]
     apart = [replace(one, text=one.text + " " * n) for n, one in enumerate(given)]
-    separate = senses_of_occurrences(model, apart, SenseOptions(2))
-    assert inventory_document("m", found) == inventory_document("m", separate)
+    separate = senses_of_occurrences(model, apart, senses=2)
+    assert senses_of("m", found) == senses_of("m", separate)
 
 
 def test_too_many_occurrences_are_rejected_before_they_are_encoded(model, encoded):
     def find(**limits):
-        return find_senses(model, "bank", ["bank bank", "the bank bank"], limits=Limits(**limits))
+        return senses_in(model, "bank", ["bank bank", "the bank bank"], Limits(**limits))
 
     def find_given(**limits):
         given = [Occurrence("the bank", "bank")] * 4
-        return senses_of_occurrences(model, given, limits=Limits(**limits))
+        return senses_of_occurrences(model, given, Limits(**limits))
 
     for senses in (find, find_given):
         with pytest.raises(TooLargeError) as caught:
@@ -432,5 +429,5 @@ def test_the_forms_of_the_word_are_folded_once(model):
             Counted.folded += 1
             return super().casefold()
 
-    find_senses(model, Counted("bank"), RIVER + MONEY, forms=[Counted("banks")])
+    senses_in(model, Counted("bank"), RIVER + MONEY, forms=[Counted("banks")])
     assert Counted.folded == 2

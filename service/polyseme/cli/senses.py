@@ -25,14 +25,14 @@ from polyseme.errors import CommandError, InvalidError, install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.operations.compare import match_forms, word_places
-from polyseme.senses.clustering import assign
-from polyseme.senses.induction import (
+from polyseme.operations.senses import (
     Matching,
     SenseInventory,
-    SenseOptions,
+    SensesRequest,
     find_senses,
-    inventory_document,
+    senses_of,
 )
+from polyseme.senses.clustering import assign
 from polyseme.senses.occurrences import encode_occurrences
 from polyseme.senses.projection import find_projection, project_occurrences
 from polyseme.settings import Settings
@@ -116,11 +116,17 @@ def senses(
     chosen = registry.model(model)
     source = _Source(files, column, (word, *forms), exact=exact)
     texts, total = _sample(source)
-    options = SenseOptions(count, with_map=plot is not None)
     with _explaining_absence((word, *forms), phrases=phrases):
-        found = find_senses(
-            chosen, word, texts, options, forms=forms, matching=source.matching, phrases=phrases
+        request = SensesRequest.of(
+            word=word,
+            texts=texts,
+            forms=[*forms],
+            case=source.matching,
+            senses=count or "auto",
+            map=plot is not None,
+            phrases=phrases,
         )
+        found = find_senses(chosen, request)
     if output:
         with exit_on_signals():
             _write_occurrences(output, source, chosen, found, texts, phrases=phrases)
@@ -128,7 +134,7 @@ def senses(
         with exit_on_signals():
             atomic_write(plot, _picture(found, plot.suffix.lower()[1:]))
     if as_json:
-        document = {**inventory_document(chosen.manifest.name, found), "texts": texts}
+        document = {**vars(senses_of(chosen.manifest.name, found)), "texts": texts}
         click.echo(orjson.dumps(document).decode())
     else:
         click.echo(_table(found, texts, total))
@@ -204,7 +210,8 @@ def _explaining_absence(forms: tuple[str, ...], *, phrases: bool) -> Iterator[No
     try:
         yield
     except InvalidError as error:
-        if [one.path for one in error.errors] != [("word",)]:
+        # No text of the files has the word, or the word is no token of those that have it.
+        if [one.path for one in error.errors] not in ([("texts",)], [("word",)]):
             raise
         message = "The word does not occur in the texts; --form adds other forms."
         if not phrases and any(len(one.split()) > 1 for one in forms):

@@ -31,6 +31,7 @@ from polyseme.client.encoder import (
     neighbors_request,
     parse_kind,
     require_list,
+    senses_request,
     trace_request,
 )
 from polyseme.client.errors import ClientError
@@ -48,7 +49,6 @@ from polyseme.client.requests import (
 from polyseme.client.results import (
     Array,
     ModelFacts,
-    Senses,
     Sentence,
     VectorKind,
 )
@@ -66,8 +66,8 @@ from polyseme.operations.compare import Comparison, Occurrence
 from polyseme.operations.embed import Pooling
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.schema import Request, Result
+from polyseme.operations.senses import Matching, Senses
 from polyseme.operations.trace import Trace
-from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 
 _T = TypeVar("_T")
@@ -220,10 +220,9 @@ class AsyncClient:
         are distinguished only if `case` is `exact`.
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
-        options = SenseOptions(senses, keywords, neighbors, examples)
-        return await self._run(
-            self._exchanges.senses(word, texts, forms, case, options, phrases=phrases)
-        )
+        numbers = {"keywords": keywords, "neighbors": neighbors, "examples": examples}
+        request = senses_request(word, texts, forms, case, phrases, senses, numbers)
+        return await self._call(request)
 
     async def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"

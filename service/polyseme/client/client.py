@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain
@@ -31,7 +31,6 @@ from polyseme.client.requests import (
 )
 from polyseme.client.results import (
     ModelFacts,
-    Senses,
     Sentence,
 )
 from polyseme.client.transport import (
@@ -47,7 +46,6 @@ from polyseme.errors import TooLargeError
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.senses.induction import Matching, SenseOptions
 
 KEY_VARIABLE = "POLYSEME_API_KEY"
 """The environment variable of the default key."""
@@ -130,28 +128,6 @@ class Client(Encoder):
         self, texts: Iterable[Text], request: EmbeddingsRequest
     ) -> Iterator[NDArray[np.float32]]:
         return self._map_batches(texts, partial(self._exchanges.embed, request=request))
-
-    def senses(
-        self,
-        word: str,
-        texts: Sequence[str],
-        *,
-        forms: Sequence[str] = (),
-        case: Matching = "any",
-        phrases: bool = False,
-        senses: int | None = None,
-        keywords: int = 8,
-        neighbors: int = 5,
-        examples: int = 3,
-    ) -> Senses:
-        """Return at most `senses` senses of a word in texts; None estimates their number.
-
-        The occurrences are the tokens that equal `word` or one of `forms`; upper and lower case
-        are distinguished only if `case` is `exact`.
-        Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
-        """
-        options = SenseOptions(senses, keywords, neighbors, examples)
-        return self._run(self._exchanges.senses(word, texts, forms, case, options, phrases=phrases))
 
     def models(self) -> list[ModelFacts]:
         """Return the models of the service. Raises the same exceptions as `encode`."""

@@ -13,7 +13,6 @@ from polyseme.client.errors import NoSuchTokenError
 from polyseme.client.results import (
     Array,
     ModelFacts,
-    Senses,
     Sentence,
     VectorKind,
 )
@@ -22,8 +21,6 @@ from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
 from polyseme.operations.neighbors import Neighbor, NeighborsRequest
 from polyseme.operations.options import (
-    MAX_FORMS,
-    MAX_LISTED,
     MAX_SENSES,
     Dtype,
     EncodeOptions,
@@ -31,8 +28,8 @@ from polyseme.operations.options import (
     Part,
 )
 from polyseme.operations.schema import Request, Result
+from polyseme.operations.senses import Matching, Senses, SensesRequest
 from polyseme.operations.trace import Trace, TraceRequest
-from polyseme.senses.induction import Matching, SenseOptions
 from polyseme.tokenizer import Case
 from polyseme.validation import did_you_mean, one_of
 
@@ -212,7 +209,8 @@ class Encoder(Protocol):
         are distinguished only if `case` is `exact`.
         Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
         """
-        ...
+        numbers = {"keywords": keywords, "neighbors": neighbors, "examples": examples}
+        return self._call(senses_request(word, texts, forms, case, phrases, senses, numbers))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
@@ -292,13 +290,6 @@ def require_choice(pointer: str, value: Any, kind: Any) -> None:
         raise _invalid(pointer, one_of(allowed))
 
 
-def parse_flag(pointer: str, value: Any) -> bool:
-    """Return a value as a bool. Raises InvalidError if it is neither true nor false."""
-    if not isinstance(value, bool | np.bool_):
-        raise _invalid(pointer, "must be true or false")
-    return bool(value)
-
-
 def parse_integer(pointer: str, value: Any, least: int, most: int | None = None) -> int:
     """Return a value as an integer. Raises InvalidError unless it is one from `least` to `most`."""
     try:
@@ -336,38 +327,6 @@ def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Ar
             "The text has no token with this word: `encode([text])[0].words` lists its tokens."
         )
     return sentence.find(word, nth).arrays[kind]
-
-
-def check_senses(
-    word: Any, texts: Any, forms: Any, case: Any, options: SenseOptions
-) -> tuple[list[str], list[str]]:
-    """Return the texts and the forms of `senses` as lists.
-
-    Raises TypeError unless the word is a string and the texts and forms are lists of strings,
-    InvalidError for another invalid argument.
-    """
-    if not isinstance(word, str):
-        raise TypeError("The word must be a string.")
-    lists = {
-        "text": list(require_list(texts, "texts", "texts")),
-        "form": list(require_list(forms, "words", "forms")),
-    }
-    for name, strings in lists.items():
-        for number, one in enumerate(strings):
-            if not isinstance(one, str):
-                raise TypeError(f"{name.capitalize()} {number} is not a string.")
-            require_unicode(f"/{name}s/{number}", one)
-    if not word or not lists["text"]:
-        raise _invalid("/texts" if word else "/word", "must not be empty")
-    require_unicode("/word", word)
-    if len(lists["form"]) > MAX_FORMS:
-        raise _invalid("/forms", f"must have at most {MAX_FORMS} items")
-    require_choice("/case", case, Matching)
-    if options.senses is not None:
-        parse_integer("/senses", options.senses, 1, MAX_SENSES)
-    for name in ("keywords", "neighbors", "examples"):
-        parse_integer(f"/{name}", getattr(options, name), 0, MAX_LISTED)
-    return lists["text"], lists["form"]
 
 
 def embeddings_request(pooling: Pooling | None, dimensions: int | None) -> EmbeddingsRequest:
@@ -440,6 +399,40 @@ def _occurrence_fields(given: Any, number: int) -> dict[str, Any]:
     if one.word is None:
         del given_fields["nth"]
     return given_fields
+
+
+def senses_request(
+    word: str,
+    texts: Sequence[str],
+    forms: Sequence[str],
+    case: Matching,
+    phrases: bool,
+    senses: int | None,
+    numbers: Mapping[str, int],
+) -> SensesRequest:
+    """Return the request for the senses of a word in texts; `numbers` are those of each sense.
+
+    Raises TypeError unless the word is a string and the texts and forms are lists of strings,
+    InvalidError for another invalid argument.
+    """
+    if not isinstance(word, str):
+        raise TypeError("The word must be a string.")
+    lists = {
+        "texts": list(require_list(texts, "texts", "texts")),
+        "forms": list(require_list(forms, "words", "forms")),
+    }
+    for name, strings in lists.items():
+        for number, one in enumerate(strings):
+            if not isinstance(one, str):
+                raise TypeError(f"{name[:-1].capitalize()} {number} is not a string.")
+            require_unicode(f"/{name}/{number}", one)
+    require_unicode("/word", word)
+    fields = {name: plain(value) for name, value in numbers.items()}
+    if phrases is not False:  # earlier services reject the field
+        fields["phrases"] = plain(phrases)
+    if senses is not None:
+        fields["senses"] = parse_integer("/senses", senses, 1, MAX_SENSES)
+    return SensesRequest.of(word=word, **lists, case=case, **fields)
 
 
 def plain(value: Any) -> Any:

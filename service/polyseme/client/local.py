@@ -1,7 +1,7 @@
 """A model in this process, with the same interface as a client."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -13,17 +13,13 @@ from numpy.typing import NDArray
 from polyseme.client.encoder import (
     Encoder,
     Text,
-    check_senses,
-    parse_flag,
     require_text,
 )
 from polyseme.client.errors import shift_paths
 from polyseme.client.results import (
     ModelFacts,
-    Senses,
     Sentence,
     read_model_facts,
-    read_senses,
 )
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
@@ -41,9 +37,9 @@ from polyseme.operations.encode import Token, encode_sentence, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.operations.schema import Request, Result
+from polyseme.operations.senses import SensesRequest, senses
 from polyseme.operations.serialize import manifest_document
 from polyseme.operations.trace import TraceRequest, trace
-from polyseme.senses.induction import Matching, SenseOptions, find_senses, inventory_document
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
 
@@ -60,6 +56,7 @@ SINGLE_THREAD = SingleThread()
 _FUNCTIONS: dict[type, Callable[..., Any]] = {
     CompareRequest: compare,
     NeighborsRequest: neighbors,
+    SensesRequest: senses,
     TraceRequest: trace,
 }
 """The function of each request."""
@@ -163,40 +160,6 @@ class LocalModel(Encoder):
             )
         if found.data:
             yield np.array([one.embedding for one in found.data], np.float32)
-
-    def senses(
-        self,
-        word: str,
-        texts: Sequence[str],
-        *,
-        forms: Sequence[str] = (),
-        case: Matching = "any",
-        phrases: bool = False,
-        senses: int | None = None,
-        keywords: int = 8,
-        neighbors: int = 5,
-        examples: int = 3,
-    ) -> Senses:
-        """Return at most `senses` senses of a word in texts; None estimates their number.
-
-        The occurrences are the tokens that equal `word` or one of `forms`; upper and lower case
-        are distinguished only if `case` is `exact`.
-        Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
-        """
-        options = SenseOptions(senses, keywords, neighbors, examples)
-        texts, forms = check_senses(word, texts, forms, case, options)
-        with _computing():
-            found = find_senses(
-                self.model,
-                word,
-                texts,
-                options,
-                forms=forms,
-                matching=case,
-                phrases=parse_flag("/phrases", phrases),
-                limits=self._limits,
-            )
-        return read_senses(inventory_document(self.name, found))
 
     def models(self) -> list[ModelFacts]:
         """Return a list of this one model."""

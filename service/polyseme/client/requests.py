@@ -12,7 +12,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,18 +25,14 @@ from pydantic import TypeAdapter
 
 from polyseme.client.encoder import (
     Text,
-    check_senses,
-    parse_flag,
     require_text,
 )
 from polyseme.client.errors import error_of_response, malformed_response
 from polyseme.client.results import (
     ModelFacts,
-    Senses,
     Sentence,
     read_model_facts,
     read_models,
-    read_senses,
     read_sentences,
 )
 from polyseme.errors import FieldError, InvalidError, TooLargeError
@@ -46,8 +41,8 @@ from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
+from polyseme.operations.senses import Senses, SensesRequest
 from polyseme.operations.trace import Trace, TraceRequest
-from polyseme.senses.induction import Matching, SenseOptions
 
 JSON, NPZ = "application/json", "application/x-npz"
 BATCH_SENTENCES = 64
@@ -207,6 +202,7 @@ Exchange: TypeAlias = Generator[HttpRequest, HttpResponse, _T]
 _ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
     CompareRequest: ("compare", TypeAdapter(Comparison)),
     NeighborsRequest: ("neighbors", TypeAdapter(Neighbors)),
+    SensesRequest: ("senses", TypeAdapter(Senses)),
     TraceRequest: ("trace", TypeAdapter(Trace)),
 }
 """The route of each request under /v1, and the reader of its result."""
@@ -222,7 +218,9 @@ class Exchanges:
     def encode(self, batch: Batch, options: EncodeOptions) -> Exchange[list[Sentence]]:
         """Encode a batch of sentences."""
         fields = options.model_dump(exclude={"include", "encoding", "phrases"}, exclude_none=True)
-        fields |= {"include": sorted(set(options.include)), **_phrases(options.phrases)}
+        fields["include"] = sorted(set(options.include))
+        if options.phrases:  # earlier services reject the field
+            fields["phrases"] = True
         sentences: list[Sentence] = []
         for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
             sentences += read_sentences(content, options, len(part.texts))
@@ -238,33 +236,6 @@ class Exchanges:
                 found = _EMBEDDINGS.validate_json(content, extra="ignore")
                 vectors.append(_stacked(found, len(part.texts), request.dimensions))
         return np.concatenate(vectors)
-
-    def senses(
-        self,
-        word: str,
-        texts: Sequence[str],
-        forms: Sequence[str],
-        case: Matching,
-        options: SenseOptions,
-        *,
-        phrases: bool = False,
-    ) -> Exchange[Senses]:
-        """Find the senses of a word."""
-        texts, forms = check_senses(word, texts, forms, case, options)
-        body = {
-            "word": word,
-            "texts": texts,
-            "forms": forms,
-            "case": case,
-            "senses": "auto" if options.senses is None else options.senses,
-            "keywords": options.keywords,
-            "neighbors": options.neighbors,
-            "examples": options.examples,
-            **_phrases(phrases),
-        }
-        document = yield from self._post("/v1/senses", body)
-        with _reading():
-            return read_senses(document)
 
     def call(self, request: Request[Result]) -> Exchange[Result]:
         """Send the request of an operation."""
@@ -295,13 +266,6 @@ class Exchanges:
                 return one
         raise malformed_response()
 
-    def _post(self, path: str, fields: Mapping[str, Any]) -> Exchange[Any]:
-        """Send a JSON document and return the JSON document of the response."""
-        response = yield HttpRequest("POST", path, JSON, self._body(fields))
-        content = response.require(JSON)
-        with _reading():
-            return orjson.loads(content)
-
     def _send_batch(
         self, batch: Batch, path: str, accept: str, fields: Mapping[str, Any]
     ) -> Exchange[list[tuple[Batch, bytes]]]:
@@ -331,11 +295,6 @@ class Exchanges:
         except orjson.JSONEncodeError:
             error = FieldError((), "a value is not valid Unicode, or JSON does not have its type")
         raise InvalidError([error])
-
-
-def _phrases(phrases: bool) -> dict[str, Any]:
-    """Return the field `phrases`, but only if it is true: earlier services reject it."""
-    return {"phrases": True} if parse_flag("/phrases", phrases) else {}
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malforme
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Token
-from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.operations.schema import OneLine
 from polyseme.tokenizer import Resolution
@@ -226,45 +225,6 @@ class Sentence(OneLine):
         return EncodedToken(**vars(self.tokens[place]), index=place, arrays=rows)
 
 
-@dataclass(frozen=True, repr=False)
-class WordSense(OneLine):
-    """A sense of a word in the given texts."""
-
-    size: int
-    """number of occurrences"""
-    proportion: float
-    keywords: list[tuple[str, float]]
-    """the context words that identify the sense, and their weights"""
-    neighbors: list[Neighbor]
-    examples: list[int]
-    """indices of `Senses.occurrences`, the most typical first"""
-
-
-@dataclass(frozen=True)
-class SenseOccurrence:
-    """An occurrence, and the index of its sense."""
-
-    text: int
-    """index of the text"""
-    start: int | None
-    end: int | None
-    sense: int
-    confidence: float
-
-
-@dataclass(frozen=True, repr=False)
-class Senses(OneLine):
-    """The senses of a word, the largest first."""
-
-    model: str
-    word: str
-    senses: list[WordSense]
-    occurrences: list[SenseOccurrence]
-    separation: float
-    """mean silhouette; 0 for one sense"""
-    notes: list[str]
-
-
 @dataclass(frozen=True)
 class ModelFacts:
     """The main facts about a model."""
@@ -300,38 +260,6 @@ def read_token(document: Mapping[str, Any]) -> Token:
     _require(type(start) is type(end) and isinstance(start, int | None))
     _require(resolution in _RESOLUTIONS)
     return Token(text, start, end, key, resolution)
-
-
-def read_neighbors(document: Any) -> list[Neighbor]:
-    """Read neighbors, the nearest first."""
-    return [Neighbor(str(one["word"]), float(one["similarity"])) for one in document]
-
-
-def read_senses(document: Mapping[str, Any]) -> Senses:
-    """Read the response of /v1/senses."""
-    senses = [
-        WordSense(
-            int(one["size"]),
-            float(one["proportion"]),
-            [(str(word["word"]), float(word["weight"])) for word in one["keywords"]],
-            read_neighbors(one["neighbors"]),
-            [int(number) for number in one["examples"]],
-        )
-        for one in document["senses"]
-    ]
-    occurrences = [
-        SenseOccurrence(
-            *(int(one["text"]), one["start"], one["end"], int(one["sense"])),
-            float(one["confidence"]),
-        )
-        for one in document["occurrences"]
-    ]
-    _require(all(0 <= one.sense < len(senses) for one in occurrences))
-    notes = [str(note) for note in document["notes"]]
-    separation = float(document["separation"])
-    return Senses(
-        str(document["model"]), str(document["word"]), senses, occurrences, separation, notes
-    )
 
 
 def read_models(document: Mapping[str, Any]) -> list[ModelFacts]:

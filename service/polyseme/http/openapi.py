@@ -13,13 +13,14 @@ from pydantic import BaseModel, TypeAdapter
 
 from polyseme import __version__
 from polyseme.http import inference_schemas as protocol
-from polyseme.http import responses, schemas
+from polyseme.http import responses
 from polyseme.http.inference_schemas import VERSION, InferRequest
 from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
 from polyseme.operations.compare import CompareRequest, MappedComparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
+from polyseme.operations.senses import MappedSenses, SensesRequest
 from polyseme.operations.serialize import EncodeDocument
 from polyseme.operations.trace import Trace, TraceRequest
 
@@ -96,7 +97,7 @@ OPERATIONS = (
     ),
     Operation(
         *("post", "/v1/senses", "senses", "Find the senses of a word in texts, without labels"),
-        *(schemas.SensesRequest, responses.SensesResponse, _POST_ERRORS, "vectors"),
+        *(SensesRequest, MappedSenses, _POST_ERRORS, "vectors"),
     ),
     Operation(
         *("post", "/v1/trace", "trace", "Compute every step of attention, in float64"),

@@ -5,54 +5,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from polyseme.operations.embed import Pooling
-from polyseme.operations.neighbors import Neighbor
 
 
 class _Response(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class KeywordResponse(_Response):
-    """A context word that is typical of a sense."""
-
-    word: str
-    weight: float = Field(
-        description="attention times informativeness, times this sense's share of the total"
-    )
-
-
-class SenseResponse(_Response):
-    """One sense."""
-
-    id: int
-    size: int = Field(description="number of occurrences")
-    proportion: float
-    keywords: list[KeywordResponse]
-    neighbors: list[Neighbor]
-    examples: list[int] = Field(description="indices of `occurrences`, the most typical first")
-
-
-class SenseOccurrenceResponse(_Response):
-    """An occurrence and its sense."""
-
-    text: int = Field(description="index in `texts`, or in `occurrences`, of the request")
-    start: int | None
-    end: int | None
-    sense: int
-    confidence: float = Field(description="0 to 1")
-    x: float | None = Field(None, description="position in the plane, with `map`")
-    y: float | None = None
-
-
-class SensesResponse(_Response):
-    """The senses of a word, the largest first."""
-
-    model: str
-    word: str
-    senses: list[SenseResponse]
-    occurrences: list[SenseOccurrenceResponse]
-    separation: float = Field(description="mean silhouette; 0 for one sense")
-    notes: list[str]
 
 
 class PoolingResponse(_Response):

@@ -20,9 +20,6 @@ from polyseme.http.parsing import (
     read_json,
     read_ndjson,
 )
-from polyseme.http.schemas import (
-    SensesRequest,
-)
 from polyseme.http.service import Service, current_service
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
@@ -41,6 +38,8 @@ from polyseme.operations.encode import (
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.neighbors import neighbors as nearest
 from polyseme.operations.options import EncodeOptions
+from polyseme.operations.senses import SensesRequest
+from polyseme.operations.senses import senses as find_senses
 from polyseme.operations.serialize import (
     Format,
     json_document,
@@ -54,12 +53,6 @@ from polyseme.operations.serialize import (
 from polyseme.operations.trace import TraceRequest
 from polyseme.operations.trace import trace as steps
 from polyseme.operations.work import encode_cost
-from polyseme.senses.induction import (
-    SenseOptions,
-    find_senses,
-    inventory_document,
-    senses_of_occurrences,
-)
 from polyseme.stages import stage
 
 routes = Blueprint("routes", __name__, url_prefix="/v1")
@@ -153,39 +146,11 @@ def compare() -> Response:
 @routes.post("/senses")
 def senses() -> Response:
     """Find the senses of a word in texts, without labels."""
-    context, service = current_context(), current_service()
-    with stage("parse").since(context.started):
+    service = current_service()
+    with stage("parse").since(current_context().started):
         negotiate_media_type(JSON)
         body = read_json(SensesRequest)
-    model = service.find_model(body.model)
-    options = SenseOptions(
-        None if body.senses == "auto" else body.senses,
-        body.keywords,
-        body.neighbors,
-        body.examples,
-        with_map=body.map,
-    )
-    if body.occurrences is not None:
-        found = senses_of_occurrences(
-            model,
-            body.occurrences,
-            options,
-            phrases=body.phrases,
-            limits=service.limits,
-        )
-    else:
-        found = find_senses(
-            model,
-            body.word or "",
-            body.texts or [],
-            options,
-            forms=body.forms,
-            matching=body.case,
-            phrases=body.phrases,
-            limits=service.limits,
-        )
-    context.counts = found.counts
-    return json_response(inventory_document(model.manifest.name, found))
+    return json_response(find_senses(service.find_model(body.model), body, service.limits))
 
 
 @routes.post("/trace")
