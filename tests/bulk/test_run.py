@@ -8,19 +8,20 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pyarrow as pa
 import pytest
 
-from polyseme.bulk.run import write_in_processes
+from polyseme.bulk.run import run, write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
 from polyseme.errors import CommandError
 from polyseme.operations.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, write_lines
 from tests.conftest import ROOT
-from tests.signals import default_handling
+from tests.signals import default_handling, handler_of
 
 ROWS, SHARD = 1_600, 40
 SHARDS = ROWS // SHARD
@@ -125,6 +126,26 @@ def test_ctrl_c_stops_the_job_at_once_without_partial_files(source, tmp_path):
     assert (code, stdout, stderr.split()[-1]) == (1, "", "Aborted!")
     assert 3 < len(parts(out)) < SHARDS
     assert not list(out.glob(".writing-*"))
+
+
+def test_ctrl_c_ends_the_job_only_where_no_lock_is_held(tmp_path):
+    """At any other place, it could leave a lock of the pool to a thread that waits for it."""
+    source = write_lines(tmp_path / "in.txt", many(2_000))
+    finished = []
+
+    def interrupt(progress):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        finished.append(progress.rows)
+
+    with handler_of(signal.SIGINT, signal.default_int_handler), pytest.raises(KeyboardInterrupt):
+        run(
+            job_of(tmp_path / "out", **NARROW),
+            find_files(source),
+            partial(write_in_processes, workers=1),
+            interrupt,
+        )
+    assert 1 <= len(finished) < 50
 
 
 @pytest.mark.slow

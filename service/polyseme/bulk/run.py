@@ -7,13 +7,14 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from multiprocessing.connection import wait as wait_for_connections
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -30,6 +31,9 @@ OnShard: TypeAlias = Callable[[ShardResult], None]
 """Called with the result of each shard that has been written."""
 WriteShards: TypeAlias = Callable[[Job, Iterable[Shard], OnShard], None]
 """`write_in_processes` or `write_on_cluster`, with `workers` or `address` bound by `partial`."""
+
+Finished: TypeAlias = "SimpleQueue[Future[ShardResult] | None]"
+"""The futures of shards in the order in which they finish; None stands for Ctrl-C."""
 
 _SHARDS_AHEAD = 2
 """Maximum number of unfinished shards for each worker: the current one and the next."""
@@ -134,9 +138,11 @@ def write_in_processes(
     pending: dict[int, Shard] = {}
     deaths: Counter[int] = Counter()
     while True:
+        finished: Finished = SimpleQueue()
         try:
-            with _process_pool(job, workers) as pool:
-                _write_in_pool(pool, job, remaining, workers * _SHARDS_AHEAD, pending, on_shard)
+            with _interrupts_in(finished), _process_pool(job, workers) as pool:
+                at_once = workers * _SHARDS_AHEAD
+                _write_in_pool(pool, job, remaining, at_once, pending, finished, on_shard)
         except BrokenProcessPool:
             deaths.update(pending.keys() or {-1})
             if max(deaths.values()) >= _MAX_DEATHS:
@@ -154,24 +160,28 @@ def _write_in_pool(
     remaining: Iterator[Shard],
     at_once: int,
     pending: dict[int, Shard],
+    finished: Finished,
     on_shard: OnShard,
 ) -> None:
     """Submit the pending shards and then the remaining ones, a bounded number at a time."""
 
-    def submit(shard: Shard) -> Future[ShardResult]:
+    def submit(shard: Shard) -> None:
         pending[shard.number] = shard
-        return pool.submit(write_shard, job, shard)
+        pool.submit(write_shard, job, shard).add_done_callback(finished.put)
 
-    running = {submit(shard) for shard in list(pending.values())}
+    for shard in list(pending.values()):
+        submit(shard)
     while True:
-        running |= {submit(shard) for shard in islice(remaining, at_once - len(running))}
-        if not running:
+        for shard in islice(remaining, at_once - len(pending)):
+            submit(shard)
+        if not pending:
             return
-        done, running = wait(running, return_when=FIRST_COMPLETED)
-        for future in done:
-            result = future.result()
-            del pending[result.number]
-            on_shard(result)
+        future = finished.get()
+        if future is None:
+            raise KeyboardInterrupt
+        result = future.result()
+        del pending[result.number]
+        on_shard(result)
 
 
 @contextmanager
@@ -180,7 +190,8 @@ def _process_pool(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, _CONTEXT, _start_worker, (job,))
     try:
-        with _ignoring_interrupts():
+        # Workers inherit that Ctrl-C is ignored, so that only this process handles it.
+        with _handling_interrupts(signal.SIG_IGN):
             for _ in range(workers):
                 pool.submit(os.getpid)  # starts a worker, because no worker is idle yet
         yield pool
@@ -193,12 +204,26 @@ def _process_pool(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 @contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C in processes started in the block, so that only the parent handles it."""
+def _interrupts_in(finished: Finished) -> Iterator[None]:
+    """Put None into the queue on Ctrl-C in the block, instead of raising KeyboardInterrupt.
+
+    KeyboardInterrupt could be raised while this thread has a lock of the pool, and the threads of
+    the pool would wait for it forever.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # nohup, or a shell's &
+        yield
+        return
+    with _handling_interrupts(lambda *_: finished.put(None)):
+        yield
+
+
+@contextmanager
+def _handling_interrupts(handler: Any) -> Iterator[None]:
+    """Handle Ctrl-C with a function in the block, or ignore it with SIG_IGN."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
