@@ -81,11 +81,11 @@ def sentences(corpus: Path) -> Iterator[str]:
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in this process; print the times and the counts."""
-    from polyseme.bulk.run import tune_garbage_collector  # noqa: PLC0415 - only in its own process
-    from polyseme.client.local import LocalModel  # noqa: PLC0415
-    from polyseme.operations.embed import pooled_options, sentence_vector  # noqa: PLC0415
-    from polyseme.operations.encode import encode_sentence, tokenize  # noqa: PLC0415
-    from polyseme.operations.options import Limits  # noqa: PLC0415
+    from polyseme.bulk.run import tune_garbage_collector
+    from polyseme.client.local import LocalModel
+    from polyseme.operations.embed import pooled_options, sentence_vector
+    from polyseme.operations.encode import encode_sentence, tokenize
+    from polyseme.operations.options import Limits
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
     if settled:

@@ -83,7 +83,7 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
 
 def serve(app: str) -> None:
     """Serve an application in this process, with the settings of the environment."""
-    from polyseme.http.server import Server  # noqa: PLC0415 - reads PROMETHEUS_MULTIPROC_DIR
+    from polyseme.http.server import Server
 
     class AppServer(Server):
         """The service's server of another application."""

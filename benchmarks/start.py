@@ -97,7 +97,7 @@ def wait_for_200(method: str, path: str, body: str | None = None) -> None:
         connection = HTTPConnection("127.0.0.1", PORT, timeout=30)
         try:
             connection.request(method, path, body, {"Content-Type": "application/json"})
-            if connection.getresponse().status == 200:  # noqa: PLR2004 - OK
+            if connection.getresponse().status == 200:
                 return
         except OSError:
             pass

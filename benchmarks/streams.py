@@ -65,7 +65,7 @@ def post(server: Running, texts: Sequence[str], kind: Kind) -> tuple[float, int]
     buffer, size, began = bytearray(1 << 20), 0, time.perf_counter()
     connection.request("POST", f"/v1/encode{kind.query}", body(texts, kind), headers)
     response = connection.getresponse()
-    if response.status != 200:  # noqa: PLR2004 - OK
+    if response.status != 200:
         raise SystemExit(f"A batch was rejected: {response.read()[:300]!r}")
     while read := response.readinto(buffer):
         size += read

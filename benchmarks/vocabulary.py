@@ -61,7 +61,7 @@ class Trie:
     @classmethod
     def built(cls, folder: Path) -> "Trie":
         """Build the trie from the words."""
-        import marisa_trie  # noqa: PLC0415 - optional
+        import marisa_trie
 
         keys = list(words_of(folder))
         trie = marisa_trie.Trie(keys)
@@ -72,7 +72,7 @@ class Trie:
     @classmethod
     def mapped(cls, folder: Path) -> "Trie":
         """Map the files that `save` wrote."""
-        import marisa_trie  # noqa: PLC0415 - optional
+        import marisa_trie
 
         trie = marisa_trie.Trie()
         trie.mmap(str(folder / TRIE))

@@ -43,7 +43,7 @@ def images() -> dict[str, bytes]:
 
 
 def _canvas(panels: int) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+    from matplotlib.figure import Figure
 
     canvas = Figure(figsize=(4.6 * panels, 3.4), layout="constrained")
     axes = canvas.subplots(1, panels, squeeze=False)[0]
@@ -60,7 +60,7 @@ def _svg(canvas: Any) -> bytes:
 
 def requests(found: Document) -> bytes:
     """Requests per second relative to a bare route, by words and format, with the goals."""
-    import matplotlib as mpl  # noqa: PLC0415 - an extra
+    import matplotlib as mpl
 
     with mpl.rc_context(_STYLE):
         canvas, (panel,) = _canvas(1)
@@ -81,8 +81,8 @@ def requests(found: Document) -> bytes:
 
 def engine(found: Document) -> bytes:
     """Words a second by the length of the sentence."""
-    import matplotlib as mpl  # noqa: PLC0415 - an extra
-    from matplotlib.ticker import LogLocator  # noqa: PLC0415 - an extra
+    import matplotlib as mpl
+    from matplotlib.ticker import LogLocator
 
     with mpl.rc_context(_STYLE):
         canvas, (panel,) = _canvas(1)
@@ -108,7 +108,7 @@ def _rate(rates: Mapping[str, float], name: str) -> float:
 
 def growth(found: Document) -> bytes:
     """Time and memory by the number of tokens, in log-log."""
-    import matplotlib as mpl  # noqa: PLC0415 - an extra
+    import matplotlib as mpl
 
     heads = {"seconds": "seconds", "peak_mb": "memory, MB"}
     with mpl.rc_context(_STYLE):
@@ -132,8 +132,8 @@ def growth(found: Document) -> bytes:
 
 def soak(found: Document) -> bytes:
     """Memory of all processes under load, by time."""
-    import matplotlib as mpl  # noqa: PLC0415 - an extra
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
         canvas = Figure(figsize=(6, 3), layout="constrained")

@@ -102,8 +102,8 @@ def _panel(
 
 def curves(histories: Mapping[str, Sequence[Mapping[str, Any]]]) -> bytes:
     """Return an SVG plot of the held-out scores of training runs over their steps."""
-    import matplotlib as mpl  # noqa: PLC0415 - an extra
-    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
+    import matplotlib as mpl
+    from matplotlib.figure import Figure as Canvas
 
     with mpl.rc_context({"font.size": 10, **SVG}):
         canvas = Canvas(figsize=(9, 3.6), layout="constrained")
@@ -134,10 +134,10 @@ def bars(
     base: float = 0.0,
 ) -> bytes:
     """Return an SVG plot of a document of `polyseme evaluate --json`."""
-    import matplotlib as mpl  # noqa: PLC0415 - an extra
+    import matplotlib as mpl
 
-    from polyseme_lab.evaluation.plots import plot_results  # noqa: PLC0415
-    from polyseme_lab.evaluation.results import Published  # noqa: PLC0415
+    from polyseme_lab.evaluation.plots import plot_results
+    from polyseme_lab.evaluation.results import Published
 
     rows = [
         ResultRow(

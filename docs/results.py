@@ -63,7 +63,7 @@ def number(value: float, style: str = ",") -> str:
 
 def significant(figure: float) -> str:
     """Three significant digits, or an integer from 100 on."""
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"  # noqa: PLR2004 - three digits
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
 
 
 def interval(figure: Mapping[str, float]) -> str:

@@ -184,7 +184,7 @@ def _with_word(paragraph: str, word: str) -> Iterator[TokenizedOccurrence]:
     for sentence in _SENTENCE_END.split(paragraph):
         if word in sentence:
             tokens = tuple(sentence[start:end] for start, end in word_spans(sentence))
-            if word in tokens and 5 <= len(tokens) <= LONGEST:  # noqa: PLR2004 - a sentence
+            if word in tokens and 5 <= len(tokens) <= LONGEST:
                 yield TokenizedOccurrence(tokens, tokens.index(word))
 
 
@@ -192,7 +192,7 @@ def tagged_nouns(path: Path) -> list[tuple[list[TokenizedOccurrence], list[str]]
     """Return the occurrences of each noun with enough tags, and their senses."""
     found: dict[str, list[tuple[TokenizedOccurrence, str]]] = {}
     for sentence in read_tagged(path):
-        if 5 <= len(sentence.tokens) <= LONGEST:  # noqa: PLR2004 - a sentence
+        if 5 <= len(sentence.tokens) <= LONGEST:
             for tag in sentence.tags:
                 if tag.lemma.endswith("/noun") and word_of_lemma(tag.lemma) not in TWENTY:
                     one = TokenizedOccurrence(tuple(sentence.tokens), tag.token)

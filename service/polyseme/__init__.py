@@ -27,7 +27,7 @@ def load(name: str | None = None, models_dir: str | Path | None = None) -> "Loca
     defaults to POLYSEME_MODELS_DIR, or else to the user's models folder. Raises PolysemeError if
     the model cannot be read, ValueError if a setting is invalid or `models_dir` does not exist.
     """
-    from polyseme.client.local import LocalModel  # noqa: PLC0415 - `import polyseme` stays cheap
+    from polyseme.client.local import LocalModel
 
     return LocalModel.of(name, None if models_dir is None else Path(models_dir))
 
@@ -74,16 +74,16 @@ def from_vectors(
     Raises TypeError or ValueError for arguments that no model can have. The vectors are stored in a
     temporary file (TMPDIR) until the process ends.
     """
-    from polyseme.client.local import LocalModel  # noqa: PLC0415 - `import polyseme` stays cheap
-    from polyseme.errors import CommandError, ModelFolderError  # noqa: PLC0415 - as above
-    from polyseme.importing.importer import ImportOptions, check_name  # noqa: PLC0415 - as above
-    from polyseme.importing.memory import model_of_vectors  # noqa: PLC0415 - as above
-    from polyseme.importing.texts import TextSample  # noqa: PLC0415 - as above
-    from polyseme.progress import SILENT  # noqa: PLC0415 - as above
+    from polyseme.client.local import LocalModel
+    from polyseme.errors import CommandError, ModelFolderError
+    from polyseme.importing.importer import ImportOptions, check_name
+    from polyseme.importing.memory import model_of_vectors
+    from polyseme.importing.texts import TextSample
+    from polyseme.progress import SILENT
 
     shown = SILENT
     if progress:
-        from polyseme.cli.progress import ConsoleProgress  # noqa: PLC0415 - as above
+        from polyseme.cli.progress import ConsoleProgress
 
         shown = ConsoleProgress()
     try:

@@ -13,7 +13,7 @@ def main() -> None:
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
     try:
-        from polyseme.cli.main import polyseme  # noqa: PLC0415
+        from polyseme.cli.main import polyseme
     except KeyboardInterrupt:  # click handles later ones in the same way
         sys.exit("Aborted!")
     polyseme()

@@ -59,14 +59,14 @@ def default_models_dir() -> Path:
 
 def request_rates(setting: str) -> "list[RateLimitItem]":
     """Return the rates of requests in a `rate_limit`; raise ValueError if one is invalid."""
-    from limits import parse  # noqa: PLC0415 - only needed with a rate limit
+    from limits import parse
 
     return [parse(one) for one in _rates(setting) if not _WORK_RATE.fullmatch(one)]
 
 
 def work_rates(setting: str) -> "list[RateLimitItem]":
     """Return the rates of work in a `rate_limit`, in milliseconds; raise ValueError."""
-    from limits import parse  # noqa: PLC0415 - only needed with a rate limit
+    from limits import parse
 
     found = [match for one in _rates(setting) if (match := _WORK_RATE.fullmatch(one))]
     return [parse(f"{int(match['seconds']) * 1000}/{match['window']}") for match in found]
@@ -324,7 +324,7 @@ class Settings(BaseSettings):
                 "the address must be memory:// or begin with redis://, rediss:// or unix://"
             )
         try:
-            from redis import ConnectionPool  # noqa: PLC0415 - only needed with Redis
+            from redis import ConnectionPool
         except ImportError:
             raise ValueError(f"Redis needs its package: {install_command('redis')}") from None
         try:

@@ -231,9 +231,9 @@ def attention(
     """
     del settings
     import_measure()
-    from polyseme_lab.evaluation.explanation import explain  # noqa: PLC0415 - loads scikit-learn
-    from polyseme_lab.evaluation.senses import collect_senses  # noqa: PLC0415 - likewise
-    from polyseme_lab.evaluation.sources import LocalSource  # noqa: PLC0415 - only needed here
+    from polyseme_lab.evaluation.explanation import explain
+    from polyseme_lab.evaluation.senses import collect_senses
+    from polyseme_lab.evaluation.sources import LocalSource
 
     model = registry.model(options["model"])
     seed = options["seed"]

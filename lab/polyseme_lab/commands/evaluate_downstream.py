@@ -55,7 +55,7 @@ def tagging(
     """
     del settings
     import_measure()
-    from polyseme_lab.evaluation.downstream import measure_tagging  # noqa: PLC0415 - loads SciPy
+    from polyseme_lab.evaluation.downstream import measure_tagging
 
     encoder, progress = _encoder(registry, options), ConsoleProgress()
     compare = options["compare"]
@@ -76,7 +76,7 @@ def sentences(file: Path, registry: Registry, settings: Settings, **options: Any
     """
     del settings
     import_measure()
-    from polyseme_lab.evaluation.downstream import measure_sentences  # noqa: PLC0415 - loads SciPy
+    from polyseme_lab.evaluation.downstream import measure_sentences
 
     encoder = _encoder(registry, options)
     compare = options["compare"]
@@ -95,7 +95,7 @@ def pseudowords(file: Path, registry: Registry, settings: Settings, **options: A
     """
     del settings
     import_measure()
-    from polyseme_lab.evaluation.downstream import measure_pseudowords  # noqa: PLC0415 - loads SciPy
+    from polyseme_lab.evaluation.downstream import measure_pseudowords
 
     encoder = _encoder(registry, options)
     compare = options["compare"]
@@ -117,8 +117,8 @@ def senses(directory: Path, registry: Registry, settings: Settings, **options: A
     """
     del settings
     import_measure()
-    from polyseme_lab.evaluation.results import document, table  # noqa: PLC0415 - loads SciPy
-    from polyseme_lab.evaluation.sense_induction import measure_senses  # noqa: PLC0415 - likewise
+    from polyseme_lab.evaluation.results import document, table
+    from polyseme_lab.evaluation.sense_induction import measure_senses
 
     model, compare = registry.model(options["model"]), options["compare"]
     found = measure_senses(model, directory, compare=compare, progress=ConsoleProgress())
@@ -133,18 +133,18 @@ def senses(directory: Path, registry: Registry, settings: Settings, **options: A
 def _encoder(registry: Registry, options: dict[str, Any]) -> "Encoder":
     """Return the model in this process, or a client of the service at the URL."""
     if options["url"]:
-        from polyseme.client.client import Client  # noqa: PLC0415 - loads httpx
+        from polyseme.client.client import Client
 
         return Client(options["url"], os.environ.get(API_KEY) or "", model=options["model"])
-    from polyseme.client.local import LocalModel  # noqa: PLC0415 - slow import
+    from polyseme.client.local import LocalModel
 
     return LocalModel(registry.model(options["model"]))
 
 
 def _report(results: "Results", options: dict[str, Any]) -> None:
     """Print the table and write the requested files."""
-    from polyseme_lab.evaluation.plots import plot_results  # noqa: PLC0415 - loads Matplotlib
-    from polyseme_lab.evaluation.results import document, table  # noqa: PLC0415 - loads SciPy
+    from polyseme_lab.evaluation.plots import plot_results
+    from polyseme_lab.evaluation.results import document, table
 
     click.echo(table(results))
     with exit_on_signals():

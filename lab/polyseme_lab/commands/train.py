@@ -167,9 +167,9 @@ def train(
             raise CommandError(
                 f"Training needs PyTorch and scikit-learn: {install_command('train')}."
             )
-        from polyseme_lab.training.data import TrainingFiles  # noqa: PLC0415 - only needed here
-        from polyseme_lab.training.hidden_words_run import HiddenWordsRun  # noqa: PLC0415 - loads PyTorch
-        from polyseme_lab.training.run import TrainingRun, write_trained_model  # noqa: PLC0415 - loads PyTorch
+        from polyseme_lab.training.data import TrainingFiles
+        from polyseme_lab.training.hidden_words_run import HiddenWordsRun
+        from polyseme_lab.training.run import TrainingRun, write_trained_model
 
         model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
         given = _given_options(options)

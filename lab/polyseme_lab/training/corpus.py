@@ -101,7 +101,7 @@ def _decompression_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions that decompression raises for a damaged file."""
     errors = (EOFError, OSError, lzma.LZMAError, zlib.error)
     try:
-        import zstandard  # noqa: PLC0415 - an extra
+        import zstandard
     except ImportError:
         return errors
     return (*errors, zstandard.ZstdError)
@@ -154,7 +154,7 @@ class _Zstd(io.RawIOBase):
 
 def _zstd(raw: IO[bytes]) -> IO[bytes]:
     try:
-        import zstandard  # noqa: PLC0415 - an extra
+        import zstandard
     except ImportError:
         raise CommandError(
             f"Reading .zst needs zstandard: {install_command('train')}; or decompress the file."

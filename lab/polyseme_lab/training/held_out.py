@@ -220,7 +220,7 @@ def score_vectors(vectors: Floats, occurrences: Occurrences, seed: int) -> Score
 
 def centroids_f1(vectors: Floats, labels: NDArray[np.int64], rng: np.random.Generator) -> float:
     """Return the macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> float"""
-    from sklearn.metrics import f1_score  # noqa: PLC0415 - an extra
+    from sklearn.metrics import f1_score
 
     folds = rng.permutation(len(labels)) % FOLDS
     guesses = np.empty_like(labels)
@@ -242,7 +242,7 @@ def pairs_auc(
 
     None unless some pairs have equal labels and others different ones.
     """
-    from sklearn.metrics import roc_auc_score  # noqa: PLC0415 - an extra
+    from sklearn.metrics import roc_auc_score
 
     pairs = min(MAX_PAIRS, PAIRS_PER_OCCURRENCE * sum(map(len, groups)))
     chosen = rng.integers(len(groups), size=pairs)

@@ -179,8 +179,8 @@ def _read_xml(file: Any, name: str) -> Iterator[TaggedSentence]:
 def _parse_xml(data: bytes, name: str) -> Sequence[dict[str, str]]:
     """Return the attributes of each `word` element."""
     try:
-        from defusedxml import DefusedXmlException  # noqa: PLC0415 - an extra
-        from defusedxml.ElementTree import ParseError, fromstring  # noqa: PLC0415 - an extra
+        from defusedxml import DefusedXmlException
+        from defusedxml.ElementTree import ParseError, fromstring
     except ImportError:
         raise CommandError(f"Reading XML needs defusedxml: {install_command('train')}.") from None
     try:

@@ -75,7 +75,7 @@ def open_tokens(
         _Writer(model, folder).write(paths, progress)
         atomic_write(folder / _FACTS, json.dumps(hashes).encode())
     offsets = np.load(folder / _OFFSETS)
-    if len(offsets) < 2:  # noqa: PLR2004 - the start and the end of a sentence
+    if len(offsets) < 2:
         raise CommandError("There is too little training data. The corpus has no sentences.")
     rows = np.memmap(folder / _ROWS, np.int32, "r")
     return TokenFile(rows, offsets, np.load(folder / _COMPOSED, mmap_mode="r"))

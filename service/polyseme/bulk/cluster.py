@@ -22,7 +22,7 @@ def write_on_cluster(job: Job, shards: Iterable[Shard], on_shard: OnShard, *, ad
 
     Raises CommandError if the scheduler or the workers fail, or if a row cannot be encoded.
     """
-    import distributed  # noqa: PLC0415 - an optional dependency
+    import distributed
 
     dask: Any = distributed  # only partly typed
     remaining = iter(shards)

@@ -159,9 +159,9 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     continues a run that was stopped. Needs pyarrow: pip install 'polyseme[bulk]'.
     """
     _check_options(options)
-    from polyseme.bulk.cluster import write_on_cluster  # noqa: PLC0415 - loads pyarrow
-    from polyseme.bulk.run import run, write_in_processes  # noqa: PLC0415
-    from polyseme.bulk.sources import find_files  # noqa: PLC0415
+    from polyseme.bulk.cluster import write_on_cluster
+    from polyseme.bulk.run import run, write_in_processes
+    from polyseme.bulk.sources import find_files
 
     job = _job(out, registry, settings, options)
     files = find_files(source)
@@ -214,7 +214,7 @@ def _job(out: Path, registry: Registry, settings: Settings, options: dict[str, A
 
     Raises PolysemeError if the model cannot be used or does not support the options.
     """
-    from polyseme.bulk.job import BulkOptions, Job, fingerprint  # noqa: PLC0415 - only needed here
+    from polyseme.bulk.job import BulkOptions, Job, fingerprint
 
     name = options["model"] or settings.model
     encoding = EncodeOptions(

@@ -324,7 +324,7 @@ def _sample_texts(paths: Sequence[Path], column: str, progress: Progress) -> Tex
     """Read a random sample of texts from files."""
     if not find_spec("pyarrow"):
         raise CommandError(f"Reading files needs pyarrow: {install_command('bulk')}.")
-    from polyseme.bulk.sources import TEXTS, find_files, read  # noqa: PLC0415 - loads pyarrow
+    from polyseme.bulk.sources import TEXTS, find_files, read
 
     require_unicode((column,))
     files = [file for path in paths for file in find_files(path)]

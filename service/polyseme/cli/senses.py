@@ -146,7 +146,7 @@ class _Source:
     def __init__(
         self, paths: tuple[Path, ...], column: str, forms: tuple[str, ...], *, exact: bool
     ) -> None:
-        from polyseme.bulk.sources import find_files  # noqa: PLC0415 - loads pyarrow
+        from polyseme.bulk.sources import find_files
 
         self.files = [file for path in paths for file in find_files(path)]
         self.column, self.forms = column, forms
@@ -157,7 +157,7 @@ class _Source:
 
     def sentences(self, stage: str) -> Iterator[tuple[str, int, str]]:
         """Yield the name of the file, the number of the row in it, and the sentence."""
-        from polyseme.bulk.sources import TEXTS, read  # noqa: PLC0415 - loads pyarrow
+        from polyseme.bulk.sources import TEXTS, read
 
         with ConsoleProgress().stage(stage, sum(file.bytes for file in self.files)) as bar:
             start = rows = 0
@@ -232,7 +232,7 @@ def _write_occurrences(
 
     Occurrences in the clustered `texts` keep their senses; others get the nearest one.
     """
-    import pyarrow as pa  # noqa: PLC0415 - slow import
+    import pyarrow as pa
 
     schema = pa.schema(
         [
@@ -273,7 +273,7 @@ def _write_occurrences(
 
 @contextmanager
 def _parquet(file: IO[bytes], schema: Any) -> Iterator[Callable[[Any], None]]:
-    import pyarrow.parquet as pq  # noqa: PLC0415 - slow import
+    import pyarrow.parquet as pq
 
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         yield writer.write_batch
@@ -281,7 +281,7 @@ def _parquet(file: IO[bytes], schema: Any) -> Iterator[Callable[[Any], None]]:
 
 @contextmanager
 def _csv(file: IO[bytes], schema: Any) -> Iterator[Callable[[Any], None]]:
-    from pyarrow import csv  # noqa: PLC0415 - slow import
+    from pyarrow import csv
 
     with csv.CSVWriter(file, schema) as writer:
         yield writer.write_batch
@@ -299,8 +299,8 @@ _WRITERS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
 
 def _picture(found: SenseInventory, kind: str) -> bytes:
     """Draw a map of the occurrences by two principal components, with a color per sense."""
-    import matplotlib as mpl  # noqa: PLC0415 - slow import
-    from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
     with mpl.rc_context({"svg.hashsalt": "polyseme"}):
         # Each sense has a line below the map.

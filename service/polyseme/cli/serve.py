@@ -167,6 +167,6 @@ def serve(**flags: str | None) -> None:
     if settings.metrics != "off":
         _create_metrics_directory()
     _announce(settings)
-    from polyseme.http.server import Server  # noqa: PLC0415 - after the metrics directory
+    from polyseme.http.server import Server
 
     Server(settings).run()

@@ -103,7 +103,7 @@ def shift_paths(error: PolysemeError, first: int) -> PolysemeError:
 
 
 def _foreign_response(status: int) -> str:
-    if 300 <= status < 400:  # noqa: PLR2004 - a class of statuses
+    if 300 <= status < 400:
         return (
             f"The server responds with {status}, a redirect. The client does not follow it, because"
             " the key is meant for this address only: use the address that it redirects to."

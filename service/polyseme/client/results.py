@@ -199,7 +199,7 @@ class Sentence(OneLine):
         without pandas.
         """
         try:
-            import pandas as pd  # noqa: PLC0415 - an extra
+            import pandas as pd
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 f"A data frame needs pandas: {install_command('pandas')}."
@@ -337,7 +337,7 @@ def _read_sentences(
 
     rows = {part: arrays.pop(part) for part in PER_TOKEN if part in options.include}
     for array in rows.values():
-        _require(array.ndim == 2 and len(array) == starts[-1] and array.shape[1] > 0)  # noqa: PLR2004 - [N, d]
+        _require(array.ndim == 2 and len(array) == starts[-1] and array.shape[1] > 0)
     _require(len({array.shape[1] / PER_TOKEN[part] for part, array in rows.items()}) <= 1)
     per_layer = [part for part in PER_LAYER if part in options.include]
     layer_arrays = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]

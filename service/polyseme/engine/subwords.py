@@ -230,7 +230,7 @@ class _Letters(NamedTuple):
 
 def _letters(words: Sequence[str]) -> _Letters:
     text = np.frombuffer("".join(f"<{word}>" for word in words).encode(), np.int8)
-    start = np.flatnonzero(text >= -64)  # noqa: PLR2004 - 0x80 to 0xBF continue a code point
+    start = np.flatnonzero(text >= -64)
     sizes = np.array([len(word) + 2 for word in words], np.int64)
     size = np.repeat(sizes, sizes)
     left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(start))

@@ -74,7 +74,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
 
 def _init_cors(app: Flask, settings: Settings) -> None:
     """Allow pages of the configured origins to send requests."""
-    from flask_cors import CORS  # noqa: PLC0415 - only with an origin
+    from flask_cors import CORS
 
     # At lower levels, flask-cors logs paths and origins, which are text of requests.
     logging.getLogger("flask_cors").setLevel(logging.WARNING)

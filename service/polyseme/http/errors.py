@@ -155,7 +155,7 @@ def _from_werkzeug(error: HTTPException) -> Response:
         return problem(UnknownRouteError(hint=_path_hint(request.path)))
     if isinstance(error, MethodNotAllowed):
         return problem(MethodNotAllowedError(list(error.valid_methods or ())))
-    if error.code is not None and 400 <= error.code < _SERVER_ERROR:  # noqa: PLR2004
+    if error.code is not None and 400 <= error.code < _SERVER_ERROR:
         # An invalid host, or an upgrade that no route supports.
         return problem(MalformedError())
     return _unexpected(error)

@@ -36,7 +36,7 @@ def init_app(app: Flask, settings: Settings) -> None:
     """Create a context for each request; log, count and trace it when the response is sent."""
     tracer = None
     if settings.otlp_endpoint:
-        from polyseme.http.tracing import Tracer  # noqa: PLC0415 - an extra
+        from polyseme.http.tracing import Tracer
 
         tracer = app.extensions["polyseme-tracer"] = Tracer(settings.otlp_endpoint)
 

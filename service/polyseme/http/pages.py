@@ -128,7 +128,7 @@ def _openapi() -> bytes:
 
 @cache
 def _openapi_document() -> bytes:
-    from polyseme.http.openapi import document  # noqa: PLC0415 - only needed here
+    from polyseme.http.openapi import document
 
     return orjson.dumps(document())
 

@@ -53,8 +53,8 @@ class RateLimits:
         """Limit the requests of each caller; while Redis is unreachable, each worker counts."""
         if not self.enabled:
             return
-        import limits  # noqa: PLC0415 - only with a rate limit
-        from flask_limiter import Limiter, RateLimitExceeded  # noqa: PLC0415 - as above
+        import limits
+        from flask_limiter import Limiter, RateLimitExceeded
 
         redis: dict[str, Any] = {}
         if self._storage != _MEMORY:
@@ -148,7 +148,7 @@ def _name_of(address: str) -> str:
         found = ip_address(address)
     except ValueError:
         return "address:local"
-    if found.version == 6 and not found.ipv4_mapped:  # noqa: PLR2004 - the version's name
+    if found.version == 6 and not found.ipv4_mapped:
         return f"address:{ip_network((address, 64), strict=False).network_address}"
     return f"address:{address}"
 
@@ -172,7 +172,7 @@ def _remaining() -> float:
 
 def connection_pool(uri: str) -> "ConnectionPool":
     """Return a pool of connections to Redis whose operations end at the deadline."""
-    import redis  # noqa: PLC0415 - an extra
+    import redis
 
     once_again = redis.retry.Retry(redis.backoff.NoBackoff(), 1)
     pool = redis.ConnectionPool.from_url(uri, retry=once_again)

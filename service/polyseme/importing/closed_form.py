@@ -123,7 +123,7 @@ def feature_projection(
     d = vectors.shape[1]
     width = 2 * d // 5
     sample = _sample(vectors, by_frequency=bool(np.ptp(frequencies) > 0))
-    if not width or len(sample) < 2:  # noqa: PLR2004 - no variance
+    if not width or len(sample) < 2:
         return None
     values = value(sample)
     topics = np.linalg.eigh(np.cov(values.T))[1][:, ::-1]

@@ -46,7 +46,7 @@ def download_vectors(
     A file that is already in gensim's data folder (`GENSIM_DATA_DIR`) is not downloaded again.
     Raises CommandError if the download fails.
     """
-    from gensim import downloader  # noqa: PLC0415 - the import takes a second
+    from gensim import downloader
 
     base = Path(downloader.BASE_DIR)
     created = not base.exists()

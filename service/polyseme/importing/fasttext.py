@@ -233,7 +233,7 @@ def open_descriptor(path: Path, member: str | None, bar: ProgressBar) -> Iterato
 
 def read(descriptor: int, checked: Checked, encoding: str) -> FastText:
     """Read a checked file with gensim."""
-    from gensim.models.fasttext import load_facebook_vectors  # noqa: PLC0415 - slow import
+    from gensim.models.fasttext import load_facebook_vectors
 
     try:
         with np.errstate(all="ignore"):  # the importer checks for non-finite numbers

@@ -239,9 +239,9 @@ def _is_old_fasttext(head: bytes) -> bool:
         return False
     dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = _OLD_FASTTEXT.unpack_from(head)
     sizes_valid: bool = (
-        0 < dim <= 1 << 16 and 0 < ws < 1000 and 0 <= neg < 1000 and 0 <= bucket < 1 << 30  # noqa: PLR2004
+        0 < dim <= 1 << 16 and 0 < ws < 1000 and 0 <= neg < 1000 and 0 <= bucket < 1 << 30
     )
     options_valid: bool = (
-        1 <= loss <= 4 and 1 <= model <= 3 and 0 <= min_n <= 100 and 0 <= max_n <= 100  # noqa: PLR2004
+        1 <= loss <= 4 and 1 <= model <= 3 and 0 <= min_n <= 100 and 0 <= max_n <= 100
     )
     return sizes_valid and options_valid

@@ -74,7 +74,7 @@ def _chunks(found: Scan, rows: Iterator[Row]) -> Iterator[Chunk]:
 
 def _load(chunk: Chunk) -> NDArray[np.float32]:
     """Parse one chunk with gensim, which accepts a file descriptor. -> [n, d]"""
-    from gensim.models import KeyedVectors  # noqa: PLC0415 - slow import
+    from gensim.models import KeyedVectors
 
     data, binary = chunk
     # `load` checks for values that overflow.

@@ -108,7 +108,7 @@ def _matrix(rows: ArrayLike | Sequence[ArrayLike]) -> Floats:
         matrix = np.asarray(rows)
     except ValueError:
         raise ValueError("The vectors have different lengths.") from None
-    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":  # noqa: PLR2004 - [V, d]
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
         raise ValueError("The vectors must be a two-dimensional array of numbers, [V, d].")
     if not 1 <= matrix.shape[1] <= MAX_DIMENSION:
         raise ValueError(f"Vectors of 1 to {MAX_DIMENSION} numbers are supported.")

@@ -95,7 +95,7 @@ def _targets(
 
 def _design(words: Sequence[str], ngrams: NDArray[np.uint32]) -> "sparse.csr_array":
     """Return the weights of the n-grams in each word: 1 / their number. [B] -> [w, B], sparse"""
-    from scipy import sparse  # noqa: PLC0415 - slow import
+    from scipy import sparse
 
     order = np.argsort(ngrams)
     known = ngrams[order]

@@ -247,7 +247,7 @@ def _oriented(
     """Return a projection as `[in, out]`, for x·W, and any other tensor unchanged."""
     if not re.fullmatch(r"layers\.\d+\.(query|key|value|output|feed_forward\.(inner|outer))", name):
         return tensor
-    if tensor.ndim != 2:  # noqa: PLR2004 - [in, out]
+    if tensor.ndim != 2:
         raise CommandError(f"The weights' tensor {name} is not a matrix.")
     weight = np.ascontiguousarray(tensor.T) if convention == "column" else tensor
     axis = 1 if name.endswith(("output", "outer")) else 0

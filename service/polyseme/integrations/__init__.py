@@ -21,11 +21,11 @@ def open_encoder(model: str | None = None, url: str | None = None) -> Encoder:
     key = (model, url, os.getpid())  # a forked process must open its own connections
     if key not in _encoders:
         if url is None:
-            from polyseme.client import LocalModel  # noqa: PLC0415 - a client needs no model
+            from polyseme.client import LocalModel
 
             _encoders[key] = LocalModel.of(model)
         else:
-            from polyseme.client import Client  # noqa: PLC0415 - a local model needs no client
+            from polyseme.client import Client
 
             _encoders[key] = Client(url, model=model)
     return _encoders[key]

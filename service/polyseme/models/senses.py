@@ -40,7 +40,7 @@ def projection_from_tensors(tensors: Mapping[str, NDArray[Any]], d: int) -> Cont
     width = len(found.mean) if found.mean.ndim == 1 else 0
     fits = (
         width in {d, 3 * d}
-        and found.directions.ndim == 2  # noqa: PLR2004 - [3d, r]
+        and found.directions.ndim == 2
         and len(found.directions) == width
         and found.directions.size > 0
         and found.rule.shape == (RULE_SIZE,)

@@ -78,7 +78,7 @@ def write_model(
     without `replace`, for an existing file at the path, and for arrays, words or layers that the
     format cannot represent; all new files are then removed.
     """
-    if len(vectors.shape) != 2 or 0 in vectors.shape:  # noqa: PLR2004 - [V, d]
+    if len(vectors.shape) != 2 or 0 in vectors.shape:
         raise ModelFolderError("the vectors are not a two-dimensional array, or it is empty.")
     if not layers:
         raise ModelFolderError("there are no layers.")

@@ -158,7 +158,7 @@ def statistics(points: Floats, labels: NDArray[np.int64]) -> Floats:
     """
     parts = [points[labels == label] for label in (0, 1)]
     size = min(map(len, parts))
-    if size < 2:  # noqa: PLR2004 - no pair
+    if size < 2:
         return np.array([1, size / len(points)])
     sums = [part.sum(axis=0) for part in parts]
     between = sums[0] @ sums[1] / (len(parts[0]) * len(parts[1]))
@@ -181,7 +181,7 @@ def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
 
     A distribution may be the most probable one of no point.
     """
-    from scipy.cluster.vq import kmeans2  # noqa: PLC0415 - slow import
+    from scipy.cluster.vq import kmeans2
 
     m = len(points)
     if count <= 1 or m <= count:
@@ -215,7 +215,7 @@ def _maximized(points: Floats, weights: Floats) -> NDArray[np.int64]:
 def silhouette(points: Floats, labels: NDArray[np.int64]) -> float:
     """Return the mean silhouette with cosine distances; 0 for one cluster. [m, d], [m]"""
     present, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    if len(present) < 2 or len(labels) <= len(present):  # noqa: PLR2004 - clusters
+    if len(present) < 2 or len(labels) <= len(present):
         return 0.0
     member = np.zeros((len(labels), len(present)))
     member[np.arange(len(labels)), inverse] = 1

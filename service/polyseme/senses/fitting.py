@@ -132,7 +132,7 @@ def _surroundings(model: Model, occurrences: Sequence[HiddenWord]) -> Floats:
 
 def fit_discriminant(words: Sequence[Floats]) -> ContextProjection:
     """Fit a linear discriminant to the surroundings of words. [m, 3d] each -> [3d], [3d, r]"""
-    from scipy.linalg import eigh  # noqa: PLC0415 - slow import
+    from scipy.linalg import eigh
 
     means = np.stack([one.mean(axis=0) for one in words])
     rest = np.concatenate([one - mean for one, mean in zip(words, means, strict=True)])
