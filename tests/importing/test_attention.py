@@ -5,7 +5,7 @@ import pytest
 
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
-from polyseme.senses.projection import RANDOM_SENTENCES, estimate_projection
+from polyseme.operations.occurrences import RANDOM_SENTENCES, estimate_projection
 from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, word2vec
 from tests.operations.calls import ask

@@ -18,12 +18,7 @@ from polyseme.errors import OutOfRangeError, TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import Encoded, tokenize
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.serialize import (
-    as_base64,
-    manifest_document,
-    number_cost,
-    sentence_json,
-)
+from polyseme.operations.serialize import as_base64, manifest_document, number_cost, sentence_json
 from polyseme.operations.work import NumberCost, TextAdmission, encode_cost
 from tests.operations.calls import (
     EVERY,

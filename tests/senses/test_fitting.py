@@ -1,18 +1,20 @@
 """The projection and the rule of senses, fitted to hidden words of texts."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
 from polyseme.engine.layers import Layer
-from polyseme.senses import fitting
-from polyseme.senses.clustering import DEFAULT_RULE
-from polyseme.senses.fitting import (
+from polyseme.importing import senses as fitting
+from polyseme.importing.senses import (
     fit_discriminant,
     fit_senses,
     logistic_regression,
     similar_pairs,
 )
-from polyseme.senses.projection import estimate_projection, project
+from polyseme.operations.clustering import DEFAULT_RULE
+from polyseme.operations.occurrences import estimate_projection, project
 from tests.tiny import tiny_model
 
 TOPICS, OF_TOPIC = 12, 4
@@ -49,7 +51,7 @@ def world(tmp_path_factory):
 @pytest.fixture
 def small(monkeypatch):
     """Limits that fit the small world."""
-    monkeypatch.setattr(fitting, "MIN_WORDS", 10)
+    monkeypatch.setattr(fitting, "MIN_WORDS", 2)
     monkeypatch.setattr(fitting, "MIN_PAIRS", 1)
     monkeypatch.setattr(fitting, "MAX_FREQUENCY", 1)
     monkeypatch.setattr(fitting, "SIMILAR", (-1, 1))
@@ -100,8 +102,8 @@ def test_fitted_senses_separate_the_contexts_of_different_words(world):
     model, texts = world
     fitted = fit_senses(model, texts)
     assert fitted.mean.shape == (24,) and fitted.rule.shape == (3,)
-    contexts = fitting._hidden_words([word(0), word(1)], texts)
-    points = [project(fitting._surroundings(model, one), fitted) for one in contexts.values()]
+    hidden = fitting.encode_hidden_words(model, [word(0), word(1)], texts)
+    points = [project(surroundings, fitted) for surroundings in hidden.values()]
     same = [(one @ one.T).mean() for one in points]
     assert min(same) > 0.5 > (points[0] @ points[1].T).mean()
 
@@ -117,17 +119,11 @@ def test_the_threshold_gives_most_words_one_sense(world, monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
-def test_excluded_words_are_not_fitted_to(world, monkeypatch):
+def test_excluded_words_are_not_fitted_to(world):
     model, texts = world
-    hidden = []
-
-    def no_words(chosen, _texts):
-        hidden.extend(chosen)
-        return {}
-
-    monkeypatch.setattr(fitting, "_hidden_words", no_words)
-    fit_senses(model, texts, exclude={word(0)})
-    assert word(0) not in hidden and word(1) in hidden
+    counts = Counter(" ".join(texts).split())
+    chosen = fitting.choose_words(model, counts, exclude={word(0)})
+    assert word(0) not in chosen and word(1) in chosen
 
 
 @pytest.mark.usefixtures("small")

@@ -13,9 +13,9 @@ from polyseme.engine.layers import Layer
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.models.senses import ContextProjection
-from polyseme.senses import projection
-from polyseme.senses.occurrences import encode_occurrences
-from polyseme.senses.projection import (
+from polyseme.operations import occurrences as projection
+from polyseme.operations.occurrences import (
+    encode_occurrences,
     estimate_projection,
     find_projection,
     project,

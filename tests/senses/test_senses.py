@@ -18,11 +18,11 @@ from polyseme.engine.layers import contextualize
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
+from polyseme.operations import occurrences
 from polyseme.operations.compare import Occurrence
+from polyseme.operations.occurrences import REACH, encode_occurrences
 from polyseme.operations.options import Limits
-from polyseme.operations.senses import MappedSenses, _best_words, senses_of
-from polyseme.senses import occurrences
-from polyseme.senses.occurrences import REACH, encode_occurrences
+from polyseme.operations.senses import MappedSenses, best_keywords, senses_of
 from polyseme.tokenizer import resolve_all
 from tests.cli.conftest import run
 from tests.http.conftest import expect_problem
@@ -364,9 +364,9 @@ def test_an_occurrence_keeps_no_array_of_its_text(model):
 
 def test_keywords_of_equal_weight_are_in_alphabetical_order():
     words, scores = ["d", "b", "zero", "c", "a"], np.array([1, 1, 0, 2, 1.0])
-    assert [one.word for one in _best_words(words, scores, 3)] == ["c", "a", "b"]
-    assert [one.word for one in _best_words(words, scores, 9)] == ["c", "a", "b", "d"]
-    assert _best_words(words, scores, 0) == _best_words([], np.zeros(0), 3) == []
+    assert [one.word for one in best_keywords(words, scores, 3)] == ["c", "a", "b"]
+    assert [one.word for one in best_keywords(words, scores, 9)] == ["c", "a", "b", "d"]
+    assert best_keywords(words, scores, 0) == best_keywords([], np.zeros(0), 3) == []
 
 
 @pytest.fixture

@@ -24,7 +24,9 @@ from polyseme.cli.progress import ConsoleProgress
 from polyseme.errors import CommandError, InvalidError, install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.operations.clustering import assign
 from polyseme.operations.compare import match_forms, word_places
+from polyseme.operations.occurrences import encode_occurrences, find_projection, project_occurrences
 from polyseme.operations.senses import (
     Matching,
     SenseInventory,
@@ -32,9 +34,6 @@ from polyseme.operations.senses import (
     find_senses,
     senses_of,
 )
-from polyseme.senses.clustering import assign
-from polyseme.senses.occurrences import encode_occurrences
-from polyseme.senses.projection import find_projection, project_occurrences
 from polyseme.settings import Settings
 
 MAX_SENTENCES = 2000

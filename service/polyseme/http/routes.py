@@ -1,6 +1,7 @@
 """The routes under /v1, except /v1/embeddings: each parses, computes and responds."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -67,7 +68,7 @@ def encode() -> Response:
     with stage("parse").since(context.started):
         media = negotiate_media_type(JSON, NDJSON, NPZ)
         if is_content_type(NDJSON):
-            body = read_ndjson(EncodeRequest, limits.check_sentences)
+            body = read_ndjson(EncodeRequest, partial(limits.check, "max_sentences"))
         else:
             body = read_json(EncodeRequest)
     with stage("tokens"):
@@ -92,7 +93,7 @@ def encode() -> Response:
                 results.append(sentence_document(result, body.encoding))
         with stage("write"):
             content = json_document(model.manifest, results, counts)
-    limits.check_response_bytes(len(content))
+    limits.check("max_answer_bytes", len(content))
     return Response(content, content_type=media)
 
 
@@ -219,5 +220,5 @@ def json_response(document: Any) -> Response:
     """
     with stage("write"):
         content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    current_service().limits.check_response_bytes(len(content))
+    current_service().limits.check("max_answer_bytes", len(content))
     return Response(content, content_type=JSON)

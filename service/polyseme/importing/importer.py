@@ -49,8 +49,8 @@ from polyseme.models.registry import bundled_models, find_models
 from polyseme.models.senses import ContextProjection
 from polyseme.models.staging import recover
 from polyseme.models.writer import rewrite_model, write_model
+from polyseme.operations.occurrences import RANDOM_SENTENCES, estimate_projection
 from polyseme.progress import SILENT, Progress
-from polyseme.senses.projection import RANDOM_SENTENCES, estimate_projection
 
 _BASE_MEMORY = 130_000_000
 """Bytes of memory for Python, NumPy and gensim."""

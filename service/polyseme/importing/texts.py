@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyseme.importing.senses import fit_senses
 from polyseme.models.model import Model
 from polyseme.models.senses import ContextProjection
 from polyseme.progress import SILENT, Progress
-from polyseme.senses.fitting import fit_senses
 from polyseme.tokenizer import spellings
 from polyseme.tokenizer import words as word_spans
 
