@@ -14,7 +14,7 @@ from pathlib import Path
 import jinja2
 import numpy as np
 import orjson
-from docs import charts, results, trainings
+from docs import charts, results
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
@@ -115,8 +115,7 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-for module in (results, trainings):
-    ENVIRONMENT.globals |= dict(inspect.getmembers(module, inspect.isfunction))
+ENVIRONMENT.globals |= dict(inspect.getmembers(results, inspect.isfunction))
 for function in (default, bounds, error_tree, attended, printed_evaluation, printed_senses):
     ENVIRONMENT.globals[function.__name__] = function
 ENVIRONMENT.globals |= {"settings": Settings.model_fields, "secret": SECRET}
