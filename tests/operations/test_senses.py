@@ -7,9 +7,7 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
-from polyseme.engine.layers import contextualize
 from polyseme.errors import InvalidError, TooLargeError
-from polyseme.operations import occurrences
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.options import Limits
 from polyseme.operations.senses import (
@@ -147,19 +145,6 @@ def test_keywords_of_equal_weight_are_in_alphabetical_order():
     assert [one.word for one in best_keywords(words, scores, 3)] == ["c", "a", "b"]
     assert [one.word for one in best_keywords(words, scores, 9)] == ["c", "a", "b", "d"]
     assert best_keywords(words, scores, 0) == best_keywords([], np.zeros(0), 3) == []
-
-
-@pytest.fixture
-def encoded(monkeypatch):
-    """The numbers of tokens of the sentences that are encoded."""
-    lengths = []
-
-    def count(inputs, *arguments, **options):
-        lengths.append(len(inputs.vectors))
-        return contextualize(inputs, *arguments, **options)
-
-    monkeypatch.setattr(occurrences, "contextualize", count)
-    return lengths
 
 
 def test_a_text_with_several_occurrences_is_encoded_once(bundled, encoded):
