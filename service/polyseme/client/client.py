@@ -7,16 +7,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, ClassVar, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.encoder import (
-    Encoder,
-    Text,
-    describe_options,
-)
+from polyseme.client.encoder import Encoder, Text, describe_options
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
     BATCH_BYTES,
@@ -29,11 +25,11 @@ from polyseme.client.requests import (
     HttpResponse,
     batches,
 )
-from polyseme.client.results import (
-    ModelFacts,
-    Sentence,
-)
+from polyseme.client.results import ModelFacts, Sentence
 from polyseme.client.transport import (
+    DEFAULTS,
+    HttpxAsyncClient,
+    HttpxClient,
     TransportError,
     TransportOptions,
     from_httpx,
@@ -53,16 +49,12 @@ CONCURRENCY = 4
 _T = TypeVar("_T")
 
 
-class Client(Encoder):
-    """A client of a Polyseme service. Threads may share it; a forked process needs its own.
+class BaseClient:
+    """What both clients have in common."""
 
-    Texts are sent in batches of at most `batch_sentences` and `batch_bytes` (a longer text alone),
-    up to `concurrency` batches at a time. Batches that the service rejects as too large are split,
-    and temporary failures are retried. `key` defaults to the environment variable POLYSEME_API_KEY.
-    See docs/client.md.
-    """
+    _kind: ClassVar[type[HttpxClient | HttpxAsyncClient]]
 
-    @describe_options(TransportOptions)
+    @describe_options(TransportOptions, DEFAULTS)
     def __init__(
         self,
         url: str,
@@ -83,10 +75,22 @@ class Client(Encoder):
         self._exchanges = Exchanges(model, self._size)
         self._concurrency = concurrency
         key = os.environ.get(KEY_VARIABLE) if key is None else key
-        self._http = open_client(self._root, key, options, concurrency)
+        self._http: Any = open_client(self._kind, self._root, key, options, concurrency)
 
     def __repr__(self) -> str:
-        return f"Client({self._root!r}, model={self._model!r})"
+        return f"{type(self).__name__}({self._root!r}, model={self._model!r})"
+
+
+class Client(BaseClient, Encoder):
+    """A client of a Polyseme service. Threads may share it; a forked process needs its own.
+
+    Texts are sent in batches of at most `batch_sentences` and `batch_bytes` (a longer text alone),
+    up to `concurrency` batches at a time. Batches that the service rejects as too large are split,
+    and temporary failures are retried. `key` defaults to the environment variable POLYSEME_API_KEY.
+    See docs/client.md.
+    """
+
+    _kind = HttpxClient
 
     def __enter__(self) -> Self:
         return self

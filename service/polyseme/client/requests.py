@@ -11,7 +11,6 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
-    Mapping,
 )
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,8 +33,9 @@ from polyseme.client.results import (
     read_model_facts,
     read_models,
     read_sentences,
+    require,
 )
-from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.errors import TooLargeError
 from polyseme.operations.compare import CompareRequest, Comparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
@@ -217,31 +217,31 @@ class Exchanges:
 
     def encode(self, batch: Batch, options: EncodeOptions) -> Exchange[list[Sentence]]:
         """Encode a batch of sentences."""
-        fields = options.model_dump(exclude={"include", "encoding", "phrases"}, exclude_none=True)
-        fields["include"] = sorted(set(options.include))
-        if options.phrases:  # earlier services reject the field
-            fields["phrases"] = True
         sentences: list[Sentence] = []
-        for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
+        for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, options)):
             sentences += read_sentences(content, options, len(part.texts))
         return sentences
 
     def embed(self, batch: Batch, request: EmbeddingsRequest) -> Exchange[NDArray[np.float32]]:
         """Return one vector per sentence for a request without texts. -> [S, d or `dimensions`]"""
-        fields = request.model_dump(exclude={"input"}, exclude_unset=True)
-        fields["encoding_format"] = "base64"
-        vectors = []
-        for part, content in (yield from self._send_batch(batch, "/v1/embeddings", JSON, fields)):
+        parts = []
+        request = request.model_copy(update={"encoding_format": "base64"})
+        for part, content in (yield from self._send_batch(batch, "/v1/embeddings", JSON, request)):
             with _reading():
-                found = _EMBEDDINGS.validate_json(content, extra="ignore")
-                vectors.append(_stacked(found, len(part.texts), request.dimensions))
-        return np.concatenate(vectors)
+                data = _EMBEDDINGS.validate_json(content, extra="ignore").data
+                vectors = np.stack([entry.embedding for entry in data])
+                width = request.dimensions or vectors.shape[1]
+                require([entry.index for entry in data] == [*range(len(part.texts))])
+                require(vectors.shape[1] == width > 0 and np.isfinite(vectors).all())
+            parts.append(vectors)
+        return np.concatenate(parts)
 
     def call(self, request: Request[Result]) -> Exchange[Result]:
         """Send the request of an operation."""
         name, read = _ROUTES[type(request)]
-        fields = request.model_dump(exclude_unset=True)
-        response = yield HttpRequest("POST", f"/v1/{name}", JSON, self._body(fields))
+        response = yield HttpRequest(
+            "POST", f"/v1/{name}", JSON, orjson.dumps(self._fields(request))
+        )
         content = response.require(JSON)
         with _reading():
             result: Result = read.validate_json(content, extra="ignore")
@@ -261,40 +261,42 @@ class Exchanges:
             content = response.require(JSON)
             with _reading():
                 return read_model_facts(orjson.loads(content))
-        for one in (yield from self.models()):
-            if one.default:
-                return one
+        for facts in (yield from self.models()):
+            if facts.default:
+                return facts
         raise malformed_response()
 
     def _send_batch(
-        self, batch: Batch, path: str, accept: str, fields: Mapping[str, Any]
+        self, batch: Batch, path: str, accept: str, request: Request[Any]
     ) -> Exchange[list[tuple[Batch, bytes]]]:
         """Send a batch, split into parts if it is too large; return each part and its response."""
-        found: list[tuple[Batch, bytes]] = []
-        rest = self._body(fields)[1:]
+        responses: list[tuple[Batch, bytes]] = []
+        fields = self._fields(request)
         pending = [batch]
         while pending:
             part, *others = self._size.split(pending.pop())
             pending += reversed(others)
-            body = b'{"input":[%b],%b' % (b",".join(part.texts), rest)
+            texts = orjson.Fragment(b"[%b]" % b",".join(part.texts))
+            body = orjson.dumps({"input": texts, **fields})
             try:
                 response = yield HttpRequest("POST", path, accept, body)
-                found.append((part, response.require(accept, part.first)))
+                responses.append((part, response.require(accept, part.first)))
             except TooLargeError as error:
                 if len(part.texts) == 1 or error.extra["setting"] == "max_sentence_tokens":
                     raise  # a smaller batch does not help
                 self._size.reduce(part, error)
                 pending.append(part)
-        return found
+        return responses
 
-    def _body(self, fields: Mapping[str, Any]) -> bytes:
-        """Encode the fields of a request and the model's name as JSON."""
-        named = {**fields, **({} if self._model is None else {"model": self._model})}
-        try:
-            return orjson.dumps(named, option=orjson.OPT_SERIALIZE_NUMPY)
-        except orjson.JSONEncodeError:
-            error = FieldError((), "a value is not valid Unicode, or JSON does not have its type")
-        raise InvalidError([error])
+    def _fields(self, request: Request[Any]) -> dict[str, Any]:
+        """Return the fields of a request but `input`, and the model's name.
+
+        Fields that have their defaults are absent, because earlier services do not know all fields.
+        """
+        fields = request.model_dump(exclude={"input"}, exclude_defaults=True)
+        if self._model is not None:
+            fields["model"] = self._model
+        return fields
 
 
 @contextmanager
@@ -304,14 +306,3 @@ def _reading() -> Iterator[None]:
         yield
     except Exception:  # noqa: BLE001 - a document from an unknown server
         raise malformed_response() from None
-
-
-def _stacked(found: Embeddings, count: int, width: int | None) -> NDArray[np.float32]:
-    """Return the vectors of all texts. Raises ValueError for other than `count`. -> [count, …]"""
-    vectors = np.stack([one.embedding for one in found.data])
-    indices = [one.index for one in found.data]
-    if indices != list(range(count)) or not np.isfinite(vectors).all():
-        raise ValueError
-    if not vectors.shape[1] or vectors.shape[1] != (width or vectors.shape[1]):
-        raise ValueError
-    return vectors

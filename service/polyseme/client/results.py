@@ -1,21 +1,18 @@
-"""The results of an encoder: sentences, comparisons, senses, neighbors, traces, model facts.
-
-The `read_…` functions read them from responses and from documents made in process, and reject
-malformed ones. Only the arrays of an archive are checked completely.
-"""
+"""Sentences and model facts, and their readers, which reject malformed responses."""
 
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
+from itertools import accumulate
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
-import orjson
 from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
 from polyseme.errors import install_command
@@ -23,13 +20,11 @@ from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Token
 from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.operations.schema import OneLine
-from polyseme.tokenizer import Resolution
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array: TypeAlias = NDArray[np.floating]
-Doubles: TypeAlias = NDArray[np.float64]
 VectorKind: TypeAlias = Literal["static", "contextual", "features"]
 
 
@@ -240,44 +235,38 @@ class ModelFacts:
     """the model's entry in /v1/models; in process, `id`, `default` and the manifest's fields"""
 
 
-def _require(condition: object) -> None:
+def require(condition: object) -> None:
     """Raise ValueError unless the condition holds."""
     if not condition:
         raise ValueError
 
 
-# JSON documents. These functions raise ValueError, TypeError, KeyError or AttributeError for
-# malformed ones.
-
-_RESOLUTIONS = frozenset(get_args(Resolution))
-_TOKEN_FIELDS = ("text", "start", "end", "key", "resolution")
-
-
-def read_token(document: Mapping[str, Any]) -> Token:
-    """Read a token."""
-    text, start, end, key, resolution = (document[name] for name in _TOKEN_FIELDS)
-    _require(isinstance(text, str) and (key is None or isinstance(key, str)))
-    _require(type(start) is type(end) and isinstance(start, int | None))
-    _require(resolution in _RESOLUTIONS)
-    return Token(text, start, end, key, resolution)
-
-
 def read_models(document: Mapping[str, Any]) -> list[ModelFacts]:
-    """Read the response of /v1/models."""
-    return [read_model_facts(one) for one in document["data"]]
+    """Read the response of /v1/models. Raises an exception if it is malformed."""
+    return [read_model_facts(entry) for entry in document["data"]]
 
 
 def read_model_facts(document: Mapping[str, Any]) -> ModelFacts:
-    """Read the entry of one model."""
+    """Read the entry of one model. Raises an exception if it is malformed."""
     names = ("dimension", "vocabulary_size", "layers", "heads")
     numbers: dict[str, Any] = {name: document.get(name) for name in names}
-    _require(all(number is None or isinstance(number, int) for number in numbers.values()))
+    require(all(number is None or isinstance(number, int) for number in numbers.values()))
     default = document.get("default") is True
     return ModelFacts(str(document["id"]), default, document=document, **numbers)
 
 
 # The .npz archives of /v1/encode.
 
+
+@dataclass(frozen=True)
+class _SentenceTokens:
+    """The member `tokens` of an archive has one for each sentence."""
+
+    tokens: list[Token]
+    truncated: int
+
+
+_TOKENS = TypeAdapter(list[_SentenceTokens])
 _MAGIC = b"\x93NUMPY\x01\x00"
 _MAX_HEADER_BYTES = 1024
 
@@ -290,19 +279,22 @@ def read_sentences(content: bytes, options: EncodeOptions, count: int) -> list[S
     """
     try:
         return list(_read_sentences(_read_archive(content), options, count))
-    except Exception:  # noqa: BLE001 - zipfile, NumPy and orjson raise many for arbitrary bytes
+    except Exception:  # noqa: BLE001 - zipfile, NumPy and pydantic raise many for arbitrary bytes
         raise malformed_response() from None
 
 
 def _read_archive(content: bytes) -> dict[str, Array]:
     """Read the arrays of an archive by their names."""
     with ZipFile(io.BytesIO(content)) as archive:
-        infos = archive.infolist()
+        members = archive.infolist()
         # Compressed or repeated members could expand a few bytes into gigabytes.
-        _require(all(one.compress_type == ZIP_STORED for one in infos))
-        _require(all(one.filename.endswith(".npy") for one in infos))
-        _require(len({one.filename for one in infos}) == len(infos))
-        return {one.filename.removesuffix(".npy"): _read_npy(archive.read(one)) for one in infos}
+        require(all(member.compress_type == ZIP_STORED for member in members))
+        require(all(member.filename.endswith(".npy") for member in members))
+        require(len({member.filename for member in members}) == len(members))
+        return {
+            member.filename.removesuffix(".npy"): _read_npy(archive.read(member))
+            for member in members
+        }
 
 
 def _read_npy(data: bytes) -> Array:
@@ -310,9 +302,9 @@ def _read_npy(data: bytes) -> Array:
 
     No memory is allocated, so a header with a huge shape is harmless.
     """
-    _require(data.startswith(_MAGIC))
+    require(data.startswith(_MAGIC))
     start = 10 + int.from_bytes(data[8:10], "little")
-    _require(start <= _MAX_HEADER_BYTES)
+    require(start <= _MAX_HEADER_BYTES)
     shape, dtype = _read_npy_header(data[8:start])
     return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
@@ -321,62 +313,44 @@ def _read_npy(data: bytes) -> Array:
 def _read_npy_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and the dtype of an array."""
     shape, fortran, dtype = read_array_header_1_0(io.BytesIO(header), _MAX_HEADER_BYTES)
-    _require(not fortran and dtype.kind in "fiu" and all(side >= 0 for side in shape))
+    require(not fortran and dtype.kind in "fiu" and all(side >= 0 for side in shape))
     return shape, dtype
 
 
 def _read_sentences(
     arrays: dict[str, Array], options: EncodeOptions, count: int
 ) -> Iterator[Sentence]:
-    offsets, documents = arrays.pop("offsets"), _read_documents(arrays.pop("tokens"))
-    _require(offsets.dtype == np.int64 and offsets.shape == (count + 1,))
-    _require(len(documents) == count)
-    starts = offsets.tolist()
-    lengths = [len(document["tokens"]) for document in documents]
-    _require(starts[0] == 0 and np.diff(offsets).tolist() == lengths)
+    offsets, encoded = arrays.pop("offsets"), arrays.pop("tokens")
+    require(encoded.dtype == np.uint8)
+    sentences = _TOKENS.validate_json(encoded.tobytes(), strict=True, extra="ignore")
+    require(len(sentences) == count)
+    lengths = [len(sentence.tokens) for sentence in sentences]
+    require(offsets.dtype == np.int64 and offsets.tolist() == [*accumulate(lengths, initial=0)])
 
     rows = {part: arrays.pop(part) for part in PER_TOKEN if part in options.include}
-    for array in rows.values():
-        _require(array.ndim == 2 and len(array) == starts[-1] and array.shape[1] > 0)
-    _require(len({array.shape[1] / PER_TOKEN[part] for part, array in rows.items()}) <= 1)
+    widths = {array.shape[1] / PER_TOKEN[part] for part, array in rows.items()}
+    require(len(widths) <= 1 and 0 not in widths)
+    require(all(array.shape == (sum(lengths), array.shape[1]) for array in rows.values()))
     per_layer = [part for part in PER_LAYER if part in options.include]
-    layer_arrays = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
-    _require(not arrays)
-    _check_layers(layer_arrays, lengths, options)
-    for array in (*rows.values(), *(one for parts in layer_arrays for one in parts.values())):
-        _require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())
+    layers = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
+    require(not arrays)
+    shapes: dict[Part, set[tuple[int, ...]]] = {part: set() for part in per_layer}
+    for n, of_layers in zip(lengths, layers, strict=True):
+        for part, array in of_layers.items():
+            # [L, h, n, n] or [L, n, n] for the mean of the heads, and [L, h, n, k]
+            paired = part in PER_PAIR
+            require(array.ndim == (3 if paired and options.heads == "mean" else 4))
+            require(array.shape[-2] == n and (not paired or array.shape[-1] == n))
+            if options.layers != "all":
+                require(len(array) == (1 if options.layers == "last" else len({*options.layers})))
+            shapes[part].add(array.shape[:-2] + array.shape[-1:][paired:])
+    require(all(len(of_part) == 1 for of_part in shapes.values() if count))
+    for array in (*rows.values(), *(one for of_layers in layers for one in of_layers.values())):
+        require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())
 
-    for i, (document, of_layers) in enumerate(zip(documents, layer_arrays, strict=True)):
-        of_tokens = {part: array[starts[i] : starts[i + 1]] for part, array in rows.items()}
+    for i, (sentence, of_layers) in enumerate(zip(sentences, layers, strict=True)):
+        first, last = offsets[i : i + 2]
+        of_tokens = {part: array[first:last] for part, array in rows.items()}
         # Copies are writable, and one sentence does not keep the whole response in memory.
         copies = {part: array.copy() for part, array in (of_tokens | of_layers).items()}
-        tokens = [read_token(token) for token in document["tokens"]]
-        yield Sentence(tokens, copies, document["truncated"])
-
-
-def _read_documents(array: Array) -> list[dict[str, Any]]:
-    """Return the tokens of each sentence and the number of words that were cut off."""
-    _require(array.dtype == np.uint8)
-    documents = orjson.loads(array.tobytes())
-    _require(isinstance(documents, list))
-    for one in documents:
-        _require(isinstance(one["tokens"], list) and type(one["truncated"]) is int)
-    return list(documents)
-
-
-def _check_layers(
-    layer_arrays: list[dict[Part, Array]], lengths: list[int], options: EncodeOptions
-) -> None:
-    """Check the shapes [L, h, n, …], or [L, n, n] for the mean of the heads."""
-    shapes: dict[Part, set[tuple[int, ...]]] = {}
-    for arrays, n in zip(layer_arrays, lengths, strict=True):
-        for part, array in arrays.items():
-            paired = part in PER_PAIR
-            axes = 3 if paired and options.heads == "mean" else 4
-            _require(array.ndim == axes and array.shape[-2] == n)
-            _require(not paired or array.shape[-1] == n)
-            if options.layers != "all":
-                wanted = 1 if options.layers == "last" else len(set(options.layers))
-                _require(len(array) == wanted)
-            shapes.setdefault(part, set()).add(array.shape[:-2] + array.shape[-1:][paired:])
-    _require(all(len(one) == 1 for one in shapes.values()))
+        yield Sentence(sentence.tokens, copies, sentence.truncated)
