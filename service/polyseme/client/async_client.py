@@ -12,8 +12,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from functools import partial
-from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,16 +42,12 @@ from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
     Batch,
     Exchange,
-    HttpRequest,
-    HttpResponse,
     async_batches,
 )
 from polyseme.client.results import Array, ModelFacts, Sentence, VectorKind
 from polyseme.client.transport import (
     HttpxAsyncClient,
     TransportError,
-    from_httpx,
-    to_httpx,
     unreachable,
 )
 from polyseme.errors import TooLargeError
@@ -64,6 +59,9 @@ from polyseme.operations.schema import Request, Result
 from polyseme.operations.senses import Senses
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.tokenizer import Case
+
+if TYPE_CHECKING:
+    import httpx
 
 _T = TypeVar("_T")
 
@@ -78,16 +76,12 @@ class AsyncClient(BaseClient):
     """
 
     _kind = HttpxAsyncClient
+    _http: "httpx.AsyncClient"
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -218,11 +212,11 @@ class AsyncClient(BaseClient):
             result: _T = end.value
             return result
 
-    async def _send(self, request: HttpRequest) -> HttpResponse:
+    async def _send(self, request: "httpx.Request") -> "httpx.Response":
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:
-            return from_httpx(await self._http.request(**to_httpx(self._root, request)))
+            return await self._http.send(request)
         except TransportError as error:
             raised = unreachable(error)
         raise raised  # outside the handler, so that the traceback has no httpx exceptions

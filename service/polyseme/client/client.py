@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain
-from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,6 @@ from polyseme.client.requests import (
     BatchSize,
     Exchange,
     Exchanges,
-    HttpRequest,
-    HttpResponse,
     batches,
 )
 from polyseme.client.results import ModelFacts, Sentence
@@ -32,16 +29,17 @@ from polyseme.client.transport import (
     HttpxClient,
     TransportError,
     TransportOptions,
-    from_httpx,
     normalize_url,
     open_client,
-    to_httpx,
     unreachable,
 )
 from polyseme.errors import TooLargeError
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
+
+if TYPE_CHECKING:
+    import httpx
 
 KEY_VARIABLE = "POLYSEME_API_KEY"
 """The environment variable of the default key."""
@@ -72,10 +70,10 @@ class BaseClient:
         """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
-        self._exchanges = Exchanges(model, self._size)
         self._concurrency = concurrency
         key = os.environ.get(KEY_VARIABLE) if key is None else key
         self._http: Any = open_client(self._kind, self._root, key, options, concurrency)
+        self._exchanges = Exchanges(self._http.build_request, model, self._size)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._root!r}, model={self._model!r})"
@@ -91,16 +89,12 @@ class Client(BaseClient, Encoder):
     """
 
     _kind = HttpxClient
+    _http: "httpx.Client"
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -173,11 +167,11 @@ class Client(BaseClient, Encoder):
             result: _T = end.value
             return result
 
-    def _send(self, request: HttpRequest) -> HttpResponse:
+    def _send(self, request: "httpx.Request") -> "httpx.Response":
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:
-            return from_httpx(self._http.request(**to_httpx(self._root, request)))
+            return self._http.send(request)
         except TransportError as error:
             raised = unreachable(error)
         raise raised  # outside the handler, so that the traceback has no httpx exceptions

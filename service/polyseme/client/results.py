@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
+import orjson
 from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
+from polyseme.client.errors import NoSuchTokenError, NotRequestedError
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Token
@@ -241,21 +242,26 @@ def require(condition: object) -> None:
         raise ValueError
 
 
-def read_models(document: Mapping[str, Any]) -> list[ModelFacts]:
-    """Read the response of /v1/models. Raises an exception if it is malformed."""
-    return [read_model_facts(entry) for entry in document["data"]]
+# The readers of responses raise exceptions of any class if one is malformed.
 
 
-def read_model_facts(document: Mapping[str, Any]) -> ModelFacts:
-    """Read the entry of one model. Raises an exception if it is malformed."""
+def read_models(content: bytes) -> list[ModelFacts]:
+    """Read the response of /v1/models."""
+    return [model_facts(entry) for entry in orjson.loads(content)["data"]]
+
+
+def read_model_facts(content: bytes) -> ModelFacts:
+    """Read the response of /v1/models/{name}."""
+    return model_facts(orjson.loads(content))
+
+
+def model_facts(document: Mapping[str, Any]) -> ModelFacts:
+    """Read the entry of one model."""
     names = ("dimension", "vocabulary_size", "layers", "heads")
     numbers: dict[str, Any] = {name: document.get(name) for name in names}
     require(all(number is None or isinstance(number, int) for number in numbers.values()))
     default = document.get("default") is True
     return ModelFacts(str(document["id"]), default, document=document, **numbers)
-
-
-# The .npz archives of /v1/encode.
 
 
 @dataclass(frozen=True)
@@ -271,55 +277,22 @@ _MAGIC = b"\x93NUMPY\x01\x00"
 _MAX_HEADER_BYTES = 1024
 
 
-def read_sentences(content: bytes, options: EncodeOptions, count: int) -> list[Sentence]:
-    """Read the sentences of a `.npz` archive.
+def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[Sentence]:
+    """Read the sentences of a `.npz` archive of /v1/encode.
 
-    Raises AnswerError unless the archive has exactly the requested sentences and arrays, with
-    consistent shapes and finite values.
+    It must have exactly the requested sentences and arrays, with consistent shapes and finite
+    values.
     """
-    try:
-        return list(_read_sentences(_read_archive(content), options, count))
-    except Exception:  # noqa: BLE001 - zipfile, NumPy and pydantic raise many for arbitrary bytes
-        raise malformed_response() from None
-
-
-def _read_archive(content: bytes) -> dict[str, Array]:
-    """Read the arrays of an archive by their names."""
     with ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         # Compressed or repeated members could expand a few bytes into gigabytes.
         require(all(member.compress_type == ZIP_STORED for member in members))
         require(all(member.filename.endswith(".npy") for member in members))
         require(len({member.filename for member in members}) == len(members))
-        return {
+        arrays = {
             member.filename.removesuffix(".npy"): _read_npy(archive.read(member))
             for member in members
         }
-
-
-def _read_npy(data: bytes) -> Array:
-    """View the bytes of a `.npy` file as an array.
-
-    No memory is allocated, so a header with a huge shape is harmless.
-    """
-    require(data.startswith(_MAGIC))
-    start = 10 + int.from_bytes(data[8:10], "little")
-    require(start <= _MAX_HEADER_BYTES)
-    shape, dtype = _read_npy_header(data[8:start])
-    return np.frombuffer(data, dtype, offset=start).reshape(shape)
-
-
-@lru_cache(1024)  # sentences of one length have the same headers
-def _read_npy_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and the dtype of an array."""
-    shape, fortran, dtype = read_array_header_1_0(io.BytesIO(header), _MAX_HEADER_BYTES)
-    require(not fortran and dtype.kind in "fiu" and all(side >= 0 for side in shape))
-    return shape, dtype
-
-
-def _read_sentences(
-    arrays: dict[str, Array], options: EncodeOptions, count: int
-) -> Iterator[Sentence]:
     offsets, encoded = arrays.pop("offsets"), arrays.pop("tokens")
     require(encoded.dtype == np.uint8)
     sentences = _TOKENS.validate_json(encoded.tobytes(), strict=True, extra="ignore")
@@ -348,9 +321,31 @@ def _read_sentences(
     for array in (*rows.values(), *(one for of_layers in layers for one in of_layers.values())):
         require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())
 
+    read = []
     for i, (sentence, of_layers) in enumerate(zip(sentences, layers, strict=True)):
         first, last = offsets[i : i + 2]
         of_tokens = {part: array[first:last] for part, array in rows.items()}
         # Copies are writable, and one sentence does not keep the whole response in memory.
         copies = {part: array.copy() for part, array in (of_tokens | of_layers).items()}
-        yield Sentence(sentence.tokens, copies, sentence.truncated)
+        read.append(Sentence(sentence.tokens, copies, sentence.truncated))
+    return read
+
+
+def _read_npy(data: bytes) -> Array:
+    """View the bytes of a `.npy` file as an array.
+
+    No memory is allocated, so a header with a huge shape is harmless.
+    """
+    require(data.startswith(_MAGIC))
+    start = 10 + int.from_bytes(data[8:10], "little")
+    require(start <= _MAX_HEADER_BYTES)
+    shape, dtype = _read_npy_header(data[8:start])
+    return np.frombuffer(data, dtype, offset=start).reshape(shape)
+
+
+@lru_cache(1024)  # sentences of one length have the same headers
+def _read_npy_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the dtype of an array."""
+    shape, fortran, dtype = read_array_header_1_0(io.BytesIO(header), _MAX_HEADER_BYTES)
+    require(not fortran and dtype.kind in "fiu" and all(side >= 0 for side in shape))
+    return shape, dtype

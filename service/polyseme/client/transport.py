@@ -9,8 +9,7 @@ from typing import Annotated, Any, TypedDict
 from urllib.parse import urlsplit
 
 from polyseme import __version__
-from polyseme.client.errors import AnswerError, UnreachableError
-from polyseme.client.requests import HttpRequest, HttpResponse
+from polyseme.client.errors import AnswerError, UnreachableError, error_of_response
 from polyseme.errors import TooLargeError, install_command
 
 try:
@@ -138,6 +137,7 @@ def open_client(
     complete = _CompleteResponses(inner, options["max_answer_bytes"], options["longest_wait"])
     timeout = options["timeout"]
     return kind(
+        base_url=root,
         headers=headers,
         # A call waits without a timeout while other calls of this client use all connections.
         timeout=httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
@@ -147,69 +147,48 @@ def open_client(
     )
 
 
-def to_httpx(root: str, request: HttpRequest) -> dict[str, Any]:
-    """Return the arguments of `httpx.Client.request`."""
-    headers = {"Accept": request.accept}
-    if request.body is not None:
-        headers["Content-Type"] = "application/json"
-    return {
-        "method": request.method,
-        "url": root + request.path,
-        "headers": headers,
-        "content": request.body,
-    }
-
-
-def from_httpx(response: httpx.Response) -> HttpResponse:
-    """Return the parts of a response of `_CompleteResponses` that an `Exchange` uses."""
-    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    wait = response.headers.get("Retry-After")
-    seconds = None if wait is None else int(wait)
-    return HttpResponse(response.status_code, media_type, response.content, seconds)
-
-
 def unreachable(error: httpx.TransportError) -> UnreachableError:
     """Return the error for a service that does not respond.
 
     Its message has no text of the library's error; the cause of a failed TLS handshake is kept.
     """
+    cause = _os_error(error)
     if isinstance(error, httpx.ConnectTimeout):
-        return UnreachableError(
+        sentence = (
             "The server at this address does not accept a connection in time: check the address and"
             " the network."
         )
-    if isinstance(error, httpx.TimeoutException):
-        return UnreachableError(
-            "The service takes too long to respond: send less at once, or raise `timeout`."
+    elif isinstance(error, httpx.TimeoutException):
+        sentence = "The service takes too long to respond: send less at once, or raise `timeout`."
+    elif isinstance(cause, ssl.SSLCertVerificationError):
+        sentence = (
+            "The certificate at this address is not valid for it, or not signed by a trusted"
+            " authority: pass the authorities to trust as `tls`, an ssl.SSLContext."
         )
-    cause = _os_error(error)
-    if isinstance(cause, ssl.SSLError):
+    elif isinstance(cause, ssl.SSLError):
         sentence = (
             "The TLS connection to this address fails: if the service has no TLS, its address"
             " begins with http://."
         )
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            sentence = (
-                "The certificate at this address is not valid for it, or not signed by a trusted"
-                " authority: pass the authorities to trust as `tls`, an ssl.SSLContext."
-            )
-        raised = UnreachableError(sentence)
-        raised.__cause__ = cause.with_traceback(None)
-        return raised
-    if isinstance(cause, socket.gaierror):
-        return UnreachableError(
+    elif isinstance(cause, socket.gaierror):
+        sentence = (
             "The name of the host in this address cannot be resolved: check the address and the"
             " network."
         )
-    if isinstance(error, httpx.ConnectError):
-        return UnreachableError(
+    elif isinstance(error, httpx.ConnectError):
+        sentence = (
             "No service responds at this address: start one with `polyseme serve`, or use another"
             " address."
         )
-    return UnreachableError(
-        "The connection to the service fails; if the service has TLS, its address begins with"
-        " https://."
-    )
+    else:
+        sentence = (
+            "The connection to the service fails; if the service has TLS, its address begins with"
+            " https://."
+        )
+    raised = UnreachableError(sentence)
+    if isinstance(cause, ssl.SSLError):
+        raised.__cause__ = cause.with_traceback(None)
+    return raised
 
 
 def _os_error(error: BaseException) -> OSError | None:
@@ -292,7 +271,7 @@ class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
             seconds = Retry().parse_retry_after(response.headers["Retry-After"])
             headers["Retry-After"] = str(math.ceil(min(seconds, _FOREVER)))
         complete = httpx.Response(response.status_code, headers=headers, content=content)
-        read = from_httpx(complete)
-        if read.status in RETRY_STATUSES and (read.retry_after or 0) > self.longest_wait:
-            read.require("")
+        wait = int(headers.get("Retry-After", 0))
+        if response.status_code in RETRY_STATUSES and wait > self.longest_wait:
+            raise error_of_response(complete)
         return complete
