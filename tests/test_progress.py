@@ -12,7 +12,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from polyseme.cli import progress
+from polyseme import progress
 from polyseme.cli.main import polyseme
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run
