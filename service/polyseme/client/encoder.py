@@ -3,23 +3,13 @@
 import inspect
 import textwrap
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    Protocol,
-    TypeAlias,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    get_args,
-)
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polyseme.client.errors import NoSuchTokenError
-from polyseme.client.results import Array, ModelFacts, Sentence, VectorKind
+from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, VectorKind
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
@@ -351,8 +341,8 @@ def encode_options(options: EncodeArguments) -> EncodeOptions:
 
 def vector_options(kind: VectorKind, options: SharedArguments) -> EncodeOptions:
     """Return the options of `encode` for one kind of vector. Raises TypeError or InvalidError."""
-    if kind not in get_args(VectorKind):
-        raise InvalidError([FieldError(("kind",), one_of(get_args(VectorKind)))])
+    if kind not in VECTOR_KINDS:
+        raise InvalidError([FieldError(("kind",), one_of(VECTOR_KINDS))])
     return request_of(EncodeOptions, include=[kind], **require_known(options, SharedArguments))
 
 

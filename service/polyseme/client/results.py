@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from itertools import accumulate
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
@@ -27,15 +27,30 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[np.floating]
 VectorKind: TypeAlias = Literal["static", "contextual", "features"]
+VECTOR_KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
 
 
-def _requested(arrays: Mapping[Part, Array], part: Part) -> Array:
-    """Return an array. Raises NotRequestedError if the sentence was encoded without it."""
-    if part not in arrays:
-        raise NotRequestedError(
-            f'The sentence was encoded without `{part}`: add "{part}" to `include` of `encode`.'
-        )
-    return arrays[part]
+class _Requested:
+    """A property that is an entry of `arrays`.
+
+    It raises NotRequestedError if the sentence was encoded without the array.
+    """
+
+    def __init__(self, description: str) -> None:
+        self.__doc__ = description
+
+    def __set_name__(self, _: type, part: Part) -> None:
+        self._part = part
+
+    def __get__(self, owner: "EncodedToken | Sentence | None", _: object = None) -> Array:
+        part = self._part
+        if owner is None:  # `help` reads the attribute of the class
+            return self  # type: ignore[return-value]
+        if part not in owner.arrays:
+            raise NotRequestedError(
+                f'The sentence was encoded without `{part}`: add "{part}" to `include` of `encode`.'
+            )
+        return owner.arrays[part]
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,25 +65,12 @@ class EncodedToken(OneLine, Token):
     arrays: dict[Part, Array] = field(default_factory=dict)
     """the requested ones of `static`, `contextual`, `features` and `attention`"""
 
-    @property
-    def static(self) -> Array:
-        """The row of the static vectors. [d]"""
-        return _requested(self.arrays, "static")
-
-    @property
-    def contextual(self) -> Array:
-        """The row of the contextual vectors. [d]"""
-        return _requested(self.arrays, "contextual")
-
-    @property
-    def features(self) -> Array:
-        """The unit static vector and the unit context, concatenated. [2d]"""
-        return _requested(self.arrays, "features")
-
-    @property
-    def attention(self) -> Array:
-        """The attention to each token. [L, h, n], or [L, n] for the mean of the heads"""
-        return _requested(self.arrays, "attention")
+    static = _Requested("The row of the static vectors. [d]")
+    contextual = _Requested("The row of the contextual vectors. [d]")
+    features = _Requested("The unit static vector and the unit context, concatenated. [2d]")
+    attention = _Requested(
+        "The attention to each token. [L, h, n], or [L, n] for the mean of the heads"
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,45 +88,20 @@ class Sentence(OneLine):
     truncated: int = 0
     """number of words that were cut off"""
 
-    @property
-    def static(self) -> Array:
-        """The static vectors. [n, d]"""
-        return _requested(self.arrays, "static")
-
-    @property
-    def contextual(self) -> Array:
-        """The contextual vectors. [n, d]"""
-        return _requested(self.arrays, "contextual")
-
-    @property
-    def features(self) -> Array:
-        """Unit static vectors and unit contexts, concatenated, for classifiers. [n, 2d]"""
-        return _requested(self.arrays, "features")
-
-    @property
-    def attention(self) -> Array:
-        """The attention. [L, h, n, n], or [L, n, n] for the mean of the heads; rows are queries"""
-        return _requested(self.arrays, "attention")
-
-    @property
-    def queries(self) -> Array:
-        """The queries. [L, h, n, k]"""
-        return _requested(self.arrays, "queries")
-
-    @property
-    def keys(self) -> Array:
-        """The keys. [L, h, n, k]"""
-        return _requested(self.arrays, "keys")
-
-    @property
-    def values(self) -> Array:
-        """The values. [L, h, n, v]"""
-        return _requested(self.arrays, "values")
-
-    @property
-    def scores(self) -> Array:
-        """The scores before scaling, biases and softmax, of the shape of `attention`."""
-        return _requested(self.arrays, "scores")
+    static = _Requested("The static vectors. [n, d]")
+    contextual = _Requested("The contextual vectors. [n, d]")
+    features = _Requested(
+        "Unit static vectors and unit contexts, concatenated, for classifiers. [n, 2d]"
+    )
+    attention = _Requested(
+        "The attention. [L, h, n, n], or [L, n, n] for the mean of the heads; rows are queries",
+    )
+    queries = _Requested("The queries. [L, h, n, k]")
+    keys = _Requested("The keys. [L, h, n, k]")
+    values = _Requested("The values. [L, h, n, v]")
+    scores = _Requested(
+        "The scores before scaling, biases and softmax, of the shape of `attention`."
+    )
 
     @property
     def words(self) -> list[str]:
