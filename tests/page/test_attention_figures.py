@@ -311,9 +311,9 @@ def test_the_values_of_a_dimension_are_read_out(visit: Open, client: httpx.Clien
     assert figure.get_by_role("status").text_content() == expected(120)
 
 
-SEPARATED = """async (cells) => {
-  const { tabSeparated } = await import("/page/attention/weights.js");
-  return tabSeparated([cells]);
+SEPARATED = r"""async (cells) => {
+  const { separatedText } = await import("/page/table.js");
+  return separatedText([cells], "\t", "\n");
 }"""
 
 

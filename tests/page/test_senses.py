@@ -139,7 +139,7 @@ def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_pag
     assert not [text for text in frequent.all_text_contents() if text.startswith("the ")]
     # The result of the previous sentences stays until the form is submitted.
     assert reader.sent()["word"] == "apple"
-    reader.record_announcements("main > section > .visually-hidden")
+    reader.record_announcements(".notices")
     frequent.first.click()
     expect(points(reader)).to_have_count(500)
     reader.settle()

@@ -91,7 +91,7 @@ INVALID_MATRICES = [
     ("1e999 1", "Row 0: This number is too large."),
 ]
 PARSE = """async (texts) => {
-  const { parseMatrix } = await import("/page/steps/matrix_text.js");
+  const { parseMatrix } = await import("/page/steps/editor.js");
   return texts.map(parseMatrix);
 }"""
 
