@@ -36,7 +36,7 @@ def client(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx.Clie
         del manifest["files"][name]
         (folder / name).unlink()
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    return serve(models_dir=folder.parent)
+    return serve(models_dir=folder.parent, workers=1)
 
 
 @pytest.fixture(scope="package")
@@ -154,7 +154,7 @@ def several(
     shutil.copytree(bundled_models() / BUNDLED, folder / "second")
     manifest = (folder / "second" / "manifest.json").read_text()
     (folder / "second" / "manifest.json").write_text(manifest.replace(f'"{BUNDLED}"', '"second"'))
-    return serve(models_dir=folder, preload_models=True)
+    return serve(models_dir=folder, preload_models=True, workers=1)
 
 
 @pytest.fixture(scope="session")

@@ -90,7 +90,7 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) 
 
 
 def test_a_key_is_requested_used_and_never_shown(open_page: Open, serve: Serve) -> None:
-    reader = open_page("#neighbors", service=serve(api_keys=KEY))
+    reader = open_page("#neighbors", service=serve(api_keys=KEY, workers=1))
     field = reader.page.get_by_label("API key")
     field.fill("a-wrong-one")
     field.press("Enter")

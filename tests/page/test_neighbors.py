@@ -4,7 +4,6 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import Serve
 from tests.page.conftest import Open
 
 pytestmark = pytest.mark.slow
@@ -81,7 +80,7 @@ def test_a_hundred_bars_are_one_tab_stop(visit: Open) -> None:
     expect(bars.nth(98)).to_be_focused()
 
 
-def test_a_composed_vector_is_named_in_the_heading(serve: Serve, open_page: Open) -> None:
-    reader = open_page("#neighbors?word=unbankable", service=serve())
+def test_a_composed_vector_is_named_in_the_heading(visit: Open, several: httpx.Client) -> None:
+    reader = visit("#neighbors?word=unbankable", service=several)
     heading = reader.heading("Nearest to unbankable").text_content()
     assert heading == "Nearest to unbankable, unknown: a composed vector"

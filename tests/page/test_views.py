@@ -2,14 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from matplotlib.image import imread
 from playwright.sync_api import expect
 
 from tests.page.conftest import Open
@@ -23,6 +20,7 @@ from tests.page.driver import (
     SMALL,
     VIEWS,
     address,
+    colors_of,
     compare_address,
     sentence_address,
     steps_address,
@@ -99,7 +97,7 @@ def test_a_view_fits_a_window_of_any_width(visit: Open) -> None:
     reader = visit("#models")
     for fragment in [fragments[0] for fragments in STATES.values()]:
         reader.go(fragment)
-        for width in (390, 700, 1000, 1200):
+        for width in (390, 700, 1000):
             reader.resize(width)
             assert not reader.scrolls_sideways(), (fragment, width)
             rights = reader.page.locator("figure svg").evaluate_all(
@@ -160,9 +158,7 @@ def test_a_saved_figure_has_the_shapes_and_texts_that_are_shown(
     assert [list(one) for one in found[1:]] == shown
     assert set(labels) <= {text for _, text in found}
     png = reader.saved(place.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
-    assert png.startswith(b"\x89PNG\r\n\x1a\n")
-    picture = imread(BytesIO(png))
-    assert len(np.unique(picture[..., :3].reshape(-1, 3), axis=0)) > 20
+    assert len(colors_of(png)) > 20
 
 
 ERRORS = [
