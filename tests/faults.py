@@ -55,7 +55,7 @@ OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
 MARKED = "not (slow or container or wheel or clients)"
 LIMIT = 900
 """Seconds after which the tests of a fault are stopped; a fault that hangs them is found."""
-MOST = 200
+MOST = 150
 """Number of tests that execute a line to try first."""
 
 
@@ -188,10 +188,11 @@ def failure(tests: Sequence[str], copy: Path) -> str:
     """Return the first test that fails in the copy, or an empty string."""
     names = copy.parent / "tests"
     names.write_text("\n".join(tests))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "--dist", "loadfile"]
+    processes = "0" if "::" in tests[0] else "2"
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--dist", "loadfile"]
     paths = os.pathsep.join(str(copy / top) for top in ("service", "lab", "."))
     done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-m", MARKED, f"@{names}"],
+        [*command, "-n", processes, "-p", "no:cacheprovider", "-m", MARKED, f"@{names}"],
         cwd=copy,
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,

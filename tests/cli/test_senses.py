@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from polyseme.cli import progress
+from polyseme import progress
 from polyseme.cli.senses import _picture, _Source, _write_occurrences
+from polyseme.operations.options import EncodeOptions
 from tests.cli.conftest import run
 from tests.operations.calls import senses_in
 from tests.operations.test_senses import MONEY, RIVER
@@ -36,7 +37,7 @@ def test_the_written_occurrences_have_the_senses_of_the_clusters(bundled, found,
     # The labels are exchanged, so that no clustered occurrence has its nearest sense.
     other = replace(found, clusters=replace(clusters, labels=1 - clusters.labels))
     source = _Source((file,), "text", ("bank",), exact=False)
-    _write_occurrences(tmp_path / "a.jsonl", source, bundled, other, RIVER + MONEY, phrases=False)
+    _write_occurrences(tmp_path / "a.jsonl", source, bundled, other, RIVER + MONEY, EncodeOptions())
     senses = [int(one["sense"]) for one in read_rows(tmp_path / "a.jsonl")]
     assert senses[:16] == other.clusters.labels.tolist()
     # The last occurrence was not clustered and gets the nearest sense.

@@ -36,8 +36,15 @@ from polyseme.operations.occurrences import (
     find_projection,
     project_occurrences,
 )
-from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, EncodeOptions, Limits
-from polyseme.operations.schema import ModelName, OneLine, Phrases, Request, one_of_kinds, response
+from polyseme.operations.options import (
+    MAX_FORMS,
+    MAX_LISTED,
+    MAX_SENSES,
+    EncodeOptions,
+    Limits,
+    SharedOptions,
+)
+from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
 from polyseme.operations.work import (
     MULTIPLICATION,
     TextCost,
@@ -147,7 +154,7 @@ class MappedSenses(Senses):
     occurrences: list[MappedSenseOccurrence]  # type: ignore[assignment] # the same with positions
 
 
-class SensesRequest(Request[Senses]):
+class SensesRequest(SharedOptions[Senses]):
     """A word and texts to find its senses in, or occurrences of the word."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
@@ -173,7 +180,6 @@ class SensesRequest(Request[Senses]):
     """number of examples of each sense"""
     map: bool = False
     """add a position in the plane to each occurrence"""
-    phrases: Phrases = False
     model: ModelName = None
 
     @property
@@ -244,7 +250,7 @@ def find_senses(
     if there are too many, and the errors of `tokenize`.
     """
     limits = limits or Limits()
-    encoding = EncodeOptions(phrases=request.phrases)
+    encoding = EncodeOptions(**request.shared())
     occurrences = request.occurrences
     if occurrences is not None:
         limits.check("max_occurrences", len(occurrences))
