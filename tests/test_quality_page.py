@@ -36,6 +36,12 @@ def test_all_results_are_of_the_bundled_model_and_of_the_same_data():
     assert MANIFEST["quality"]["wic"]["dev_accuracy"] == wic["accuracy"]["value"]
 
 
+def test_the_screenshots_show_the_bundled_model():
+    shown = json.loads((ROOT / "docs/page/model.json").read_text("utf-8"))["files"]
+    files = {name: entry["sha256"] for name, entry in MANIFEST["files"].items()}
+    assert shown == files, "run `python docs/screenshots.py`"
+
+
 DRAWN = images()
 
 

@@ -1,6 +1,5 @@
-"""Figures in hand-written text agree with the code and with arithmetic."""
+"""docs/worked-examples.md: its arithmetic is right, and its numbers are those of the examples."""
 
-import json
 import math
 import re
 
@@ -9,21 +8,6 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.engine.test_worked_examples import EXAMPLES, floats, trace_of
-
-
-def measured(name):
-    return json.loads((ROOT / name).read_text("utf-8"))
-
-
-def test_the_screenshots_show_the_bundled_model():
-    files = measured("models/wiki-en/manifest.json")["files"]
-    shown = measured("docs/page/model.json")["files"]
-    assert shown == {name: entry["sha256"] for name, entry in files.items()}, (
-        "run `python docs/screenshots.py`"
-    )
-
-
-# Worked examples
 
 NUMBER = r"(?:e\^|√)?\d+(?:\.\d+)?"
 SIDE = rf"{NUMBER}(?:\s*[·+/]\s*{NUMBER})*"
