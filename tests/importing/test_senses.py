@@ -1,14 +1,14 @@
 """The projection and the rule of senses, fitted to hidden words of texts."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
+from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer
 from polyseme.importing import senses as fitting
 from polyseme.importing.senses import (
     fit_discriminant,
+    fit_rule,
     fit_senses,
     logistic_regression,
     similar_pairs,
@@ -87,6 +87,24 @@ def test_classes_that_a_line_separates_have_a_finite_regression():
     assert -intercept / weight == pytest.approx(1.5)
 
 
+def test_the_rule_is_fitted_to_words_and_to_mixtures_of_two_with_the_given_shares(monkeypatch):
+    fitted = []
+
+    def fit(values, labels):
+        fitted.append((values, labels))
+        return logistic_regression(values, labels)
+
+    monkeypatch.setattr(fitting, "MIN_PAIRS", 1)
+    monkeypatch.setattr(fitting, "logistic_regression", fit)
+    rng = np.random.default_rng(4)
+    points = {w: unit(np.eye(6)[w] + 0.1 * rng.standard_normal((20, 6))) for w in range(4)}
+    fit_rule(points, [(0, 1), (2, 3)])
+    ((values, labels),) = fitted
+    assert labels.tolist() == [False, False, True, True] * 2
+    # The smaller cluster of a mixture has the occurrences of the second word.
+    assert values[labels, 1].tolist() == list(fitting.SHARES) * 2
+
+
 def test_similar_words_of_the_same_ending_are_paired(tmp_path):
     words = ["raining", "burning", "singing", "table", "x"]
     vectors = np.array([[1, 0], [0.2, 1], [0, 1], [0.2, 1], [1, 1]], np.float32)
@@ -119,11 +137,17 @@ def test_the_threshold_gives_most_words_one_sense(world, monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
-def test_excluded_words_are_not_fitted_to(world):
+def test_excluded_words_are_not_fitted_to(world, monkeypatch):
     model, texts = world
-    counts = Counter(" ".join(texts).split())
-    chosen = fitting.choose_words(model, counts, exclude={word(0)})
-    assert word(0) not in chosen and word(1) in chosen
+    hidden = []
+
+    def no_words(_model, chosen, _texts, _progress):
+        hidden.extend(chosen)
+        return {}
+
+    monkeypatch.setattr(fitting, "encode_hidden_words", no_words)
+    fit_senses(model, texts, exclude={word(0)})
+    assert word(0) not in hidden and word(1) in hidden
 
 
 @pytest.mark.usefixtures("small")
