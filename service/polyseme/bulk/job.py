@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -35,7 +35,7 @@ _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl|npz)")
 class BulkOptions:
     """How to encode the texts and write the results."""
 
-    encoding: EncodeOptions = EncodeOptions(include=["contextual"])  # noqa: RUF009 - frozen
+    encoding: EncodeOptions = field(default_factory=lambda: EncodeOptions(include=["contextual"]))
     pooling: Pooling | None = None
     """pooling of the sentence vectors; None writes no sentence vectors"""
     format: ShardFormat = "parquet"
