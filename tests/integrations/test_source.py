@@ -91,13 +91,6 @@ def test_errors_of_the_service_are_raised_as_local_exceptions(address, monkeypat
         pipeline(address)
 
 
-@pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1", "https://key@example.org/v1"])
-def test_a_url_with_a_password_is_rejected_without_repeating_it(url):
-    with pytest.raises(ValueError, match="without a user, a password") as caught:
-        ContextualVectorizer(url=url)
-    assert "secret" not in str(caught.value) and "key@" not in str(caught.value)
-
-
 def test_each_process_opens_an_encoder_once(address):
     here = open_encoder(None, address)
     assert open_encoder(None, address) is here
