@@ -129,11 +129,12 @@ def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) ->
 
 def figures(one: Separation, base: Separation | None = None) -> dict[str, dict[str, float]]:
     """Return both measures in % with standard errors, and the paired differences from `base`."""
-    f1 = _figure(float(one.f1.mean()), _of_mean(one.f1))
-    auc = _figure(one.auc, _of_sum(one.influence))
+    f1 = _percents(value=float(one.f1.mean()), error=_of_mean(one.f1))
+    auc = _percents(value=one.auc, error=_of_sum(one.influence))
     if base is not None:
-        f1 |= _difference(float((one.f1 - base.f1).mean()), _of_mean(one.f1 - base.f1))
-        auc |= _difference(one.auc - base.auc, _of_sum(one.influence - base.influence))
+        gain, influence = one.f1 - base.f1, one.influence - base.influence
+        f1 |= _percents(difference=float(gain.mean()), difference_error=_of_mean(gain))
+        auc |= _percents(difference=one.auc - base.auc, difference_error=_of_sum(influence))
     return {"nouns_macro_f1": f1, "pairs_auc": auc}
 
 
@@ -145,16 +146,8 @@ def _of_sum(influence: Floats) -> float:
     return float(np.sqrt((influence**2).sum()))
 
 
-def _figure(value: float, error: float) -> dict[str, float]:
-    return {"value": _percent(value), "error": _percent(error)}
-
-
-def _difference(value: float, error: float) -> dict[str, float]:
-    return {"difference": _percent(value), "difference_error": _percent(error)}
-
-
-def _percent(part: float) -> float:
-    return round(100 * part, 2) + 0.0  # no −0.0
+def _percents(**parts: float) -> dict[str, float]:
+    return {name: round(100 * part, 2) + 0.0 for name, part in parts.items()}  # no −0.0
 
 
 def plain(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -231,15 +231,15 @@ def recipe_fields(options: dict[str, Any]) -> dict[str, Any]:
         options["leave_out"] = tuple(part.strip() for part in parts if part.strip())
     for name in [name for name, value in options.items() if value is None]:
         del options[name]
-    fields: Any = {}
+    given: Any = {}
     if file:
         try:
-            fields = json.loads(file.read_bytes())
+            given = json.loads(file.read_bytes())
         except (ValueError, OSError):
-            fields = None
-        if not isinstance(fields, dict):
+            given = None
+        if not isinstance(given, dict):
             raise click.UsageError("--recipe: the file is not a JSON object.")
-    fields = fields | options
+    fields: dict[str, Any] = given | options
     if fields.get("steps") is None and fields.get("minutes") is None:
         fields["steps"] = DEFAULT_STEPS
     return fields

@@ -193,7 +193,7 @@ def measure_tagging(
         figure = span_f1(dev, tags) if spans else tag_accuracy(dev, tags)
         rows.append(ResultRow(name, title, kind, {"score": figure}, {"width": known.shape[1]}))
 
-    encoded = []
+    encoded: list[list[Sentence]] = []
     for split in (train, dev):
         texts = [list(sentence.words) for sentence in split]
         parts: tuple[Part, ...] = ("static", "contextual", "features")

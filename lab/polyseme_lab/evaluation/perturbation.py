@@ -20,7 +20,7 @@ from polyseme_lab.evaluation.datasets import Knows, TokenizedOccurrence
 from polyseme_lab.evaluation.statistics import precision_at, roc_auc, spearman
 
 Tagged: TypeAlias = tuple[Sequence[str], Sequence[tuple[int, str, str]]]
-"""The words and the tags (position, lemma, sense) of a sentence, as read by `training/corpus.py`."""
+"""The words and the tags (position, lemma, sense) of a sentence, as read from tags."""
 MIN_OF_SENSE, MAX_OF_LEMMA = 8, 160
 """Minimum occurrences of a sense, and maximum occurrences of a lemma."""
 MAX_WORDS = 100

@@ -218,8 +218,8 @@ def _draw(panel: "Axes", name: str, results: Results) -> None:
     panel.spines[["top", "right"]].set_visible(False)
     for row, dashes in zip(results.published, DASHES, strict=False):
         numbers = " / ".join(f"{row.figures[column]:.1f}" for column in results.columns)
-        label, line = f"{row.title}, published: {numbers}", {"linestyle": dashes, "linewidth": 1.2}
-        panel.axvline(row.figures[name], color="#333333", label=label, **line)
+        label, place = f"{row.title}, published: {numbers}", row.figures[name]
+        panel.axvline(place, color="#333333", linestyle=dashes, linewidth=1.2, label=label)
     low = min(base, *(figure.low for figure in figures))
     published = [row.figures[name] for row in results.published]
     high = max(base, *(figure.high for figure in figures), *published)

@@ -44,7 +44,7 @@ def sample_paragraphs(
     """
     kept: list[tuple[float, int, int, str]] = []
     held = 0
-    rng, keys = np.random.default_rng([seed, 0xC0]), iter(())
+    rng, keys = np.random.default_rng([seed, 0xC0]), iter([0.0])
     lines = (line for path in paths for line in read_lines(path, on_read))
     for number, line in enumerate(lines):
         if number % _RANDOM_BLOCK == 0:

@@ -112,9 +112,10 @@ class _Writer:
         np.save(self._folder / _OFFSETS, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
         subwords, spellings = self._model.subwords, list(self._composed)
         vectors = np.empty((len(spellings), self._model.manifest.dimension), np.float16)
-        for first in range(0, len(spellings) if subwords else 0, 1024):
+        for first in range(0, len(spellings), 1024):
             part = spellings[first : first + 1024]
-            vectors[first : first + len(part)] = subwords.vectors(part)
+            if subwords is not None:  # else no word is composed
+                vectors[first : first + len(part)] = subwords.vectors(part)
         np.save(self._folder / _COMPOSED, vectors)
 
     def _sentences(self, paragraph: str) -> Iterator[list[int]]:
