@@ -14,13 +14,13 @@ import click
 from pydantic import ValidationError
 
 from polyseme.cli.options import destination_option, exit_on_signals, with_options
-from polyseme.cli.progress import ConsoleBar, ConsoleProgress
 from polyseme.errors import CommandError, install_command
 from polyseme.importing.closed_form import frequencies_by_rank, informativeness
 from polyseme.importing.importer import check_name
 from polyseme.importing.weights import sorted_by_frequency
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry, bundled_models
+from polyseme.progress import ConsoleBar, ConsoleProgress
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.validation import validation_message
 from polyseme_lab.training.config import HiddenWordsConfig, Init, Objective, TrainingConfig
