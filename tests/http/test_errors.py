@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from polyseme.errors import InvalidError, UnknownRouteError
-from polyseme.http.inference_schemas import InferRequest
+from polyseme.http.inference import InferRequest
 from polyseme.http.parsing import _validate_json
 from polyseme.models.registry import bundled_models
 from polyseme.operations.compare import CompareRequest

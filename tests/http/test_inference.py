@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyseme.http.inference_schemas import (
+from polyseme.http.responses import (
     InferenceProblemResponse,
     ModelMetadataResponse,
+    ReadyResponse,
     ServerResponse,
 )
-from polyseme.http.responses import ReadyResponse
 from polyseme.settings import BUNDLED
 from tests.http.conftest import SECRET, expect_problem, numbers, total
 from tests.http.tensors import KEY, LENGTH, binary_request, packed, post, request, tensors_of

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from polyseme.http.inference_schemas import DATATYPES
+from polyseme.http.inference import DATATYPES
 from tests.conftest import ROOT
 from tests.environments import python_of
 from tests.http.conftest import python_output, shell_output

@@ -118,12 +118,8 @@ def docs_file(name: str) -> Response:
 @pages.get("/openapi.json")
 def openapi() -> Response:
     """Serve the OpenAPI 3.1 document."""
-    return Response(_openapi(), content_type=JSON)
-
-
-def _openapi() -> bytes:
     with _OPENAPI_LOCK:  # two threads must not parse source code at the same time (CPython 3.11)
-        return _openapi_document()
+        return Response(_openapi_document(), content_type=JSON)
 
 
 @cache

@@ -145,10 +145,10 @@ def _name_of(address: str) -> str:
     An IPv6 address is replaced by its /64 network, because one client has 2**64 addresses.
     """
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return "address:local"
-    if found.version == 6 and not found.ipv4_mapped:
+    if parsed.version == 6 and not parsed.ipv4_mapped:
         return f"address:{ip_network((address, 64), strict=False).network_address}"
     return f"address:{address}"
 
