@@ -119,7 +119,7 @@ def _layers(value: Any) -> Any:
     A parameter of this protocol cannot be a list.
     """
     if isinstance(value, str):
-        return parse_query_value("layers", [value])
+        return parse_query_value(EncodeOptions, "layers", [value])
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 

@@ -80,7 +80,7 @@ def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Bod
     """
     content = read_body().rstrip(b" \t\r\n")
     check_lines(content.count(b"\n") + 1)
-    fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
+    fields = {name: parse_query_value(schema, name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
         raise InvalidError([FieldError(("input",), "must be in the body, one entry per line")])
     entries = []
@@ -95,8 +95,8 @@ def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Bod
         raise invalid_fields(schema, error) from None
 
 
-def parse_query_value(name: str, sent: Sequence[str]) -> Any:
-    """Convert a query parameter of /v1/encode to its JSON value; commas separate list items.
+def parse_query_value(schema: type[BaseModel], name: str, sent: Sequence[str]) -> Any:
+    """Convert a query parameter to the JSON value of a field; commas separate list items.
 
     Invalid values are not rejected here but by validation.
     """
@@ -108,7 +108,8 @@ def parse_query_value(name: str, sent: Sequence[str]) -> Any:
     value = sent[0] if len(sent) == 1 else list(sent)
     if name == "share" and isinstance(value, str) and _DECIMAL.fullmatch(value):
         return float(value)
-    flag = name in {"phrases", "truncate"} and value in ("true", "false")
+    field = schema.model_fields.get(name)
+    flag = field is not None and field.annotation is bool and value in ("true", "false")
     return value == "true" if flag else value
 
 
