@@ -35,7 +35,7 @@ _OPENAI_CODES = {
     "rate_limited": "rate_limit_exceeded",
 }
 """OpenAI's error codes that differ from ours."""
-_OPENAI_PATHS = ("/v1/embeddings", "/v1/models")
+_OPENAI_PATHS = ("/v1/embeddings/", "/v1/models/")
 _SERVER_ERROR = 500
 _log = logging.getLogger("polyseme")
 
@@ -71,11 +71,9 @@ def problem_document(error: PolysemeError, request_id: str, path: str = "") -> d
         "request_id": request_id,
         **error.members(),
     }
-    if path == "/v2" or path.startswith("/v2/"):
+    if f"{path}/".startswith("/v2/"):
         document["error"] = openai_error(error)["message"]
-    elif isinstance(error, UnknownRouteError) or any(
-        path == prefix or path.startswith(f"{prefix}/") for prefix in _OPENAI_PATHS
-    ):
+    elif isinstance(error, UnknownRouteError) or f"{path}/".startswith(_OPENAI_PATHS):
         document["error"] = openai_error(error)
     return document
 

@@ -51,65 +51,52 @@ _MAX_MODELS = 100
 _log = logging.getLogger("polyseme")
 
 
-class AllocatedFile(MmapedDict):
-    """A file of metrics that is allocated before it is written. Raises OSError without space.
+class CountingFile(MmapedDict):
+    """A file of metrics whose pages are allocated before they are written.
 
     Writing to a page of a memory-mapped file that is not allocated ends the process with SIGBUS if
-    the file system is full.
+    the file system is full. Without space, the process counts in memory that nobody reads, or, if
+    `fallback` is false, OSError is raised.
     """
 
-    def __init__(self, filename: str) -> None:
+    full = False
+    """whether a file could not be allocated since the last warning"""
+
+    def __init__(self, filename: str, *, fallback: bool = True) -> None:
         """Open a file, or create it with one page of zeros."""
-        if not Path(filename).exists():
-            # A reader finds no file or a whole one.
-            new = Path(f"{filename}.new")
-            try:
+        self._fallback = fallback
+        new = Path(f"{filename}.new")  # a reader finds no file or a whole one
+        try:
+            if not Path(filename).exists():
                 with new.open("wb") as file:
                     os.posix_fallocate(file.fileno(), 0, mmap.PAGESIZE)
                 new.replace(filename)
-            except OSError:
-                new.unlink(missing_ok=True)
+            super().__init__(filename)  # type: ignore[no-untyped-call]
+        except OSError:
+            new.unlink(missing_ok=True)
+            if not fallback:
                 raise
-        super().__init__(filename)  # type: ignore[no-untyped-call]
+            self._count_in_memory(b"")
 
     def _init_value(self, key: str) -> None:
         size = capacity = self._capacity
         while self._used + len(key.encode()) + _ENTRY > size:
             size *= 2
         if size > capacity:
-            self._allocate(size)
+            file: Any = self._f
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError:
+                if not self._fallback:
+                    raise
+                self._count_in_memory(self._m[:])
+                file.close()
         super()._init_value(key)  # type: ignore[no-untyped-call]
-
-    def _allocate(self, size: int) -> None:
-        file: Any = self._f
-        os.posix_fallocate(file.fileno(), 0, size)
-
-
-class CountingFile(AllocatedFile):
-    """A file in which this process counts; without space, it counts in memory that nobody reads."""
-
-    full = False
-    """whether a file could not be allocated since the last warning"""
-
-    def __init__(self, filename: str) -> None:
-        """Open or create a file."""
-        try:
-            super().__init__(filename)
-        except OSError:
-            self._count_in_memory(b"")
-
-    def _allocate(self, size: int) -> None:
-        try:
-            super()._allocate(size)
-        except OSError:
-            file, content = self._f, self._m
-            self._count_in_memory(content[:])
-            file.close()
 
     def _count_in_memory(self, content: bytes) -> None:
         memory = os.memfd_create("polyseme-metrics")
         os.write(memory, content)
-        MmapedDict.__init__(self, memory)  # type: ignore[no-untyped-call]
+        super().__init__(memory)  # type: ignore[no-untyped-call]
         CountingFile.full = True
 
 
@@ -332,7 +319,7 @@ def _merge(directory: Path, live: Collection[int]) -> None:
 def _add(file: Path, merged: Path) -> None:
     """Add the values of a file to those of another one, in place: this needs hardly any space."""
     entries = [entry[:2] for entry in MmapedDict.read_all_values_from_file(file)]  # type: ignore[no-untyped-call]
-    total = AllocatedFile(str(merged))
+    total = CountingFile(str(merged), fallback=False)
     try:
         for key, _ in entries:
             total.read_value(key)  # type: ignore[no-untyped-call] # allocates new entries
