@@ -34,9 +34,7 @@ def arrays(result: dict, part: str) -> np.ndarray:
     return np.array(result[part], np.float32)
 
 
-def test_a_sentence_gets_the_same_bits_alone_in_a_batch_and_in_any_thread(
-    client: httpx.Client,
-) -> None:
+def test_a_sentence_gets_the_same_bits_alone_in_a_batch_and_in_any_thread(client):
     sentences = [" ".join(SENTENCE.split()[: 1 + i % 11] * (1 + i % 3)) for i in range(40)]
     include = ["static", "contextual", "attention"]
     batch = encode(client, input=sentences, encoding="base64", include=include)["results"]
@@ -108,9 +106,7 @@ def lines(client: httpx.Client, **body: object) -> list[dict]:
         {"include": []},
     ],
 )
-def test_ndjson_has_the_results_of_json_and_a_last_line_with_the_usage(
-    client: httpx.Client, body: dict
-) -> None:
+def test_ndjson_has_the_results_of_json_and_a_last_line_with_the_usage(client, body):
     whole = client.post("/v1/encode", json={"input": TEXTS, **body}).json()
     *results, last = lines(client, input=TEXTS, **body)
     assert results == whole["results"]
@@ -193,9 +189,7 @@ def test_an_error_in_the_middle_of_a_stream_is_its_last_line(far: httpx.Client, 
     assert not caplog.records
 
 
-def test_an_internal_error_in_a_stream_is_logged_and_leaks_nothing(
-    client: httpx.Client, monkeypatch, caplog
-) -> None:
+def test_an_internal_error_in_a_stream_is_logged_and_leaks_nothing(client, monkeypatch, caplog):
     def fail(*_: object) -> None:
         raise RuntimeError(SECRET)
 

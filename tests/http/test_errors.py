@@ -45,9 +45,7 @@ def pointers(document: dict) -> list[str]:
         (b'{"input": "a"} {"input": "b"}', "is not well-formed JSON at line 1, column 16."),
     ],
 )
-def test_a_body_that_is_not_json_is_a_400_with_the_position(
-    client: httpx.Client, body: bytes, problem: str
-) -> None:
+def test_a_body_that_is_not_json_is_a_400_with_the_position(client, body, problem):
     headers = {"Content-Type": "application/json"}
     answer = client.post("/v1/encode", content=body, headers=headers)
     assert expect_problem(answer, 400, "not_json")["detail"] == f"The body {problem}"
@@ -62,9 +60,7 @@ def test_a_body_that_is_not_json_is_a_400_with_the_position(
         (b'"a"\n"b"\n"\xff"', "Line 3 of the body is not UTF-8 at byte 1."),
     ],
 )
-def test_a_broken_line_of_ndjson_is_a_400_with_its_number(
-    client: httpx.Client, body: bytes, problem: str
-) -> None:
+def test_a_broken_line_of_ndjson_is_a_400_with_its_number(client, body, problem):
     headers = {"Content-Type": "application/x-ndjson"}
     answer = client.post("/v1/encode", content=body, headers=headers)
     assert expect_problem(answer, 400, "not_json")["detail"] == problem
@@ -130,9 +126,7 @@ WITHOUT = "The path lacks the prefix `/v1`: add it to the client's base URL."
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(
-    client: httpx.Client, method: str, path: str, hint: str
-) -> None:
+def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(client, method, path, hint):
     document = expect_problem(client.request(method, path), 404, "unknown_route")
     assert document["hint"] == hint
     assert path not in json.dumps(document)
@@ -153,9 +147,7 @@ def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(
         ("DELETE", "/v1/models", {}, 405, "method_not_allowed"),
     ],
 )
-def test_another_media_type_or_method_is_rejected(
-    client: httpx.Client, method: str, path: str, headers: dict, status: int, code: str
-) -> None:
+def test_another_media_type_or_method_is_rejected(client, method, path, headers, status, code):
     headers = {"Content-Type": "application/json", **headers}
     answer = client.request(method, path, content=b'{"input": "s3cretqx"}', headers=headers)
     expect_problem(answer, status, code)
@@ -236,9 +228,7 @@ BAD_FIELDS = [
 
 
 @pytest.mark.parametrize(("path", "body", "expected"), BAD_FIELDS)
-def test_a_wrong_field_is_a_422_that_points_at_it(
-    client: httpx.Client, path: str, body: dict, expected: list[str]
-) -> None:
+def test_a_wrong_field_is_a_422_that_points_at_it(client, path, body, expected):
     answer = client.post(path, json=body)
     document = expect_problem(answer, 422, "invalid")
     assert pointers(document) == expected
@@ -327,8 +317,8 @@ GIVEN, ROWS = dict.fromkeys(("queries", "keys", "values"), ((1.0,),)), [[1.0]] *
     ],
 )
 def test_exceeding_a_limit_is_a_413_with_limit_and_size(
-    make_client, setting: str, limit: int, path: str, body: dict, size: int
-) -> None:
+    make_client, setting, limit, path, body, size
+):
     limited = make_client(**{setting: limit})
     document = expect_problem(limited.post(path, json=body), 413, "too_large")
     assert (document["limit"], document["size"], document["setting"]) == (limit, size, setting)
@@ -348,9 +338,7 @@ def test_exceeding_a_limit_is_a_413_with_limit_and_size(
         ("/v2/models/wiki-en/infer", request(["a", LONG]), "/inputs/0/data/1"),
     ],
 )
-def test_a_sentence_over_the_limit_is_named_with_what_helps(
-    make_client, path: str, body: dict, pointer: str
-) -> None:
+def test_a_sentence_over_the_limit_is_named_with_what_helps(make_client, path, body, pointer):
     document = expect_problem(
         make_client(max_sentence_tokens=49).post(path, json=body), 413, "too_large"
     )

@@ -217,9 +217,7 @@ def test_reloads_do_not_fill_the_folder_and_counts_stay(small: Path, tmp_path, m
 
 
 @pytest.mark.slow
-def test_a_service_whose_metrics_folder_is_full_serves_and_reloads(
-    small: Path, tmp_path, monkeypatch
-) -> None:
+def test_a_service_whose_metrics_folder_is_full_serves_and_reloads(small, tmp_path, monkeypatch):
     monkeypatch.setenv(DIRECTORY, str(small))
     with running(tmp_path) as service:
         answers(service, 4)

@@ -131,9 +131,7 @@ def damaged(tmp_path_factory):
     return folder
 
 
-def test_broken_models_are_reported_and_do_not_affect_the_default_model(
-    make_client, damaged
-) -> None:
+def test_broken_models_are_reported_and_do_not_affect_the_default_model(make_client, damaged):
     answer = make_client(models_dir=damaged, model="tiny").get("/readyz")
     assert answer.status_code == 200
     ReadyResponse.model_validate(answer.json())

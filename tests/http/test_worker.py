@@ -99,9 +99,7 @@ def test_a_client_that_does_not_close_does_not_delay_others(service: Service) ->
     until(lambda: client_ports(service, worker), set())
 
 
-def test_probes_get_responses_while_every_thread_is_busy_and_the_queue_is_full(
-    service: Service,
-) -> None:
+def test_probes_get_responses_while_every_thread_is_busy_and_the_queue_is_full(service):
     until(lambda: client_ports(service, service.workers()[0]), set())
     with ExitStack() as stack:
         busy, *waiting = [stack.enter_context(Caller(service)) for _ in range(4)]
@@ -151,9 +149,7 @@ def test_a_kept_connection_alternates_probes_and_other_requests(service: Service
         LIVE.replace(b"GET", b"POST"),
     ],
 )
-def test_requests_that_could_hold_the_thread_of_probes_wait_like_others(
-    service: Service, sent: bytes
-) -> None:
+def test_requests_that_could_hold_the_thread_of_probes_wait_like_others(service, sent):
     until(lambda: client_ports(service, service.workers()[0]), set())
     with Caller(service) as busy, Caller(service) as caller, Caller(service) as probe:
         busy.hold_thread()
@@ -282,9 +278,7 @@ def test_a_client_that_disconnects_midway_does_not_affect_others(service: Servic
         b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
     ],
 )
-def test_a_malformed_request_gets_a_problem_without_any_of_its_text(
-    service: Service, sent: bytes
-) -> None:
+def test_a_malformed_request_gets_a_problem_without_any_of_its_text(service, sent):
     head, _, body = raw(service.address, sent).partition(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
     assert lines[0] == "http/1.1 400 bad request"
