@@ -305,7 +305,13 @@ HEADER_ROWS = r"""
     X-HTTP-Method: DELETE
     X: \x00 | \x7f | a\rb | a\nb: c | a\r\n  folded | \xe2\x80
     X-Original-URL: /etc/passwd
-    Host: y |  | a b | \xff | y:99999999
+    X-API-Key: MARK
+    Referer: http://x/MARK
+    User-Agent: MARK
+    X-Forwarded-Proto: MARK | http
+    X-Forwarded-Ssl: on
+    SCRIPT_NAME: /MARK
+    Host: MARK.example | y |  | a b | \xff | y:99999999
     Content-Length: 5 | -1 | x
 """.strip().split("\n")
 HEADERS = [
