@@ -26,12 +26,18 @@ from polyseme.http.parsing import (
 from polyseme.http.routes import json_response
 from polyseme.http.service import current_service
 from polyseme.operations.encode import Encoded, count_tokens, encode_sentence, tokenize
-from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Limits, OovPolicy, Part
-from polyseme.operations.schema import Share, Texts, one_of_kinds
+from polyseme.operations.options import (
+    PER_TOKEN,
+    EncodeOptions,
+    Layers,
+    Limits,
+    Part,
+    SentenceOptions,
+)
+from polyseme.operations.schema import Texts, one_of_kinds
 from polyseme.operations.serialize import number_cost
 from polyseme.operations.work import encode_cost
 from polyseme.stages import stage
-from polyseme.tokenizer import Case
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
 
@@ -123,19 +129,12 @@ def _layers(value: Any) -> Any:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class InferParameters(_Schema):
+class InferParameters(SentenceOptions):
     """Options for all sentences: `binary_data_output`, and fields of /v1/encode."""
 
     binary_data_output: bool = False
     """the default of each output's `binary_data`"""
     layers: Annotated[Layers, BeforeValidator(_layers)] = "all"
-    """layers of which attention, queries, … are returned, counted from 0"""
-    heads: Literal["all", "mean"] = "all"
-    oov: OovPolicy | None = None
-    case: Case = "auto"
-    phrases: bool = False
-    truncate: bool = False
-    share: Share = None
 
 
 class InferRequest(_Schema):
