@@ -69,7 +69,7 @@ def read_json(schema: type[_Body]) -> _Body:
     """
     if _media_type(request.environ.get("CONTENT_TYPE", "")) != JSON:
         raise UnsupportedMediaError
-    return _validate_json(schema, _read_body_without_query())
+    return _validate_json(schema, read_body())
 
 
 def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Body:
@@ -78,7 +78,7 @@ def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Bod
     `check_lines` raises TooLargeError for too many lines; other errors are those of `read_json`.
     Paths of errors are the same as for a JSON body.
     """
-    content = read_body().rstrip(b" \t\r\n")
+    content = read_body(query=True).rstrip(b" \t\r\n")
     check_lines(content.count(b"\n") + 1)
     fields = {name: parse_query_value(schema, name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
@@ -123,7 +123,7 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
         raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
-    content = _read_body_without_query()
+    content = read_body()
     said = request.headers.get(header, str(len(content)))
     if not _SIZE.fullmatch(said) or int(said) > len(content):
         hint = "Omit the header if no bytes follow the JSON."
@@ -131,17 +131,15 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     return _validate_json(schema, content[: int(said)]), content[int(said) :]
 
 
-def _read_body_without_query() -> bytes:
-    """Return the whole body of a request without a query string: the body has all fields."""
-    if request.environ.get("QUERY_STRING"):
+def read_body(*, query: bool = False) -> bytes:
+    """Return the whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError.
+
+    Raises InvalidError for a query string, unless `query` says that the request may have one.
+    """
+    if request.environ.get("QUERY_STRING") and not query:
         error = FieldError((), "must have all fields; the query string is not read")
         hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
         raise InvalidError([error], hint)
-    return read_body()
-
-
-def read_body() -> bytes:
-    """Return the whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError."""
     environ = request.environ
     if environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
         raise UnsupportedMediaError("The body has a Content-Encoding; none is supported.")
