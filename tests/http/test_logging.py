@@ -101,16 +101,14 @@ def test_each_request_has_one_line_with_its_details(client: httpx.Client) -> Non
     assert (missing["route"], missing["code"]) == ("/v1/models/<name>", "unknown_model")
 
 
-def test_probes_are_logged_at_debug_level(client: httpx.Client) -> None:
-    with captured(logging.DEBUG) as log:
-        client.get("/readyz")
-    assert [(line["level"], line["route"]) for line in log()] == [("debug", "/readyz")]
-
-
-def test_requests_are_not_logged_at_warning_level(client: httpx.Client) -> None:
-    with captured(logging.WARNING) as log:
-        client.get("/v1/models")
-    assert log() == []
+@pytest.mark.parametrize(
+    ("level", "path", "found"),
+    [("DEBUG", "/readyz", ["debug"]), ("INFO", "/readyz", []), ("WARNING", "/v1/models", [])],
+)
+def test_probes_are_logged_at_debug_level_and_requests_at_info_level(client, level, path, found):
+    with captured(getattr(logging, level)) as log:
+        client.get(path)
+    assert [line["level"] for line in log()] == found
 
 
 def test_a_streamed_response_is_logged_at_its_end_with_all_its_bytes(client: httpx.Client) -> None:

@@ -45,26 +45,15 @@ def statuses(client):
     return {one["id"]: one["status"] for one in client.get("/readyz").json()["models"]}
 
 
-def test_every_model_of_a_folder_is_served_by_its_name(start) -> None:
+def test_every_model_of_a_folder_is_served_by_its_name_and_read_at_its_first_use(start) -> None:
     client = start()
+    unread = {**dict.fromkeys([*NAMES, "wiki-en"], "unloaded"), "one": "loaded"}
+    assert statuses(client) == unread
+    assert (first_number(client, "two"), first_number(client, None)) == (5, 3)
+    assert statuses(client) == {**unread, "two": "loaded"}
     assert [first_number(client, name) for name in NAMES] == [1, 2, 3, 4, 5]
-    assert first_number(client, None) == 3
-    expect_problem(
-        client.post("/v1/encode", json={"input": "a", "model": "six"}), 404, "unknown_model"
-    )
-
-
-def test_the_default_model_is_read_at_the_start_and_another_at_its_first_use(start) -> None:
-    client = start()
-    before = {**dict.fromkeys([*NAMES, "wiki-en"], "unloaded"), "one": "loaded"}
-    assert statuses(client) == before
-    first_number(client, "two")
-    assert statuses(client) == {**before, "two": "loaded"}
-
-
-def test_all_models_are_loaded_at_startup_on_request(start) -> None:
-    client = start(preload_models=True)
-    assert statuses(client) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
+    preloaded = start(preload_models=True)
+    assert statuses(preloaded) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
 
 
 def test_the_list_has_every_model_and_the_problem_of_a_broken_one(start, models_dir) -> None:
