@@ -18,10 +18,8 @@ from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
 from tests.conftest import PYTHONPATH, ROOT
 from tests.importing.conftest import an_importer
-from tests.importing.damaged_fasttext import FASTTEXTS
-from tests.importing.damaged_rows import ROWS
 from tests.importing.files import WORDS, binary, fasttext, packed, rows, text
-from tests.importing.other_formats import FOREIGN, MARK
+from tests.importing.test_damaged_files import FASTTEXTS, FOREIGN, MARK, ROWS
 from tests.models.damage import snapshot
 from tests.signals import default_handling
 from tests.tiny import VECTORS, write_tiny

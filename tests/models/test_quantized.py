@@ -21,14 +21,7 @@ from tests.models.damage import (
     with_and_without_verify,
 )
 from tests.operations.calls import EVERY, ask_one, compare_occurrences, same_bits
-from tests.tiny import (
-    QUANTIZED,
-    QUANTIZED_SUBWORDS,
-    WORDS,
-    deep_model,
-    tiny_model,
-    write_tiny,
-)
+from tests.tiny import QUANTIZED, QUANTIZED_SUBWORDS, WORDS, deep_model, tiny_model, write_tiny
 
 TEXT = "bank zebra river didn't apple Apple gnu"
 WIDE_SUBWORDS = Subwords(QUANTIZED_SUBWORDS.table[:], 3, 3)
@@ -147,10 +140,7 @@ def with_integers(integers):
 
 
 UNREPRESENTABLE = {
-    "integers without scales": (
-        {"vectors": QUANTIZED.integers},
-        scales_error(SCALES, VECTORS),
-    ),
+    "integers without scales": ({"vectors": QUANTIZED.integers}, scales_error(SCALES, VECTORS)),
     "too few scales": (
         {"vectors": with_scales(QUANTIZED.scales[:-1])},
         "scales.npy: the shape differs from manifest.json.",
