@@ -304,18 +304,9 @@ NO_INDEX = (
 CUT = "The download is incomplete; try again."
 
 
-def wrong_checksum(mirror):
-    mirror.put(files.text(), checksum="0" * 32)
-
-
 def wrong_part(mirror):
     mirror.put_parts(files.text())
     mirror.files[f"{DATA}_01"] += b"\0"
-
-
-def no_file(mirror):
-    mirror.put(files.text())
-    del mirror.files[DATA]
 
 
 def no_second_part(mirror):
@@ -324,26 +315,16 @@ def no_second_part(mirror):
 
 
 def cut(path):
-    def prepare(mirror):
-        mirror.put(files.text())
-        mirror.cut.add(path)
-
-    return prepare
+    return lambda mirror: mirror.cut.add(path)
 
 
 def index(content):
-    def prepare(mirror):
-        mirror.put(files.text())
-        mirror.files["/list.json"] = content
-
-    return prepare
+    content = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return lambda mirror: mirror.files.update({"/list.json": content})
 
 
 def entry(**changes):
-    def prepare(mirror):
-        mirror.put(files.text(), **changes)
-
-    return prepare
+    return lambda mirror: mirror.put(files.text(), **changes)
 
 
 CHECKSUM = "The downloaded file does not have the checksum of the index; try again."
@@ -353,9 +334,9 @@ ABSENT = (
 )
 NESTED = b"[" * 100_000 + b"]" * 100_000
 FAILURES = {
-    "wrong checksum": (wrong_checksum, CHECKSUM),
+    "wrong checksum": (entry(checksum="0" * 32), CHECKSUM),
     "wrong checksum of a part": (wrong_part, CHECKSUM),
-    "no file": (no_file, ABSENT),
+    "no file": (lambda mirror: mirror.files.pop(DATA), ABSENT),
     "no second part": (no_second_part, ABSENT),
     "cut download": (cut(DATA), CUT),
     "cut code": (cut(f"/{NAME}/__init__.py"), CUT),
@@ -365,15 +346,9 @@ FAILURES = {
     "index that is empty": (index(b""), NO_INDEX),
     "index that is a list": (index(b"[]"), NO_INDEX),
     "index without corpora": (index(b'{"models": {}}'), NO_INDEX),
-    "index of names alone": (
-        index(json.dumps({"corpora": {}, "models": [NAME]}).encode()),
-        NO_INDEX,
-    ),
+    "index of names alone": (index({"corpora": {}, "models": [NAME]}), NO_INDEX),
     "index nested without end": (index(NESTED), NO_INDEX),
-    "index of invalid entries": (
-        index(json.dumps({"corpora": {}, "models": {NAME: "here"}}).encode()),
-        NO_INDEX,
-    ),
+    "index of invalid entries": (index({"corpora": {}, "models": {NAME: "here"}}), NO_INDEX),
     "file elsewhere": (entry(file_name="../../x"), NO_INDEX),
     "file at the root": (entry(file_name="/etc/passwd"), NO_INDEX),
     "file that is a folder": (entry(file_name=".."), NO_INDEX),
@@ -388,6 +363,7 @@ FAILURES = {
 @pytest.mark.parametrize("case", FAILURES)
 def test_a_failure_is_reported_in_one_sentence_and_leaves_nothing(mirror, puller, case):
     prepare, sentence = FAILURES[case]
+    mirror.put(files.text())
     prepare(mirror)
     assert puller.refusal(NAME, mirror=mirror) == sentence
 
@@ -395,6 +371,7 @@ def test_a_failure_is_reported_in_one_sentence_and_leaves_nothing(mirror, puller
 def test_after_a_failure_the_same_command_succeeds(mirror, puller):
     for case, (prepare, _) in FAILURES.items():
         mirror.files.clear()
+        mirror.put(files.text())
         prepare(mirror)
         assert puller.pull(NAME, mirror=mirror).code == 1, case
         mirror.cut.clear()

@@ -1,14 +1,13 @@
 """Commands that are killed, interrupted or out of space at any step lose no model.
 
-    python -m tests.models.test_kills replace --fallback --fault kill
-    python -m tests.models.test_kills replace --strace --every 7
+    python -m tests.models.test_kills replace '{"exchange": false, "fault": "kill"}'
+    python -m tests.models.test_kills replace '{"calls": ["openat", "write"], "every": 7}'
 
 Each step runs the command in a forked process on a fresh folder with the models `tiny` and `other`.
-A step is an audit event of Python that changes or opens a file; with `--strace`, it is a call of
-one of `CALLS`, which strace counts separately. The output is a JSON line for each step.
+A step is an audit event of Python that changes or opens a file; with `calls`, it is one of these
+system calls, which strace counts separately. The output is a JSON line for each step.
 """
 
-import argparse
 import errno
 import io
 import itertools
@@ -19,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
@@ -53,12 +52,6 @@ EVENTS = {
     *("os.mkdir", "os.rename", "os.remove", "os.rmdir"),
 }
 
-CALLS = (
-    *("renameat2", "rename", "mkdir", "rmdir", "unlink", "unlinkat"),
-    *("openat", "write", "fsync", "flock", "close"),
-)
-"""The system calls at which strace kills a command."""
-
 
 def run_command(arguments, models):
     """Run `polyseme models` and end the process."""
@@ -90,16 +83,6 @@ def exit_code(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@contextmanager
-def suppress_success():
-    """Ignore the end of a command that succeeded."""
-    try:
-        yield
-    except SystemExit as end:
-        if end.code:
-            raise
-
-
 def stopped_at_event(step, command, *, exchange, fault):
     """Run a command with a fault at an event; return its exit code."""
     count = itertools.count(1)
@@ -114,8 +97,11 @@ def stopped_at_event(step, command, *, exchange, fault):
         if not exchange:
             staging._RENAMEAT2 = None
         sys.addaudithook(stop)
-        with suppress_success() if fault else nullcontext():
+        try:
             command()
+        except SystemExit as end:
+            if end.code or not fault:
+                raise
         if fault and next(count) <= step:
             os._exit(99)
 
@@ -230,30 +216,10 @@ def sweep(operation, *, exchange=True, fault="kill", calls=(), every=1):
                     break
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("operation", choices=OPERATIONS)
-    parser.add_argument("--fallback", action="store_true")
-    parser.add_argument("--fault", choices=FAULTS, default="kill")
-    parser.add_argument("--strace", nargs="*", metavar="CALL")
-    parser.add_argument("--every", type=int, default=1)
-    given = parser.parse_args()
-    results = sweep(
-        given.operation,
-        exchange=not given.fallback,
-        fault=given.fault,
-        calls=() if given.strace is None else given.strace or CALLS,
-        every=given.every,
-    )
-    for result in results:
-        sys.stdout.write(json.dumps(result) + "\n")
-        sys.stdout.flush()
-
-
-def results(operation, *options):
+def results(operation, **options):
     """The results of the steps of a command, which a process of its own runs."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.models.test_kills", operation, *options],
+        [sys.executable, "-m", "tests.models.test_kills", operation, json.dumps(options)],
         cwd=ROOT,
         capture_output=True,
         check=False,
@@ -279,7 +245,7 @@ def require_one_state(operation, found, *, exchange):
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_command_that_is_killed_loses_no_model(operation, way):
     exchange = way == "exchange"
-    found = results(operation, *([] if exchange else ["--fallback"]))
+    found = results(operation, exchange=exchange)
     require_one_state(operation, found, exchange=exchange)
     assert [one["code"] for one in found] == [-9] * (len(found) - 1) + [0]
     finished = [one["started"] == OPERATIONS[operation][1] for one in found]
@@ -294,9 +260,9 @@ def test_a_command_that_is_killed_loses_no_model(operation, way):
 @pytest.mark.parametrize("way", ["exchange", "fallback"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, way, fault):
-    options = ["--fault", fault, *(["--fallback"] if way == "fallback" else [])]
-    found = results(operation, *options)
-    require_one_state(operation, found, exchange=way == "exchange")
+    exchange = way == "exchange"
+    found = results(operation, exchange=exchange, fault=fault)
+    require_one_state(operation, found, exchange=exchange)
     # The command is undone or, if only its cleanup fails, done.
     for one in found:
         if one["code"] == 0:
@@ -306,13 +272,15 @@ def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, way, fa
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-@pytest.mark.parametrize(("call", "way"), [("renameat2", []), ("rename", ["--fallback"])])
-def test_a_replacement_that_is_killed_at_a_system_call_loses_no_model(call, way):
-    found = results("replace", "--strace", call, *way)
-    require_one_state("replace", found, exchange=not way)
+@pytest.mark.parametrize(("call", "exchange"), [("renameat2", True), ("rename", False)])
+def test_a_replacement_that_is_killed_at_a_system_call_loses_no_model(call, exchange):
+    found = results("replace", exchange=exchange, calls=[call])
+    require_one_state("replace", found, exchange=exchange)
     assert [one["code"] for one in found] == [-9] * (len(found) - 1) + [0]
     assert len(found) > 1
 
 
 if __name__ == "__main__":
-    main()
+    for result in sweep(sys.argv[1], **json.loads(sys.argv[2])):
+        sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.flush()
