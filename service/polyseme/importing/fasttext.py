@@ -44,18 +44,6 @@ class Header:
     pruned: int
 
 
-@dataclass(frozen=True)
-class FastText:
-    """The contents of a `.bin`."""
-
-    words: list[str]
-    vectors: NDArray[np.float32]
-    """[V, d], each the mean of the word's vector and those of its n-grams"""
-    counts: NDArray[np.int64]
-    """[V], occurrences of each word"""
-    subwords: Subwords | None
-
-
 class _Parser:
     """A reader of consecutive values that tracks the byte offset."""
 
@@ -216,8 +204,13 @@ def open_descriptor(path: Path, member: str | None, bar: ProgressBar) -> Iterato
             yield copy.fileno()
 
 
-def read(descriptor: int, header: Header, skipped: set[int], encoding: str) -> FastText:
-    """Read a checked file with gensim."""
+def read(
+    descriptor: int, header: Header, skipped: set[int], encoding: str
+) -> tuple[list[str], NDArray[np.float32], NDArray[np.int64], Subwords | None]:
+    """Read a checked file with gensim: the words, vectors [V, d], counts [V] and subwords.
+
+    Each vector is the mean of the word's own vector and those of its n-grams.
+    """
     from gensim.models.fasttext import load_facebook_vectors
 
     try:
@@ -232,4 +225,4 @@ def read(descriptor: int, header: Header, skipped: set[int], encoding: str) -> F
     kept = np.setdiff1d(np.arange(header.words), list(skipped))
     words = [loaded.index_to_key[row] for row in kept]
     vectors = loaded.vectors if len(kept) == header.words else loaded.vectors[kept]
-    return FastText(words, vectors, loaded.expandos["count"][kept], subwords)
+    return words, vectors, loaded.expandos["count"][kept], subwords

@@ -42,7 +42,7 @@ from polyseme.importing.weights import (
 )
 from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.model import Model
-from polyseme.models.registry import bundled_models, find_models
+from polyseme.models.registry import bundled_models, file_version, find_models
 from polyseme.models.staging import recover
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model, write_model
@@ -188,7 +188,7 @@ def import_vectors(
     """
     check_destination(folder, replace=options.replace)
     head = read_head(path, options.member)
-    kind, version = options.format or detect_format(head), _file_version(path)
+    kind, version = options.format or detect_format(head), file_version(path)
     try:
         if kind == "fasttext":
             table = _read_fasttext(path, options, folder, progress)
@@ -212,7 +212,7 @@ def import_vectors(
         raise CommandError(f"{error.sentence} {hint}") from None
     with path.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    if _file_version(path) != version:  # words and vectors may be from different versions
+    if file_version(path) != version:  # words and vectors may be from different versions
         raise CommandError(CHANGED)
     if table.skipped:
         count, first = len(table.skipped), table.skipped[0]
@@ -368,17 +368,18 @@ def _read_fasttext(
     stored = stored_weights(options, min(words, options.limit or words), header.dim)
     with progress.stage("reading", size) as bar:
         with fasttext.open_descriptor(path, options.member, bar) as descriptor:
-            read = fasttext.read(descriptor, header, skipped, options.encoding)
+            names, vectors, counts, subwords = fasttext.read(
+                descriptor, header, skipped, options.encoding
+            )
         bar.reach(size, header.words)
     kept = slice(options.limit)
-    subwords = read.subwords
     if subwords:
         table = convert(as_floats(subwords.table), options.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
     return VectorTable(
-        read.words[kept],
-        convert(read.vectors[kept], options.dtype),
-        read.counts[kept],
+        names[kept],
+        convert(vectors[kept], options.dtype),
+        counts[kept],
         subwords=subwords,
         stored=stored,
         skipped=[f"word {number + 1}" for number in sorted(skipped)],
@@ -430,9 +431,3 @@ def stored_weights(options: ImportOptions, words: int, width: int) -> AttentionW
     if not options.weights:
         return None
     return read_weights(options.weights, width, words, options.heads, options.convention)
-
-
-def _file_version(path: Path) -> tuple[int, int, int]:
-    """Return the inode, size and modification time of a file, which detect a change."""
-    status = path.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns

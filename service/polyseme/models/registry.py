@@ -237,7 +237,7 @@ class Registry:
             known = [
                 other
                 for other, its_handle in sorted(self._handles.items())
-                if _file_version(its_handle.folder / MANIFEST)
+                if file_version(its_handle.folder / MANIFEST)
             ]
             raise UnknownModelError(sorted(known, key=lambda other: other != self.default), name)
         return handle
@@ -403,10 +403,10 @@ def _is_folder(path: Path) -> bool:
 
 def _folder_version(folder: Path) -> FolderVersion:
     """Return the version of each possible file of a model."""
-    return {name: _file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
+    return {name: file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
 
 
-def _file_version(path: Path) -> FileVersion | None:
+def file_version(path: Path) -> FileVersion | None:
     """Return the version of a file, None if it is missing or not a regular file."""
     try:
         status = path.stat()
