@@ -165,25 +165,7 @@ UNREPRESENTABLE = {
     "norms with different epsilons": [
         full_layer(1, feed_forward_norm=LayerNorm(*[np.ones(5)] * 2, 0.5))
     ],
-    "a feed-forward network of biases alone": [
-        Layer(feed_forward=FeedForward(*[Projection(bias=np.ones(5, np.float32))] * 2))
-    ],
-    "norms in a layer of `norm: none`": [full_layer(1, norm="none")],
-    "different head widths": [full_layer(1), full_layer(2, k=5)],
     "different value widths": [full_layer(1), full_layer(2, v=11)],
-    "heads that do not divide": [Layer(heads=2)],
-    "heads that do not divide the keys": [
-        Layer(heads=5, query=projection(RNG, 5, 7), key=projection(RNG, 5, 7))
-    ],
-    "a position bias with an even number of columns": [
-        Layer(scoring=Scoring(position_bias=normal(RNG, 1, 4)))
-    ],
-    "a word bias scale without a word bias": [
-        Layer(scoring=Scoring(word_bias_scale=np.ones(1, np.float32)))
-    ],
-    "a word bias scale of another number of heads": [
-        Layer(5, scoring=Scoring(word_bias=True, word_bias_scale=normal(RNG, 1)))
-    ],
     "features of another residual": [
         Layer(features=FeatureProjection(normal(RNG, 5, 3), projection(RNG, 5, 1)))
     ],
@@ -198,7 +180,6 @@ UNREPRESENTABLE = {
             residual=Residual("unit"), features=FeatureProjection(normal(RNG, 5, 5), Projection())
         )
     ],
-    "weights with a NaN": [Layer(query=Projection(np.full((5, 5), np.nan)), key=SQUARE["key"])],
     "a share that is not finite": [Layer(residual=Residual("unit", float("nan")))],
 }
 

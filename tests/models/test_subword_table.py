@@ -94,23 +94,14 @@ def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows):
 
 
 UNREPRESENTABLE = {
-    "another width": (Subwords(np.ones((7, 3), np.float32), 3, 6), SHAPE),
-    "no rows": (Subwords(np.ones((0, 5), np.float32), 3, 6), SHAPE),
-    "one axis": (Subwords(np.ones(5, np.float32), 3, 6), UNMAPPED),
-    "NaN": (
-        Subwords(np.array([[0] * 5, [0, 0, 0, 0, np.nan]], np.float32), 3, 6),
-        "subwords.npy is not finite in row 1.",
-    ),
-    "n-grams of length zero": (Subwords(TINY.table, 0, 6), None),
-    "n-grams too long": (Subwords(TINY.table, 3, 65), None),
-    "n-grams whose minimum exceeds the maximum": (Subwords(TINY.table, 6, 3), None),
+    "n-grams of length zero": Subwords(TINY.table, 0, 6),
+    "n-grams too long": Subwords(TINY.table, 3, 65),
+    "n-grams whose minimum exceeds the maximum": Subwords(TINY.table, 6, 3),
 }
 
 
 @pytest.mark.parametrize("case", UNREPRESENTABLE)
 def test_subwords_that_the_format_cannot_represent_are_not_written(tmp_path, case):
-    subwords, expected = UNREPRESENTABLE[case]
-    with pytest.raises(ModelFolderError) as caught:
-        write_tiny(tmp_path / "tiny", subwords=subwords)
-    assert expected in {None, caught.value.detail}
+    with pytest.raises(ModelFolderError):
+        write_tiny(tmp_path / "tiny", subwords=UNREPRESENTABLE[case])
     assert not list(tmp_path.iterdir())

@@ -52,12 +52,10 @@ class _Parser:
 
     @property
     def position(self) -> int:
-        """The offset of the next byte."""
         return self._file.position - len(self._buffer) + self._at
 
     @property
     def ended(self) -> bool:
-        """Whether the file has no more bytes."""
         if self._at == len(self._buffer):
             self._buffer, self._at = self._file.read(1), 0
         return not self._buffer
@@ -85,7 +83,6 @@ class _Parser:
         return word
 
     def fail(self, problem: str, position: int | None = None) -> NoReturn:
-        """Raise CommandError with the byte offset."""
         offset = self.position if position is None else position
         raise CommandError(f"At byte {offset} the fastText file {problem}.")
 

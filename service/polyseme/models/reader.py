@@ -248,7 +248,6 @@ class _Reader:
         return layers, word_bias, whitening_from_tensors(tensors, manifest.dimension)
 
     def tensors(self, name: FileName) -> dict[str, NDArray[Any]]:
-        """Read a safetensors file."""
         try:
             with self.open(name) as file:
                 if self.verify:

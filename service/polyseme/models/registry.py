@@ -402,7 +402,6 @@ def _is_folder(path: Path) -> bool:
 
 
 def _folder_version(folder: Path) -> FolderVersion:
-    """Return the version of each possible file of a model."""
     return {name: file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
 
 

@@ -84,7 +84,6 @@ class _Reader:
         self.used: set[str] = set()
 
     def layer(self, number: int, entry: LayerEntry, heads: int) -> Layer:
-        """Read a layer."""
         self.prefix = f"layers.{number}."
         query, key = self.projection("query", self.d), self.projection("key", self.d)
         value = self.projection("value", self.d)
@@ -130,7 +129,6 @@ class _Reader:
         )
 
     def require(self, condition: bool, sentence: str) -> None:
-        """Raise ModelFolderError unless the condition holds."""
         if not condition:
             raise ModelFolderError(f"{self.source.tensors}, {self.prefix[:-1]}: {sentence}.")
 
@@ -161,7 +159,6 @@ class _Reader:
         return Projection(weight, self.tensor(f"{name}_bias", out))
 
     def norm(self, name: str, entry: LayerEntry) -> LayerNorm | None:
-        """Read a layer norm."""
         gain = self.tensor(f"{name}.gain", self.d)
         shift = self.tensor(f"{name}.shift", self.d)
         self.require((gain is None) == (shift is None), f"{name} needs both gain and shift")
@@ -172,7 +169,6 @@ class _Reader:
         return LayerNorm(gain, shift, entry.norm_epsilon)
 
     def feed_forward(self, entry: LayerEntry) -> FeedForward | None:
-        """Read a feed-forward network."""
         inner = self.projection("feed_forward.inner", self.d)
         width = output_width(inner, self.d)
         outer = self.projection("feed_forward.outer", width)
@@ -185,7 +181,6 @@ class _Reader:
         return FeedForward(inner, outer, entry.activation)
 
     def features(self, entry: LayerEntry) -> FeatureProjection | None:
-        """Read the projection for features."""
         context = self.tensor("features.context", self.d, None)
         neighbors = self.projection("features.neighbors", self.d)
         if context is None or neighbors.weight is None:
