@@ -26,11 +26,11 @@ from gensim.models import FastText, Word2Vec
 from gensim.models.fasttext import save_facebook_model
 from lab.studies.imported import document, sha256, write
 
-from polyseme.cli.progress import ConsoleProgress
 from polyseme.client.local import LocalModel
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.texts import TextSample
 from polyseme.models.reader import read_model
+from polyseme.progress import ConsoleProgress
 from polyseme.tokenizer import words
 from polyseme_lab.evaluation.downstream import (
     measure_pseudowords,

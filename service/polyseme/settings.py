@@ -261,7 +261,8 @@ class Settings(BaseSettings):
 
     @field_validator("api_keys", "cors_origins", mode="before")
     @classmethod
-    def _split(cls, value: object) -> object:
+    def split(cls, value: object) -> object:
+        """Split a list at its commas."""
         if not isinstance(value, str):
             return value
         items = [item.strip() for item in value.split(",") if item.strip()]
@@ -272,20 +273,23 @@ class Settings(BaseSettings):
 
     @field_validator("api_keys")
     @classmethod
-    def _are_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    def check_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        """Raise ValueError for a malformed hash."""
         digests_of_keys(key.get_secret_value() for key in keys)
         return keys
 
     @field_validator("api_keys_file")
     @classmethod
-    def _has_keys(cls, file: Path | None) -> Path | None:
+    def check_key_file(cls, file: Path | None) -> Path | None:
+        """Raise ValueError for an invalid key file."""
         if file:
             read_key_file(file)
         return file
 
     @field_validator("cors_origins")
     @classmethod
-    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+    def check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        """Raise ValueError for what is no origin (RFC 6454)."""
         for origin in origins:
             match = _ORIGIN.fullmatch(origin)
             if not match:
@@ -299,7 +303,8 @@ class Settings(BaseSettings):
 
     @field_validator("rate_limit")
     @classmethod
-    def _is_a_rate(cls, rate: str) -> str:
+    def check_rate(cls, rate: str) -> str:
+        """Raise ValueError for an invalid rate."""
         if not rate:
             return rate
         try:
@@ -315,7 +320,8 @@ class Settings(BaseSettings):
 
     @field_validator("rate_limit_storage")
     @classmethod
-    def _is_a_storage(cls, storage: SecretStr) -> SecretStr:
+    def check_storage(cls, storage: SecretStr) -> SecretStr:
+        """Raise ValueError for an address that cannot be used, without connecting."""
         address = storage.get_secret_value()
         if address == "memory://":
             return storage
@@ -328,7 +334,6 @@ class Settings(BaseSettings):
         except ImportError:
             raise ValueError(f"Redis needs its package: {install_command('redis')}") from None
         try:
-            # This parses all options without connecting.
             ConnectionPool.from_url(address).make_connection()
         except (TypeError, ValueError):
             raise ValueError("this is not a valid Redis URL") from None
@@ -336,7 +341,8 @@ class Settings(BaseSettings):
 
     @field_validator("otlp_endpoint")
     @classmethod
-    def _is_a_collector(cls, endpoint: str) -> str:
+    def check_endpoint(cls, endpoint: str) -> str:
+        """Raise ValueError for an address that is no URL, or if OpenTelemetry is missing."""
         if endpoint:
             try:
                 HttpUrl(endpoint)

@@ -1,5 +1,6 @@
 """Bulk jobs in this process, and the contents of their folders."""
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -52,6 +53,12 @@ def table_of(out):
 def shards_of(out):
     """The bytes of all files but the lock, by name."""
     return {one.name: one.read_bytes() for one in Path(out).iterdir() if one.name != "_lock"}
+
+
+def lines_of(out):
+    """The rows of all shards of lines of JSON."""
+    parts = sorted(out.glob("part-*.jsonl"))
+    return [json.loads(line) for part in parts for line in part.read_bytes().splitlines()]
 
 
 def write_lines(path, lines):

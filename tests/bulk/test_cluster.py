@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from polyseme.bulk.cluster import write_on_cluster
+from polyseme.bulk.run import write_on_cluster
 from polyseme.errors import CommandError
 from polyseme.operations.options import EncodeOptions
 from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
@@ -96,6 +96,6 @@ def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_pa
 
 
 def test_an_unreachable_scheduler_is_reported_in_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("polyseme.bulk.cluster._TIMEOUT", 1)
+    monkeypatch.setattr("polyseme.bulk.run._CLUSTER_TIMEOUT", 1)
     with pytest.raises(CommandError, match="The Dask scheduler does not respond"):
         write_on_cluster(job_of(tmp_path), [], print, address=f"tcp://127.0.0.1:{free_port()}")

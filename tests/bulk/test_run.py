@@ -175,25 +175,64 @@ class WorkerKiller:
         return os._exit, (9,)
 
 
-def test_a_finished_job_writes_no_shard_again(tmp_path):
+def test_only_missing_shards_are_written_again(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(50))
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
-    before = {one.name: one.stat().st_mtime_ns for one in parts(out)}
+    before, times = shards_of(out), {one.name: one.stat().st_mtime_ns for one in parts(out)}
     outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.progress.rows, outcome.progress.found) == (0, 5)
-    assert outcome.totals.rows == 50
-    assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == before
-
-
-def test_a_missing_shard_is_written_again(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(50))
-    run_inline(source, tmp_path / "out", shard_rows=10)
-    before = shards_of(tmp_path / "out")
-    parts(tmp_path / "out")[2].unlink()
-    outcome = run_inline(source, tmp_path / "out", shard_rows=10)
+    assert (outcome.progress.rows, outcome.progress.found, outcome.totals.rows) == (0, 5, 50)
+    assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == times
+    parts(out)[2].unlink()
+    outcome = run_inline(source, out, shard_rows=10)
     assert (outcome.progress.rows, outcome.totals.rows) == (10, 50)
-    assert shards_of(tmp_path / "out") == before
+    assert shards_of(out) == before
+
+
+PLAIN = {
+    "include": ["contextual"],
+    "heads": "all",
+    "oov": None,
+    "case": "auto",
+    "truncate": False,
+    "dtype": "float32",
+    "pooling": None,
+    "format": "parquet",
+    "packing": "none",
+    "keep": [],
+    "column": "text",
+    "shard_rows": 4096,
+    "batch_rows": 1024,
+    "max_sentence_tokens": 1024,
+}
+"""The options in the manifest of a job with default values."""
+
+
+@pytest.mark.parametrize(
+    ("options", "document"),
+    [
+        ({}, PLAIN),
+        (
+            {"encoding": EncodeOptions(include=["static"], phrases=True, share=2.0)},
+            {**PLAIN, "include": ["static"], "phrases": True, "share": 2.0},
+        ),
+        (
+            {"rows": "tokens", "words": ("b", "a"), "keep": ("id",), "compression": "zstd"},
+            {
+                **PLAIN,
+                "rows": "tokens",
+                "words": ["a", "b"],
+                "exact": False,
+                "keep": ["id"],
+                "packing": "zstd",
+            },
+        ),
+    ],
+    ids=["default values", "encoding", "tokens"],
+)
+def test_jobs_of_earlier_versions_can_be_continued(tmp_path, options, document):
+    """The manifest is the same, also for options that were added later."""
+    assert job_of(tmp_path, **options).options.document() == document
 
 
 def test_another_job_is_rejected_and_nothing_changes(tmp_path):
@@ -203,6 +242,8 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     before = shards_of(out)
     with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
         run_inline(source, out, shard_rows=10, encoding=EncodeOptions(include=["static"]))
+    with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
+        run_inline(source, out, shard_rows=10, rows="tokens", words=("bank",))
     write_lines(source, [*many(19), "another last sentence"])
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(source, out, shard_rows=10)
@@ -219,17 +260,13 @@ def test_a_shard_that_the_job_does_not_have_is_rejected(tmp_path):
     assert len(parts(out)) == 3
 
 
-def test_a_folder_of_other_files_is_rejected(tmp_path):
+def test_a_folder_of_other_files_or_of_the_input_is_rejected(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "letter.txt").write_text("mine")
     with pytest.raises(CommandError, match="contains other files"):
         run_inline(source, tmp_path / "out")
     assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
-
-
-def test_input_within_the_output_is_rejected(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(20))
     with pytest.raises(CommandError, match="The input is in the folder of the output"):
         run_inline(source, tmp_path)
 

@@ -51,9 +51,3 @@ def test_an_asynchronous_client_takes_a_transport(app, local):
             return await client.encode(TEXTS)
 
     require_same(asyncio.run(encode()), local.encode(TEXTS))
-
-
-@pytest.mark.parametrize("url", ["http://a?", "http://a/#", "http://a/?b"])
-def test_an_address_with_a_query_or_a_fragment_is_rejected(url):
-    with pytest.raises(ValueError, match="without a user, a password or a query"):
-        Client(url)

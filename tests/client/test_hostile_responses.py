@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from polyseme.client import AnswerError, Client
-from polyseme.client.requests import HttpResponse
 from polyseme.errors import InvalidError, PolysemeError, TooLargeError
 from tests.client.scripted_server import ScriptedResponse, embeddings, scripted_server
 
@@ -341,6 +340,5 @@ def test_escape_sequences_of_a_problem_document_are_not_shown(document):
 
 def test_an_unknown_code_raises_the_error_of_its_status():
     problem = b'{"code": "a_code_of_tomorrow", "detail": "No."}'
-    answer = HttpResponse(422, "application/problem+json", problem)
     with pytest.raises(InvalidError, match=r"No\."):
-        answer.require("application/json")
+        ask(ScriptedResponse(422, "application/problem+json", problem))

@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, with_registry
-from polyseme.cli.progress import ConsoleProgress
 from polyseme.errors import CommandError, install_command
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.progress import ConsoleProgress
 from polyseme.settings import PREFIX, Settings
 from polyseme_lab.evaluation.systems import (
     DEFAULT,

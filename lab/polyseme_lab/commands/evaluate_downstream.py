@@ -8,8 +8,8 @@ import click
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, with_options, with_registry
-from polyseme.cli.progress import ConsoleProgress
 from polyseme.models.registry import Registry
+from polyseme.progress import ConsoleProgress
 from polyseme.settings import Settings
 from polyseme_lab.commands.evaluate import (
     API_KEY,

@@ -2,7 +2,7 @@
 
 from typing import Any, Self
 
-from polyseme.cli.progress import ConsoleBar, ConsoleProgress
+from polyseme.progress import ConsoleBar, ConsoleProgress
 
 SCORES = {"auc": "AUC", "macro_f1": "macro-F1", "held_out_loss": "loss", "named": "named"}
 """The labels of held-out scores."""

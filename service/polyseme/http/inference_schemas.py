@@ -9,9 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from polyseme.http.parsing import parse_query_value
 from polyseme.http.responses import ProblemResponse
-from polyseme.operations.options import EncodeOptions, Layers, OovPolicy, Part
-from polyseme.operations.schema import Share, Texts, one_of_kinds
-from polyseme.tokenizer import Case
+from polyseme.operations.options import EncodeOptions, Layers, Part, SentenceOptions
+from polyseme.operations.schema import Texts, one_of_kinds
 
 INPUT = "text"
 VERSION = "1"
@@ -99,22 +98,13 @@ def _layers(value: Any) -> Any:
     return [value] if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class InferParameters(BaseModel):
+class InferParameters(SentenceOptions):
     """Options for all sentences: `binary_data_output`, and fields of /v1/encode."""
 
-    model_config = _CONFIG
     binary_data_output: bool = Field(
         False, description="the default of each output's `binary_data`"
     )
-    layers: Annotated[Layers, BeforeValidator(_layers)] = Field(
-        "all", description="layers of which attention, queries, … are returned, counted from 0"
-    )
-    heads: Literal["all", "mean"] = "all"
-    oov: OovPolicy | None = None
-    case: Case = "auto"
-    phrases: bool = False
-    truncate: bool = False
-    share: Share = None
+    layers: Annotated[Layers, BeforeValidator(_layers)] = "all"
 
 
 class InferRequest(BaseModel):

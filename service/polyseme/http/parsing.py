@@ -22,6 +22,7 @@ from polyseme.errors import (
     TooLargeError,
     UnsupportedMediaError,
 )
+from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import invalid_fields
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
@@ -29,7 +30,10 @@ BINARY = "application/octet-stream"
 _Body = TypeVar("_Body", bound=BaseModel)
 _NUMBER = regex.compile(r"-?[0-9]{1,9}")
 _DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
-_FLAGS = ("true", "false")
+_FLAGS = frozenset(
+    name for name, field in EncodeOptions.model_fields.items() if field.annotation is bool
+)
+"""The query parameters of /v1/encode that are `true` or `false`."""
 _SIZE = regex.compile(r"[0-9]{1,15}")
 _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
@@ -109,8 +113,8 @@ def parse_query_value(name: str, sent: Sequence[str]) -> Any:
     value = sent[0] if len(sent) == 1 else list(sent)
     if name == "share" and isinstance(value, str) and _DECIMAL.fullmatch(value):
         return float(value)
-    flag = name in {"phrases", "truncate"} and value in _FLAGS
-    return value == "true" if flag else value
+    is_flag = name in _FLAGS and value in ("true", "false")
+    return value == "true" if is_flag else value
 
 
 def _number(text: str) -> int | str:

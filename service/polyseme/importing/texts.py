@@ -27,20 +27,26 @@ class TextSample:
 
     @classmethod
     def of(cls, texts: Iterable[str], **facts: Any) -> "TextSample":
-        """Draw a sample of at most MAX_TEXTS parts of texts.
-
-        Reservoir sampling (Vitter 1985) uses the same memory for any number of texts.
-        """
-        rng = np.random.default_rng(SEED)
-        kept: list[str] = []
-        total = 0
-        for part in _parts(texts):
-            total += 1
-            if len(kept) < MAX_TEXTS:
-                kept.append(part)
-            elif (place := int(rng.integers(total))) < MAX_TEXTS:
-                kept[place] = part
+        """Draw a sample of at most MAX_TEXTS parts of texts."""
+        kept, total = draw_sample(_parts(texts), MAX_TEXTS)
         return cls(kept, {**facts, "texts": total, "sample": len(kept)})
+
+
+def draw_sample(texts: Iterable[str], size: int) -> tuple[list[str], int]:
+    """Return a random sample of at most `size` texts, and the number of all texts.
+
+    Reservoir sampling (Vitter 1985) uses the same memory for any number of texts.
+    """
+    rng = np.random.default_rng(SEED)
+    kept: list[str] = []
+    total = 0
+    for text in texts:
+        total += 1
+        if len(kept) < size:
+            kept.append(text)
+        elif (place := int(rng.integers(total))) < size:
+            kept[place] = text
+    return kept, total
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:

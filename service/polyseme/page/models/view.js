@@ -1,7 +1,7 @@
 /** The view Models: size, source, training and measured quality of each model of the service. */
 
 import { bars } from "../bars.js";
-import { h } from "../elements.js";
+import { h, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { bytes, count, decimals } from "../text.js";
@@ -19,19 +19,8 @@ class ModelsView {
       + " each model's manifest. The service does not check whether a model was trained on these data sets.";
     this.cards = h("div", { class: "models" });
     this.results.append(this.cards, this.figure.element, this.exchange.source);
-    this.element = h(
-      "section",
-      { "aria-label": "Models" },
-      h(
-        "div",
-        { class: "intro" },
-        h("h2", {}, "Models"),
-        h("p", {}, "The models of this service. The field ", h("code", {}, "model"),
-          " of a request selects one; without it, the service uses the default model."),
-      ),
-      this.exchange.problem,
-      this.results,
-    );
+    this.element = viewElement("Models", ["The models of this service. The field ", h("code", {}, "model"),
+      " of a request selects one; without it, the service uses the default model."], this.exchange.problem, this.results);
   }
 
   async show({ model: open }) {
