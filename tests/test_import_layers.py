@@ -113,7 +113,7 @@ MAY_IMPORT = {
 IMPORT_TORCH = {f"{TRAINING}.{file}" for file in ("held_out", "network", "run", "trainer", "stack")}
 """The files that import torch; the command imports them where it needs them."""
 
-IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "download")}
+IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "rows", "download")}
 """The files that import gensim, each in the function that uses it; serving loads none of them."""
 
 

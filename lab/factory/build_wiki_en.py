@@ -31,9 +31,8 @@ from lab.factory.wiki_layer import CENTERED, centered, fold_values, start
 from lab.factory.wiki_text import prepare
 
 from polyseme.engine.quantization import quantize
-from polyseme.importing.closed_form import informativeness
+from polyseme.importing.closed_form import informativeness, sentence_whitening
 from polyseme.importing.subwords import NGRAMS, fit_subwords
-from polyseme.importing.whitening import sentence_whitening
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model

@@ -37,7 +37,7 @@ from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
 from polyseme.senses.clustering import divide
 from polyseme.senses.fitting import fit_discriminant, similar_pairs
