@@ -159,7 +159,7 @@ def bars(
     """The scores of a document of `polyseme evaluate --json`."""
     import matplotlib as mpl
 
-    from polyseme_lab.evaluation.plots import plot_results
+    from polyseme_lab.evaluation.results import plot_results
 
     rows = [
         ResultRow(

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 import matplotlib as mpl
 from docs.charts import CELL, heatmap, images
 from docs.results import trainings
-from lab.studies.training_record import record
+from lab.studies.trials import record
 
 from polyseme.models.manifest import Manifest
 from tests.conftest import ROOT

@@ -11,7 +11,7 @@ from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.reader import read_model
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.operations import occurrences
 from polyseme.operations.occurrences import (
     REACH,
@@ -45,9 +45,13 @@ def expected_occurrence(model, tokens, place):
     return unit(means), attended
 
 
-def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path):
+WITH_BIAS = Layer(scoring=Scoring(scale=False, word_bias=True))
+
+
+@pytest.mark.parametrize("layer", [full_layer(1), WITH_BIAS])
+def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path, layer):
     bias = np.linspace(-2, 0.5, len(WORDS), dtype=np.float32)
-    tiny = tiny_model(tmp_path, layers=[full_layer(1)], word_bias=bias)
+    tiny = tiny_model(tmp_path, layers=[layer], word_bias=bias)
     words = ["bank", "River", "-", "absent", "Bank", "money", "river", "end", "bank"] * 20
     tokens = resolve_all(words, tiny.vocabulary)
     places = [at for at, word in enumerate(words) if word != "-"]  # more than one block
@@ -143,9 +147,6 @@ def drawn(model, monkeypatch):
     monkeypatch.setattr(occurrences, "encode_occurrences", count)
     estimate_projection(model)
     return [seen[row] / seen.total() for row in range(len(WORDS))]
-
-
-WITH_BIAS = Layer(scoring=Scoring(scale=False, word_bias=True))
 
 
 def test_the_words_of_random_sentences_are_drawn_by_their_frequency(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import numpy as np
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.models.model import Model
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.operations.clustering import DEFAULT_RULE, log_odds, two_cluster_statistics
 from polyseme.operations.occurrences import (
     HIDDEN,

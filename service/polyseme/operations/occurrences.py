@@ -17,7 +17,7 @@ import numpy as np
 from polyseme.engine.arrays import Floats, NonFiniteError, require_finite, unit
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.operations.clustering import DEFAULT_RULE
 from polyseme.operations.work import check_request
 from polyseme.tokenizer import ResolvedToken
