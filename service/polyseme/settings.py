@@ -61,19 +61,19 @@ def request_rates(setting: str) -> "list[RateLimitItem]":
     """Return the rates of requests in a `rate_limit`; raise ValueError if one is invalid."""
     from limits import parse
 
-    return [parse(one) for one in _rates(setting) if not _WORK_RATE.fullmatch(one)]
+    return [parse(rate) for rate in _rates(setting) if not _WORK_RATE.fullmatch(rate)]
 
 
 def work_rates(setting: str) -> "list[RateLimitItem]":
     """Return the rates of work in a `rate_limit`, in milliseconds; raise ValueError."""
     from limits import parse
 
-    found = [match for one in _rates(setting) if (match := _WORK_RATE.fullmatch(one))]
-    return [parse(f"{int(match['seconds']) * 1000}/{match['window']}") for match in found]
+    matches = filter(None, map(_WORK_RATE.fullmatch, _rates(setting)))
+    return [parse(f"{int(match['seconds']) * 1000}/{match['window']}") for match in matches]
 
 
 def _rates(setting: str) -> list[str]:
-    return [one.strip() for one in re.split("[;,|]", setting)]
+    return [rate.strip() for rate in re.split("[;,|]", setting)]
 
 
 class SettingError(ValueError):
@@ -303,20 +303,22 @@ class Settings(BaseSettings):
 
     @field_validator("rate_limit")
     @classmethod
-    def check_rate(cls, rate: str) -> str:
+    def check_rate(cls, setting: str) -> str:
         """Raise ValueError for an invalid rate."""
-        if not rate:
-            return rate
+        if not setting:
+            return setting
         try:
-            rates = [*request_rates(rate), *work_rates(rate)]
+            rates = [*request_rates(setting), *work_rates(setting)]
         except ValueError:
             rates = []
-        if not rates or any(one.amount < 1 or one.get_expiry() > _MAX_RATE_WINDOW for one in rates):
+        if not rates or any(
+            rate.amount < 1 or rate.get_expiry() > _MAX_RATE_WINDOW for rate in rates
+        ):
             raise ValueError(
                 "a rate is a number of requests, or of seconds of work, per second, minute, hour,"
                 " day, month or year, such as 100/minute or 60s/minute; `;` separates several rates"
             )
-        return rate
+        return setting
 
     @field_validator("rate_limit_storage")
     @classmethod

@@ -20,7 +20,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.registry import find_models
 from polyseme.operations.embed import Pooling
-from polyseme.operations.options import EncodeOptions, Limits, Part
+from polyseme.operations.options import EncodeOptions, Part
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
 RowKind: TypeAlias = Literal["sentences", "tokens"]
@@ -60,11 +60,6 @@ class BulkOptions:
         """The arrays to write, in the order of their columns."""
         order: tuple[Part, ...] = ("static", "contextual", "features", "attention")
         return [part for part in order if part in self.encoding.include]
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of encoding. Only the length of a sentence is limited."""
-        return Limits(max_sentence_tokens=self.max_sentence_tokens)
 
     def document(self) -> dict[str, Any]:
         """Return the options for the manifest: all that the bytes of the shards depend on."""

@@ -201,8 +201,8 @@ def read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         columns = list(dict.fromkeys(names))
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
             done += len(batch)
-            found = [batch.column(batch.schema.names.index(name)) for name in names]
-            yield found, file.bytes * done // total
+            arrays = [batch.column(batch.schema.names.index(name)) for name in names]
+            yield arrays, file.bytes * done // total
 
 
 def read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:

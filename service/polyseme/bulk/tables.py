@@ -27,7 +27,7 @@ from polyseme.operations.encode import (
     encode_sentence,
     tokenize,
 )
-from polyseme.operations.options import PER_TOKEN, EncodeOptions
+from polyseme.operations.options import PER_TOKEN, EncodeOptions, Limits
 from polyseme.tokenizer import ResolvedToken
 
 _TOKEN_COLUMNS = {
@@ -86,7 +86,7 @@ def tokenize_rows(
 
     Raises CommandError with the number of a bad row.
     """
-    limits = job.options.limits
+    limits = Limits(max_sentence_tokens=job.options.max_sentence_tokens)
     try:
         return tokenize(model, [text for text in texts if text is not None], options, limits)
     except PolysemeError as error:

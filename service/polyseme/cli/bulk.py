@@ -142,7 +142,7 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     from polyseme.bulk.run import run, write_in_processes, write_on_cluster
     from polyseme.bulk.sources import find_files
 
-    name = options["model"] or settings.model
+    name = options["model"] or registry.default
     model = registry.model(name)
     fields = given_fields(EncodeOptions, options)
     fields["include"] = [part for part in options["include"] if part != "none"]

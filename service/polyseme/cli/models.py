@@ -59,7 +59,7 @@ def list_models(registry: Registry, settings: Settings) -> None:
     Files and folders in the models folder that cannot be models are listed with the reason.
     """
     for name in registry.names:
-        mark = "*" if name == settings.model else " "  # the default model
+        mark = "*" if name == registry.default else " "  # the default model
         try:
             manifest = registry.manifest(name)
         except ModelFolderError as error:
@@ -69,8 +69,8 @@ def list_models(registry: Registry, settings: Settings) -> None:
         heads = f"{manifest.heads} heads  {len(manifest.layers)} layers"
         note = "  in place of the bundled model" if registry.shadows(name) else ""
         click.echo(f"{mark} {name}  {shape}  {heads}{note}")
-    if settings.model not in registry.names:
-        warning = f"no model is named {settings.model}, the default (POLYSEME_MODEL)"
+    if registry.default not in registry.names:
+        warning = f"no model is named {registry.default}, the default (POLYSEME_MODEL)"
         click.echo(f"polyseme: Warning: {warning}: set another one.", err=True)
     for name, reason in unusable_entries(settings.models_dir).items():
         click.echo(f"  {name if name.isprintable() else ascii(name)}  not a model: {reason}")
@@ -106,7 +106,7 @@ def verify(names: tuple[str, ...], registry: Registry) -> None:
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_registry
-def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None:
+def remove(name: str, yes: bool, registry: Registry) -> None:
     """Remove a model and its files.
 
     A running service notices it within seconds: requests in progress finish, later ones get a 404,
@@ -119,14 +119,14 @@ def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None
         click.confirm(f"Remove the model {name} in {folder.parent}?", abort=True, err=True)
     remove_model(folder)
     click.echo(f"{name}: removed")
-    _warn_of_default(name, settings)
+    _warn_of_default(name, registry)
 
 
 @models.command()
 @click.argument("old")
 @click.argument("new")
 @with_registry
-def rename(old: str, new: str, registry: Registry, settings: Settings) -> None:
+def rename(old: str, new: str, registry: Registry) -> None:
     """Rename the model OLD to NEW. A running service notices it within seconds."""
     folder = _own_folder(registry, old, "renamed")
     check_name(new, hint="")
@@ -134,7 +134,7 @@ def rename(old: str, new: str, registry: Registry, settings: Settings) -> None:
         raise CommandError(f"A model {new} already exists; `polyseme models remove` removes it.")
     rename_model(folder, new)
     click.echo(f"{old}: renamed to {new}")
-    _warn_of_default(old, settings)
+    _warn_of_default(old, registry)
 
 
 def _own_folder(registry: Registry, name: str, done: str) -> Path:
@@ -152,9 +152,9 @@ def _own_folder(registry: Registry, name: str, done: str) -> Path:
     return folder
 
 
-def _warn_of_default(name: str, settings: Settings) -> None:
+def _warn_of_default(name: str, registry: Registry) -> None:
     """Warn if the default model has gone and no bundled model of its name takes its place."""
-    if name == settings.model and not (bundled_models() / name).is_dir():
+    if name == registry.default and not (bundled_models() / name).is_dir():
         click.echo(
             f"polyseme: Warning: {name} is the default model (POLYSEME_MODEL): set another one.",
             err=True,

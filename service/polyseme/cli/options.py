@@ -49,9 +49,13 @@ destination_option = click.option(
 
 def with_options(*options: Option) -> Option:
     """Add several options to a command; its help lists them in this order."""
-    return functools.partial(
-        functools.reduce, lambda command, option: option(command), options[::-1]
-    )
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 shared_options = with_options(

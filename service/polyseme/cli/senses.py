@@ -103,7 +103,7 @@ def senses(
         if plot.suffix.lower() not in (".svg", ".png"):
             raise click.UsageError("The name of --plot must end in .svg or .png.")
         require_package("matplotlib", "--plot needs Matplotlib", "evaluate")
-    forms = tuple(form.strip() for some in forms for form in some.split(",") if form.strip())
+    forms = tuple(form.strip() for form in ",".join(forms).split(",") if form.strip())
     loaded = registry.model(model)
     source = _Source(files, column, (word, *forms), exact=exact)
     texts, total = draw_sample(
