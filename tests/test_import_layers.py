@@ -53,7 +53,7 @@ MAY_IMPORT = {
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
-        "regex",
+        *("regex", "polyseme_lab.evaluation.statistics"),
     },
     IMPORTING: {
         *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, SENSES, TOKENIZER),
@@ -110,13 +110,10 @@ MAY_IMPORT = {
 }
 """What a package or a module beside them may import besides itself and the standard library."""
 
-IMPORT_TORCH = {
-    f"{TRAINING}.{file}"
-    for file in ("held_out", "network", "run", "trainer", "stack", "stack_trainer")
-}
+IMPORT_TORCH = {f"{TRAINING}.{file}" for file in ("held_out", "network", "run", "trainer", "stack")}
 """The files that import torch; the command imports them where it needs them."""
 
-IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "loading", "download")}
+IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "rows", "download")}
 """The files that import gensim, each in the function that uses it; serving loads none of them."""
 
 

@@ -43,9 +43,9 @@ def read_by(encoder, number):
     return texts.read
 
 
-async def read_by_async_client(url, number, slowly):
+async def read_by_async_client(client, number, slowly):
     texts = EndlessTexts()
-    async with AsyncClient(url, batch_sentences=5, concurrency=3) as client:
+    async with client:
         each = client.encode_each(texts.slowly() if slowly else texts)
         for _ in range(number):
             await anext(each)
@@ -53,18 +53,17 @@ async def read_by_async_client(url, number, slowly):
     return texts.read
 
 
+@pytest.mark.parametrize("kind", ["blocking", "asynchronous", "asynchronous texts"])
 @pytest.mark.parametrize("number", [1, 5, 6, 40])
-def test_texts_are_read_a_few_batches_ahead(url, number):
-    with Client(url, batch_sentences=5, concurrency=3) as client:
-        read = read_by(client, number)
+def test_texts_are_read_a_few_batches_ahead(url, number, kind):
+    options = {"batch_sentences": 5, "concurrency": 3}
+    if kind == "blocking":
+        with Client(url, **options) as client:
+            read = read_by(client, number)
+    else:
+        client = AsyncClient(url, **options)
+        read = asyncio.run(read_by_async_client(client, number, kind == "asynchronous texts"))
     # Three batches in flight, one prepared meanwhile, and the text that filled it.
-    assert number <= read <= number + 4 * 5 + 1
-
-
-@pytest.mark.parametrize("slowly", [False, True])
-@pytest.mark.parametrize("number", [1, 40])
-def test_the_asynchronous_client_reads_no_further(url, number, slowly):
-    read = asyncio.run(read_by_async_client(url, number, slowly))
     assert number <= read <= number + 4 * 5 + 1
 
 

@@ -1,4 +1,4 @@
-"""What a sample of texts tells about vectors: frequencies of words, and how senses are found."""
+"""A sample of texts, which tells the frequencies of words and how senses are found."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.models.model import Model
-from polyseme.models.senses import ContextProjection
-from polyseme.progress import SILENT, Progress
-from polyseme.senses.fitting import fit_senses
 from polyseme.tokenizer import spellings
 from polyseme.tokenizer import words as word_spans
 
@@ -78,12 +74,8 @@ def count_words(texts: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]
     for word, count in occurrences.items():
         row = rows.get(word)
         if row is None:
-            row = next((rows[one] for one, _ in spellings(word, "auto") if one in rows), None)
+            written = (spelling for spelling, _ in spellings(word, "auto"))
+            row = next((rows[spelling] for spelling in written if spelling in rows), None)
         if row is not None:
             counts[row] += count
     return counts
-
-
-def text_senses(model: Model, sample: TextSample, progress: Progress = SILENT) -> ContextProjection:
-    """Return how senses are found, fitted to the words of the texts."""
-    return fit_senses(model, sample.texts, progress=progress)

@@ -337,16 +337,11 @@ class _VectorLayer:
             for indices, text in parts:
                 array[indices] = encoded[text] if text in encoded else cache[text]
             rows.append(model.ops.asarray2f(array))  # type: ignore[arg-type] # thinc's own types
-        if is_train:
-            self._keep(encoded)
-        return rows, lambda _: []
-
-    def _keep(self, encoded: dict[tuple[str, ...], Array]) -> None:
-        """Add vectors to the cache, as long as there is space."""
-        for text, array in encoded.items():
+        for text, array in encoded.items() if is_train else ():
             if self.cached_bytes + array.nbytes <= self.max_cache_bytes:
                 self.cache[text] = array
                 self.cached_bytes += array.nbytes
+        return rows, lambda _: []
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process needs: the settings."""

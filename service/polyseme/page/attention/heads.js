@@ -124,9 +124,9 @@ export class Thumbnails {
 
   /** Mark the chosen head; `each` marks all heads of the layer. */
   choose(layer, head) {
-    for (const one of this.buttons) {
-      const chosen = one.layer === layer && (head === "each" ? one.head !== "mean" : one.head === head);
-      one.button.setAttribute("aria-pressed", chosen);
+    for (const { button, ...at } of this.buttons) {
+      const chosen = at.layer === layer && (head === "each" ? at.head !== "mean" : at.head === head);
+      button.setAttribute("aria-pressed", chosen);
     }
     const first = this.element.querySelector("[aria-pressed=true]");
     if (!this.element.contains(document.activeElement)) this.setStop(first);

@@ -45,7 +45,7 @@ export class TokenFigures {
       ? `Last layer (${last}), mean of heads.` : "Mean of heads.";
     this.keys.show(bars(rows, {
       width: this.keys.width(),
-      name: `${word} attends most to ${rows.map((one) => `${shorten(one.word)}: ${short(one.value)}`).join(", ")}`,
+      name: `${word} attends most to ${rows.map((key) => `${shorten(key.word)}: ${short(key.value)}`).join(", ")}`,
     }));
   }
 

@@ -196,7 +196,7 @@ class TokenList {
 }
 
 function resolutionText({ text, key, resolution }) {
-  const [, name] = RESOLUTIONS.find(([one]) => one === resolution) ?? OTHER_CASE;
+  const [, name] = RESOLUTIONS.find(([each]) => each === resolution) ?? OTHER_CASE;
   return key !== null && key !== text ? `${name}: ${key}` : name;
 }
 

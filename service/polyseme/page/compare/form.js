@@ -52,7 +52,7 @@ export class CompareForm {
     this.json = json;
     while (this.fields.length < occurrences.length) this.#appendField();
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
-    occurrences.forEach((one, i) => this.fields[i].show(one, i, occurrences.length > MIN_OCCURRENCES));
+    occurrences.forEach((occurrence, i) => this.fields[i].show(occurrence, i, occurrences.length > MIN_OCCURRENCES));
     this.adder.disabled = occurrences.length >= MAX_OCCURRENCES;
     let limits = "";
     if (occurrences.length >= MAX_OCCURRENCES) limits = "Compare shows at most eight sentences.";
@@ -120,7 +120,7 @@ export class CompareForm {
     const word = wordAt(token, this.fields[i].tokens);
     this.fields[i].chosen = word;
     const { text } = this.fields[i].occurrence;
-    this.#read((all) => all.map((one, j) => (j === i && one.text === text ? { ...one, ...word } : one)));
+    this.#read((all) => all.map((each, j) => (j === i && each.text === text ? { ...each, ...word } : each)));
   }
 
   #showExample(occurrences) {

@@ -39,7 +39,7 @@ export function mapDrawing(points, { width, words, onpoint, onpick }) {
     // The most important points are drawn last, on top.
     s("g", { transform: `translate(0 ${top})` }, lines.map(({ shape }) => shape), marks.toReversed()),
   );
-  addArrowKeys(svg, order.map((point, i) => [point.x, marks[i]]).toSorted(([a], [b]) => a - b).map(([, one]) => one));
+  addArrowKeys(svg, order.map((point, i) => [point.x, marks[i]]).toSorted(([a], [b]) => a - b).map(([, mark]) => mark));
   return svg;
 }
 
@@ -210,10 +210,9 @@ function placeLabels(points, { width, height, lines }) {
     && taken.every((box) => right <= box.left || left >= box.right || bottom <= box.top || top >= box.bottom);
   return points.map((point) => {
     const length = maxTextWidth([point.label], 12) * (point.bold ? 1.1 : 1) + 2;
-    const found = candidates(point, length).find(({ box }) => free(box));
-    if (!found) return null;
-    taken.push(found.box);
-    return found;
+    const place = candidates(point, length).find(({ box }) => free(box)) ?? null;
+    if (place) taken.push(place.box);
+    return place;
   });
 }
 
@@ -257,26 +256,19 @@ export function mapPoints({ map, occurrences }) {
   return [
     ...grouped(map.static, "static", "Static vector"),
     ...grouped(map.contextual, "contextual", "Contextual vector"),
-    ...map.neighbors.filter(({ position }) => position).map((one) => neighborPoint(one, occurrences)),
+    ...map.neighbors.filter(({ position }) => position).map((neighbor) => neighborPoint(neighbor, occurrences)),
   ];
 }
 
 function groupsOf(positions) {
-  const found = new Map();
-  positions.forEach((position, i) => {
-    if (!position) return;
-    const key = position.join();
-    if (!found.has(key)) found.set(key, { position, owners: [] });
-    found.get(key).owners.push(i);
-  });
-  return [...found.values()];
+  const indices = positions.map((_, i) => i).filter((i) => positions[i]);
+  return [...Map.groupBy(indices, (i) => positions[i].join()).values()]
+    .map((owners) => ({ position: positions[owners[0]], owners }));
 }
 
 function neighborPoint({ word, position }, occurrences) {
-  const cosines = (list) => occurrences.flatMap((one, i) => {
-    const found = one[list].find((near) => near.word === word);
-    return found ? [{ i, cosine: found.similarity }] : [];
-  });
+  const cosines = (list) => occurrences.flatMap((occurrence, i) =>
+    occurrence[list].filter((near) => near.word === word).map(({ similarity }) => ({ i, cosine: similarity })));
   const before = cosines("static_neighbors"), after = cosines("contextual_neighbors");
   const kind = before.length && after.length ? "both" : before.length ? "before" : "after";
   const withCosines = (near) => joinNames(near.map(({ i, cosine }) => `${letter(i)} ${short(cosine)}`));

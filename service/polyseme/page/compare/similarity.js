@@ -139,7 +139,7 @@ export function notesWithLetters({ notes, contextual_similarity: after }) {
     }
     const ending = after[a][b].toFixed(2) === "1.00" ? text.replace(DIFFERENT, EQUAL) : text;
     const pair = [Number(a), Number(b)];
-    const group = groups.find((one) => one.ending === ending && pair.some((i) => one.members.has(i)));
+    const group = groups.find((each) => each.ending === ending && pair.some((i) => each.members.has(i)));
     if (group) pair.forEach((i) => group.members.add(i));
     else groups.push({ ending, members: new Set(pair) });
   }

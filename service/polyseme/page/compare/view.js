@@ -122,7 +122,7 @@ class CompareView {
  */
 function occurrenceCard(i, compared, text, links) {
   const { token, shift, static_neighbors: before, contextual_neighbors: after } = compared;
-  const both = new Set(before.map(({ word }) => word).filter((word) => after.some((one) => one.word === word)));
+  const both = new Set(before.map(({ word }) => word).filter((word) => after.some((near) => near.word === word)));
   const unknown = token.resolution === "oov";
   const attention = links.attention();
   const neighborList = (title, neighbors, missing) => h("div", {}, h("h4", {}, title), neighbors.length

@@ -145,13 +145,13 @@ function valueOf(value) {
   if (!Array.isArray(value)) return factsOf(value);
   const rest = value.length > MAX_LISTED ? ` … and ${value.length - MAX_LISTED} more` : "";
   const shown = value.slice(0, MAX_LISTED);
-  const isObject = (one) => one !== null && typeof one === "object";
+  const isObject = (element) => element !== null && typeof element === "object";
   if (!shown.some(isObject)) return shown.join(", ") + rest;
   // A flat object in a list is written on one line.
-  const item = (one) => {
-    if (!isObject(one)) return String(one);
-    if (Object.values(one).some(isObject)) return valueOf(one);
-    return Object.entries(one).map(([name, each]) => `${name.replaceAll("_", " ")} ${each ?? "–"}`).join(", ");
+  const item = (element) => {
+    if (!isObject(element)) return String(element);
+    if (Object.values(element).some(isObject)) return valueOf(element);
+    return Object.entries(element).map(([name, each]) => `${name.replaceAll("_", " ")} ${each ?? "–"}`).join(", ");
   };
-  return h("ul", { class: "listed" }, shown.map((one) => h("li", {}, item(one))), rest && h("li", {}, rest));
+  return h("ul", { class: "listed" }, shown.map((element) => h("li", {}, item(element))), rest && h("li", {}, rest));
 }

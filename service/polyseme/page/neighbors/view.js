@@ -69,7 +69,7 @@ class NeighborsView {
     const focused = before.includes(document.activeElement);
     const tabStop = isNew ? 0 : Math.max(before.findIndex(({ tabIndex }) => tabIndex === 0), 0);
     this.figure.heading.textContent = `Nearest to ${word}${composed}`;
-    this.figure.show(bars(neighbors.map((one) => ({ word: one.word, value: one.similarity })), {
+    this.figure.show(bars(neighbors.map(({ word: near, similarity }) => ({ word: near, value: similarity })), {
       width: this.figure.width(),
       stop: tabStop,
       name: `Words nearest to ${word} and their cosines`,

@@ -149,7 +149,7 @@ export class ChosenOccurrence {
   }
 
   /** Return links to Attention, and to Compare with another occurrence. */
-  #links(one, other, { model }) {
+  #links(chosen, other, { model }) {
     const indexOf = ({ occurrence, tokens }) => tokens.findIndex(({ start }) => start === occurrence.start);
     const row = (side) => {
       const index = side ? indexOf(side) : -1;
@@ -157,12 +157,12 @@ export class ChosenOccurrence {
       const { word, nth } = wordAt(index, side.tokens);
       return [side.text, word, nth];
     };
-    const index = indexOf(one);
+    const index = indexOf(chosen);
     if (index < 0) return "";
     const link = (view, state, text) => h("a", { href: this.page.address(view, { ...state, model }) }, text);
     return h("p", { class: "links" },
-      link("attention", { text: one.text, word: String(index) }, "Open in Attention"), " · ",
-      link("compare", { occurrences: JSON.stringify([row(one), row(other)]) }, "Open in Compare"));
+      link("attention", { text: chosen.text, word: String(index) }, "Open in Attention"), " · ",
+      link("compare", { occurrences: JSON.stringify([row(chosen), row(other)]) }, "Open in Compare"));
   }
 }
 

@@ -101,7 +101,7 @@ export class SensesMap {
 
   /** Mark occurrence i as the chosen one; null for none. */
   choose(i) {
-    const point = this.points.find((one) => one.i === i);
+    const point = this.points.find((each) => each.i === i);
     this.chosen?.mark.setAttribute("aria-pressed", "false");
     point?.mark.setAttribute("aria-pressed", "true");
     if (point && this.focused() === null) this.setStop(point.mark);
@@ -116,7 +116,7 @@ export class SensesMap {
 
   /** Focus occurrence i if it is drawn. */
   focus(i) {
-    const point = this.points.find((one) => one.i === i);
+    const point = this.points.find((each) => each.i === i);
     if (!point) return;
     this.setStop(point.mark);
     point.mark.focus({ preventScroll: true });

@@ -125,7 +125,7 @@ function missingInput(sentences, word, file) {
 function summaryOf({ word, senses, occurrences, separation }) {
   const number = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
   const sentences = new Set(occurrences.map(({ text }) => text)).size;
-  const found = `${number(occurrences.length, "occurrence")} of “${word}” in ${number(sentences, "sentence")}:`
+  const summary = `${number(occurrences.length, "occurrence")} of “${word}” in ${number(sentences, "sentence")}:`
     + ` ${number(senses.length, "sense")}.`;
-  return senses.length < 2 ? found : `${found} Their separation is ${short(separation)} (mean silhouette, at most 1).`;
+  return senses.length < 2 ? summary : `${summary} Their separation is ${short(separation)} (mean silhouette, at most 1).`;
 }

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lab.factory.wiki_layer import fold_values
 
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
 from polyseme.errors import CommandError
-from polyseme_lab.training.folding import fold_values
 
 N, D, H, K = 7, 12, 3, 2
 
