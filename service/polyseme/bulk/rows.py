@@ -1,20 +1,13 @@
 """The rows of a batch: tokenization, encoding and errors that name them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
 from polyseme.bulk.job import Job
 from polyseme.errors import CommandError, InvalidError, PolysemeError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.operations.encode import (
-    Encoded,
-    Text,
-    TokenCounts,
-    Tokenized,
-    encode_sentence,
-    tokenize,
-)
+from polyseme.operations.encode import Text, TokenCounts, Tokenized, tokenize
 from polyseme.operations.options import EncodeOptions
 
 
@@ -86,10 +79,3 @@ def count_rows(sentences: Sequence[Tokenized], texts: Sequence[Text | None]) -> 
     counts = TokenCounts(sentences)
     missing = sum(text is None for text in texts)
     return Totals(len(texts), counts.tokens, counts.oov, counts.truncated, missing)
-
-
-def encode_each(
-    model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
-) -> Iterator[Encoded]:
-    """Encode sentences one by one."""
-    return (encode_sentence(model, one, options) for one in sentences)

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from polyseme.atomic_files import atomic_files
 from polyseme.bulk.job import Job
-from polyseme.bulk.rows import Rows, Totals, bulk_error, count_rows, encode_each, tokenize_rows
+from polyseme.bulk.rows import Rows, Totals, bulk_error, count_rows, tokenize_rows
 from polyseme.bulk.sources import Shard
 from polyseme.bulk.tables import TOTALS_KEY, write_table
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
-from polyseme.operations.embed import pooled_options, sentence_vector
-from polyseme.operations.encode import Text, Tokenized, cast
+from polyseme.operations.embed import pooled_options, sentence_vectors
+from polyseme.operations.encode import Text, Tokenized, cast, encode_each, encode_sentences, windows
 from polyseme.operations.options import PER_TOKEN, EncodeOptions
 from polyseme.operations.serialize import token_documents
 
@@ -116,11 +116,11 @@ def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
         names = [one.name for one in ranges for _ in range(len(one.rows))]
         arrays["files"] = np.array(names, np.str_)
     if options.pooling:
-        pooled = [
-            sentence_vector(model, one, options.pooling)
-            for one in encode_each(model, sentences, pooled_options(options.pooling))
-        ]
-        vectors = np.array(pooled, np.float32).reshape(len(texts), model.manifest.dimension)
+        pooled = pooled_options(options.pooling)
+        vectors = np.empty((0, model.manifest.dimension), np.float32)
+        for window in windows(model, sentences, pooled):
+            encoded = encode_sentences(model, window, pooled)
+            vectors = np.append(vectors, sentence_vectors(model, encoded, options.pooling), axis=0)
         arrays["vectors"] = cast(vectors, options.encoding.dtype)
     totals = count_rows(sentences, texts)
     with ZipFile(file, "w") as archive:
@@ -138,8 +138,10 @@ def _write_encoded(
 
     Sentences are encoded once for each requested array of PER_TOKEN and once for the others.
     """
-    offsets = np.cumsum([0, *(len(one.tokens) for one in sentences)], dtype=np.int64)
-    facts = [{"tokens": token_documents(t), "truncated": cut} for t, cut in sentences]
+    offsets = np.cumsum([0, *(len(one.words) for one in sentences)], dtype=np.int64)
+    facts = [
+        {"tokens": token_documents(one.tokens), "truncated": one.truncated} for one in sentences
+    ]
     _write_member(archive, "offsets", offsets)
     _write_member(archive, "tokens", np.frombuffer(orjson.dumps(facts), np.uint8))
     for part, width in PER_TOKEN.items():

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from polyseme.bulk.job import BulkOptions, Job, RowKind
-from polyseme.bulk.rows import Rows, Totals, count_rows, encode_each, tokenize_rows
+from polyseme.bulk.rows import Rows, Totals, count_rows, tokenize_rows
 from polyseme.bulk.sources import Shard
 from polyseme.models.model import Model
 from polyseme.operations.compare import match_forms, word_places
-from polyseme.operations.embed import pooled_part, sentence_vector
-from polyseme.operations.encode import Encoded, Text, Tokenized, cast, encode_sentence
+from polyseme.operations.embed import pooled_part, sentence_vectors
+from polyseme.operations.encode import Encoded, Text, Tokenized, cast, encode_each, encode_sentence
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Part
 from polyseme.tokenizer import ResolvedToken
 
@@ -175,7 +175,7 @@ class _RowGroup:
     """number of the first row in its file"""
     encoded: list[Encoded | None] = field(default_factory=list)
     """one per row; None for a row without a text"""
-    vectors: list[NDArray[np.float32]] = field(default_factory=list)
+    vectors: Sequence[NDArray[np.float32]] = ()
     """sentence vectors [d] of the rows that have a text"""
     kept: list[Any] = field(default_factory=list)
     """columns copied from the input"""
@@ -195,19 +195,23 @@ def _groups(
     pooling = job.options.pooling
     encoded = encode_each(model, sentences, options)
     start = size = 0
+    unpooled: list[Encoded] = []
     group = _RowGroup(rows.file, rows.first)
     for place, text in enumerate(rows.texts):
         one = None if text is None else next(encoded)
         if one:
             if pooling:
-                group.vectors.append(sentence_vector(model, one, pooling))
+                unpooled.append(one)
             if len(job.options.arrays) < len(one.arrays):
                 one = one._replace(arrays={p: one.arrays[p] for p in job.options.arrays})
             size += sum(array.size for array in one.arrays.values())
         group.encoded.append(one)
         if size >= _GROUP_NUMBERS or place + 1 == len(rows.texts):
             group.kept = [column.slice(start, len(group.encoded)) for column in rows.kept]
+            if pooling:
+                group.vectors = list(sentence_vectors(model, unpooled, pooling))
             yield group
+            unpooled = []
             start, size = place + 1, 0
             group = _RowGroup(rows.file, rows.first + start)
 
@@ -222,7 +226,7 @@ def _record_batch(job: Job, group: _RowGroup, columns: Any, width: int) -> Any:
     arrays += [pa.array([one and one.truncated for one in encoded], pa.int32())]
     if options.arrays:
         tokens = [token for one in encoded if one for token in one.tokens]
-        offsets, absent = _offsets([len(one.tokens) if one else None for one in encoded])
+        offsets, absent = _offsets([len(one.sentence.words) if one else None for one in encoded])
         for name, kind in _TOKEN_COLUMNS.values():
             values = pa.array(list(map(attrgetter(name), tokens)), kind)
             arrays.append(pa.ListArray.from_arrays(offsets, values, mask=absent))
@@ -274,7 +278,7 @@ def _write_tokens(
             unknown += sum(one.token.resolution == "oov" for one in found)
             found, vectors, size = [], [], 0
     missing = sum(text is None for text in rows.texts)
-    return Totals(len(texts), written, unknown, sum(cut for _, cut in sentences), missing)
+    return Totals(len(texts), written, unknown, sum(one.truncated for one in sentences), missing)
 
 
 def _may_contain(text: Text | None, words: Sequence[str], exact: bool) -> bool:

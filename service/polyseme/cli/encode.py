@@ -22,7 +22,7 @@ from polyseme.operations.compare import CompareRequest, Comparison
 from polyseme.operations.compare import compare as compare_occurrences
 from polyseme.operations.encode import (
     TokenCounts,
-    encode_sentence,
+    encode_each,
     tokenize,
 )
 from polyseme.operations.options import DEFAULT_PARTS, MAX_LISTED, EncodeOptions, OovPolicy, Part
@@ -105,7 +105,7 @@ def encode(
     limits = settings.limits()
     cost = encode_cost(model, encoding, number_cost(kind), streamed=kind == "ndjson")
     tokenized = tokenize(model, sentences, encoding, limits, cost=cost)
-    encoded = (encode_sentence(model, one, encoding) for one in tokenized)
+    encoded = encode_each(model, tokenized, encoding)
     with open_output(output) as out:
         if kind == "npz":
             out.write(npz_archive(model.manifest, list(encoded), encoding))

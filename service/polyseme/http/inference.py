@@ -26,7 +26,7 @@ from polyseme.http.inference_schemas import (
 from polyseme.http.parsing import BINARY, JSON, negotiate_media_type, read_json_and_bytes
 from polyseme.http.routes import json_response
 from polyseme.http.service import current_service
-from polyseme.operations.encode import Encoded, count_tokens, encode_sentence, tokenize
+from polyseme.operations.encode import Encoded, count_tokens, encode_sentences, tokenize
 from polyseme.operations.options import PER_TOKEN, Limits
 from polyseme.operations.serialize import number_cost
 from polyseme.operations.work import encode_cost
@@ -124,7 +124,7 @@ def infer(name: str) -> Response:
             error.errors = list(dict.fromkeys(errors))
             raise
         counts = count_tokens(sentences)
-    encoded = [encode_sentence(model, one, options) for one in sentences]
+    encoded = encode_sentences(model, sentences, options)
     with stage("write"):
         facts = {
             "model_name": model.manifest.name,
@@ -249,11 +249,12 @@ def _tensor(name: OutputName, encoded: Sequence[Encoded], d: int, per_pair: int)
     The array of each sentence is removed, because memory for both would be twice the response.
     """
     if name == "tokens":
-        return [token.text for one in encoded for token in one.tokens]
+        return [token.text for one in encoded for token in one.sentence.words]
+    lengths = [len(one.sentence.words) for one in encoded]
     if name == "offsets":
-        return np.cumsum([0, *(len(one.tokens) for one in encoded)], dtype=np.int64)
+        return np.cumsum([0, *lengths], dtype=np.int64)
     if name == "attention_offsets":
-        return np.cumsum([0, *(per_pair * len(one.tokens) ** 2 for one in encoded)], dtype=np.int64)
+        return np.cumsum([0, *(per_pair * n**2 for n in lengths)], dtype=np.int64)
     if name == "attention":
         parts = [one.arrays.pop(name).reshape(-1) for one in encoded]
         return np.concatenate(parts) if parts else np.empty(0, np.float32)

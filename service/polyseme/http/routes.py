@@ -31,7 +31,8 @@ from polyseme.operations.encode import (
     TokenCounts,
     Tokenized,
     count_tokens,
-    encode_sentence,
+    encode_each,
+    encode_sentences,
     paths_of,
     tokenize,
 )
@@ -81,13 +82,12 @@ def encode() -> Response:
         lines = _stream(model, sentences, body, context)
         return Response(lines, content_type=NDJSON)
     if form == "npz":
-        encoded = [encode_sentence(model, one, body) for one in sentences]
+        encoded = encode_sentences(model, sentences, body)
         with stage("write"):
             content = npz_archive(model.manifest, encoded, body)
     else:
         results = []
-        for one in sentences:
-            result = encode_sentence(model, one, body)
+        for result in encode_each(model, sentences, body):
             with stage("write"):
                 results.append(sentence_document(result, body.encoding))
         with stage("write"):
@@ -105,8 +105,7 @@ def _stream(
     """Yield a line for each sentence, and a last line with the usage or the error."""
     last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
     try:
-        for one in sentences:
-            result = encode_sentence(model, one, options)
+        for result in encode_each(model, sentences, options):
             line = sentence_json(result, options.encoding) + b"\n"
             context.response_bytes += len(line)
             start = perf_counter()
