@@ -7,7 +7,7 @@ split only if it is not in the vocabulary.
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
 import regex
@@ -92,7 +92,7 @@ _UNSPLIT_WORD = regex.compile(_UNSPLIT, regex.VERBOSE | regex.IGNORECASE)
 _CONTRACTION = regex.compile(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", regex.IGNORECASE)
 _JOINT = regex.compile(r"['’‘.·&_‐‑,:-]|(?<=\p{N})(?=\p{L})|(?<=\p{L})(?=\p{N})")
 _PUNCTUATION = '.,;:!?()"'
-"""Marks that are never a part of a word of ASCII letters that they surround."""
+"""Marks that do not belong to a word of ASCII letters, digits, `-` and `'` that they surround."""
 _SHORT_RUN = regex.compile(r"([^\s\p{RI}])\1{1,2}")  # not a flag
 
 
@@ -112,7 +112,7 @@ def splits(word: str) -> Iterator[list[Span]]:
 
     The spans of one split are adjacent and cover the word.
     """
-    if _SHORT_RUN.fullmatch(word) and not word[0].isalnum():
+    if not word[:1].isalnum() and _SHORT_RUN.fullmatch(word):
         yield [(i, i + 1) for i in range(len(word))]
         return
     contraction = _CONTRACTION.search(word)
@@ -204,8 +204,7 @@ def iter_tokens(
 
     All pieces of one word are made at once; these are at most MAX_WORD_LENGTH tokens.
     """
-    spans = [(0, len(text))] if text.isascii() and text.isalpha() else words(text)
-    for start, end in spans:
+    for start, end in words(text):
         token = resolve(text[start:end], vocabulary, case)
         if token.row is None and end - start <= MAX_WORD_LENGTH:
             yield from _split_or_compose(token, vocabulary, case, composes)
@@ -235,10 +234,12 @@ def _split_or_compose(
     split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
     """
     word, split = whole.text, list[Span]()
-    if word.isalpha():  # it has no unit and no joint
+    if word.isalpha():  # most unknown words: without a joint and a unit
         return [_compose(whole, case, composes)]
-    if unsplit := _resolve_unsplit(whole, vocabulary, case, composes):
-        return [unsplit]
+    if not word.replace("-", "").replace("'", "").isalpha():
+        unsplit = _resolve_unsplit(whole, vocabulary, case, composes)
+        if unsplit:
+            return [unsplit]
     for split in splits(word):
         known: list[ResolvedToken] = []
         for start, end in split:
@@ -322,7 +323,7 @@ def _chunk_tokens(
 ) -> tuple[ResolvedToken, ...]:
     """Return the tokens of a chunk; those of punctuation and of a word are shared by chunks."""
     word = chunk.strip(_PUNCTUATION)
-    if word != chunk and word.isascii() and word.isalpha():
+    if word != chunk and word.isascii() and word.replace("-", "").replace("'", "").isalnum():
         before, _, after = chunk.partition(word)
         # A mark that is repeated is one word, such as `...`.
         if len(before) <= 1 and (len(after) <= 1 or (len(after) == 2 and after[0] != after[1])):
@@ -330,6 +331,10 @@ def _chunk_tokens(
             for mark in after:
                 tokens += chunks[mark]
             return tokens
+    if word == chunk and word.isascii() and word.isalpha():
+        token = resolve(word, vocabulary, case)
+        if token.row is not None:
+            return (token,)
     return tuple(iter_tokens(chunk, vocabulary, case, composes))
 
 
@@ -379,17 +384,19 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             return list(map(self._words[case].__getitem__, text[:most]))
-        found: list[ResolvedToken] = []
         chunks, longest = self._chunks[case], Recent.LONGEST
+        if most is None or len(text) <= most:  # each token has a character
+            return list(chain.from_iterable(map(chunks.__getitem__, text.split())))
+        found: list[ResolvedToken] = []
         # Each chunk has at least one token, so `most` chunks suffice. The last of the `most` + 2
         # chunks is the unsplit rest of the text, which is not reached.
-        for chunk in text.split(None, -1 if most is None else most + 1):
+        for chunk in text.split(None, most + 1):
             if len(chunk) <= longest:
                 found += chunks[chunk]
             else:  # a text without white space is one chunk
-                left = None if most is None else most - len(found)
-                found += islice(iter_tokens(chunk, self._vocabulary, case, self._composes), left)
-            if most is not None and len(found) >= most:
+                tokens = iter_tokens(chunk, self._vocabulary, case, self._composes)
+                found += islice(tokens, most - len(found))
+            if len(found) >= most:
                 break
         return found
 

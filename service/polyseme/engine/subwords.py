@@ -86,7 +86,7 @@ class Subwords:
             for length in lengths.tolist()
         ]
         hashes = ngram_hashes(strings, self.min_n, self.max_n)
-        shares = [float(_known(self.ngrams, one).mean()) for one in hashes if len(one)]
+        shares = [float(_known(self.ngrams, one)[0].mean()) for one in hashes if len(one)]
         return float(np.quantile(shares, REJECTED, method="lower")) if shares else 0.0
 
     def composes(self, word: str) -> bool:
@@ -130,23 +130,21 @@ class Subwords:
         @lru_cache(_REMEMBERED)
         def known_rows(word: str) -> tuple[float, Integers]:
             hashes = word_hashes(word, min_n, max_n)
-            known = hashes[_known(ngrams, hashes)]
-            if own_rows and ngrams is not None:
-                rows = np.searchsorted(ngrams, known)
-            else:
-                rows = known.astype(np.int64) % buckets
+            known, rows = _known(ngrams, hashes)
+            if not own_rows or ngrams is None:
+                rows = hashes.astype(np.int64) % buckets
+            rows = rows[known]
             return len(rows) / len(hashes), rows
 
         return known_rows
 
 
-def _known(ngrams: NDArray[np.uint32] | None, hashes: NDArray[np.uint32]) -> Flags:
-    """Return whether each n-gram is known. [G], [g] -> [g]"""
+def _known(ngrams: NDArray[np.uint32] | None, hashes: NDArray[np.uint32]) -> tuple[Flags, Integers]:
+    """Return whether each n-gram is known, and the place of its hash. [G], [g] -> [g], [g]"""
     if ngrams is None:
-        return np.ones(len(hashes), np.bool_)
-    places = np.minimum(np.searchsorted(ngrams, hashes), len(ngrams) - 1)
-    known: Flags = ngrams[places] == hashes
-    return known
+        return np.ones(len(hashes), np.bool_), np.zeros(len(hashes), np.int64)
+    places = np.searchsorted(ngrams, hashes)
+    return ngrams.take(places, mode="clip") == hashes, places
 
 
 def distinct_ngrams(

@@ -13,7 +13,15 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
+from polyseme.operations.options import (
+    PER_LAYER,
+    PER_PAIR,
+    PER_TOKEN,
+    Dtype,
+    EncodeOptions,
+    Limits,
+    Part,
+)
 from polyseme.operations.schema import Input, ModelName, Request, response
 from polyseme.operations.work import TextAdmission, TextCost, check_request
 from polyseme.stages import record_counts, stage
@@ -223,9 +231,9 @@ def encode_sentences(
     for numbers in stacks([len(sentence.words) for sentence in sentences]):
         check_request()
         arrays = _encode_stack(model, [sentences[number].words for number in numbers], options)
-        for place_in_stack, number in enumerate(numbers):
-            for part, array in arrays.items():
-                encoded[number].arrays[part] = array[place_in_stack]
+        for part, array in arrays.items():
+            for number, of_sentence in zip(numbers, array, strict=True):
+                encoded[number].arrays[part] = of_sentence
     return encoded
 
 
