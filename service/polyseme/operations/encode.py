@@ -16,7 +16,6 @@ from polyseme.models.model import Model
 from polyseme.operations.options import (
     PER_LAYER,
     PER_PAIR,
-    PER_TOKEN,
     Dtype,
     EncodeOptions,
     Limits,
