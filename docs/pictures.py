@@ -136,8 +136,7 @@ def bars(
     """Return an SVG plot of a document of `polyseme evaluate --json`."""
     import matplotlib as mpl
 
-    from polyseme_lab.evaluation.plots import plot_results
-    from polyseme_lab.evaluation.results import Published
+    from polyseme_lab.evaluation.results import Published, plot_results
 
     rows = [
         ResultRow(

@@ -9,12 +9,13 @@ import pytest
 
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
+from polyseme.operations.compare import Occurrence
 from polyseme.tokenizer import tokenize
 from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme_lab.evaluation.datasets import read_archive
 from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.systems import systems, tabulate
-from tests.operations.calls import neighbors_of_word
+from tests.operations.calls import compare_occurrences, neighbors_of_word
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "models" / "wiki-en"
@@ -109,3 +110,19 @@ def test_senses_are_separated_as_documented_and_better_than_by_the_controls(
         assert quality[measure] == stored[measure]["value"]
     assert ours["accuracy"] > mean["accuracy"] + 1
     assert ours["macro_f1"] > mean["macro_f1"] + 1
+
+
+@pytest.mark.parametrize("case", ["auto", "lower"])
+def test_context_separates_the_company_from_the_fruit(bundled: Model, case: str) -> None:
+    texts = {
+        "Apple unveiled a faster laptop and new software in California.": "Apple",
+        "Apple sued a rival maker of computers over its patents.": "Apple",
+        "She peeled an apple and put the slices into the cake.": "apple",
+        "The tree in the orchard bore a ripe apple every autumn.": "apple",
+    }
+    pairs = [Occurrence(text, word) for text, word in texts.items()]
+    found = compare_occurrences(bundled, pairs, case=case)
+    similarity = found.contextual_similarity
+    assert min(similarity[0, 1], similarity[2, 3]) > similarity[:2, 2:].max()
+    if case == "lower":
+        np.testing.assert_allclose(found.static_similarity, np.ones((4, 4)), atol=1e-6)

@@ -12,7 +12,7 @@ import matplotlib as mpl
 from docs.charts import images
 from docs.results import trainings
 from docs.trainings import constant_settings, differing_settings, histories
-from lab.studies.training_record import record
+from lab.studies.trials import record
 
 from polyseme.models.manifest import Manifest
 

@@ -1,48 +1,39 @@
 """Settings from the environment and from arguments; errors name the invalid one."""
 
 import os
-from pathlib import Path
 
 import pytest
 
 import polyseme
-from polyseme.settings import (
-    PREFIX,
-    SettingError,
-    Settings,
-    default_models_dir,
-    unknown_variables,
-)
+from polyseme.settings import PREFIX, SettingError, Settings, default_models_dir, unknown_variables
 
 
-def settings(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
+def settings(monkeypatch, **variables):
     for name, value in variables.items():
         monkeypatch.setenv(PREFIX + name.upper(), value)
     return Settings()
 
 
-def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_counts_as_unset(monkeypatch):
     plain = Settings()
     assert settings(monkeypatch, **dict.fromkeys(Settings.model_fields, "")) == plain
 
 
-def test_keys_are_separated_by_commas_and_not_in_the_repr(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_separated_by_commas_and_not_in_the_repr(monkeypatch):
     made = settings(monkeypatch, api_keys=" k3y-a, k3y-b ,,")
     assert [key.get_secret_value() for key in made.api_keys] == ["k3y-a", "k3y-b"]
     assert "k3y" not in repr(made)
 
 
 def test_there_is_a_worker_for_each_usable_processor_by_default(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
     assert Settings().workers == 3
     assert settings(monkeypatch, workers="7").workers == 7
 
 
-def test_models_are_in_the_users_folder_by_default(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_models_are_in_the_users_folder_by_default(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_models_dir() == tmp_path / "polyseme" / "models"
     assert Settings().models_dir == default_models_dir()
@@ -50,7 +41,7 @@ def test_models_are_in_the_users_folder_by_default(
     assert settings(monkeypatch, models_dir=str(tmp_path)).models_dir == tmp_path
 
 
-def test_an_argument_overrides_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_argument_overrides_a_variable(monkeypatch):
     monkeypatch.setenv(f"{PREFIX}PORT", "1")
     assert Settings(port=2).port == 2
 
@@ -78,17 +69,15 @@ def test_an_argument_overrides_a_variable(monkeypatch: pytest.MonkeyPatch) -> No
         ("max_tokens", "many"),
     ],
 )
-def test_the_error_of_an_invalid_variable_has_its_name(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_the_error_of_an_invalid_variable_has_its_name(monkeypatch, name, value):
     with pytest.raises(SettingError, match=f"^POLYSEME_{name.upper()}: ") as caught:
         settings(monkeypatch, **{name: value})
     assert caught.value.name == name
 
 
 def test_the_error_of_an_invalid_argument_has_the_name_of_the_argument(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setenv("POLYSEME_PORT", "1")
     with pytest.raises(SettingError, match=r"^port: must be at most 65535\.$"):
         Settings(port=70_000)
@@ -97,8 +86,8 @@ def test_the_error_of_an_invalid_argument_has_the_name_of_the_argument(
 
 
 def test_the_warning_of_an_unknown_variable_suggests_the_most_similar_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     for name in ("POLYSEME_MODLE", "polyseme_zzz", "POLYSEME_MODEL", "POLYSEME_API_KEY"):
         monkeypatch.setenv(name, "x")
     assert unknown_variables() == [
@@ -111,7 +100,7 @@ def test_the_warning_of_an_unknown_variable_suggests_the_most_similar_one(
         polyseme.load()
 
 
-def test_limits_are_the_settings_of_the_same_names() -> None:
+def test_limits_are_the_settings_of_the_same_names():
     limits = Settings(max_tokens=5).limits()
     assert limits.max_tokens == 5
     assert limits.max_sentence_tokens == Settings().max_sentence_tokens

@@ -13,9 +13,6 @@ results select nothing. Models that exist in --models-dir are not trained again.
 """
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -32,12 +29,12 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import layer_entry, tensors_from_layers
 from polyseme.progress import Progress
-from polyseme_lab.evaluation import coarsewsd as coarse_set
-from polyseme_lab.evaluation import wic as pair_set
+from polyseme_lab.commands.evaluate import write_json
+from polyseme_lab.commands.train import run_train
 from polyseme_lab.evaluation.coarsewsd import known_words
 from polyseme_lab.evaluation.datasets import Files, read_archive
+from polyseme_lab.evaluation.measure import part_figures
 from polyseme_lab.evaluation.sources import LocalSource
-from polyseme_lab.evaluation.systems import systems, tabulate
 from polyseme_lab.evaluation.wic import known_pairs
 
 ROOT = Path(__file__).parents[2]
@@ -75,11 +72,7 @@ def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
     if not folder.exists():
         given = ["--model", name, "--models-dir", str(models), "--output", folder.name, *sources]
         fixed = ["--steps", str(STEPS), "--seed", "1", "--threads", "1", *SETTINGS[setting]]
-        subprocess.run(  # noqa: S603 - this program itself
-            [sys.executable, "-m", "polyseme", "train", *given, *fixed],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            check=True,
-        )
+        run_train(*given, *fixed)
     return folder
 
 
@@ -87,11 +80,6 @@ def score(model: Model) -> float:
     """Return the sum of AUC and macro-F1 on held-out lemmas."""
     kept = model.manifest.training["held_out"]["kept"]
     return float(kept["auc"] + kept["macro_f1"])
-
-
-def _gains(held_out: Mapping[str, Mapping[str, float]]) -> list[float]:
-    before, kept = held_out["before"], held_out["kept"]
-    return [kept[name] - before[name] for name in ("auc", "macro_f1")]
 
 
 def serialized(model: Model) -> bytes:
@@ -116,15 +104,10 @@ def sorted_header(content: bytes) -> bytes:
 
 def measured(model: Model, coarse: Files, in_context: Files) -> Document:
     """Return a model's measures on the words and pairs in the vocabulary."""
-    source = LocalSource(model)
-    words, pairs = known_words(coarse, source.knows), known_pairs(in_context, source.knows)
-    (one,) = systems(model, ("model",)).values()
-    occurrences = coarse_set.occurrences_in(words) + pair_set.occurrences_in(pairs)
-    table = tabulate(source, {"model": one.readers[0]}, occurrences)["model"]
-    return {
-        "coarsewsd": coarse_set.coarsewsd(words, table).rounded(),
-        "wic": pair_set.wic(pairs, table).rounded(),
-    }
+    knows = LocalSource(model).knows
+    words, pairs = known_words(coarse, knows), known_pairs(in_context, knows)
+    ((_, figures),) = part_figures(model, words, pairs, ("model",))
+    return figures
 
 
 def verdict(found: Document) -> Document:
@@ -132,7 +115,8 @@ def verdict(found: Document) -> Document:
     closed, trained = found["closed form"], found["trained"]
     coarse = trained["coarsewsd"]["macro_f1"] >= closed["coarsewsd"]["macro_f1"]
     pairs = trained["wic"]["dev_accuracy"] >= closed["wic"]["dev_accuracy"]
-    held_out = all(one > 0 for one in _gains(found["held_out"]))
+    before, kept = found["held_out"]["before"], found["held_out"]["kept"]
+    held_out = all(kept[name] > before[name] for name in ("auc", "macro_f1"))
     return {
         "better_on_held_out_lemmas": held_out,
         "no_worse_on_coarsewsd": coarse,
@@ -208,9 +192,8 @@ def ship(name: str, weights: bytes, found: Document) -> None:
         path.unlink(missing_ok=True)
     known = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
     known = {each: known[each] for each in FILES if each in known and each != name} | {name: found}
-    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     document = {each: known[each] for each in FILES if each in known}
-    RESULTS.write_bytes(orjson.dumps(document, option=style))
+    write_json(RESULTS, document)
     page = WEIGHTS / "README.md"
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
     after = rest.partition(END)[2]

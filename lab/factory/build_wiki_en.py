@@ -6,21 +6,18 @@
    and selects the vocabulary;
 2. gensim trains skip-gram vectors on one thread, so that runs on one machine give identical files
    (the Makefile sets PYTHONHASHSEED=0);
-3. `wiki_start.py` initializes the heads in closed form;
+3. `wiki_layer.py` initializes the heads in closed form;
 4. `polyseme train` trains weights and vectors on the sense tags (--tags) and the same text, with
    `wiki-en-recipe.json`; without tags, this step is skipped;
 5. the values are folded into the vectors, which are quantized to int8, and subword vectors and
    the whitening of sentence vectors are computed;
-6. `wiki_center.py` subtracts most of the mean context from each context, and `models/wiki-en` is
+6. most of the mean context is subtracted from each context, and `models/wiki-en` is
    written.
 
 Steps 1 to 4 store their results in the work folder, and are skipped if the results exist.
 """
 
 import json
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -30,19 +27,17 @@ import gensim
 import numpy as np
 from gensim.models import Word2Vec
 from gensim.models.callbacks import CallbackAny2Vec
-from wiki_center import CENTERED, centered
-from wiki_start import start
-from wiki_text import prepare
+from lab.factory.wiki_layer import CENTERED, centered, fold_values, start
+from lab.factory.wiki_text import prepare
 
 from polyseme.engine.quantization import quantize
-from polyseme.importing.closed_form import informativeness
+from polyseme.importing.closed_form import informativeness, sentence_whitening
 from polyseme.importing.subwords import NGRAMS, fit_subwords
-from polyseme.importing.whitening import sentence_whitening
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
+from polyseme_lab.commands.train import corpus_options, run_train
 from polyseme_lab.evaluation.measure import quality
-from polyseme_lab.training.folding import fold_values
 
 WIDTH, EPOCHS, SEED = 300, 4, 1
 WORD2VEC = {"sg": 1, "negative": 5, "window": 6, "sample": 1e-4, "min_count": 1, "workers": 1}
@@ -111,18 +106,14 @@ def frequencies_of(summary: dict[str, Any]) -> np.ndarray:
 
 
 def train_attention(work: Path, corpus: Path, tags: Path, recipe: Path) -> None:
-    """Run `polyseme train` on the initial model, from the last checkpoint if there is one."""
-    texts = [part for file in sorted(corpus.glob("*.txt.zst")) for part in ("--corpus", file)]
-    command = [
-        *(sys.executable, "-m", "polyseme", "train", "--models-dir", work, "--replace"),
-        *("--model", STARTED, "--output", TRAINED, "--recipe", recipe, "--tags", tags, *texts),
-        *("--checkpoints", work / "checkpoints"),
-    ]
-    if (work / "checkpoints").exists():
-        command.append("--resume")
-    path = f"{ROOT / 'service'}{os.pathsep}{ROOT / 'lab'}"
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
+    """Train the initial model, from the last checkpoint if there is one."""
+    checkpoints = work / "checkpoints"
+    options = ["--resume"] if checkpoints.exists() else []
+    run_train(
+        *("--models-dir", work, "--replace", "--model", STARTED, "--output", TRAINED),
+        *("--recipe", recipe, "--tags", tags, *corpus_options(corpus)),
+        *("--checkpoints", checkpoints, *options),
+    )
 
 
 def facts_of(summary: dict[str, Any], model: Model) -> dict[str, Any]:

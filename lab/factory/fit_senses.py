@@ -15,7 +15,6 @@ python lab/factory/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowor
     --tags google_wsd.tar.xz [--imports FOLDER]
 """
 
-import argparse
 import io
 import re
 import tempfile
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
+import click
 import numpy as np
 import zstandard
 from sklearn.linear_model import LogisticRegression
@@ -37,7 +37,7 @@ from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
 from polyseme.senses.clustering import divide
 from polyseme.senses.fitting import fit_discriminant, similar_pairs
@@ -48,7 +48,7 @@ from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
 from polyseme_lab.evaluation.results import TWENTY
-from polyseme_lab.training.tags import read_tagged, word_of_lemma
+from polyseme_lab.training.corpus import read_tagged, word_of_lemma
 
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
@@ -64,30 +64,35 @@ FOUND = 0.8
 PAIRS = 300
 """The number of pairs of words to which DEFAULT_RULE is fitted."""
 LONGEST = 100
+WIKI_EN = Path(__file__).parents[2] / "models" / "wiki-en"
 _SENTENCE_END = re.compile(r'(?<=[.!?]) +(?=[A-Z"])')
 
 
-def main() -> None:
+_path = click.Path(path_type=Path, exists=True)
+
+
+@click.command()
+@click.option("--corpus", type=_path, required=True, help="Paragraphs, a line each, .zst.")
+@click.option("--pseudowords", type=_path, required=True, help="Words to leave out.")
+@click.option("--tags", type=_path, required=True, help="Sense tags (SemCor, MASC).")
+@click.option("--model", "folder", type=_path, default=WIKI_EN)
+@click.option("--imports", type=_path, help="Folder of *.gz files of vectors.")
+def main(corpus: Path, pseudowords: Path, tags: Path, folder: Path, imports: Path | None) -> None:
     """Write the projection and the rule of a model, or print the rule of imports."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpus", type=Path, required=True, help="paragraphs, a line each, .zst")
-    parser.add_argument("--pseudowords", type=Path, required=True, help="words to leave out")
-    parser.add_argument("--tags", type=Path, required=True, help="sense tags (SemCor, MASC)")
-    parser.add_argument(
-        "--model", type=Path, default=Path(__file__).parents[2] / "models" / "wiki-en"
-    )
-    parser.add_argument("--imports", type=Path, help="folder of *.gz files of vectors")
-    given = parser.parse_args()
-    model = read_model(given.model)
-    contexts = collect(given.corpus, choose_words(model, read_pseudowords(given.pseudowords)))
-    tagged = tagged_nouns(given.tags)
-    print(f"{len(contexts)} words, {len(tagged)} tagged nouns")  # noqa: T201
+    model = read_model(folder)
+    contexts = collect(corpus, choose_words(model, read_pseudowords(pseudowords)))
+    tagged = tagged_nouns(tags)
+    click.echo(f"{len(contexts)} words, {len(tagged)} tagged nouns")
     names = sorted(contexts)
     halves = names[::2], names[1::2]
     ranks = {word: model.vocabulary.row(word) or 0 for word in names}
-    pairs = [pair for half in halves for pair in similar_pairs(model, _shuffled(half), ranks)]
-    if given.imports:
-        fit_default_rule(import_models(model, given.imports), contexts, pairs[:PAIRS], tagged)
+    pairs = [
+        pair
+        for half in halves
+        for pair in similar_pairs(model, sorted(half, key=lambda word: crc32(word.encode())), ranks)
+    ]
+    if imports:
+        fit_default_rule(import_models(model, imports), contexts, pairs[:PAIRS], tagged)
         return
     hidden = {word: surroundings(model, rows, hide=True) for word, rows in contexts.items()}
     points: dict[str, Floats] = {}
@@ -103,9 +108,9 @@ def main() -> None:
     )
     mean, directions = (one.astype(np.float16) for one in projection[:2])
     fitted = ContextProjection(mean, directions, rule)
-    licence = (given.model / "LICENSE").read_bytes()
-    rewrite_model(given.model.absolute(), model, senses=lambda _: fitted)
-    (given.model / "LICENSE").write_bytes(licence)
+    licence = (folder / "LICENSE").read_bytes()
+    rewrite_model(folder.absolute(), model, senses=lambda _: fitted)
+    (folder / "LICENSE").write_bytes(licence)
 
 
 def import_models(model: Model, folder: Path) -> Iterator[Model]:
@@ -136,12 +141,8 @@ def fit_default_rule(
         name = model.manifest.name
         parts.append(Part(f"{name}: words and pairs", pair_examples(points, pairs)))
         parts.append(Part(f"{name}: nouns", tagged_examples(nouns)))
-        print(f"{name}: {len(projection.directions.T)} directions")  # noqa: T201
+        click.echo(f"{name}: {len(projection.directions.T)} directions")
     fit_rule(parts, found=FOUND)
-
-
-def _shuffled(words: Sequence[str]) -> list[str]:
-    return sorted(words, key=lambda word: crc32(word.encode()))
 
 
 def with_closed_form(model: Model) -> Model:
@@ -170,22 +171,16 @@ def collect(corpus: Path, chosen: set[str]) -> dict[str, list[TokenizedOccurrenc
     with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as raw:
         for line in io.TextIOWrapper(raw, "utf-8"):
             for word in sorted(lacking.intersection(line.split())):
-                occurrence = next(_with_word(line, word), None)
-                if occurrence:
-                    found[word].append(occurrence)
+                for sentence in _SENTENCE_END.split(line):
+                    tokens = tuple(sentence[start:end] for start, end in word_spans(sentence))
+                    if word in tokens and 5 <= len(tokens) <= LONGEST:
+                        found[word].append(TokenizedOccurrence(tokens, tokens.index(word)))
+                        break
                 if len(found[word]) == SENTENCES:
                     lacking.remove(word)
             if not lacking:
                 break
     return {word: found[word] for word in sorted(found) if len(found[word]) == SENTENCES}
-
-
-def _with_word(paragraph: str, word: str) -> Iterator[TokenizedOccurrence]:
-    for sentence in _SENTENCE_END.split(paragraph):
-        if word in sentence:
-            tokens = tuple(sentence[start:end] for start, end in word_spans(sentence))
-            if word in tokens and 5 <= len(tokens) <= LONGEST:
-                yield TokenizedOccurrence(tokens, tokens.index(word))
 
 
 def tagged_nouns(path: Path) -> list[tuple[list[TokenizedOccurrence], list[str]]]:
@@ -280,11 +275,11 @@ def fit_rule(parts: Sequence[Part], found: float | None = None) -> Floats:
         threshold = float(np.mean(each))
     fitted = _fitted(features, several, weights)
     rule = np.round(np.array([*(fitted.intercept_ - threshold), *fitted.coef_[0]]), 3)
-    print(f"rule: {rule.tolist()}")  # noqa: T201
+    click.echo(f"rule: {rule.tolist()}")
     for number, part in enumerate(parts):
         own, truth = scores[group == number], several[group == number]
         right = [np.mean((own[truth == label] > threshold) == label) for label in (False, True)]
-        print(  # noqa: T201
+        click.echo(
             f"  {len(own)} {part.name}: area {roc_auc_score(truth, own):.3f},"
             f" right {right[0]:.3f} and {right[1]:.3f}"
         )

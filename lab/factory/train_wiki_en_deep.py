@@ -11,16 +11,14 @@ be ended and continued at any time; the model is the moving average of the weigh
 training. It may be used while another process trains.
 """
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import click
 
+from polyseme_lab.commands.train import corpus_options, run_train
 from polyseme_lab.evaluation.downstream import read_pseudowords
-from polyseme_lab.training.checkpoint import checkpoint_names
 from polyseme_lab.training.config import COARSEWSD
+from polyseme_lab.training.run import checkpoint_names
 
 NAME = "wiki-en-deep"
 STEPS = 130_000
@@ -50,19 +48,16 @@ def main(
     checkpoints.mkdir(parents=True, exist_ok=True)
     words = work / "leave_out.txt"
     words.write_text("\n".join(left_out(pseudowords)) + "\n")
-    texts = [part for file in sorted(corpus.glob("*.txt.zst")) for part in ("--corpus", file)]
     names = checkpoint_names(checkpoints)
     if state:
         steps = int(names[-1]) if names else 0
-    command = [
-        *(sys.executable, "-m", "polyseme", "train", "--model", "wiki-en", *texts),
-        *("--objective", "hidden-words", "--leave-out", words, "--checkpoints", checkpoints),
-        *("--steps", steps, "--decay", decay, "--score-every", SCORE_EVERY),
-        *("--models-dir", state or work / "models", "--output", NAME, "--replace"),
-        *(("--resume",) if names else ()),
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([str(part) for part in command], check=True, env=environment)  # noqa: S603 - our own command
+    options: list[object] = ["--objective", "hidden-words", "--model", "wiki-en"]
+    options += ["--leave-out", words, "--checkpoints", checkpoints, "--steps", steps]
+    options += ["--decay", decay, "--score-every", SCORE_EVERY, "--output", NAME, "--replace"]
+    options += ["--models-dir", state or work / "models"]
+    if names:
+        options.append("--resume")
+    run_train(*options, *corpus_options(corpus))
 
 
 if __name__ == "__main__":

@@ -11,43 +11,150 @@ the model on the same occurrences, has a standard error over lemmas. For a model
 tags, only held-out lemmas are measured.
 """
 
-import tarfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree as ET
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
-import orjson
-from lab.studies.separation import (
-    SEED,
-    Tagged,
-    by_lemma,
-    figures,
-    nouns_of,
-    pairs_of,
-    plain,
-    separation,
-)
 from lab.studies.variants import THE_MODEL, variants
+from scipy.stats import rankdata
+from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 
-from polyseme.engine.arrays import Floats, unit
+from polyseme.engine.arrays import Flags, Floats, Integers, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.tokenizer import resolve_all
-from polyseme_lab.training.tags import is_lemma_held_out
+from polyseme_lab.commands.evaluate import write_json
+from polyseme_lab.evaluation.statistics import centroids_f1
+from polyseme_lab.training.config import COARSEWSD
+from polyseme_lab.training.corpus import is_lemma_held_out, read_archive_words
 
-LEFT_OUT = frozenset(
-    [
-        *("apple", "arm", "bank", "bass", "bow", "chair", "club", "crane", "deck", "digit"),
-        *("hood", "java", "mole", "pitcher", "pound", "seal", "spring", "square", "trunk", "yard"),
-    ]
-)
+FEWEST, PAIRS, SEED = 8, 60_000, 1
+Tagged = tuple[int, int, str, str]
+"""A tagged word: number of the sentence, position, lemma with part of speech, sense."""
+Lemmas = dict[str, tuple[Integers, Integers]]
+"""Indices of the tagged words of each lemma, and the index of the sense of each."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of occurrences of one lemma."""
+
+    first: Integers
+    second: Integers
+    same: Flags
+    lemma: Integers
+
+
+@dataclass(frozen=True)
+class Separation:
+    """The measures of some vectors, as fractions."""
+
+    f1: Floats
+    """[nouns]"""
+    auc: float
+    influence: Floats
+    """[lemmas], contribution of each lemma to the error of the AUC; see `auc_influence`"""
+
+
+def by_lemma(tagged: Sequence[Tagged]) -> Lemmas:
+    """Return the occurrences in frequent senses of each lemma with two or more such senses."""
+    found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for number, (_, _, lemma, sense) in enumerate(tagged):
+        found[lemma][sense].append(number)
+    kept = {}
+    for lemma, senses in found.items():
+        often = {sense: ns for sense, ns in senses.items() if len(ns) >= FEWEST}
+        if len(often) > 1:
+            numbers = np.array([n for ns in often.values() for n in ns])
+            labels = np.array([i for i, ns in enumerate(often.values()) for _ in ns])
+            kept[lemma] = numbers, labels
+    return kept
+
+
+def nouns_of(lemmas: Lemmas) -> list[tuple[Integers, Integers]]:
+    """Return the indices and senses of each noun."""
+    return [pair for lemma, pair in lemmas.items() if lemma.endswith("/NOUN")]
+
+
+def pairs_of(lemmas: Lemmas) -> Pairs:
+    """Draw random pairs of occurrences; each lemma has the same expected number of pairs."""
+    rng, all_ = np.random.default_rng(SEED), list(lemmas.values())
+    drawn = []
+    for lemma in rng.integers(len(all_), size=PAIRS):
+        numbers, labels = all_[lemma]
+        a, b = rng.choice(len(numbers), 2, replace=False)
+        drawn.append((numbers[a], numbers[b], labels[a] == labels[b], lemma))
+    first, second, same, lemma = (np.array(part) for part in zip(*drawn, strict=True))
+    return Pairs(first, second, same, lemma)
+
+
+def separation(vectors: Floats, lemmas: Lemmas, pairs: Pairs) -> Separation:
+    """Return both measures of unit vectors. [m, d]"""
+    rng = np.random.default_rng(SEED)
+    f1 = [centroids_f1(vectors[numbers], labels, rng) for numbers, labels in nouns_of(lemmas)]
+    cosines = np.einsum("md,md->m", vectors[pairs.first], vectors[pairs.second])
+    auc = float(roc_auc_score(pairs.same, cosines))
+    influence = auc_influence(cosines, pairs.same, pairs.lemma, len(lemmas))
+    return Separation(np.array(f1), auc, influence)
+
+
+def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) -> Floats:
+    """Return each lemma's contribution to the AUC's error; the squares sum to its variance. -> [l]
+
+    With l lemmas, a contribution is √(l / (l − 1)) times the sum of the structural components
+    (Obuchowski 1997) of the lemma's pairs. The component of a pair with the same sense is the share
+    of pairs with different senses that have a lower cosine, minus the AUC, divided by the number of
+    pairs with the same sense. For a pair with different senses, it is the share of pairs with the
+    same sense that have a higher cosine, minus the AUC, divided by the number of pairs with
+    different senses.
+    """
+    ranks, above = rankdata(cosines), np.empty(len(cosines))
+    for kind in (same, ~same):
+        above[kind] = (ranks[kind] - rankdata(cosines[kind])) / max(1, np.count_nonzero(~kind))
+    above[~same] = 1 - above[~same]
+    area = above[same].mean()
+    parts = (above - area) / np.where(same, np.count_nonzero(same), np.count_nonzero(~same))
+    sums = np.bincount(lemma, weights=parts, minlength=lemmas)
+    correction = np.sqrt(lemmas / max(1, lemmas - 1))
+    influence: Floats = correction * sums
+    return influence
+
+
+def figures(one: Separation, base: Separation | None = None) -> dict[str, dict[str, float]]:
+    """Return both measures in % with standard errors, and the paired differences from `base`."""
+    f1 = _percents(value=float(one.f1.mean()), error=_of_mean(one.f1))
+    auc = _percents(value=one.auc, error=_of_sum(one.influence))
+    if base is not None:
+        gain, influence = one.f1 - base.f1, one.influence - base.influence
+        f1 |= _percents(difference=float(gain.mean()), difference_error=_of_mean(gain))
+        auc |= _percents(difference=one.auc - base.auc, difference_error=_of_sum(influence))
+    return {"nouns_macro_f1": f1, "pairs_auc": auc}
+
+
+def _of_mean(values: Floats) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def _of_sum(influence: Floats) -> float:
+    return float(np.sqrt((influence**2).sum()))
+
+
+def _percents(**parts: float) -> dict[str, float]:
+    return {name: round(100 * part, 2) + 0.0 for name, part in parts.items()}  # no −0.0
+
+
+def plain(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the measures without their errors."""
+    return {name: one["value"] for name, one in found.items()}
+
+
 MAX_WORDS = 200
 """Maximum number of words in a sentence; longer ones are skipped."""
 OCCURRENCES, OF_LEMMA = 9000, 48
@@ -55,31 +162,13 @@ OCCURRENCES, OF_LEMMA = 9000, 48
 PACKAGES = ("numpy", "scikit-learn", "scipy")
 
 
-def sentences(archive: Path) -> Iterator[list[ET.Element]]:
-    """Yield the sentences of every document as their word elements."""
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            file = tar.extractfile(member) if member.name.endswith(".xml") else None
-            if file is None:
-                continue
-            sentence: list[ET.Element] = []
-            for word in ET.fromstring(file.read()).iter("word"):  # noqa: S314 - our data
-                starts = word.get("break_level") in {"SENTENCE_BREAK", "PARAGRAPH_BREAK"}
-                if starts and sentence:
-                    yield sentence
-                    sentence = []
-                sentence.append(word)
-            if sentence:
-                yield sentence
-
-
 def read(archive: Path) -> tuple[list[list[str]], list[Tagged]]:
     """Return the words of each sentence, and the tagged words that can be measured."""
     texts, tagged = [], []
-    for words in sentences(archive):
+    for words in read_archive_words(archive):
         for place, word in enumerate(words):
             lemma, sense = word.get("lemma"), word.get("sense")
-            if lemma and sense and lemma.lower() not in LEFT_OUT:
+            if lemma and sense and lemma.lower() not in COARSEWSD:
                 tagged.append((len(texts), place, f"{lemma}/{word.get('pos')}", sense))
         texts.append([word.get("text") or "" for word in words])
     measured = by_lemma(tagged)
@@ -235,8 +324,7 @@ def main(
         click.echo(f"{variant:<34} {measured}")
     if output:
         results = document(model, tagged, found, unseen=len(unseen) < len(words))
-        style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        output.write_bytes(orjson.dumps(results, option=style))
+        write_json(output, results)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ have the results.
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from lab.studies.ablation import fingerprints
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
-from polyseme.operations.compare import ComparedOccurrence, CompareRequest, compare
+from polyseme.operations.compare import CompareRequest, compare
 from polyseme.tokenizer import tokenize
 
 SENTENCES = {
@@ -60,23 +61,25 @@ def neighbors(model: Model) -> list[dict[str, Any]]:
     occurrences = [{"text": text, "word": word} for word, text in WORDS]
     found = compare(model, CompareRequest.of(occurrences=occurrences, neighbors=NEIGHBORS))
     similar = found.contextual_similarity.round(DIGITS).tolist()
-    rows = [_document(one, text) for one, (_, text) in zip(found.occurrences, WORDS, strict=True)]
-    return [{**one, "similarity": row} for one, row in zip(rows, similar, strict=True)]
+    return [
+        {
+            "text": text,
+            "word": one.token.text,
+            "shift": round(one.shift, DIGITS),
+            "static": _rounded((near.word, near.similarity) for near in one.static_neighbors),
+            "contextual": _rounded(
+                (near.word, near.similarity) for near in one.contextual_neighbors
+            ),
+            "attends_to": _rounded(
+                (key.text, key.weight) for key in one.attends_to[:MOST_ATTENDED]
+            ),
+            "similarity": row,
+        }
+        for one, (_, text), row in zip(found.occurrences, WORDS, similar, strict=True)
+    ]
 
 
-def _document(one: ComparedOccurrence, text: str) -> dict[str, Any]:
-    attended = [(key.text, key.weight) for key in one.attends_to[:MOST_ATTENDED]]
-    return {
-        "text": text,
-        "word": one.token.text,
-        "shift": round(one.shift, DIGITS),
-        "static": _rounded([(near.word, near.similarity) for near in one.static_neighbors]),
-        "contextual": _rounded([(near.word, near.similarity) for near in one.contextual_neighbors]),
-        "attends_to": _rounded(attended),
-    }
-
-
-def _rounded(pairs: list[tuple[str, float]]) -> list[tuple[str, float]]:
+def _rounded(pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
     return [(word, round(number, DIGITS)) for word, number in pairs]
 
 

@@ -8,7 +8,6 @@ Each `*.gz` file in --vectors is imported as by `polyseme models import`, by def
 of WiC in the vocabulary. No constant was chosen by these figures; see `imported_constants.py`.
 """
 
-import hashlib
 import platform
 import tempfile
 from collections.abc import Iterator
@@ -18,17 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.progress import Progress
+from polyseme_lab.commands.evaluate import write_json
 from polyseme_lab.evaluation.coarsewsd import known_words
 from polyseme_lab.evaluation.datasets import Files, read_archive
 from polyseme_lab.evaluation.measure import part_figures
 from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.wic import known_pairs
+from polyseme_lab.training.corpus import sha256
 
 PACKAGES = ("gensim", "numpy", "scikit-learn")
 DEFAULT = "default import"
@@ -37,8 +37,8 @@ DEFAULT = "default import"
 
 def imported(folder: Path, *, subwords: bool = False) -> Iterator[tuple[Path, Model]]:
     """Yield each `*.gz` file of a folder with its imported model."""
-    with tempfile.TemporaryDirectory() as models:
-        for file in sorted(folder.glob("*.gz")):
+    for file in sorted(folder.glob("*.gz")):
+        with tempfile.TemporaryDirectory() as models:
             model = Path(models) / file.name.removesuffix(".gz")
             import_vectors(file, model, ImportOptions(subwords=subwords), Progress())
             yield file, read_model(model)
@@ -53,18 +53,6 @@ def document(data: list[Path], results: dict[str, Any]) -> dict[str, Any]:
         "data": {path.name: sha256(path) for path in data},
         **results,
     }
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write(document: dict[str, Any], output: Path) -> None:
-    """Write a document of results."""
-    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    output.write_bytes(orjson.dumps(document, option=style))
 
 
 def coverage(model: Model, coarse: Files, in_context: Files) -> dict[str, Any]:
@@ -104,7 +92,7 @@ def main(vectors: Path, data: Path, output: Path | None) -> None:
         about = coverage(model, words, pairs)
         files[model.manifest.name] = {"sha256": sha256(file), **about, "systems": systems}
     if output:
-        write(document(archives, {"files": files}), output)
+        write_json(output, document(archives, {"files": files}))
 
 
 if __name__ == "__main__":

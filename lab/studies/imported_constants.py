@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 from lab.studies.ablation import known, read, run
-from lab.studies.imported import document, imported, sha256, write
+from lab.studies.imported import document, imported
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer, Projection
@@ -28,6 +28,8 @@ from polyseme.importing.closed_form import (
 )
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
+from polyseme_lab.commands.evaluate import write_json
+from polyseme_lab.training.corpus import sha256
 
 BUNDLED = Path(__file__).parents[2] / "models" / "wiki-en"
 SPREADS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6)
@@ -40,7 +42,10 @@ def variants(vectors: Floats) -> dict[str, Layer]:
     p = frequencies_by_rank(len(vectors))
     key = association(vectors, p)
     layer = closed_form(vectors, key)
-    sizes = {f"spread {s}": replace(layer, key=_times(key, s / SPREAD)) for s in SPREADS}
+    sizes = {
+        f"spread {s}": replace(layer, key=Projection(key.weight * np.float32(s / SPREAD)))
+        for s in SPREADS
+    }
     return {
         **sizes,
         **{name: replace(layer, **parts) for name, parts in _forms(vectors, p).items()},
@@ -48,10 +53,6 @@ def variants(vectors: Floats) -> dict[str, Layer]:
         "without half-whitening": replace(layer, value=Layer().value),
         "parameter-free": Layer(),
     }
-
-
-def _times(key: Projection, factor: float) -> Projection:
-    return Projection(key.weight * np.float32(factor))
 
 
 def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
@@ -107,7 +108,7 @@ def main(vectors: Path, senses: Path, output: Path | None) -> None:
         results[name] = {"tagged": len(in_vocabulary), "variants": found}
     if output:
         sums = {file.name: sha256(file) for file in sorted(vectors.glob("*.gz"))}
-        write(document([archive], {"vectors": sums, "files": results}), output)
+        write_json(output, document([archive], {"vectors": sums, "files": results}))
 
 
 if __name__ == "__main__":

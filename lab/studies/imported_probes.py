@@ -14,24 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from lab.studies.imported import document, sha256, write
+from lab.studies.imported import document, imported
 
 from polyseme.client.local import LocalModel
-from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.models.model import Model
-from polyseme.models.reader import read_model
-from polyseme.progress import Progress
+from polyseme_lab.commands.evaluate import write_json
 from polyseme_lab.evaluation.downstream import measure_tagging, read_tagged_sentences
 from polyseme_lab.evaluation.results import document as results_document
+from polyseme_lab.training.corpus import sha256
 
 TASKS = ("pos", "ner")
-
-
-def imported(file: Path, folder: Path, *, subwords: bool) -> Model:
-    """Import a vector file and read the model."""
-    model = folder / f"{file.name.removesuffix('.gz')}-{'subwords' if subwords else 'words'}"
-    import_vectors(file, model, ImportOptions(subwords=subwords), Progress())
-    return read_model(model)
 
 
 def composed(encoder: LocalModel, data: Path) -> dict[str, float]:
@@ -63,23 +55,21 @@ def probes(model: Model, data: Path) -> dict[str, Any]:
 @click.option("--output", type=click.Path(path_type=Path))
 def main(vectors: Path, data: Path, output: Path | None) -> None:
     """Run the benchmark."""
-    files = {}
-    with tempfile.TemporaryDirectory() as name, tarfile.open(data) as archive:
-        folder = Path(name)
+    files: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(data) as archive:
         archive.extractall(folder, filter="data")
-        for file in sorted(vectors.glob("*.gz")):
-            ways = {}
-            for way, subwords in (("without subwords", False), ("with subwords", True)):
-                model = imported(file, folder, subwords=subwords)
-                ways[way] = probes(model, folder / "downstream")
-            files[file.name.removesuffix(".gz")] = {
-                "sha256": sha256(file),
-                "words": model.manifest.vocabulary_size,
-                "dimension": model.manifest.dimension,
-                "ways": ways,
-            }
+        for way, subwords in (("without subwords", False), ("with subwords", True)):
+            for file, model in imported(vectors, subwords=subwords):
+                facts = {
+                    "sha256": sha256(file),
+                    "words": model.manifest.vocabulary_size,
+                    "dimension": model.manifest.dimension,
+                    "ways": {},
+                }
+                figures = probes(model, Path(folder) / "downstream")
+                files.setdefault(model.manifest.name, facts)["ways"][way] = figures
     if output:
-        write(document([data], {"files": files}), output)
+        write_json(output, document([data], {"files": files}))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import click
 from benchmarks.sentences import bundled
-from lab.studies.imported import document, write
+from lab.studies.imported import document
 
 from polyseme.client.local import LocalModel
 from polyseme.models.model import Model
+from polyseme_lab.commands.evaluate import write_json
 from polyseme_lab.evaluation.downstream import measure_tagging
 from polyseme_lab.evaluation.results import document as results_document
 
@@ -46,7 +47,8 @@ def main(data: Path, output: Path | None) -> None:
             found[str(share)] = tags["systems"]["contextual"]["score"]
             click.echo(f"{share} {found[str(share)]}")
     if output:
-        write(document([data], {"share": model.layers[-1].residual.share, "shares": found}), output)
+        results = {"share": model.layers[-1].residual.share, "shares": found}
+        write_json(output, document([data], results))
 
 
 if __name__ == "__main__":

@@ -24,14 +24,15 @@ import click
 import zstandard
 from gensim.models import FastText, Word2Vec
 from gensim.models.fasttext import save_facebook_model
-from lab.studies.imported import document, sha256, write
+from lab.studies.imported import document
 
-from polyseme.cli.progress import ConsoleProgress
 from polyseme.client.local import LocalModel
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.texts import TextSample
 from polyseme.models.reader import read_model
+from polyseme.progress import ConsoleProgress
 from polyseme.tokenizer import words
+from polyseme_lab.commands.evaluate import write_json
 from polyseme_lab.evaluation.downstream import (
     measure_pseudowords,
     measure_sentences,
@@ -41,6 +42,7 @@ from polyseme_lab.evaluation.downstream import (
 from polyseme_lab.evaluation.results import Results
 from polyseme_lab.evaluation.results import document as results_document
 from polyseme_lab.evaluation.sense_induction import measure_senses
+from polyseme_lab.training.corpus import sha256
 
 SETTINGS: dict[str, Any] = {
     "vector_size": 100,
@@ -74,7 +76,8 @@ def usable(corpus: Path, pseudowords: Path) -> Iterator[tuple[str, list[str]]]:
     probes = {_probe(one.words, one.place) for pair in pairs for one in pair.occurrences}
     for line in lines(corpus):
         found = [line[start:end] for start, end in words(line)]
-        if not any(gram in probes for gram in _grams(found)):
+        grams = zip(*(found[shift:] for shift in range(_COMPARED)), strict=False)
+        if probes.isdisjoint(grams):
             yield line.strip(), found
 
 
@@ -83,10 +86,6 @@ def _probe(found: Sequence[str], hidden: int) -> tuple[str, ...]:
     starts = range(len(found) - _COMPARED + 1)
     first = next((start for start in starts if not start <= hidden < start + _COMPARED), 0)
     return tuple(found[first : first + _COMPARED])
-
-
-def _grams(found: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return zip(*(found[shift:] for shift in range(_COMPARED)), strict=False)
 
 
 def write_corpus(corpus: Path, pseudowords: Path, target: Path, number: int) -> None:
@@ -191,7 +190,8 @@ def main(
             click.echo(f"{name}, {way}: {one}")
     if output:
         data = [corpus, *islice(sorted(eval_folder.iterdir()), 8)]
-        write(document(data, {"settings": SETTINGS, "tokens": number, "files": found}), output)
+        results = {"settings": SETTINGS, "tokens": number, "files": found}
+        write_json(output, document(data, results))
 
 
 if __name__ == "__main__":

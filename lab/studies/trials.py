@@ -4,21 +4,23 @@
         [--work FOLDER] [NAME]...
 
 The trials train `wiki-en-start`, the initial model of the bundled model's training, which
-`build_wiki_en.py` writes into the work folder; `training_record.py` writes the record of each
-trial. All trials take about 15 minutes on one core.
+`build_wiki_en.py` writes into the work folder. The record of a trial is
+`lab/results/training-NAME.json`. All trials take about 15 minutes on one core.
 """
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
 
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT / 'service'}{os.pathsep}{ROOT / 'lab'}"}
+from polyseme.models.manifest import Manifest
+from polyseme.models.reader import read_model
+from polyseme_lab.commands.evaluate import write_json
+from polyseme_lab.commands.train import corpus_options, run_train
+from polyseme_lab.evaluation.measure import quality
+
+RESULTS = Path(__file__).parents[1] / "results"
 SHORT: dict[str, Any] = {"init": "model", "steps": 300, "learning_rate": 0.002, "score_every": 50}
 MANY: dict[str, Any] = {"pseudo_words": 160, "word_occurrences": 4, "commonest_words": 20_000}
 SHAPED: dict[str, Any] = {"init": "closed-form", "heads": None}
@@ -49,37 +51,47 @@ TRIALS: dict[str, tuple[str, dict[str, Any]]] = {
 """The training data and the differences from `SHORT` of each trial."""
 
 
-def train(name: str, work: Path, texts: list[Path], tags: Path) -> Path:
-    """Run a trial; return the folder of its model."""
+def record(manifest: Manifest, name: str) -> dict[str, Any]:
+    """Return the record of the training that a manifest describes."""
+    training = manifest.training
+    recipe, data, held_out = (training[key] for key in ("recipe", "data", "held_out"))
+    return {
+        "name": name,
+        "settings": {
+            "start": recipe["init"],
+            "tags": data["tags"],
+            "paragraphs": data["paragraphs"],
+            "dimension": manifest.dimension,
+            "heads": manifest.heads,
+            "layers": len(manifest.layers),
+            "feed_forward": recipe["feed_forward"] or 0,
+            "vectors_tuned": "yes" if recipe["tune_embeddings"] else "no",
+            "interpolate": recipe["interpolate"],
+            "steps": training["steps"],
+            "seed": training["seed"],
+        },
+        "recipe": recipe,
+        "before": held_out["before"],
+        "after": held_out["kept"],
+        "seconds": training["seconds"],
+        "history": training["history"],
+    }
+
+
+def run(name: str, work: Path, texts: list[object], tags: Path, data: Path) -> None:
+    """Run a trial, and write its record."""
     kind, changes = TRIALS[name]
     slug = name.replace(",", "").replace(" ", "-")
-    recipe = work / "trial.json"
+    recipe, output = work / "trial.json", f"trial-{slug}"
     chosen = {key: value for key, value in (SHORT | changes).items() if value is not None}
     recipe.write_bytes(orjson.dumps(chosen))
-    command = [
-        *(sys.executable, "-m", "polyseme", "train", "--models-dir", work, "--replace"),
-        *("--model", "wiki-en-start", "--output", f"trial-{slug}", "--recipe", recipe),
-    ]
-    if kind != "text":
-        command += ["--tags", tags]
-    if kind != "tags":
-        command += [part for text in texts for part in ("--corpus", text)]
-    environment = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
-    return work / f"trial-{slug}"
-
-
-def write_record(name: str, folder: Path, data: Path) -> None:
-    """Write the record of a trial."""
-    command = [
-        sys.executable,
-        Path(__file__).with_name("training_record.py"),
-        folder,
-        "--name",
-        name,
-    ]
-    settings = ["--set", f"corpus={TRIALS[name][0]}", "--evaluate", data]
-    subprocess.run([*command, *settings], check=True, env=ENVIRONMENT)  # noqa: S603 - our own
+    sources = [*(["--tags", tags] if kind != "text" else []), *(texts if kind != "tags" else [])]
+    model = ("--models-dir", work, "--replace", "--model", "wiki-en-start", "--output", output)
+    run_train(*model, "--recipe", recipe, *sources)
+    trained = read_model(work / output)
+    document = record(trained.manifest, name)
+    document["settings"]["corpus"] = kind
+    write_json(RESULTS / f"training-{slug}.json", document | quality(trained, data))
 
 
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -93,10 +105,9 @@ _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.argument("names", nargs=-1)
 def main(corpus: Path, tags: Path, data: Path, work: Path, names: tuple[str, ...]) -> None:
     """Run the named trials, by default all."""
-    texts = sorted(corpus.glob("*.txt.zst"))
     for name in names or TRIALS:
         click.echo(name)
-        write_record(name, train(name, work, texts, tags), data)
+        run(name, work, corpus_options(corpus), tags, data)
 
 
 if __name__ == "__main__":

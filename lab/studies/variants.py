@@ -1,6 +1,6 @@
 """Variants of a model's layers: without a part, or with a part stronger, weaker or replaced."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -52,43 +52,35 @@ def variants(model: Model) -> dict[str, Layers]:
     add("no nearness", lambda layer: scored(layer, position_bias=None))
     add("no informativeness", lambda layer: scored(layer, word_bias=False, word_bias_scale=None))
     add("attends to itself too", lambda layer: scored(layer, mask="all"))
-    found |= _of_shares(layers)
-    found |= _of_closed_form(layers, model)
+    residual = layers[-1].residual
+    if residual.kind == "unit":
+
+        def with_share(**changes: float) -> Layers:
+            return [*layers[:-1], replace(layers[-1], residual=replace(residual, **changes))]
+
+        # A manifest may have a share that is rounded to float32, such as 0.20000000298.
+        others = [share for share in SHARES if not np.isclose(share, residual.share)]
+        found |= {f"static share {share:g}": with_share(share=share) for share in others}
+        if residual.position_share:
+            found["no position in the residual"] = with_share(position_share=0.0)
+    # The static vectors as values, or parts of the closed form.
+    first, vectors = layers[0], model.vectors
+    key = association(vectors, frequencies_by_rank(len(vectors)))
+    closed = closed_form(vectors, key, informative=model.word_bias is not None)
+    plain = _averaged(first, Projection(np.eye(d, dtype=np.float32)), d)
+    found["values: the static vectors"] = [plain, *layers[1:]]
+    if len(layers) == 1:
+        found["values: closed form"] = [_averaged(first, closed.value, d)]
+        h, scoring, table = first.heads, closed.scoring, closed.scoring.position_bias
+        if table is not None:  # the scores of the closed form, which has one head, in every head
+            scoring = replace(scoring, position_bias=np.repeat(table, h, axis=0))
+        query, tiled_key = (_tiled(one, h, d) for one in (closed.query, closed.key))
+        alike = replace(first, query=query, key=tiled_key, scoring=scoring)
+        found["scores: closed form"] = [alike]
+        found["closed form"] = [closed]
     if len(layers) > 1:
         found |= {f"layers 1 to {last}": layers[:last] for last in range(1, len(layers))}
     found["parameter-free"] = [Layer()]
-    return found
-
-
-def _of_shares(layers: Sequence[Layer]) -> dict[str, Layers]:
-    """Return variants of the residual of the last layer, if it has shares."""
-    residual = layers[-1].residual
-    if residual.kind != "unit":
-        return {}
-
-    def other(**changes: float) -> Layers:
-        return [*layers[:-1], replace(layers[-1], residual=replace(residual, **changes))]
-
-    # A manifest may have a share that is rounded to float32, such as 0.20000000298.
-    others = [share for share in SHARES if not np.isclose(share, residual.share)]
-    found = {f"static share {share:g}": other(share=share) for share in others}
-    if residual.position_share:
-        found["no position in the residual"] = other(position_share=0.0)
-    return found
-
-
-def _of_closed_form(layers: Sequence[Layer], model: Model) -> dict[str, Layers]:
-    """Return variants with the static vectors as values, or with parts of the closed form."""
-    first, vectors, d = layers[0], model.vectors, model.manifest.dimension
-    key = association(vectors, frequencies_by_rank(len(vectors)))
-    closed = closed_form(vectors, key, informative=model.word_bias is not None)
-    identity = np.eye(d, dtype=np.float32)
-    plain = _averaged(first, Projection(identity), d)
-    found = {"values: the static vectors": [plain, *layers[1:]]}
-    if len(layers) == 1:
-        found["values: closed form"] = [_averaged(first, closed.value, d)]
-        found["scores: closed form"] = [_scored_alike(first, closed, d)]
-        found["closed form"] = [closed]
     return found
 
 
@@ -98,15 +90,6 @@ def _averaged(layer: Layer, value: Projection, d: int) -> Layer:
         return replace(layer, value=value, output=Projection())
     output = np.tile(np.eye(d, dtype=np.float32), (layer.heads, 1)) / np.float32(layer.heads)
     return replace(layer, value=_tiled(value, layer.heads, d), output=Projection(output))
-
-
-def _scored_alike(layer: Layer, closed: Layer, d: int) -> Layer:
-    """Return the layer with the scores of the layer `closed`, which has one head, in every head."""
-    h, scoring = layer.heads, closed.scoring
-    table = scoring.position_bias
-    alike = replace(scoring, position_bias=None if table is None else np.repeat(table, h, axis=0))
-    query, key = (_tiled(one, h, d) for one in (closed.query, closed.key))
-    return replace(layer, query=query, key=key, scoring=alike)
 
 
 def _tiled(projection: Projection, heads: int, d: int) -> Projection:

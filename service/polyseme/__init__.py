@@ -79,13 +79,8 @@ def from_vectors(
     from polyseme.importing.importer import ImportOptions, check_name
     from polyseme.importing.memory import model_of_vectors
     from polyseme.importing.texts import TextSample
-    from polyseme.progress import SILENT
+    from polyseme.progress import SILENT, ConsoleProgress
 
-    shown = SILENT
-    if progress:
-        from polyseme.cli.progress import ConsoleProgress
-
-        shown = ConsoleProgress()
     try:
         check_name(name, "")
         options = ImportOptions(
@@ -97,6 +92,7 @@ def from_vectors(
             subwords=subwords,
             texts=None if texts is None else TextSample.of(texts),
         )
+        shown = ConsoleProgress() if progress else SILENT
         return LocalModel(model_of_vectors(vectors, words, options, name, shown))
     except (CommandError, ModelFolderError) as error:
         # The options of the command are arguments here.

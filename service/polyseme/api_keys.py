@@ -58,8 +58,22 @@ def digests_of_keys(keys: Iterable[str]) -> dict[str, bytes]:
 
 def read_key_file(path: Path) -> dict[str, bytes]:
     """Read the digests of a key file by name; raise KeyFileError if the file is invalid."""
+    try:
+        # Without O_NONBLOCK, opening a pipe blocks until the other end is opened.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise KeyFileError("The key file is not a regular file")
+            content = file.read(_MAX_BYTES + 1)
+    except OSError:
+        raise KeyFileError("The key file cannot be read") from None
+    if len(content) > _MAX_BYTES:
+        raise KeyFileError(f"The key file has more than {_MAX_BYTES} bytes")
+    try:
+        lines = content.decode().split("\n")
+    except UnicodeDecodeError:
+        raise KeyFileError("The key file is not UTF-8") from None
     keys: dict[str, bytes] = {}
-    for number, line in enumerate(_read_text(path).split("\n"), 1):
+    for number, line in enumerate(lines, 1):
         entry = line.strip(" \t\r")
         if not entry or entry.startswith("#"):
             continue
@@ -107,21 +121,3 @@ def find_key(keys: Mapping[str, bytes], sent: str) -> str | None:
 
 def _digest(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
-
-
-def _read_text(path: Path) -> str:
-    """Read the file; raise KeyFileError unless it is regular, readable, small enough and UTF-8."""
-    try:
-        # Without O_NONBLOCK, opening a pipe blocks until the other end is opened.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise KeyFileError("The key file is not a regular file")
-            content = file.read(_MAX_BYTES + 1)
-    except OSError:
-        raise KeyFileError("The key file cannot be read") from None
-    if len(content) > _MAX_BYTES:
-        raise KeyFileError(f"The key file has more than {_MAX_BYTES} bytes")
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise KeyFileError("The key file is not UTF-8") from None

@@ -29,50 +29,35 @@ def atomic_files(*paths: Path) -> Iterator[list[IO[bytes]]]:
     one. Raises OSError if the folder does not exist, if a path exists and is not a regular file
     (such as /dev/stdout), if its links form a loop, or if a file cannot be written.
     """
-    targets = [_resolve(path) for path in paths]
-    with ExitStack() as stack:
-        files = [stack.enter_context(_temporary_file(target)) for target in targets]
-        yield list(files)
-        for file in files:
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-        for file, target in zip(files, targets, strict=True):
-            _rename(Path(file.name), target)
-
-
-def _resolve(path: Path) -> Path:
-    """Follow symbolic links, and check that the target can be a regular file."""
-    if path.exists() and not path.is_file():
-        raise FileExistsError(errno.EEXIST, "The path exists and is not a regular file", str(path))
-    # Not `Path.resolve`: its result for a loop of links depends on the version of Python.
-    target = Path(os.path.realpath(path))
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
-    return target
-
-
-@contextmanager
-def _temporary_file(target: Path) -> Iterator[IO[bytes]]:
-    """Open a file beside the target, and remove it at the end unless it has been renamed.
-
-    The name is chosen before the file is opened, so that an interrupted open is cleaned up too.
-    """
-    temporary = target.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    targets = []
+    for path in paths:
+        if path.exists() and not path.is_file():
+            message = "The path exists and is not a regular file"
+            raise FileExistsError(errno.EEXIST, message, str(path))
+        # Not `Path.resolve`: its result for a loop of links depends on the version of Python.
+        target = Path(os.path.realpath(path))
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        if not target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
+        targets.append(target)
+    # Names are chosen before files are opened, so that an interrupted open is cleaned up too.
+    temporary = [t.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}") for t in targets]
     try:
-        with temporary.open("x+b") as file:
-            yield file
+        with ExitStack() as stack:
+            files: list[IO[bytes]] = [stack.enter_context(new.open("x+b")) for new in temporary]
+            yield files
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        for new, target in zip(temporary, targets, strict=True):
+            with suppress(FileNotFoundError):
+                shutil.copymode(target, new)
+            new.replace(target)
+            sync_folder(target.parent)
     finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _rename(temporary: Path, target: Path) -> None:
-    with suppress(FileNotFoundError):
-        shutil.copymode(target, temporary)
-    temporary.replace(target)
-    sync_folder(target.parent)
+        for new in temporary:
+            new.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -29,6 +29,7 @@ invalid arguments and the hint.
 the tree.
 """
 
+import copyreg
 import shlex
 import shutil
 import sys
@@ -84,12 +85,15 @@ class PolysemeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the attributes, because the arguments of subclasses differ."""
-        return _without_init, (type(self),), vars(self)
+        return copyreg.__newobj__, (type(self),), vars(self)  # type: ignore[attr-defined]
 
     def message(self, hint: str | None = None) -> str:
         """Return the summary, the invalid arguments and a hint, by default that of the error."""
-        named = [(_argument(one.path), one.message) for one in self.errors]
-        fields = [f"`{name}`: {message}" if name else message for name, message in named]
+        fields = []
+        for error in self.errors:
+            # The Python argument of a field is `texts[3]` for `("input", 3)`.
+            path = ("texts", *error.path[1:]) if error.path[:1] == ("input",) else error.path
+            fields.append(f"`{subscripted(path)}`: {error.message}" if path else error.message)
         shown = [self.summary(), f"{listed(fields, '; ')}." if fields else "", hint or self.hint]
         return " ".join(filter(None, shown))
 
@@ -114,19 +118,10 @@ def subscripted(path: FieldPath) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def _argument(path: FieldPath) -> str:
-    """Return the Python argument of a field: `texts[3]` for `("input", 3)`."""
-    return subscripted(("texts", *path[1:]) if path[:1] == ("input",) else path)
-
-
 def listed(items: Sequence[str], separator: str = ", ") -> str:
     """Return the first items, and the number of further ones."""
     more = [f"{len(items) - _SHOWN} more"] if len(items) > _SHOWN else []
     return separator.join([*items[:_SHOWN], *more])
-
-
-def _without_init(kind: type[PolysemeError]) -> PolysemeError:
-    return kind.__new__(kind)
 
 
 class NotJsonError(PolysemeError):

@@ -1,17 +1,28 @@
-"""Progress of long tasks. These classes print nothing; those of `cli/progress.py` do."""
+"""Progress of long tasks: not shown, or on standard error.
 
+On a terminal, it is a bar; otherwise a line is written every ten seconds.
+"""
+
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any, Literal, TypeAlias
+
+SECONDS = 10.0
+"""The interval between two lines if standard error is not a terminal."""
+Unit: TypeAlias = Literal["bytes", "items", "share"]
 
 
 class ProgressBar:
-    """The progress of one stage of a task."""
+    """The progress of one stage of a task, which is not shown."""
 
     def __init__(self) -> None:
         self.done = 0
 
-    def reach(self, done: int, rows: int = 0) -> None:  # noqa: ARG002 - shown by subclasses
+    def reach(self, done: int, rows: int = 0) -> None:
         """Set the completed part of the stage, and the number of completed rows."""
+        del rows
         self.done = done
 
     def advance(self, count: int) -> None:
@@ -20,15 +31,86 @@ class ProgressBar:
 
 
 class Progress:
-    """The progress of a task, in consecutive stages."""
+    """The progress of a task in consecutive stages, which is not shown."""
 
     @contextmanager
-    def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:  # noqa: ARG002
+    def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:
         """Begin a stage; `total` counts bytes, or items if `in_bytes` is False."""
+        del name, total, in_bytes
         yield ProgressBar()
 
     def say(self, sentence: str) -> None:
-        """Write a message above the bar."""
+        """Write a message on a separate line."""
 
 
 SILENT = Progress()
+
+
+class ConsoleBar(ProgressBar):
+    """The progress of one stage, as a bar or as lines."""
+
+    def __init__(self, name: str, total: int, unit: Unit) -> None:
+        super().__init__()
+        self._name, self._total, self._unit = name, total, unit
+        self._last = time.monotonic()
+        self._bar: Any = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            share = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+            self._bar = tqdm(
+                desc=name,
+                total=total,
+                unit="B" if unit == "bytes" else "it",
+                unit_scale=unit == "bytes",
+                bar_format=share if unit == "share" else None,
+                leave=False,
+            )
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def reach(self, done: int, rows: int = 0) -> None:
+        """Set the completed part of the stage, and the number of rows in it."""
+        self.show(done, f"{rows:,} rows" if rows else "")
+
+    def show(self, done: int, note: str, *, line: bool = False) -> None:
+        """Set the completed part and a note; `line` writes a line immediately."""
+        increment, self.done = done - self.done, done
+        if self._bar is not None:
+            if note:
+                self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(increment)
+        elif time.monotonic() - self._last >= SECONDS:
+            line = True
+        if not line:
+            return
+        self._last = time.monotonic()
+        amount = f"{done:,} of {self._total:,}"
+        if self._unit == "bytes":
+            amount = f"{done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB"
+        elif self._unit == "share":
+            amount = f"{done / self._total:.0%}"
+        _write_line(", ".join(filter(None, (self._name, amount, note))))
+
+
+class ConsoleProgress(Progress):
+    """Progress on standard error, in stages."""
+
+    @contextmanager
+    def stage(self, name: str, total: int, *, in_bytes: bool = True) -> Iterator[ProgressBar]:
+        """Begin a stage; `total` counts bytes, or items if `in_bytes` is False."""
+        with closing(ConsoleBar(name, total, "bytes" if in_bytes else "items")) as bar:
+            yield bar
+
+    def say(self, sentence: str) -> None:
+        """Write a message on a separate line, above the bar if there is one."""
+        _write_line(sentence)
+
+
+def _write_line(text: str) -> None:
+    from tqdm import tqdm
+
+    tqdm.write(f"polyseme: {text}", file=sys.stderr)

@@ -61,19 +61,19 @@ def request_rates(setting: str) -> "list[RateLimitItem]":
     """Return the rates of requests in a `rate_limit`; raise ValueError if one is invalid."""
     from limits import parse
 
-    return [parse(one) for one in _rates(setting) if not _WORK_RATE.fullmatch(one)]
+    return [parse(rate) for rate in _rates(setting) if not _WORK_RATE.fullmatch(rate)]
 
 
 def work_rates(setting: str) -> "list[RateLimitItem]":
     """Return the rates of work in a `rate_limit`, in milliseconds; raise ValueError."""
     from limits import parse
 
-    found = [match for one in _rates(setting) if (match := _WORK_RATE.fullmatch(one))]
-    return [parse(f"{int(match['seconds']) * 1000}/{match['window']}") for match in found]
+    matches = filter(None, map(_WORK_RATE.fullmatch, _rates(setting)))
+    return [parse(f"{int(match['seconds']) * 1000}/{match['window']}") for match in matches]
 
 
 def _rates(setting: str) -> list[str]:
-    return [one.strip() for one in re.split("[;,|]", setting)]
+    return [rate.strip() for rate in re.split("[;,|]", setting)]
 
 
 class SettingError(ValueError):
@@ -261,7 +261,8 @@ class Settings(BaseSettings):
 
     @field_validator("api_keys", "cors_origins", mode="before")
     @classmethod
-    def _split(cls, value: object) -> object:
+    def split(cls, value: object) -> object:
+        """Split a list at its commas."""
         if not isinstance(value, str):
             return value
         items = [item.strip() for item in value.split(",") if item.strip()]
@@ -272,20 +273,23 @@ class Settings(BaseSettings):
 
     @field_validator("api_keys")
     @classmethod
-    def _are_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    def check_keys(cls, keys: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        """Raise ValueError for a malformed hash."""
         digests_of_keys(key.get_secret_value() for key in keys)
         return keys
 
     @field_validator("api_keys_file")
     @classmethod
-    def _has_keys(cls, file: Path | None) -> Path | None:
+    def check_key_file(cls, file: Path | None) -> Path | None:
+        """Raise ValueError for an invalid key file."""
         if file:
             read_key_file(file)
         return file
 
     @field_validator("cors_origins")
     @classmethod
-    def _are_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+    def check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        """Raise ValueError for what is no origin (RFC 6454)."""
         for origin in origins:
             match = _ORIGIN.fullmatch(origin)
             if not match:
@@ -299,23 +303,27 @@ class Settings(BaseSettings):
 
     @field_validator("rate_limit")
     @classmethod
-    def _is_a_rate(cls, rate: str) -> str:
-        if not rate:
-            return rate
+    def check_rate(cls, setting: str) -> str:
+        """Raise ValueError for an invalid rate."""
+        if not setting:
+            return setting
         try:
-            rates = [*request_rates(rate), *work_rates(rate)]
+            rates = [*request_rates(setting), *work_rates(setting)]
         except ValueError:
             rates = []
-        if not rates or any(one.amount < 1 or one.get_expiry() > _MAX_RATE_WINDOW for one in rates):
+        if not rates or any(
+            rate.amount < 1 or rate.get_expiry() > _MAX_RATE_WINDOW for rate in rates
+        ):
             raise ValueError(
                 "a rate is a number of requests, or of seconds of work, per second, minute, hour,"
                 " day, month or year, such as 100/minute or 60s/minute; `;` separates several rates"
             )
-        return rate
+        return setting
 
     @field_validator("rate_limit_storage")
     @classmethod
-    def _is_a_storage(cls, storage: SecretStr) -> SecretStr:
+    def check_storage(cls, storage: SecretStr) -> SecretStr:
+        """Raise ValueError for an address that cannot be used, without connecting."""
         address = storage.get_secret_value()
         if address == "memory://":
             return storage
@@ -328,7 +336,6 @@ class Settings(BaseSettings):
         except ImportError:
             raise ValueError(f"Redis needs its package: {install_command('redis')}") from None
         try:
-            # This parses all options without connecting.
             ConnectionPool.from_url(address).make_connection()
         except (TypeError, ValueError):
             raise ValueError("this is not a valid Redis URL") from None
@@ -336,7 +343,8 @@ class Settings(BaseSettings):
 
     @field_validator("otlp_endpoint")
     @classmethod
-    def _is_a_collector(cls, endpoint: str) -> str:
+    def check_endpoint(cls, endpoint: str) -> str:
+        """Raise ValueError for an address that is no URL, or if OpenTelemetry is missing."""
         if endpoint:
             try:
                 HttpUrl(endpoint)

@@ -2,7 +2,6 @@
 
 import threading
 from functools import cached_property
-from types import TracebackType
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -29,12 +28,7 @@ class SingleThread:
                 self._limit = self._controller.limit(limits=1, user_api="blas")
             self._inside += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
             if not self._inside:

@@ -1,5 +1,9 @@
 """Bulk jobs in this process, and the contents of their folders."""
 
+import json
+import subprocess
+import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from polyseme.bulk.sources import find_files
 from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run as run_command
+from tests.conftest import ROOT
 
 SENTENCES = [
     "The river bank was high.",
@@ -52,6 +57,38 @@ def table_of(out):
 def shards_of(out):
     """The bytes of all files but the lock, by name."""
     return {one.name: one.read_bytes() for one in Path(out).iterdir() if one.name != "_lock"}
+
+
+def lines_of(out):
+    """The rows of all shards of lines of JSON."""
+    return [json.loads(line) for part in parts(out) for line in part.read_bytes().splitlines()]
+
+
+def parts(out):
+    """The paths of all shards."""
+    return sorted(Path(out).glob("part-*"))
+
+
+def start_bulk(source, out, *options):
+    """Start the command in its own session, as at a terminal."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "polyseme", "bulk", source, out, *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def until(condition, process=None):
+    """Wait for a condition; fail if the process ends before."""
+    for _ in range(20_000):
+        if condition():
+            return
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.003)
+    raise AssertionError("the condition is still false")
 
 
 def write_lines(path, lines):

@@ -5,15 +5,23 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
-from polyseme.bulk.cluster import write_on_cluster
+from polyseme.bulk.run import write_on_cluster
 from polyseme.errors import CommandError
-from polyseme.operations.options import EncodeOptions
-from tests.bulk import job_of, many, run_inline, shards_of, table_of, write_lines
-from tests.conftest import PYTHONPATH, ROOT, free_port
+from tests.bulk import (
+    job_of,
+    many,
+    parts,
+    run_inline,
+    shards_of,
+    start_bulk,
+    table_of,
+    until,
+    write_lines,
+)
+from tests.conftest import PYTHONPATH, free_port
 
 ROWS, SHARD = 1_200, 40
 
@@ -47,16 +55,9 @@ def cluster(tmp_path_factory):
         process.wait(30)
 
 
-def start_bulk(source, out, address):
-    """Start `polyseme bulk` on the cluster."""
-    command = [sys.executable, "-m", "polyseme", "bulk", source, out, "--scheduler", address]
-    return subprocess.Popen(
-        [*command, "--shard-rows", str(SHARD), "--include", "contextual", "--pooling", "mean"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def options(address):
+    """Options of a job on the cluster."""
+    return ("--scheduler", address, "--shard-rows", str(SHARD), "--pooling", "mean")
 
 
 @pytest.mark.slow
@@ -64,22 +65,17 @@ def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(
     address, workers = cluster
     source = write_lines(tmp_path / "in.txt", many(ROWS))
     out = tmp_path / "out"
-    process = start_bulk(source, out, address)
-    for _ in range(10_000):
-        if len(list(out.glob("part-*"))) > 5:
-            break
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.005)
+    process = start_bulk(source, out, *options(address))
+    until(lambda: len(parts(out)) > 5, process)
     workers[0].kill()
-    written = len(list(out.glob("part-*")))
+    written = len(parts(out))
     stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 0, stderr
     assert workers[0].wait(30) == -signal.SIGKILL
     assert 5 < written < ROWS // SHARD
     assert stdout.startswith(f"{ROWS:,} rows")
     assert table_of(out).column("row").to_pylist() == list(range(ROWS))
-    options = {"encoding": EncodeOptions(include=["contextual"]), "pooling": "mean"}
-    run_inline(source, tmp_path / "alone", shard_rows=SHARD, **options)
+    run_inline(source, tmp_path / "alone", shard_rows=SHARD, pooling="mean")
     assert shards_of(out) == shards_of(tmp_path / "alone")
 
 
@@ -87,7 +83,7 @@ def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(
 def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_path):
     address, _ = cluster
     source = write_lines(tmp_path / "in.txt", ["fine", "word " * 2000])
-    process = start_bulk(source, tmp_path / "out", address)
+    process = start_bulk(source, tmp_path / "out", *options(address))
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
     last = stderr.strip().splitlines()[-1]
@@ -96,6 +92,6 @@ def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_pa
 
 
 def test_an_unreachable_scheduler_is_reported_in_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("polyseme.bulk.cluster._TIMEOUT", 1)
+    monkeypatch.setattr("polyseme.bulk.run._CLUSTER_TIMEOUT", 1)
     with pytest.raises(CommandError, match="The Dask scheduler does not respond"):
         write_on_cluster(job_of(tmp_path), [], print, address=f"tcp://127.0.0.1:{free_port()}")

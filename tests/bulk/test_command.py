@@ -5,7 +5,7 @@ import pytest
 
 import polyseme
 from polyseme.bulk.tables import COLUMNS
-from tests.bulk import SENTENCES, bulk, shards_of, table_of, write_lines
+from tests.bulk import SENTENCES, bulk, inline, lines_of, shards_of, table_of, write_lines
 from tests.cli.conftest import run_process, without
 from tests.conftest import ROOT
 from tests.tiny import write_tiny
@@ -28,18 +28,6 @@ def test_a_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     assert table["truncated"].to_pylist() == [0, 0, 0, 0, 0, 6]
 
 
-@pytest.mark.slow
-def test_each_row_of_a_folder_names_its_file(tmp_path):
-    (tmp_path / "in").mkdir()
-    write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
-    (tmp_path / "in" / "b.jsonl").write_text('{"text": "the bank"}\n{"text": null}\n')
-    code, _, stderr = bulk(tmp_path / "in", tmp_path / "out", "--workers", "1")
-    assert code == 0, stderr
-    rows = table_of(tmp_path / "out").select(["file", "row"]).to_pylist()
-    wanted = [("a.txt", 0), ("a.txt", 1), ("b.jsonl", 0), ("b.jsonl", 1)]
-    assert [(row["file"], row["row"]) for row in rows] == wanted
-
-
 def test_workers_read_the_models_of_the_user(tmp_path):
     write_tiny(tmp_path / "models" / "tiny")
     source = write_lines(tmp_path / "in.txt", ["river bank", "money bank"])
@@ -58,32 +46,53 @@ def test_workers_read_the_models_of_the_user(tmp_path):
     assert found.tobytes() == wanted.tobytes()
 
 
-@pytest.mark.slow
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Let the command write its shards in this process."""
+
+    def write(job, shards, on_shard, *, workers):
+        assert workers
+        inline(job, shards, on_shard)
+
+    monkeypatch.setattr("polyseme.bulk.run.write_in_processes", write)
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_phrases_of_the_vocabulary_are_one_token(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["a well known high-speed train"])
-    code, _, stderr = bulk(source, tmp_path / "out", "--phrases", "--workers", "1")
+    code, _, stderr = bulk(source, tmp_path / "out", "--phrases")
     assert code == 0, stderr
     assert table_of(tmp_path / "out")["keys"].to_pylist() == [
         ["a", "well-known", "high-speed", "train"]
     ]
-    code, _, stderr = bulk(source, tmp_path / "out", "--workers", "1")
+    code, _, stderr = bulk(source, tmp_path / "out")
     assert (code, b"another job's shards" in stderr) == (1, True)
 
 
-@pytest.mark.slow
-def test_the_option_words_may_be_repeated(tmp_path):
-    source = write_lines(tmp_path / "in.txt", ["an apple at the bank"])
-    options = ("--rows", "tokens", "--words", "bank", "--words", "apple,the")
-    code, _, stderr = bulk(source, tmp_path / "out", *options, "--workers", "1")
+@pytest.mark.usefixtures("in_this_process")
+def test_the_occurrences_of_words_are_written(tmp_path):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    tokens = ("--rows", "tokens", "--format", "jsonl")
+    words = ("--words", "bank", "--words", "APPLE, mill")
+    code, stdout, stderr = bulk(source, tmp_path / "out", *tokens, *words)
     assert code == 0, stderr
-    assert table_of(tmp_path / "out")["token"].to_pylist() == ["apple", "the", "bank"]
+    assert stdout.decode().startswith("5 rows  6 tokens  0 unknown")
+    found = [line["token"] for line in lines_of(tmp_path / "out")]
+    assert found == ["bank", "bank", "mill", "bank", "Apple", "apple"]
+    assert b"no token" not in stderr
+    code, _, stderr = bulk(source, tmp_path / "none", *tokens, "--words", "zebra")
+    assert code == 0
+    assert b"polyseme: no token of the texts is one of the --words." in stderr.splitlines()
+    phrase = write_lines(tmp_path / "phrase.txt", ["a high speed train"])
+    bulk(phrase, tmp_path / "phrase", *tokens, "--phrases", "--words", "high  speed")
+    assert [line["token"] for line in lines_of(tmp_path / "phrase")] == ["high speed"]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
 def test_a_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["word " * 2000])
-    assert bulk(source, tmp_path / "out", "--workers", "1")[0] == 1
-    code, _, stderr = bulk(source, tmp_path / "out", "--truncate", "--workers", "1")
+    assert bulk(source, tmp_path / "out")[0] == 1
+    code, _, stderr = bulk(source, tmp_path / "out", "--truncate")
     assert code == 0, stderr
 
 
@@ -111,32 +120,37 @@ def test_a_failing_row_is_named_and_written_shards_are_kept(tmp_path):
     ]
 
 
-WRONG = {
-    "nothing to write": (("--include", "none"), 2, "nothing to write without --pooling"),
-    "none and more": (("--include", "none", "--include", "static"), 2, "none cannot be combined"),
-    "columns in npz": (("--format", "npz", "--keep", "id"), 2, "--keep is not for npz"),
-    "an unknown array": (("--include", "scores"), 2, "Invalid value for '--include'"),
-    "an unknown model": (
-        ("--model", "nobody"),
-        1,
-        "`polyseme models import` and `polyseme models pull` add models",
-    ),
-    "a reserved name": (
-        ("--keep", "tokens"),
-        1,
-        "tokens: this column name is reserved",
-    ),
-    "no such column": (("--column", "words"), 1, "there is no column words"),
-}
+TOKENS = ("--rows", "tokens")
+WRONG = [
+    (("--include", "none"), 2, "nothing to write without --pooling"),
+    (("--include", "none", "--include", "static"), 2, "none cannot be combined"),
+    (("--format", "npz", "--keep", "id"), 2, "--keep is not for npz"),
+    (("--include", "scores"), 2, "Invalid value for '--include'"),
+    (("--model", "nobody"), 1, "`polyseme models import` and `polyseme models pull` add models"),
+    (("--keep", "tokens"), 1, "tokens: this column name is reserved"),
+    ((*TOKENS, "--keep", "token"), 1, "--keep token: this column name is reserved"),
+    (("--column", "words"), 1, "there is no column words"),
+    (("--words", "bank"), 2, "--words needs --rows tokens"),
+    ((*TOKENS, "--words", "bank,"), 2, "give words separated by commas"),
+    ((*TOKENS, "--exact"), 2, "--exact needs --words"),
+    ((*TOKENS, "--pooling", "sif"), 2, "--pooling is for rows of sentences"),
+    ((*TOKENS, "--format", "npz"), 2, "is for Parquet and jsonl"),
+    ((*TOKENS, "--include", "attention"), 2, "needs one --include"),
+    ((*TOKENS, "--include", "static", "--include", "features"), 2, "needs one --include"),
+    (("--format", "jsonl", "--compression", "zstd"), 2, "is for Parquet"),
+    (("--oov", "subword", "--model", "tiny"), 1, "this model has no subword vectors"),
+]
 
 
-@pytest.mark.parametrize(("options", "code", "sentence"), WRONG.values(), ids=WRONG.keys())
+@pytest.mark.parametrize(("options", "code", "sentence"), WRONG, ids=str)
 def test_invalid_arguments_are_rejected_before_any_work(tmp_path, options, code, sentence):
+    write_tiny(tmp_path / "models" / "tiny")
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    found, stdout, stderr = bulk(source, tmp_path / "out", *options)
+    out = tmp_path / "out"
+    found, stdout, stderr = bulk(source, out, "--models-dir", tmp_path / "models", *options)
     assert (found, stdout) == (code, b"")
     assert sentence in stderr.decode()
-    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("part-*"))
+    assert not list(out.glob("part-*"))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,6 @@ import fcntl
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +16,12 @@ from polyseme.bulk.run import run, write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
 from polyseme.errors import CommandError
 from polyseme.operations.options import EncodeOptions
-from tests.bulk import job_of, many, run_inline, shards_of, write_lines
-from tests.conftest import ROOT
+from tests.bulk import job_of, many, parts, run_inline, shards_of, start_bulk, until, write_lines
 from tests.signals import default_handling, handler_of
 
 ROWS, SHARD = 1_600, 40
 SHARDS = ROWS // SHARD
+OPTIONS = ("--workers", "2", "--shard-rows", str(SHARD), "--include", "none", "--pooling", "mean")
 NARROW = {"encoding": EncodeOptions(include=[]), "pooling": "mean", "shard_rows": SHARD}
 """A small job, so that many runs are fast."""
 
@@ -42,37 +39,10 @@ def undisturbed(source, tmp_path_factory):
     return shards_of(out)
 
 
-def start_bulk(source, out):
-    """Start the command in its own session, as at a terminal."""
-    command = [sys.executable, "-m", "polyseme", "bulk", source, out, "--workers", "2"]
-    return subprocess.Popen(
-        [*command, "--shard-rows", str(SHARD), "--include", "none", "--pooling", "mean"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def wait(process):
     """Wait for the end; return the exit code, the output and the errors."""
     stdout, stderr = process.communicate(timeout=120)
     return process.returncode, stdout, stderr
-
-
-def until(condition, process=None):
-    """Wait for a condition; fail if the process ends before."""
-    for _ in range(20_000):
-        if condition():
-            return
-        assert process is None or process.poll() is None, process.communicate()
-        time.sleep(0.003)
-    raise AssertionError("the condition is still false")
-
-
-def parts(out):
-    return sorted(Path(out).glob("part-*"))
 
 
 def writes_shard(out):
@@ -99,7 +69,7 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
 ):
     out = tmp_path / "out"
     for shards in (0, 12):
-        process = start_bulk(source, out)
+        process = start_bulk(source, out, *OPTIONS)
         # The first run is killed while it writes a shard, the other one after at least 13.
         until(lambda n=shards: len(parts(out)) > n or (n == 0 and writes_shard(out)))
         workers = workers_of(process)
@@ -109,7 +79,7 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
         until(lambda w=workers: not any(b"spawn_main" in command_of(pid) for pid in w))
         assert not orjson.loads((out / "_bulk.json").read_bytes())["complete"]
     assert len(parts(out)) < SHARDS
-    code, stdout, stderr = wait(start_bulk(source, out))
+    code, stdout, stderr = wait(start_bulk(source, out, *OPTIONS))
     assert (code, stdout.split("  ")[0]) == (0, f"{ROWS:,} rows")
     assert int(stderr.split(" shards existed before")[0].split()[-1]) >= 12
     assert shards_of(out) == undisturbed
@@ -119,7 +89,7 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
 def test_ctrl_c_stops_the_job_at_once_without_partial_files(source, tmp_path):
     out = tmp_path / "out"
     with default_handling(signal.SIGINT):
-        process = start_bulk(source, out)
+        process = start_bulk(source, out, *OPTIONS)
     until(lambda: len(parts(out)) > 3, process)
     os.killpg(process.pid, signal.SIGINT)
     code, stdout, stderr = wait(process)
@@ -151,7 +121,7 @@ def test_ctrl_c_ends_the_job_only_where_no_lock_is_held(tmp_path):
 @pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, undisturbed, tmp_path):
     out = tmp_path / "out"
-    process = start_bulk(source, out)
+    process = start_bulk(source, out, *OPTIONS)
     until(lambda: len(parts(out)) > 3, process)
     os.kill(workers_of(process)[0], signal.SIGKILL)
     code, stdout, _ = wait(process)
@@ -175,25 +145,64 @@ class WorkerKiller:
         return os._exit, (9,)
 
 
-def test_a_finished_job_writes_no_shard_again(tmp_path):
+def test_only_missing_shards_are_written_again(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(50))
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
-    before = {one.name: one.stat().st_mtime_ns for one in parts(out)}
+    before, times = shards_of(out), {one.name: one.stat().st_mtime_ns for one in parts(out)}
     outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.progress.rows, outcome.progress.found) == (0, 5)
-    assert outcome.totals.rows == 50
-    assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == before
-
-
-def test_a_missing_shard_is_written_again(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(50))
-    run_inline(source, tmp_path / "out", shard_rows=10)
-    before = shards_of(tmp_path / "out")
-    parts(tmp_path / "out")[2].unlink()
-    outcome = run_inline(source, tmp_path / "out", shard_rows=10)
+    assert (outcome.progress.rows, outcome.progress.found, outcome.totals.rows) == (0, 5, 50)
+    assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == times
+    parts(out)[2].unlink()
+    outcome = run_inline(source, out, shard_rows=10)
     assert (outcome.progress.rows, outcome.totals.rows) == (10, 50)
-    assert shards_of(tmp_path / "out") == before
+    assert shards_of(out) == before
+
+
+PLAIN = {
+    "include": ["contextual"],
+    "heads": "all",
+    "oov": None,
+    "case": "auto",
+    "truncate": False,
+    "dtype": "float32",
+    "pooling": None,
+    "format": "parquet",
+    "packing": "none",
+    "keep": [],
+    "column": "text",
+    "shard_rows": 4096,
+    "batch_rows": 1024,
+    "max_sentence_tokens": 1024,
+}
+"""The options in the manifest of a job with default values."""
+
+
+@pytest.mark.parametrize(
+    ("options", "document"),
+    [
+        ({}, PLAIN),
+        (
+            {"encoding": EncodeOptions(include=["static"], phrases=True, share=2.0)},
+            {**PLAIN, "include": ["static"], "phrases": True, "share": 2.0},
+        ),
+        (
+            {"rows": "tokens", "words": ("b", "a"), "keep": ("id",), "compression": "zstd"},
+            {
+                **PLAIN,
+                "rows": "tokens",
+                "words": ["a", "b"],
+                "exact": False,
+                "keep": ["id"],
+                "packing": "zstd",
+            },
+        ),
+    ],
+    ids=["default values", "encoding", "tokens"],
+)
+def test_jobs_of_earlier_versions_can_be_continued(tmp_path, options, document):
+    """The manifest is the same, also for options that were added later."""
+    assert job_of(tmp_path, **options).options.document() == document
 
 
 def test_another_job_is_rejected_and_nothing_changes(tmp_path):
@@ -203,6 +212,8 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     before = shards_of(out)
     with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
         run_inline(source, out, shard_rows=10, encoding=EncodeOptions(include=["static"]))
+    with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
+        run_inline(source, out, shard_rows=10, rows="tokens", words=("bank",))
     write_lines(source, [*many(19), "another last sentence"])
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(source, out, shard_rows=10)
@@ -219,17 +230,13 @@ def test_a_shard_that_the_job_does_not_have_is_rejected(tmp_path):
     assert len(parts(out)) == 3
 
 
-def test_a_folder_of_other_files_is_rejected(tmp_path):
+def test_a_folder_of_other_files_or_of_the_input_is_rejected(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(20))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "letter.txt").write_text("mine")
     with pytest.raises(CommandError, match="contains other files"):
         run_inline(source, tmp_path / "out")
     assert (tmp_path / "out" / "letter.txt").read_text() == "mine"
-
-
-def test_input_within_the_output_is_rejected(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(20))
     with pytest.raises(CommandError, match="The input is in the folder of the output"):
         run_inline(source, tmp_path)
 

@@ -41,31 +41,21 @@ def test_every_row_is_present_once_and_in_order(table):
     assert table["text"].to_pylist() == SENTENCES
 
 
-@pytest.mark.parametrize("part", ["static", "contextual", "features"])
-def test_vectors_have_the_bits_of_the_response(table, local, part):
-    answers = local.encode(SENTENCES, include=[part])
-    for row, answer in zip(table[part], answers, strict=True):
-        found = np.array(row.as_py(), np.float32).reshape(-1, 600 if part == "features" else 300)
-        assert found.tobytes() == getattr(answer, part).tobytes()
+@pytest.mark.parametrize("part", ALL)
+def test_arrays_have_the_bits_of_the_response(table, local, part):
+    for row, answer in zip(table[part], local.encode(SENTENCES, include=[part]), strict=True):
+        wanted = getattr(answer, part)
+        found = np.array(row.as_py(), np.float32).reshape(wanted.shape)
+        assert found.tobytes() == wanted.tobytes()
 
 
-def test_attention_is_flat_in_the_order_of_layers_heads_and_tokens(table, local):
-    for row, answer in zip(table["attention"], local.encode(SENTENCES), strict=True):
-        found = np.array(row.as_py(), np.float32).reshape(answer.attention.shape)
-        assert found.tobytes() == answer.attention.tobytes()
-
-
-def test_tokens_point_into_the_text(table):
-    for row in table.select(["text", "tokens", "starts", "ends"]).to_pylist():
+def test_tokens_point_into_the_text_and_have_their_resolution(table):
+    for row in table.to_pylist():
         places = zip(row["starts"], row["ends"], strict=True)
         assert [row["text"][start:end] for start, end in places] == row["tokens"]
-
-
-def test_tokens_have_their_resolution(table):
-    last = table.slice(4).to_pylist()[0]
-    place = last["tokens"].index("unbankable")
-    assert (last["resolutions"][place], last["keys"][place]) == ("subword", None)
-    assert (last["resolutions"][place + 1], last["keys"][place + 1]) == ("exact", "is")
+    place = row["tokens"].index("unbankable")
+    assert (row["resolutions"][place], row["keys"][place]) == ("subword", None)
+    assert (row["resolutions"][place + 1], row["keys"][place + 1]) == ("exact", "is")
 
 
 def test_the_pooled_vector_is_that_of_embed(table, local):
@@ -169,13 +159,6 @@ def test_a_truncated_sentence_has_the_number_of_its_removed_tokens(tmp_path):
     assert outcome.totals.truncated == 2
 
 
-def test_a_word_that_the_vocabulary_lacks_is_rejected_by_its_row(tmp_path):
-    source = write_lines(tmp_path / "in.txt", ["the bank", "zxqvbnt"])
-    strict = EncodeOptions(include=["contextual"], oov="error")
-    with pytest.raises(CommandError, match=r"Row 1 of in.txt: A word .* --oov zero"):
-        run_inline(source, tmp_path / "out", encoding=strict)
-
-
 def test_kept_columns_are_unchanged(tmp_path):
     table = pa.table({"id": pa.array([7, None, 9], pa.int16()), "text": ["a", "b", "c"]})
     pq.write_table(table, tmp_path / "in.parquet")
@@ -190,13 +173,14 @@ def test_a_kept_column_may_have_the_internal_name_of_the_texts(tmp_path):
     assert table_of(tmp_path / "out")["_texts"].to_pylist() == ["b"]
 
 
-def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [{"pooling": "mean"}, {"rows": "tokens"}], ids=str)
+def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypatch, options):
     lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)
-    run_inline(source, tmp_path / "one", keep=("text",), pooling="mean")
+    run_inline(source, tmp_path / "one", keep=("text",), **options)
     monkeypatch.setattr("polyseme.bulk.tables._GROUP_NUMBERS", 7000)
     monkeypatch.setattr("polyseme.bulk.tables._BATCH_CHARACTERS", 300)
-    run_inline(source, tmp_path / "many", keep=("text",), pooling="mean")
+    run_inline(source, tmp_path / "many", keep=("text",), **options)
     file = tmp_path / "many" / "part-00000.parquet"
     assert pq.read_metadata(file).num_row_groups > 5
     assert table_of(tmp_path / "many").equals(table_of(tmp_path / "one"))
@@ -276,7 +260,7 @@ def test_an_invalid_row_is_named_with_its_file(tmp_path, kind):
     write_lines(tmp_path / "in" / "a.txt", ["river", "bank"])
     write_lines(tmp_path / "in" / "b.txt", ["apple", "money", "zxqvbnt"])
     encoding = EncodeOptions(include=["static"], oov="error")
-    with pytest.raises(CommandError, match=r"Row 2 of b\.txt: "):
+    with pytest.raises(CommandError, match=r"Row 2 of b\.txt: A word .* --oov zero"):
         run_inline(tmp_path / "in", tmp_path / "out", encoding=encoding, format=kind)
 
 
@@ -284,10 +268,13 @@ def test_rows_of_several_files_name_their_file(tmp_path):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
     write_lines(tmp_path / "in" / "b.txt", SENTENCES[2:])
-    run_inline(tmp_path / "in", tmp_path / "out", format="npz")
-    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
-    assert found["files"].tolist() == ["a.txt", "a.txt", "b.txt", "b.txt", "b.txt"]
-    assert found["rows"].tolist() == [0, 1, 0, 1, 2]
+    for kind in ("npz", "parquet"):
+        run_inline(tmp_path / "in", tmp_path / kind, format=kind)
+    found = np.load(tmp_path / "npz" / "part-00000.npz", allow_pickle=False)
+    table = table_of(tmp_path / "parquet")
+    names, rows = ["a.txt"] * 2 + ["b.txt"] * 3, [0, 1, 0, 1, 2]
+    assert found["files"].tolist() == table["file"].to_pylist() == names
+    assert found["rows"].tolist() == table["row"].to_pylist() == rows
 
 
 def test_a_row_without_a_text_has_no_tokens_in_an_archive(tmp_path):

@@ -146,6 +146,8 @@ def test_shard_boundaries_do_not_depend_on_files_and_chunks(tmp_path, monkeypatc
         (3, [("b.txt", 3, "6")]),
     ]
     assert split(tmp_path, 2) == wanted
+    shards = split_shards(find_files(tmp_path), "text", pa.schema([]), 2)
+    assert [shard.bytes_read for shard in shards] == [6, 14, 14, 14]
     monkeypatch.setattr(reading, "_READ_BYTES", 3)
     assert split(tmp_path, 2) == wanted
 

@@ -3,8 +3,6 @@
 `test_shards.py` compares the vectors of sentences with those of the service.
 """
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +10,7 @@ import pytest
 
 from polyseme.errors import CommandError
 from polyseme.operations.options import EncodeOptions
-from tests.bulk import SENTENCES, bulk, inline, run_inline, shards_of, table_of, write_lines
+from tests.bulk import SENTENCES, lines_of, run_inline, shards_of, table_of, write_lines
 
 BANKS = {"rows": "tokens", "words": ("bank", "apple")}
 
@@ -132,36 +130,11 @@ def test_words_of_a_list_have_a_place_and_no_offsets(tmp_path):
     assert outcome.totals.missing == 1
 
 
-def test_a_large_batch_is_written_in_pieces_with_the_same_rows(source, tmp_path, monkeypatch):
-    run_inline(source, tmp_path / "one", keep=("text",), rows="tokens")
-    monkeypatch.setattr("polyseme.bulk.tables._GROUP_NUMBERS", 4000)
-    run_inline(source, tmp_path / "many", keep=("text",), rows="tokens")
-    assert pq.read_metadata(tmp_path / "many" / "part-00000.parquet").num_row_groups > 1
-    assert table_of(tmp_path / "many").equals(table_of(tmp_path / "one"))
-
-
 def test_words_that_do_not_occur_give_an_empty_table_with_the_columns(source, tmp_path):
     outcome = run_inline(source, tmp_path / "out", rows="tokens", words=("quark",))
     table = table_of(tmp_path / "out")
     assert len(table) == outcome.totals.tokens == 0
     assert table.column_names[-1] == "vector"
-
-
-def test_other_words_are_another_job(source, tmp_path):
-    run_inline(source, tmp_path / "out", **BANKS)
-    before = shards_of(tmp_path / "out")
-    with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
-        run_inline(source, tmp_path / "out", rows="tokens", words=("bank",))
-    assert shards_of(tmp_path / "out") == before
-
-
-# Lines of JSON
-
-
-def lines_of(out):
-    """The rows of all shards of lines of JSON."""
-    parts = sorted(out.glob("part-*.jsonl"))
-    return [json.loads(line) for part in parts for line in part.read_bytes().splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -207,60 +180,3 @@ def test_a_missing_shard_of_lines_is_written_again_with_its_totals(source, tmp_p
     (out / "_part-00001.json").unlink()
     with pytest.raises(CommandError, match=r"part-00001\.jsonl is damaged: remove it"):
         run_inline(source, out, format="jsonl", shard_rows=2, **BANKS)
-
-
-# The command
-
-
-def test_the_command_writes_the_occurrences_of_its_words(source, tmp_path, monkeypatch):
-    def write(job, shards, on_shard, *, workers):
-        assert workers
-        inline(job, shards, on_shard)
-
-    monkeypatch.setattr("polyseme.bulk.run.write_in_processes", write)
-    options = ("--rows", "tokens", "--words", "bank, APPLE", "--format", "jsonl")
-    code, stdout, stderr = bulk(source, tmp_path / "out", *options)
-    assert code == 0, stderr
-    assert stdout.decode().startswith("5 rows  5 tokens  0 unknown")
-    found = [line["token"] for line in lines_of(tmp_path / "out")]
-    assert found == ["bank", "bank", "bank", "Apple", "apple"]
-    assert b"no token" not in stderr
-    phrase = write_lines(tmp_path / "phrase.txt", ["a high speed train"])
-    options = ("--rows", "tokens", "--phrases", "--words", "high  speed", "--format", "jsonl")
-    bulk(phrase, tmp_path / "phrase", *options)
-    assert [line["token"] for line in lines_of(tmp_path / "phrase")] == ["high speed"]
-    options = ("--rows", "tokens", "--words", "zebra")
-    code, _, stderr = bulk(source, tmp_path / "none", *options)
-    assert code == 0
-    assert b"polyseme: no token of the texts is one of the --words." in stderr.splitlines()
-
-
-def test_a_kept_column_with_the_name_of_another_column_is_rejected(source, tmp_path):
-    with pytest.raises(CommandError, match="--keep token: this column name is reserved"):
-        run_inline(source, tmp_path / "out", keep=("token",), **BANKS)
-
-
-WRONG = {
-    "words of sentences": (("--words", "bank"), "--words needs --rows tokens"),
-    "no words": (("--rows", "tokens", "--words", "bank,"), "give words separated by commas"),
-    "exact without words": (("--rows", "tokens", "--exact"), "--exact needs --words"),
-    "a pooled vector": (
-        ("--rows", "tokens", "--pooling", "sif"),
-        "--pooling is for rows of sentences",
-    ),
-    "an archive": (("--rows", "tokens", "--format", "npz"), "is for Parquet and jsonl"),
-    "attention": (("--rows", "tokens", "--include", "attention"), "needs one --include"),
-    "two vectors": (
-        ("--rows", "tokens", "--include", "static", "--include", "features"),
-        "needs one --include",
-    ),
-    "compressed lines": (("--format", "jsonl", "--compression", "zstd"), "is for Parquet"),
-}
-
-
-@pytest.mark.parametrize(("options", "sentence"), WRONG.values(), ids=WRONG.keys())
-def test_invalid_arguments_are_rejected_before_any_work(source, tmp_path, options, sentence):
-    code, stdout, stderr = bulk(source, tmp_path / "out", *options)
-    assert (code, stdout) == (2, b"")
-    assert sentence in stderr.decode()
-    assert not (tmp_path / "out").exists()

@@ -1,9 +1,11 @@
 """A small model, in this process and behind a real service with low limits."""
 
+import asyncio
+
 import numpy as np
 import pytest
 
-from polyseme.client import LocalModel
+from polyseme.client import AsyncClient, Client, LocalModel
 from polyseme.engine.layers import Residual
 from tests.tiny import SUBWORDS, WORDS, full_layer, write_tiny
 
@@ -31,3 +33,21 @@ def local(models_dir):
 def url(serve, models_dir):
     """The address of a service with the same model."""
     return str(serve(models_dir=models_dir, model="tiny", **LIMITS).base_url).rstrip("/")
+
+
+def call(kind, url, method, /, *args, client=None, **kwargs):
+    """Call a method of a client of a kind; `client` has options of the client."""
+    if kind is Client:
+        with Client(url, **(client or {})) as blocking:
+            result = getattr(blocking, method)(*args, **kwargs)
+            return list(result) if method == "encode_each" else result
+
+    async def run():
+        async with AsyncClient(url, **(client or {})) as asynchronous:
+            result = getattr(asynchronous, method)(*args, **kwargs)
+            return [one async for one in result] if method == "encode_each" else await result
+
+    return asyncio.run(run())
+
+
+both_clients = pytest.mark.parametrize("kind", [Client, AsyncClient])

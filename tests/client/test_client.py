@@ -3,14 +3,21 @@
 import asyncio
 
 import httpx
+import numpy as np
+import orjson
 import pytest
 
 import polyseme
 from polyseme import AsyncClient, Client
+from polyseme.client import AnswerError, Occurrence
 from polyseme.errors import UnknownModelError
+from tests.client.conftest import call
 from tests.client.equality import require_same
+from tests.client.scripted_server import ScriptedResponse, scripted_server
 
 TEXTS = ["river bank", ["money", "bank"], "Apple apple"]
+PAIRS = [("a b", "b"), Occurrence("b", start=0, end=1)]
+OCCURRENCES = [{"text": "a b", "word": "b"}, {"text": "b", "start": 0, "end": 1}]
 
 
 class AsyncWSGITransport(httpx.AsyncBaseTransport):
@@ -53,7 +60,19 @@ def test_an_asynchronous_client_takes_a_transport(app, local):
     require_same(asyncio.run(encode()), local.encode(TEXTS))
 
 
-@pytest.mark.parametrize("url", ["http://a?", "http://a/#", "http://a/?b"])
-def test_an_address_with_a_query_or_a_fragment_is_rejected(url):
-    with pytest.raises(ValueError, match="without a user, a password or a query"):
-        Client(url)
+@pytest.mark.parametrize(
+    ("method", "args", "options", "fields"),
+    [
+        ("encode", (["bank"],), {}, {"input": ["bank"]}),
+        ("encode", (["a"],), {"phrases": True, "heads": "all"}, {"input": ["a"], "phrases": True}),
+        ("compare", (PAIRS,), {"neighbors": np.int64(5)}, {"occurrences": OCCURRENCES}),
+        ("senses", ("bank", ["bank"]), {"senses": None}, {"word": "bank", "texts": ["bank"]}),
+        ("neighbors", ("bank",), {}, {"word": "bank"}),
+    ],
+    ids=str,
+)
+def test_only_fields_that_differ_from_their_defaults_are_sent(method, args, options, fields):
+    """Earlier services reject fields that they do not know."""
+    with scripted_server(ScriptedResponse(404)) as server, pytest.raises(AnswerError):
+        call(Client, server.url, method, *args, **options)
+    assert orjson.loads(server.requests[0].body) == fields

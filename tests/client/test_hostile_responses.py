@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from polyseme.client import AnswerError, Client
-from polyseme.client.requests import HttpResponse
 from polyseme.errors import InvalidError, PolysemeError, TooLargeError
 from tests.client.scripted_server import ScriptedResponse, embeddings, scripted_server
 
@@ -143,21 +142,11 @@ def bomb(genuine):
     return packed(arrays | {"static": np.zeros(1 << 23)}, np.savez_compressed)
 
 
-def false_size(genuine):
-    """A header that declares more numbers than fit into memory; none follow."""
-    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 300)}"
+def headed(header):
+    """Replace the member `static` by a header, which no numbers follow."""
     header = header.ljust(117) + b"\n"
-    return rewritten(genuine, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-
-
-def negative_size(genuine):
-    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -0)}".ljust(117) + b"\n"
-    return rewritten(genuine, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-
-
-def header_with_code(genuine):
-    header = b"__import__('os').abort()".ljust(117) + b"\n"
-    return rewritten(genuine, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    size = len(header).to_bytes(2, "little")
+    return lambda genuine: rewritten(genuine, b"\x93NUMPY\x01\x00" + size + header)
 
 
 def rewritten(genuine, static):
@@ -192,9 +181,14 @@ def overlapping(genuine):
 BODIES = {
     "compressed": compressed,
     "a bomb": bomb,
-    "a header with a false size": false_size,
-    "a header with a negative size": negative_size,
-    "a header with code": header_with_code,
+    # More numbers than fit into memory.
+    "a header with a false size": headed(
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 300)}"
+    ),
+    "a header with a negative size": headed(
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -0)}"
+    ),
+    "a header with code": headed(b"__import__('os').abort()"),
     "two members of one name": twice,
     "overlapping members": overlapping,
     "cut short": lambda genuine: genuine[:-30],
@@ -341,6 +335,5 @@ def test_escape_sequences_of_a_problem_document_are_not_shown(document):
 
 def test_an_unknown_code_raises_the_error_of_its_status():
     problem = b'{"code": "a_code_of_tomorrow", "detail": "No."}'
-    answer = HttpResponse(422, "application/problem+json", problem)
     with pytest.raises(InvalidError, match=r"No\."):
-        answer.require("application/json")
+        ask(ScriptedResponse(422, "application/problem+json", problem))

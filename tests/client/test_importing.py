@@ -37,10 +37,19 @@ def test_a_model_in_this_process_loads_no_httpx():
     assert python(f"{code}('httpx' in sys.modules)") == "False"
 
 
-def test_missing_httpx_is_reported_with_the_extra():
-    for name in ("Client", "AsyncClient"):
-        code = f"import sys; sys.modules['httpx'] = None; from polyseme.client import {name}"
-        assert "pip install 'polyseme[client]'" in python(code)
+@pytest.mark.parametrize(
+    ("package", "code", "extra"),
+    [
+        ("httpx", "from polyseme.client import Client", "client"),
+        ("httpx", "from polyseme.client import AsyncClient", "client"),
+        ("pandas", "from polyseme.client import Sentence; Sentence([]).to_frame()", "pandas"),
+        ("spacy", "import polyseme.integrations.spacy", "spacy"),
+        ("sklearn", "import polyseme.integrations.sklearn", "sklearn"),
+    ],
+)
+def test_a_missing_package_is_reported_with_its_extra(package, code, extra):
+    error = python(f"import sys; sys.modules[{package!r}] = None; {code}")
+    assert error.endswith(f"pip install 'polyseme[{extra}]'.")
 
 
 def test_the_command_for_an_extra_uses_the_pip_of_this_interpreter(tmp_path, monkeypatch):

@@ -108,10 +108,11 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch):
         *(
             "http://user:xyzzy@localhost",
             "http://a?key=b",
-            "http://a/#b",
-            "http://a\n",
-            "http://[a",
+            "http://a/?b",
+            "http://a?",
+            "http://a/#",
         ),
+        *("http://a/#b", "http://a\n", "http://[a"),
     ],
 )
 def test_an_invalid_address_is_rejected_without_being_shown(url):

@@ -13,7 +13,7 @@ import pytest
 
 from polyseme.client import AsyncClient, Client
 from polyseme.errors import InvalidError, TooLargeError
-from tests.client.conftest import LIMITS
+from tests.client.conftest import LIMITS, both_clients, call
 from tests.client.equality import require_same
 from tests.client.scripted_server import ScriptedResponse, embeddings, scripted_server
 
@@ -43,9 +43,9 @@ def read_by(encoder, number):
     return texts.read
 
 
-async def read_by_async_client(url, number, slowly):
+async def read_by_async_client(client, number, slowly):
     texts = EndlessTexts()
-    async with AsyncClient(url, batch_sentences=5, concurrency=3) as client:
+    async with client:
         each = client.encode_each(texts.slowly() if slowly else texts)
         for _ in range(number):
             await anext(each)
@@ -53,18 +53,17 @@ async def read_by_async_client(url, number, slowly):
     return texts.read
 
 
+@pytest.mark.parametrize("kind", ["blocking", "asynchronous", "asynchronous texts"])
 @pytest.mark.parametrize("number", [1, 5, 6, 40])
-def test_texts_are_read_a_few_batches_ahead(url, number):
-    with Client(url, batch_sentences=5, concurrency=3) as client:
-        read = read_by(client, number)
+def test_texts_are_read_a_few_batches_ahead(url, number, kind):
+    options = {"batch_sentences": 5, "concurrency": 3}
+    if kind == "blocking":
+        with Client(url, **options) as client:
+            read = read_by(client, number)
+    else:
+        client = AsyncClient(url, **options)
+        read = asyncio.run(read_by_async_client(client, number, kind == "asynchronous texts"))
     # Three batches in flight, one prepared meanwhile, and the text that filled it.
-    assert number <= read <= number + 4 * 5 + 1
-
-
-@pytest.mark.parametrize("slowly", [False, True])
-@pytest.mark.parametrize("number", [1, 40])
-def test_the_asynchronous_client_reads_no_further(url, number, slowly):
-    read = asyncio.run(read_by_async_client(url, number, slowly))
     assert number <= read <= number + 4 * 5 + 1
 
 
@@ -105,74 +104,40 @@ class ConcurrentRequests:
         return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(len(texts)))))
 
 
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_zero_concurrency_is_rejected(kind):
-    with pytest.raises(ValueError, match="concurrency"):
-        kind("http://localhost:8000", concurrency=0)
-
-
+@both_clients
 @pytest.mark.parametrize(
-    ("option", "value"),
+    ("option", "value", "error"),
     [
-        ("batch_sentences", 0),
-        ("batch_bytes", 0),
-        ("timeout", "5"),
-        ("timeout", -1),
-        ("retries", -1),
-        ("retries", 1.5),
-        ("concurrency", 2.5),
-        ("max_answer_bytes", 0),
-        ("max_answer_bytes", "x"),
-        ("longest_wait", float("nan")),
+        *(("concurrency", value, ValueError) for value in (0, 2.5)),
+        *((option, 0, ValueError) for option in ("batch_sentences", "batch_bytes")),
+        *(("timeout", value, ValueError) for value in ("5", -1)),
+        *(("retries", value, ValueError) for value in (-1, 1.5)),
+        *(("max_answer_bytes", value, ValueError) for value in (0, "x")),
+        ("longest_wait", float("nan"), ValueError),
+        *((option, 5, TypeError) for option in ("key", "proxy", "tls")),
     ],
 )
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_another_invalid_option_is_named(kind, option, value):
-    with pytest.raises(ValueError, match=f"`{option}`"):
-        kind("http://localhost:8000", **{option: value})
-
-
-@pytest.mark.parametrize(("option", "value"), [("key", 5), ("proxy", 5), ("tls", "x")])
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_an_option_of_another_type_is_named(kind, option, value):
-    with pytest.raises(TypeError, match=f"`{option}`"):
+def test_an_invalid_option_is_named(kind, option, value, error):
+    with pytest.raises(error, match=f"`{option}`"):
         kind("https://localhost:8000", **{option: value})
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_at_most_the_allowed_number_of_requests_is_in_flight(asynchronous):
+@both_clients
+def test_at_most_the_allowed_number_of_requests_is_in_flight(kind):
     concurrent = ConcurrentRequests(3)  # the first request of a sequential client times out
+    options = {"batch_sentences": 2, "concurrency": 3}
     with scripted_server(concurrent) as server:
-        if asynchronous:
-
-            async def ask():
-                async with AsyncClient(server.url, batch_sentences=2, concurrency=3) as client:
-                    return await client.embed(["a"] * 24)
-
-            found = asyncio.run(ask())
-        else:
-            with Client(server.url, batch_sentences=2, concurrency=3) as client:
-                found = client.embed(["a"] * 24)
-    assert found.tolist() == [[1.0]] * 24
+        vectors = call(kind, server.url, "embed", ["a"] * 24, client=options)
+    assert vectors.tolist() == [[1.0]] * 24
     assert concurrent.maximum == 3
     assert len(server.requests) == 12
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_results_keep_the_order_of_the_texts(url, local, asynchronous):
+@both_clients
+def test_results_keep_the_order_of_the_texts(url, local, kind):
     texts = [f"{'bank ' * (number % 7)}apple {'river ' * (number % 5)}" for number in range(60)]
     options = {"batch_sentences": 2, "concurrency": 3}
-
-    async def ask():
-        async with AsyncClient(url, **options) as client:
-            return await client.encode(texts)
-
-    if asynchronous:
-        found = asyncio.run(ask())
-    else:
-        with Client(url, **options) as client:
-            found = client.encode(texts)
-    require_same(found, local.encode(texts))
+    require_same(call(kind, url, "encode", texts, client=options), local.encode(texts))
 
 
 def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
@@ -211,14 +176,6 @@ def refusals(url):
     lines = httpx.get(f"{url}/metrics").text.splitlines()
     counted = [line for line in lines if re.search(r'requests_total{.*"413"', line)]
     return sum(float(line.rpartition(" ")[2]) for line in counted)
-
-
-def test_limits_that_only_the_service_can_count_are_found_by_halving(url, local):
-    texts = ["bank " * 5] * 100  # 20 of them are 100 tokens; the limit is 60
-    before = refusals(url)
-    with Client(url, batch_sentences=20, concurrency=1) as client:
-        require_same(client.encode(texts), local.encode(texts))
-    assert refusals(url) - before == 1
 
 
 @pytest.mark.parametrize("method", ["encode", "embed"])

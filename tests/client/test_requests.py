@@ -1,12 +1,11 @@
 """Batches of texts: size, order, and how far texts are read ahead."""
 
 import asyncio
-from itertools import count, islice
 
 import pytest
 
 from polyseme.client.requests import Batch, BatchSize, async_batches, batches
-from polyseme.errors import InvalidError, TooLargeError
+from polyseme.errors import TooLargeError
 
 
 def batched(texts, sentences=3, size=1000):
@@ -54,37 +53,6 @@ def test_a_rejected_batch_is_split_for_any_reported_limit(setting, limit):
     sizes, batch = BatchSize(), Batch(0, [b'"aaaaaaa"', b'""'])
     sizes.reduce(batch, TooLargeError("", 2, setting, limit))
     assert len(sizes.split(batch)) == 2
-
-
-def test_texts_are_read_lazily_batch_by_batch():
-    numbers = count()
-    texts = (str(next(numbers)) for _ in range(100))
-    list(islice(batches(texts, BatchSize(3, 1000)), 2))
-    # A batch is complete when the text after it has been read.
-    assert next(numbers) == 2 * 3 + 1
-
-
-def test_a_rejected_batch_makes_later_batches_smaller():
-    sizes = BatchSize(100, 1000)
-    made = batches(iter("a" * 1000), sizes)
-    first = next(made)
-    sizes.reduce(first, TooLargeError("", 100, "max_sentences", 20))
-    assert len(first.texts) == 100 and len(next(made).texts) == 20
-    sizes.reduce(Batch(0, [b'"a"'] * 20), TooLargeError("", 999, "max_tokens", 40))
-    assert len(next(made).texts) == 10  # half of 20 texts of three bytes each
-
-
-@pytest.mark.parametrize("text", [1, None, ["a", 1], [["a"]], b"bytes"])
-def test_a_value_that_is_no_text_is_rejected_by_its_index(text):
-    with pytest.raises(TypeError, match="Text 2 is neither"):
-        batched(["a", "b", text])
-
-
-@pytest.mark.parametrize("text", ["\ud800", ["a", "\udfff"]])
-def test_a_lone_surrogate_is_rejected_by_the_index_of_its_text(text):
-    with pytest.raises(InvalidError) as caught:
-        batched(["a", text])
-    assert caught.value.errors[0].pointer == "/input/1"
 
 
 def test_asynchronous_texts_are_batched_in_the_same_way():

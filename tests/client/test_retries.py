@@ -14,6 +14,7 @@ import pytest
 
 from polyseme.client import AnswerError, AsyncClient, Client, ClientError, UnreachableError
 from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLimitedError
+from tests.client.conftest import call
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import free_port, start
 
@@ -35,23 +36,12 @@ OVERLOADED = problem(503, b"overloaded")
 BAD_GATEWAY = ScriptedResponse(502, "text/html", b"<html>Bad gateway</html>")
 
 
-def call(url, **options):
-    with Client(url, **options) as client:
-        return client.neighbors("bank")
+@pytest.fixture(params=[Client, AsyncClient])
+def ask(request):
+    """Ask a client of each kind with some options for neighbors."""
+    return lambda url, **options: call(request.param, url, "neighbors", "bank", client=options)
 
 
-def call_async(url, **options):
-    async def run():
-        async with AsyncClient(url, **options) as client:
-            return await client.neighbors("bank")
-
-    return asyncio.run(run())
-
-
-both_clients = pytest.mark.parametrize("ask", [call, call_async])
-
-
-@both_clients
 @pytest.mark.parametrize(
     "failing",
     [OVERLOADED, BAD_GATEWAY, RESET, CUT_OFF],
@@ -64,7 +54,6 @@ def test_a_request_that_fails_twice_is_retried_unchanged(ask, failing):
     assert len({request.body for request in server.requests}) == 1
 
 
-@both_clients
 def test_a_retry_after_is_awaited(ask):
     waits = problem(429, b"rate_limited", Retry_After="1")
     with scripted_server(waits, NEIGHBORS) as server:
@@ -73,7 +62,6 @@ def test_a_retry_after_is_awaited(ask):
     assert time.monotonic() - started >= 1
 
 
-@both_clients
 @pytest.mark.parametrize(
     ("wait", "least"),
     [
@@ -91,7 +79,6 @@ def test_a_retry_after_beyond_the_limit_is_not_awaited(ask, wait, least):
     assert caught.value.seconds >= least
 
 
-@both_clients
 @pytest.mark.parametrize(
     "wait", ["soon", "-1", "Fri, 01 Jan 2000 00:00:00 GMT", f"Fri, 01 Jan {'9' * 20} 00:00:00 GMT"]
 )
@@ -100,7 +87,6 @@ def test_an_invalid_or_past_retry_after_does_not_stop_retries(ask, wait):
         assert [one.word for one in ask(server.url)] == ["bank"]
 
 
-@both_clients
 def test_with_a_longest_wait_of_0_only_retries_without_a_wait_are_made(ask):
     with scripted_server(OVERLOADED, OVERLOADED, NEIGHBORS) as server:
         assert [one.word for one in ask(server.url, longest_wait=0)] == ["bank"]
@@ -110,7 +96,6 @@ def test_with_a_longest_wait_of_0_only_retries_without_a_wait_are_made(ask):
         assert len(server.requests) == 1
 
 
-@both_clients
 def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
     with scripted_server(OVERLOADED) as server:
         with pytest.raises(OverloadedError, match=r"No\.") as caught:
@@ -119,7 +104,6 @@ def test_after_the_last_retry_the_error_of_the_service_is_raised(ask):
     assert caught.value.request_id == "r1"
 
 
-@both_clients
 @pytest.mark.parametrize(
     ("response", "error"),
     [
@@ -136,7 +120,6 @@ def test_permanent_errors_are_not_retried(ask, response, error):
         assert len(server.requests) == 1
 
 
-@both_clients
 @pytest.mark.parametrize("response", [RESET, CUT_OFF], ids=["reset", "cut off"])
 def test_a_connection_that_fails_every_time_is_unreachable(ask, response):
     with scripted_server(response) as server:
@@ -145,7 +128,6 @@ def test_a_connection_that_fails_every_time_is_unreachable(ask, response):
         assert len(server.requests) == 2
 
 
-@both_clients
 def test_a_refused_connection_is_reported_with_a_hint(ask):
     with pytest.raises(ConnectionError, match="polyseme serve") as caught:
         ask(f"http://127.0.0.1:{free_port()}", retries=1)
@@ -153,7 +135,6 @@ def test_a_refused_connection_is_reported_with_a_hint(ask):
     assert caught.value.__context__ is None
 
 
-@both_clients
 def test_tls_with_a_service_that_has_none_is_reported_with_its_cause(ask):
     with scripted_server(NEIGHBORS) as server:
         address = server.url.replace("http:", "https:")
@@ -164,8 +145,7 @@ def test_tls_with_a_service_that_has_none_is_reported_with_its_cause(ask):
     assert caught.value.__cause__.__traceback__ is None
 
 
-@both_clients
-def test_a_closed_client_is_a_client_error(ask):
+def test_a_closed_client_is_a_client_error():
     async def call_closed():
         client = AsyncClient("http://127.0.0.1:9")
         await client.close()
@@ -173,8 +153,9 @@ def test_a_closed_client_is_a_client_error(ask):
 
     client = Client("http://127.0.0.1:9")
     client.close()
-    with pytest.raises(ClientError, match="The client is closed"):
-        asyncio.run(call_closed()) if ask is call_async else client.encode(["bank"])
+    for closed in (lambda: client.encode(["bank"]), lambda: asyncio.run(call_closed())):
+        with pytest.raises(ClientError, match="The client is closed"):
+            closed()
 
 
 def test_a_host_that_does_not_exist_is_reported(monkeypatch):
@@ -183,10 +164,9 @@ def test_a_host_that_does_not_exist_is_reported(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(UnreachableError, match="cannot be resolved"):
-        call("http://no-such-host.invalid", retries=0)
+        call(Client, "http://no-such-host.invalid", "neighbors", "bank", client={"retries": 0})
 
 
-@both_clients
 def test_a_silent_service_ends_in_a_timeout(ask):
     given_up = threading.Event()
 

@@ -45,6 +45,10 @@ polyseme.load().encode(["bank"], layer=0)
 Client("http://localhost:8000", patience=5)
 polyseme.load().encode(["bank"])[0][1.0]
 polyseme.load().vector("bank", "bank", kind="attention")
+polyseme.load().vector("bank", "bank", layers="all")
+polyseme.load().compare([("bank", "bank")], phrases="yes")
+polyseme.load().senses("bank", ["bank"], case="auto")
+AsyncClient("http://localhost:8000").compare([("bank", "bank")], neighbours=5)
 """
 
 
@@ -77,4 +81,5 @@ def test_clients_and_models_are_encoders_and_every_mistake_is_found(tmp_path):
     first = len(PROGRAM.splitlines()) + 2
     assert "readme.py" not in done.stdout and "page.py" not in done.stdout, done.stdout
     found = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
-    assert set(found) == set(range(first, first + 6)), done.stdout + done.stderr
+    mistakes = range(first, first + len(MISTAKES.strip().splitlines()))
+    assert set(found) == set(mistakes), done.stdout + done.stderr

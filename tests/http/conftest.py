@@ -16,12 +16,11 @@ from polyseme.http.responses import ProblemResponse
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
 from tests.conftest import Serve
+from tests.http.service import SECRET
 from tests.tiny import write_tiny
 
 MakeClient = Callable[..., httpx.Client]
 Numbers = dict[tuple[str, frozenset[tuple[str, str]]], float]
-SECRET = "s3cretqx"
-"""A text of requests that no response repeats."""
 
 
 @cache

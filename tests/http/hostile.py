@@ -1,55 +1,503 @@
-"""Hostile requests, reproducible from a seed, and the check that responses fit the contract."""
+"""Hostile requests, reproducible from a seed, and the check that responses fit the contract.
 
+Bodies are generated from the schemas of the requests, and one of their values is replaced by one
+that fits no field. Tables have what no schema describes: odd JSON, headers, targets and framing.
+"""
+
+import gzip
 import io
+import json
 import math
 import re
-import socket
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import h11
 import numpy as np
 import orjson
+import zstandard
 
 from polyseme.errors import PolysemeError
+from polyseme.http.inference import InferRequest
+from polyseme.operations.compare import CompareRequest
+from polyseme.operations.embed import EmbeddingsRequest
+from polyseme.operations.encode import EncodeRequest
+from polyseme.operations.neighbors import NeighborsRequest
+from polyseme.operations.senses import SensesRequest
+from polyseme.operations.trace import TraceRequest
 from tests.conftest import ROOT
-from tests.http.hostile_bodies import (
-    BODY_MAKERS,
-    LARGE,
-    MARK,
-    TENSORS,
-    VALUES,
-    Hostile,
-    posted,
-)
-from tests.http.hostile_http import FRAMING, LINES, PATH_MAKERS
+from tests.http.service import SECRET as MARK
+from tests.http.service import Address, Caller, Response, raw, responses_in
 
-KINDS = {
-    maker.__name__: maker
-    for maker in (*VALUES, *BODY_MAKERS, *PATH_MAKERS, *FRAMING, *LINES, *TENSORS)
+NAME, INFER = "wiki-en", "/v2/models/wiki-en/infer"
+SCHEMAS = {
+    "/v1/encode": EncodeRequest,
+    "/v1/compare": CompareRequest,
+    "/v1/senses": SensesRequest,
+    "/v1/trace": TraceRequest,
+    "/v1/neighbors": NeighborsRequest,
+    "/v1/embeddings": EmbeddingsRequest,
+    INFER: InferRequest,
 }
-RARE = {maker.__name__: maker for maker in LARGE}
-"""Requests of megabytes, or as expensive for the service as hundreds of others."""
+"""The schema of the body of each POST route."""
+DEFINITIONS = {path: schema.model_json_schema() for path, schema in SCHEMAS.items()}
+ROUTES = tuple(SCHEMAS)
+
+
+def cells(table: str) -> list[str]:
+    """The cells of a table, separated by ` | ` or a line break, with their escapes read."""
+    rows = [line.strip(" ") for line in table.replace("MARK", MARK).strip().split("\n")]
+    return [c.encode().decode("unicode_escape") for row in rows for c in row.split(" | ")]
+
+
+PATHS = (
+    *ROUTES,
+    *cells(r"""
+        /v1/models | /v1/models/wiki-en | /livez | /readyz | /openapi.json | /docs | / | /v2
+        /v2/health/ready | /v2/models/wiki-en | /v2/models/wiki-en/ready | /docs/swagger-ui.css
+        /docs/start.js | /page/start.js
+    """),
+)
+TEXT = f"Apple launched a phone {MARK} while I ate an apple."
+VALID: tuple[tuple[str, Any], ...] = (
+    ("/v1/encode", {"input": TEXT}),
+    ("/v1/encode", {"input": [["the", MARK, "bank"]], "layers": [0], "dtype": "float16"}),
+    ("/v1/encode", {"input": TEXT, "oov": "error", "case": "exact"}),
+    ("/v1/compare", {"occurrences": [{"text": "an apple a day", "word": "apple"}], "map": True}),
+    ("/v1/senses", {"word": "bank", "texts": ["the bank", "the river bank"]}),
+    ("/v1/trace", {"tokens": ["a", MARK], "embeddings": [[1.0, 0.5], [0.25, 2.0]], "heads": 2}),
+    ("/v1/neighbors", {"vector": [0.5] * 300, "k": 1}),
+    ("/v1/embeddings", {"input": [TEXT, "the bank"], "encoding_format": "base64", "user": MARK}),
+    (INFER, {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": [TEXT]}]}),
+)
+"""Requests to damage as bytes."""
+
+
+class Hostile(NamedTuple):
+    """A request and its allowed responses."""
+
+    sent: bytes
+    max_responses: int = 1
+    kept: bool = False
+    """whether it is well-formed HTTP, so that its connection stays open"""
+    method: str = "GET"
+    """HEAD for a request whose response has no body"""
+    kind: str = ""
+
+
+def headed(method: str, target: str, headers: Iterable[str], body: bytes = b"") -> bytes:
+    """The bytes of a request."""
+    lines = [f"{method} {target} HTTP/1.1", "Host: x", *headers, "\r\n"]
+    return "\r\n".join(lines).encode("latin-1", "replace") + body
+
+
+def posted(path: str, body: bytes, *headers: str, kind: str = "application/json") -> bytes:
+    """The bytes of a POST request with the correct Content-Length."""
+    declared = (f"Content-Type: {kind}", f"Content-Length: {len(body)}")
+    return headed("POST", path, (*declared, *headers), body)
+
+
+def well_formed(path: str, body: bytes, *headers: str, **kind: str) -> Hostile:
+    """A POST request that is well-formed HTTP, whatever its body is."""
+    return Hostile(posted(path, body, *headers, **kind), kept=True)
+
+
+def valid(rng: Random) -> tuple[str, bytes]:
+    """A route and a valid body."""
+    path, body = rng.choice(VALID)
+    return path, json.dumps(body).encode()
+
+
+# Bodies from schemas.
+
+WORDS = (
+    "apple",
+    "the river bank",
+    MARK,
+    "",
+    "a" * 700,
+    "n't" * 30,
+    "\u0301\u200d\ufeff",
+    "\U00010000",
+)
+
+
+def generated(schema: dict[str, Any], definitions: dict[str, Any], rng: Random) -> Any:
+    """A value that fits a JSON schema."""
+    if "$ref" in schema:
+        return generated(definitions[schema["$ref"].rpartition("/")[2]], definitions, rng)
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        return generated(rng.choice(choices), definitions, rng)
+    least, most = schema.get("minimum", 0), schema.get("maximum", 8)
+    value: Any = None
+    match schema.get("type"):
+        case "object":
+            required, fields = schema.get("required", ()), schema.get("properties", {})
+            names = [name for name in fields if name in required or rng.random() < 0.3]
+            value = {name: generated(fields[name], definitions, rng) for name in names}
+        case "array":
+            length = schema.get("minItems", 0) + rng.choice([0, 1, 2])
+            items = schema.get("items", {})
+            value = [generated(items, definitions, rng) for _ in range(length)]
+        case "string":
+            value = NAME if "pattern" in schema else rng.choice(WORDS)
+        case "integer":
+            value = rng.choice([least, least + 1, min(most, 64)])
+        case "number":
+            value = rng.choice([least, 0.5, 1, most])
+        case "boolean":
+            value = rng.random() < 0.5
+    values = schema.get("enum") or ([schema["const"]] if "const" in schema else [value])
+    return rng.choice(values)
+
+
+def places(document: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container in a document with each of its keys or indexes, at most eight."""
+    inside = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in list(inside)[:8]:
+        yield document, key
+        if isinstance(value, dict | list):
+            yield from places(value)
+
+
+ODD = [
+    *cells(r"""
+        null | true | 0 | -1 | 1.5 | "" | " " | [] | [[]] | {} | [null] | [1e308,1e308] | "AAAA"
+        1e308 | -1e308 | 5e-324 | 1e400 | 1e999999999 | 1e-400 | -0.0 | 4294967296 | "====" | NaN
+        Infinity | nan | 01 | +1 | 1. | .5 | 0x10 | 1_000 | 1e | --1 | 99999999999999999999
+        "\\ud800" | "\\udc00\\ud800" | "\\u0000" | "\\u001b[31m" | "\\u202e" | "\n" | "\x00"
+        "\x7f" | "\xff\xfe" | "\xc0\x80" | "\xed\xa0\x80" | "\xf4\x90\x80\x80"
+        {"shape": [1], "data": "AAAA"} | "gASVAAAAAAAAAAB9lC4=" | "../../etc/passwd" | "%2e%2e%2f"
+        "wiki-en/" | "WIKI-EN" | "${HOME}" | "*" | "w\xd1\x96ki-en" | ".hidden" | "{{7*7}}"
+        "%s%n"
+    """),
+    *("[" * depth + "]" * depth for depth in (3, 300, 1023, 1024, 1025, 100_000)),
+    *("[" + "1," * many + '"b"]' for many in (63, 64, 2000)),
+    '{"input":' * 1000 + "1" + "}" * 1000,
+    '"' + "a" * 5000 + '"',
+    "-" + "9" * 400,
+    "0." + "1" * 5000,
+    "9" * 100_000,
+    "[" * 10_000,
+]
+"""JSON and invalid JSON in place of a value."""
+NAMES = (MARK, "", "__proto__", "Input", "input ", "a" * 3000, "$ref")
+
+
+def values(rng: Random) -> Hostile:
+    """A body by its schema with a value, a name or a repetition that does not fit."""
+    path = rng.choice(ROUTES)
+    schema = DEFINITIONS[path]
+    document = generated(schema, schema.get("$defs", {}), rng)
+    where, key = rng.choice([*places(document), (document, MARK)])
+    change = rng.randrange(6)
+    if change == 0 and isinstance(where, dict):
+        where[rng.choice(NAMES)] = MARK
+    elif change == 1 and key in where:
+        del where[key]
+    elif change > 1:
+        where[key] = "@place@"
+    odd = rng.choice(ODD).encode("latin-1")
+    body = json.dumps(document).encode().replace(b'"@place@"', odd)
+    if rng.random() < 0.1:
+        body = body[:-1] + b', "%b": %b}' % (str(key).encode(), odd)
+    return well_formed(path, body)
+
+
+NOT_JSON = cells(r"""
+     { | } | [ | " | {'input': 'a'} | {"input": "a",} | input=a | \x00 | undefined | \xff | // a
+     <?xml version='1.0'?><a/> | {"input": "a"} {} | [1 2] | {"a" 1} | !!python/object | tru | 1
+     "a" | null | [] | {} | {\x00"\x00i\x00
+""")
+LINES = cells(
+    r"""["a"] | ["a", ["b"]] | "\\ud800" | \r | [1] | "" | {} | 5 | "a" | "b" | "c" | [[[[[["""
+)
+QUERIES = cells(r"""
+    ?input=a | ?layers=99 | ?layers=0,0 | ?include=static, | ?include= | ?truncate=1 | ?model=../x
+    ?dtype=float16&dtype=float32 | ?layers=-1 | ?%00 | ?include=static&include=keys | ?=&=& | ?
+    ?layers=9999999999 | ?MARK=MARK | ?oov=MARK |
+""")
+PLAIN = json.dumps({"input": MARK}).encode() + b" " * (1 << 22)
+BOMBS = (
+    gzip.compress(gzip.compress(PLAIN, 9), 9),
+    zlib.compress(PLAIN, 9),
+    zstandard.compress(PLAIN, 19),
+    b"PK\x03\x04" + MARK.encode() * 50,
+)
+
+
+def bodies(rng: Random) -> Hostile:
+    """Syntax of other languages, hostile lines and queries, and decompression bombs."""
+    match rng.randrange(3):
+        case 0:
+            end = rng.choice([b"", MARK.encode()])
+            return well_formed(rng.choice(ROUTES), rng.choice(NOT_JSON).encode("latin-1") + end)
+        case 1:
+            lines = "\n".join(rng.choice([*LINES, *NOT_JSON]) for _ in range(rng.randint(1, 12)))
+            path = f"/v1/encode{rng.choice(QUERIES)}"
+            return well_formed(path, lines.encode("latin-1"), kind="application/x-ndjson")
+    coding = rng.choice(["gzip", "deflate", "zstd", "br", "gzip, gzip", "x-gzip", MARK])
+    return well_formed(rng.choice(ROUTES), rng.choice(BOMBS), f"Content-Encoding: {coding}")
+
+
+LENGTH = "Inference-Header-Content-Length"
+LENGTHS = cells(r"-1 | +1 | 1e1 | 0x10 | 1.0 | 1, 1 |  | 9999999999999999999999 | nan | MARK | 0")
+
+
+def tensors(rng: Random) -> Hostile:
+    """Tensors as bytes, whose elements, sizes or lengths are wrong."""
+    count = rng.randint(1, 5)
+    data = b""
+    for content in rng.choices([MARK.encode(), b"", b"\xff\xfe", b"\x00", b"a" * 300], k=count):
+        length = rng.choice([len(content), len(content), 1, 1 << 16, 1 << 31, (1 << 32) - 1])
+        data += length.to_bytes(4, "little") + content
+    size = rng.choice([*[len(data)] * 5, 0, 8, -1, 1 << 40, 1 << 63, 9.0, "9", None, True, [9]])
+    shape = rng.choice([[count], [count], [count, 1], [1, count], [count + 1]])
+    tensor = {"name": "text", "datatype": "BYTES", "shape": shape}
+    tensor["parameters"] = {"binary_data_size": size}
+    head = json.dumps({"inputs": [tensor], "outputs": [{"name": "offsets"}]}).encode()
+    declared = rng.choice([*[len(head)] * 7, len(head) - 1, len(head) + 9, rng.choice(LENGTHS)])
+    body = data if rng.random() < 0.1 else head + data
+    return well_formed(INFER, body, f"{LENGTH}: {declared}", kind="application/octet-stream")
+
+
+# Headers, targets and framing.
+
+HEADER_ROWS = r"""
+    Content-Type: text/plain | application/json; charset=utf-16 | APPLICATION/JSON | */*
+    Content-Type: MARK | ; | multipart/form-data; boundary=x | a/b; c=" | /
+    Content-Type: application/octet-stream | application/json, text/html
+    Accept: * | */* | text/html | MARK/MARK | ,,, | application/json;q=0 | application/x-npz
+    Accept: application/x-ndjson | application/json;q=NaN | a/b;q=1e400 | ;q=1 | " | \xff
+    Accept: application/x-npz;q=0.1, */*;q=0
+    Authorization: MARK | , | Bearer MARK | Bearer | Bearer \xff | Basic MARK | Digest MARK
+    Authorization: Bearer a b
+    Origin: https://MARK | null | https://x\x00 | * | \xff
+    Access-Control-Request-Method: PUT | MARK
+    Access-Control-Request-Headers: MARK | ,,
+    Cookie: MARK | ;;; | ="
+    Range: bytes=0-0 | bytes=-1 | = | bytes=999999999- | bytes=5-2 | MARK=0-1 | bytes
+    Range: bytes=0-18446744073709551616
+    If-None-Match: * | "MARK"
+    If-Modified-Since: MARK | Fri, 31 Dec 9999 23:59:59 GMT
+    If-Match: MARK
+    X-Request-ID: MARK x | MARK; | MARK\tx | <MARK> | MARK%0d%0aX: y | \xff\xfe | MARK" | \x80
+    X-Request-ID: MARK\\n | MARK\x1b[2J | ${jndi:MARK}
+    traceparent: ff-1-1-1 | MARK | 00---
+    traceparent: 00-00000000000000000000000000000000-0000000000000000-01
+    traceparent: 00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-01-more
+    tracestate: MARK
+    X-Forwarded-For: MARK | 1.2.3.4 | ,,,
+    Forwarded: for=MARK
+    Expect: 100-continue | MARK | 200-ok
+    Upgrade: websocket | h2c
+    Connection: Upgrade, HTTP2-Settings | close, close, keep-alive | MARK
+    Transfer-Encoding: chunked, chunked | gzip | identity | gzip, chunked | xchunked
+    Transfer-Encoding: chunked;q=1 | chunked\x00 | \x0bchunked | chunked, | MARK
+    Transfer-Encoding: chunked, identity
+    X-HTTP-Method: DELETE
+    X: \x00 | \x7f | a\rb | a\nb: c | a\r\n  folded | \xe2\x80
+    X-Original-URL: /etc/passwd
+    X-API-Key: MARK
+    Referer: http://x/MARK
+    User-Agent: MARK
+    X-Forwarded-Proto: MARK | http
+    X-Forwarded-Ssl: on
+    SCRIPT_NAME: /MARK
+    Host: MARK.example | y |  | a b | \xff | y:99999999
+    Content-Length: 5 | -1 | x
+""".strip().split("\n")
+HEADERS = [
+    *(
+        f"{name}: {value}"
+        for name, _, values in (row.strip().partition(": ") for row in HEADER_ROWS)
+        for value in cells(values)
+    ),
+    *cells(r"""
+        X(: a | X\x00: a | \x20X: a | X : a | : a | X\xff: a | X | \t: x | X_Y: a
+    """),
+    *(f"{name}: {'a' * 9000}" for name in ("X", "Host", "Authorization", "X-Request-ID", "Cookie")),
+    "Accept: " + ",".join(f"a{n}/b" for n in range(300)),
+    "Range: bytes=" + ",".join(f"{n}-{n}" for n in range(200)),
+    "A" * 9000 + ": a",
+    "\r\n".join(f"X-{n}: y" for n in range(2000)),
+]
+"""Headers that are wrong, long, obsolete or invalid."""
+
+
+def headers(rng: Random) -> Hostile:
+    """A valid request with odd headers, sometimes with very many."""
+    chosen = rng.sample(HEADERS, rng.choice([1, 1, 2, 3]))
+    path, body = valid(rng)
+    method = rng.choice(["GET", "HEAD", "OPTIONS", "POST", "POST", "POST"])
+    if method == "HEAD":  # its response to malformed HTTP has a body
+        chosen = [header for header in chosen if header.startswith(("Accept", "Range", "If-"))]
+    if method != "POST":
+        return Hostile(headed(method, rng.choice(PATHS), chosen), 2, method=method)
+    return Hostile(posted(path, body, *chosen), 2)
+
+
+METHODS = cells(r"""
+    OPTIONS | TRACE | CONNECT | PUT | DELETE | PROPFIND | get | GETS
+    MARK | GGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGGG | GET\t | \x00GET | M-SEARCH | GET: | POST,
+""")
+TARGETS = cells(r"""
+    {0} | {0} | {0} | http://x{0} | https://x:99999{0} | //x{0} | x{0} | {0}?MARK | {0}#MARK
+    {0};a=b | http://MARK{0} | http://[::1{0} | {0}/ | /{0} | {0}%3Fa | file://{0} | {0}\x80
+    {0}?\xff | {0}??=&& | * |  | http: | ? | # | /% | x:443 | {0}/MARK | /v1/models/../MARK
+    /v1/models/%2e%2e%2fMARK | /page/..%2fMARK | /page/%00MARK | /docs/~MARK
+    /v1/models/wiki-en/%0d%0aSet-Cookie:%20a=bMARK | /page/....//MARK | /v1/..\\MARK | /%u002eMARK
+    /page/%c0%ae/MARK | /page//etc/passwd | /v1/models/%ef%bc%8eMARK | /%22%3E%3Cscript%3EMARK
+    /v1/models/MARK
+""")
+VERSIONS = cells(r"""
+    \x20HTTP/0.9 |  | \x20HTTP/1.0 | \x20HTTP/1.0 | \x20HTTP/2.0
+    \x20HTTP/9.9 | \x20HTTP/1.1.1 | \x20http/1.1 | \x20\x20HTTP/1.1 | \tHTTP/1.1 | \x20HTTP/1.1 x
+    \x20HTTP/ | \x20ICY/1.0 | \x20HTTP/1.\xb2
+""")
+
+
+def lines(rng: Random) -> Hostile:
+    """Odd methods, targets, versions and ends of lines."""
+    odd = rng.randrange(4)
+    method = rng.choice(METHODS) if odd == 0 else rng.choice(["GET", "POST", "OPTIONS"])
+    version = rng.choice(VERSIONS) if odd == 1 else " HTTP/1.1"
+    end = rng.choice(["\r\n\r\n", "\n\n", "\r\n"]) if odd == 2 else "\r\n\r\n"
+    target = rng.choice(TARGETS).format(rng.choice(PATHS))
+    head = f"{method} {target}{version}\r\nHost: x\r\nContent-Length: 0{end}"
+    return Hostile(head.encode("latin-1", "replace"))
+
+
+PROTOCOLS = [
+    *cells(r"""
+        PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00 | SSH-2.0-OpenSSH_9.0\r\n
+        GET | PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n
+        *1\r\n$4\r\nPING\r\n | \x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02 |  | \n
+        \r\n\r\nGET / HTTP/1.1\r\n\r\n
+    """),
+    "\x00" * 5000,
+    "\r\n" * 3000,
+]
+
+
+def protocols(rng: Random) -> Hostile:
+    """First messages of other protocols, and random bytes."""
+    sent = rng.choice(PROTOCOLS) + rng.choice(["", MARK])
+    return Hostile(sent.encode("latin-1") if rng.random() < 0.7 else rng.randbytes(3000))
+
+
+SIZES = cells(r"""
+    {} | {} | {} | -1 | 0x5 | zz |  | ffffffffffffffffff | {}\x20 | +{} | {};a=b | 7fffffff | 0{}
+    1_0
+""")
+ENDS = cells(r"""
+    \r\n0\r\n\r\n | \r\n0\r\n\r\n | \n0\n\n | 0\r\n\r\n | \r\n | \r\n0\r\n | \r\n0\r\nX: y\r\n\r\n
+    xx | \r\n0\r\nContent-Length: 5\r\n\r\n | \r\r0\r\r
+""")
+NUMBERS = cells(r"""
+    {} | {} | -1 | 0x10 | +{} | {}\x20 | {},{} | {}.0 |  | 999999999999999999999999999999 | MARK
+    {}\x00 | 00 | 1 | {}, {}
+""")
+
+
+def framing(rng: Random) -> Hostile:
+    """Wrong or repeated lengths, and chunks with wrong sizes and ends."""
+    path, body = valid(rng)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    if rng.random() < 0.5:
+        numbers = [rng.choice(NUMBERS).format(len(body), len(body) + 1)]
+        if rng.random() < 0.3:
+            numbers.append(rng.choice([str(len(body)), "0"]))
+        sent = head + "".join(f"Content-Length: {number}\r\n" for number in numbers) + "\r\n"
+        return Hostile(sent.encode("latin-1") + body, 2)
+    size, end = rng.choice(SIZES).format(f"{len(body):x}"), rng.choice(ENDS)
+    head += "Transfer-Encoding: chunked\r\n\r\n"
+    chunks = size.encode() + b"\r\n" + body + end.encode()
+    if rng.random() < 0.2:
+        chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    return Hostile(head.encode() + chunks, 2)
+
+
+HIDDEN = f"GET /livez?{MARK} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+SMUGGLED = cells(r"""
+    Content-Length: {n}\r\n\r\n
+    Content-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n
+    Content-Length: 0\r\nContent-Length: {n}\r\n\r\n | Content-Length: {n}, {n}\r\n\r\n
+    Transfer-Encoding: x\r\nContent-Length: {n}\r\n\r\n | X\nContent-Length: {n}\r\n\r\n
+    Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n{n:x}\r\n
+    Content_Length: 0\r\nContent-Length: {n}\r\n\r\n
+    Content-Length : 0\r\nContent-Length: {n}\r\n\r\n
+    X-A: b\r\n Content-Length: 0\r\nContent-Length: {n}\r\n\r\n
+    X-A: b\nContent-Length: 0\r\nContent-Length: {n}\r\n\r\n
+    Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n
+""")
+
+
+def smuggled(rng: Random) -> Hostile:
+    """A request in the body of another, which two servers may delimit differently."""
+    first = rng.choice([f"POST {rng.choice(ROUTES)}", "GET /livez", "POST /nowhere"])
+    head = f"{first} HTTP/1.1\r\nHost: x\r\n{rng.choice(SMUGGLED).format(n=len(HIDDEN))}"
+    return Hostile(head.encode() + HIDDEN)
+
+
+def damaged(rng: Random) -> Hostile:
+    """Valid requests with flipped bits, cut short, spliced, repeated or pipelined."""
+    one, other = (bytearray(posted(*valid(rng))) for _ in range(2))
+    place = rng.randrange(len(one))
+    match rng.randrange(5):
+        case 0:
+            return Hostile(bytes(one[:place]))
+        case 1:
+            one[place:] = other[rng.randrange(len(other)) :]
+        case 2:
+            one[place:place] = one[rng.randrange(len(one)) :][:30]
+        case 3:
+            sent = [bytes(one), lines(rng).sent, bytes(other)]
+            return Hostile(b"".join(sent[: rng.randint(2, 3)]), max_responses=4)
+        case _:
+            for _ in range(rng.randint(1, 5)):
+                one[rng.randrange(len(one))] ^= 1 << rng.randrange(8)
+    return Hostile(bytes(one), max_responses=2)
+
+
+def huge(rng: Random) -> Hostile:
+    """Megabytes: long lists, one long text, brackets, or more bytes than allowed."""
+    many = rng.choice([20_000, 200_000])
+    item: Any = rng.choice([MARK, "a", ["a"], None, 0, [], "a " * 9])
+    text = rng.choice(["a ", MARK, "\U0001f600", "'", "a-", " "]) * many
+    path, name, value = rng.choice(
+        [
+            ("/v1/encode", "input", [item] * many),
+            ("/v1/encode", "input", text),
+            ("/v1/compare", "occurrences", [item] * many),
+            ("/v1/neighbors", "vector", [item] * many),
+            ("/v1/trace", "embeddings", [item] * many),
+        ]
+    )
+    body = json.dumps({name: value}).encode()
+    brackets = rng.choice([b"[", b'{"a":', b"[[],"]) * 500_000
+    return well_formed(path, rng.choice([body, brackets, b" " * (5 << 20)]))
+
+
+KINDS = (values, headers, bodies, lines, framing, values, tensors, damaged, smuggled, protocols)
 RARITY = 400
-"""One in this many requests is a rare one."""
+"""One in this many requests is huge: as expensive for the service as hundreds of others."""
 
 
 def hostile(seed: int, number: int) -> Hostile:
-    """Return a request. The kinds take turns, also those of rare requests."""
-    rng = Random(f"{seed} {number}")
-    if number % RARITY == 0:
-        kinds, turn = RARE, number // RARITY
-    else:
-        kinds, turn = KINDS, number
-    name = list(kinds)[turn % len(kinds)]
-    return kinds[name](rng)._replace(kind=name)
+    """Return a request; the kinds take turns."""
+    make = KINDS[number % len(KINDS)] if number % RARITY else huge
+    return make(Random(f"{seed} {number}"))._replace(kind=make.__name__)
 
+
+# The contract.
 
 PROBLEM = "application/problem+json"
 _MEMBERS = {"type": str, "title": str, "status": int, "detail": str, "code": str, "hint": str}
@@ -60,7 +508,6 @@ _INTERNALS = re.compile(
     rb"Traceback|\.py\b|File \\?\"|site-packages|/proc/|/home/|/root/|/tmp/|"
     + re.escape(str(ROOT).encode())
 )
-_SUCCESSES = {200, 204, 206, 304}
 
 
 def _codes(error: type[PolysemeError] = PolysemeError) -> set[tuple[int, str]]:
@@ -72,98 +519,17 @@ CODES = _codes()
 """Every status and code of an error."""
 
 
-class Response(NamedTuple):
-    """A response."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def kind(self) -> str:
-        return self.headers.get("content-type", "").partition(";")[0]
-
-
-class Reader:
-    """Reads the responses of a connection; raises h11.RemoteProtocolError if they are not HTTP."""
-
-    def __init__(self) -> None:
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 17)
-
-    def expect(self, method: str = "GET") -> None:
-        """Begin the next response."""
-        if self._http.our_state is h11.DONE:
-            self._http.start_next_cycle()
-        self._http.send(h11.Request(method=method, target="/", headers=[("Host", "x")]))
-        self._http.send(h11.EndOfMessage())
-        self._head: h11.Response | None = None
-        self._body: list[bytes] = []
-
-    def feed(self, received: bytes) -> Response | None:
-        """Take received bytes, `b""` for the end; return the response once it is complete."""
-        self._http.receive_data(received)
-        return self._next()
-
-    def _next(self) -> Response | None:
-        while True:
-            event = self._http.next_event()
-            if isinstance(event, h11.Response):
-                self._head = event
-            elif isinstance(event, h11.Data):
-                self._body.append(bytes(event.data))
-            elif isinstance(event, h11.EndOfMessage):
-                return self._response()
-            elif event is h11.NEED_DATA or isinstance(event, h11.ConnectionClosed | h11.PAUSED):
-                return None
-
-    def _response(self) -> Response:
-        assert self._head is not None
-        names = [name.decode().lower() for name, _ in self._head.headers]
-        assert len(set(names)) == len(names), f"repeated headers: {names}"
-        values = [value.decode("ascii") for _, value in self._head.headers]
-        headers = dict(zip(names, values, strict=True))
-        return Response(self._head.status_code, headers, b"".join(self._body))
-
-    @property
-    def begun(self) -> bool:
-        """Whether a part of a response has arrived."""
-        return self._head is not None or bool(self.left)
-
-    @property
-    def reusable(self) -> bool:
-        """Whether the connection may carry another request."""
-        return self._http.their_state is h11.DONE and self._http.our_state is h11.DONE
-
-    @property
-    def left(self) -> bytes:
-        """The bytes after the response."""
-        return self._http.trailing_data[0]
-
-
-def all_responses(received: bytes, *, head: bool = False) -> list[Response]:
-    """Every response in the bytes of a connection."""
-    found = []
-    while received:
-        reader = Reader()
-        reader.expect("HEAD" if head else "GET")
-        response = reader.feed(received) or reader.feed(b"")
-        assert response is not None, "an incomplete response"
-        found.append(response)
-        received = reader.left
-    return found
-
-
-def violation(response: Response, *, head: bool = False) -> str | None:
+def violation(response: Response, method: str = "GET") -> str | None:
     """The violation of the contract by a response, or None."""
     try:
         _check_headers(response)
-        if response.status in _SUCCESSES:
-            if not head:
+        if response.status in {200, 204, 206, 304}:
+            if method != "HEAD":
                 _check_success(response)
         else:
             assert response.status < 500 or response.status == 503, f"status {response.status}"
             assert response.kind == PROBLEM, f"{response.status} as {response.kind!r}"
-            if not head:
+            if method != "HEAD":
                 _check_problem(response)
     except (AssertionError, ValueError, KeyError) as error:
         return f"{type(error).__name__}: {error}"
@@ -240,7 +606,8 @@ def _check_problem(response: Response) -> None:
     assert document["code"] == "unknown_word" or MARK.encode() not in text.lower(), "an echo"
 
 
-WAIT = 60
+# Sending.
+
 THREADS = 4
 _INTERVAL = 250
 """Number of hostile requests of a thread between two ordinary ones."""
@@ -249,7 +616,6 @@ _IDLE = 1.0
 for longer, and a request sent at that moment is lost."""
 _MAX_FAULTS = 20
 ORDINARY = posted("/v1/encode", b'{"input": "the bank of the river", "include": ["contextual"]}')
-Address = tuple[str, int]
 
 
 @dataclass
@@ -270,64 +636,38 @@ class Outcome:
         self.faults += other.faults
 
 
-def exchange(address: Address, sent: bytes, *, head: bool = False) -> list[Response]:
-    """Send on a new connection, close the sending side, and read to the end."""
-    received = []
-    with socket.create_connection(address, WAIT) as connection:
-        # A refusing service may close before all is sent; its response is read.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            connection.sendall(sent)
-            connection.shutdown(socket.SHUT_WR)
-        with suppress(ConnectionResetError):
-            while chunk := connection.recv(1 << 18):
-                received.append(chunk)
-    return all_responses(b"".join(received), head=head)
+def exchange(address: Address, sent: bytes, method: str = "GET") -> list[Response]:
+    """The responses to bytes that are sent on a connection of their own."""
+    return responses_in(raw(address, sent), method)
 
 
-class KeepAliveConnection:
-    """A connection that is replaced after its end or when it has been idle."""
+class KeptConnection:
+    """A connection for well-formed requests, which is replaced after its end or when it is idle."""
 
     def __init__(self, address: Address) -> None:
-        self._address = address
-        self._socket: socket.socket | None = None
-        self._answered = 0.0
+        self._address, self._caller, self._used = address, None, 0.0
 
-    def ask(self, sent: bytes, *, head: bool = False) -> list[Response]:
-        """Send a request; return a list of its response, empty if the connection ended without."""
-        if time.monotonic() > self._answered + _IDLE:
+    def ask(self, sent: bytes) -> list[Response]:
+        if self._caller is None or time.monotonic() > self._used + _IDLE:
             self.close()
+            self._caller = Caller(self._address)
         try:
-            response = self._ask(sent, head=head)
-        except (BrokenPipeError, ConnectionResetError, h11.RemoteProtocolError):
-            if self._reader.begun:
-                raise
-            response = None
-        if response is None or not self._reader.reusable:
-            self.close()
-        self._answered = time.monotonic()
-        return [response] if response else []
-
-    def _ask(self, sent: bytes, *, head: bool) -> Response | None:
-        if self._socket is None:
-            self._socket, self._reader = socket.create_connection(self._address, WAIT), Reader()
-        self._reader.expect("HEAD" if head else "GET")
-        with suppress(BrokenPipeError, ConnectionResetError):
-            self._socket.sendall(sent)
-        while True:
-            chunk = self._socket.recv(1 << 18)
-            response = self._reader.feed(chunk)
-            if response or not chunk:
-                return response
+            response = self._caller.ask(sent)
+        finally:
+            self._used = time.monotonic()
+            if not self._caller.reusable:
+                self.close()
+        return [response]
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if self._caller is not None:
+            self._caller.socket.close()
+            self._caller = None
 
 
 def send(address: Address, seed: int, numbers: Iterable[int]) -> Outcome:
     """Send the requests of some numbers one by one, with ordinary ones in between."""
-    outcome, connection = Outcome(), KeepAliveConnection(address)
+    outcome, connection = Outcome(), KeptConnection(address)
     (expected,) = exchange(address, ORDINARY)
     for count, number in enumerate(numbers):
         one = hostile(seed, number)
@@ -345,13 +685,12 @@ def send(address: Address, seed: int, numbers: Iterable[int]) -> Outcome:
 
 
 def _faults(
-    connection: KeepAliveConnection, address: Address, one: Hostile, outcome: Outcome
+    connection: KeptConnection, address: Address, one: Hostile, outcome: Outcome
 ) -> Iterator[str]:
     try:
-        if one.kept:
-            responses = connection.ask(one.sent, head=one.head)
-        else:
-            responses = exchange(address, one.sent, head=one.head)
+        responses = (
+            connection.ask(one.sent) if one.kept else exchange(address, one.sent, one.method)
+        )
     except (OSError, h11.RemoteProtocolError, AssertionError) as error:
         yield f"{type(error).__name__}: {error}"
         connection.close()
@@ -359,19 +698,16 @@ def _faults(
     statuses = [str(response.status) for response in responses] or ["ended"]
     outcome.statuses.update(statuses)
     outcome.kinds.update(f"{one.kind} {status}" for status in statuses)
-    if one.kept and not responses:
-        yield "no response to a request that is well-formed HTTP"
     if len(responses) > one.max_responses:
         yield f"{len(responses)} responses"
-    yield from filter(None, (violation(response, head=one.head) for response in responses))
+    yield from filter(None, (violation(response, one.method) for response in responses))
 
 
 def send_all(address: Address, seed: int, numbers: Sequence[int]) -> Outcome:
     """Send the requests of some numbers from several threads."""
+    total = Outcome()
     with ThreadPoolExecutor(THREADS) as pool:
         parts = [numbers[first::THREADS] for first in range(THREADS)]
-        outcomes = list(pool.map(lambda part: send(address, seed, part), parts))
-    total = Outcome()
-    for outcome in outcomes:
-        total.add(outcome)
+        for outcome in pool.map(lambda part: send(address, seed, part), parts):
+            total.add(outcome)
     return total

@@ -22,6 +22,9 @@ from tests.tiny import VECTORS as TABLE
 from tests.tiny import WORDS, write_tiny
 
 WAIT = 60
+SECRET = "s3cretqx"
+"""A text of requests that no response repeats."""
+Address = tuple[str, int]
 SHORT = {"input": "Apple sold the river bank an apple."}
 LARGE = {"input": ["the river bank is near the money bank and the boats lie there"] * 300}
 """A request whose response is larger than what sockets buffer."""
@@ -204,12 +207,60 @@ def raw(address: tuple[str, int], sent: bytes) -> bytes:
     return received
 
 
+class Response(NamedTuple):
+    """A response."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def kind(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0]
+
+
+def next_response(
+    http: h11.Connection, receive: Callable[[], bytes], method: str = "GET"
+) -> Response:
+    """Read the next response to a request with a method."""
+    if http.our_state is h11.DONE:
+        http.start_next_cycle()
+    http.send(h11.Request(method=method, target="/", headers=[("Host", "a")]))
+    http.send(h11.EndOfMessage())
+    head, body = None, bytearray()
+    while True:
+        event = http.next_event()
+        if event is h11.NEED_DATA:
+            http.receive_data(receive())
+        elif isinstance(event, h11.Response):
+            head = event
+        elif isinstance(event, h11.Data):
+            body += event.data
+        elif isinstance(event, h11.EndOfMessage):
+            headers = {name.decode(): value.decode("ascii") for name, value in head.headers}
+            assert len(headers) == len(head.headers), f"repeated headers: {head.headers}"
+            return Response(head.status_code, headers, bytes(body))
+        elif not isinstance(event, h11.InformationalResponse):
+            raise ConnectionError(f"The service ended the connection: {event}")
+
+
+def responses_in(received: bytes, method: str = "GET") -> list[Response]:
+    """Every response in the bytes of a connection."""
+    responses = []
+    while received:
+        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 17)
+        responses.append(next_response(http, iter([received, b""]).__next__, method))
+        received = http.trailing_data[0]
+    return responses
+
+
 class Caller:
     """A client on one connection; h11 reads its responses."""
 
-    def __init__(self, service: Service) -> None:
-        self.socket = socket.create_connection(service.address, WAIT)
-        self._read = h11.Connection(h11.CLIENT)
+    def __init__(self, service: "Service | Address") -> None:
+        address = service.address if isinstance(service, Service) else service
+        self.socket = socket.create_connection(address, WAIT)
+        self._http = h11.Connection(h11.CLIENT)
 
     def __enter__(self) -> Self:
         return self
@@ -220,7 +271,7 @@ class Caller:
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
 
-    def ask(self, data: bytes) -> tuple[int, dict[str, str], bytes]:
+    def ask(self, data: bytes) -> Response:
         """Send a request and read its response."""
         self.send(data)
         return self.response()
@@ -230,27 +281,14 @@ class Caller:
         self.send(posted(LARGE))
         self.socket.recv(1, socket.MSG_PEEK)
 
-    def response(self) -> tuple[int, dict[str, str], bytes]:
-        """The next response: status, headers and body."""
-        if self._read.their_state is h11.DONE:
-            self._read.start_next_cycle()
-        if self._read.our_state is h11.IDLE:
-            self._read.send(h11.Request(method="GET", target="/", headers=[("Host", "a")]))
-            self._read.send(h11.EndOfMessage())
-        head, body = None, bytearray()
-        while True:
-            event = self._read.next_event()
-            if event is h11.NEED_DATA:
-                self._read.receive_data(self.socket.recv(1 << 16))
-            elif isinstance(event, h11.Response):
-                head = event
-            elif isinstance(event, h11.Data):
-                body += event.data
-            elif isinstance(event, h11.EndOfMessage):
-                headers = {name.decode(): value.decode() for name, value in head.headers}
-                return head.status_code, headers, bytes(body)
-            else:
-                raise ConnectionError(f"The service ended the connection: {event}")
+    def response(self) -> Response:
+        """The next response."""
+        return next_response(self._http, lambda: self.socket.recv(1 << 18))
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection may carry another request."""
+        return self._http.their_state is self._http.our_state is h11.DONE
 
     @property
     def closed(self) -> bool:

@@ -5,7 +5,7 @@ import json
 import httpx
 import numpy as np
 
-from polyseme.http.inference_schemas import InferResponse
+from polyseme.http.responses import InferResponse
 
 KEY = {"Authorization": "Bearer plain-key"}
 LENGTH = "Inference-Header-Content-Length"

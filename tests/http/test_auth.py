@@ -60,17 +60,13 @@ def test_each_valid_key_is_accepted(guarded: httpx.Client, key: str) -> None:
         ("/v1/", {}),
     ],
 )
-def test_other_credentials_are_rejected(
-    guarded: httpx.Client, path: str, headers: dict[str, str]
-) -> None:
+def test_other_credentials_are_rejected(guarded, path, headers):
     url = str(guarded.base_url).rstrip("/") + path
     expect_problem(guarded.get(url, headers=headers), 401, "unauthorised")
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/", "/docs", "/openapi.json"])
-def test_health_the_page_and_the_openapi_document_need_no_key(
-    guarded: httpx.Client, path: str
-) -> None:
+def test_health_the_page_and_the_openapi_document_need_no_key(guarded, path):
     assert guarded.get(path).status_code == 200
     assert guarded.get(path, headers=bearer(SECRET)).status_code == 200
 
@@ -88,18 +84,12 @@ def test_an_empty_key_file_does_not_disable_authentication(make_client, tmp_path
     ("metrics", "statuses"),
     [("key", [401, 401, 200]), ("open", [200, 200, 200]), ("off", [404, 404, 404])],
 )
-def test_the_metrics_setting_decides_who_may_read_metrics(
-    metrics: str, statuses: list[int]
-) -> None:
+def test_the_metrics_setting_decides_who_may_read_metrics(metrics, statuses):
     settings = Settings(metrics=metrics, api_keys="one", rate_limit="2/hour")
     client = create_app(settings).test_client()
     answers = [client.get("/metrics", headers=h) for h in ({}, bearer("two"), bearer("one"))]
     assert [answer.status_code for answer in answers] == statuses
     assert client.get("/livez").status_code == 200
-
-
-def test_metrics_are_open_where_there_are_no_keys() -> None:
-    assert create_app(Settings()).test_client().get("/metrics").status_code == 200
 
 
 MODELS = "/v1/models"
@@ -118,7 +108,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_a_caller_waits_until_its_window_ends_and_no_longer(make_client, clock) -> None:
-    limited = make_client(rate_limit="2/3second;1000/hour")
+    limited = make_client(rate_limit="2/3second;3/hour")
     assert statuses(limited, {}, {}) == [200, 200]
     answer = limited.get(MODELS)
     expect_problem(answer, 429, "rate_limited")
@@ -127,19 +117,11 @@ def test_a_caller_waits_until_its_window_ends_and_no_longer(make_client, clock) 
     assert limited.get(MODELS).status_code == 429
     clock[0] += 0.1
     assert limited.get(MODELS).status_code == 200
-
-
-def test_a_429_has_the_seconds_to_wait(make_client, clock) -> None:
-    limited = make_client(rate_limit="100/second;2/hour")
-    assert statuses(limited, {}, {}) == [200, 200]
-    clock[0] += 2
-    assert limited.get(MODELS).headers["retry-after"] == "3598"
+    assert limited.get(MODELS).headers["retry-after"] == "3597"
 
 
 @pytest.mark.parametrize(("ends_in", "retry_after"), [(-5, "1"), (7, "7"), (1000, "60")])
-def test_retry_after_is_between_one_second_and_the_window(
-    monkeypatch: pytest.MonkeyPatch, clock, ends_in: int, retry_after: str
-) -> None:
+def test_retry_after_is_between_one_second_and_the_window(monkeypatch, clock, ends_in, retry_after):
     monkeypatch.setattr(MemoryStorage, "get_expiry", lambda *_: clock[0] + ends_in)
     client = create_app(Settings(rate_limit="1/minute")).test_client()
     answers = [client.get(MODELS) for _ in range(2)]
@@ -228,9 +210,7 @@ def test_malformed_requests_count_for_their_address() -> None:
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_a_key_file_that_others_may_write_is_a_warning_at_start_and_reload(
-    tmp_path, caplog, mode: int
-) -> None:
+def test_a_key_file_that_others_may_write_is_a_warning_at_start_and_reload(tmp_path, caplog, mode):
     file = tmp_path / f"keys-{SECRET}"
     file.write_text(key_file_line("alice", ALICE))
     file.chmod(mode)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from typing import Any
 
 import httpx
@@ -10,9 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from polyseme.errors import InvalidError, UnknownRouteError
-from polyseme.http.inference_schemas import InferRequest
+from polyseme.http.inference import InferRequest
 from polyseme.http.parsing import _validate_json
-from polyseme.models.registry import bundled_models
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
@@ -20,6 +18,7 @@ from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.senses import SensesRequest
 from polyseme.operations.trace import TraceRequest
 from tests.http.conftest import SECRET, expect_problem
+from tests.http.tensors import request
 
 
 def encoded(value: Any) -> bytes:
@@ -46,9 +45,7 @@ def pointers(document: dict) -> list[str]:
         (b'{"input": "a"} {"input": "b"}', "is not well-formed JSON at line 1, column 16."),
     ],
 )
-def test_a_body_that_is_not_json_is_a_400_with_the_position(
-    client: httpx.Client, body: bytes, problem: str
-) -> None:
+def test_a_body_that_is_not_json_is_a_400_with_the_position(client, body, problem):
     headers = {"Content-Type": "application/json"}
     answer = client.post("/v1/encode", content=body, headers=headers)
     assert expect_problem(answer, 400, "not_json")["detail"] == f"The body {problem}"
@@ -63,9 +60,7 @@ def test_a_body_that_is_not_json_is_a_400_with_the_position(
         (b'"a"\n"b"\n"\xff"', "Line 3 of the body is not UTF-8 at byte 1."),
     ],
 )
-def test_a_broken_line_of_ndjson_is_a_400_with_its_number(
-    client: httpx.Client, body: bytes, problem: str
-) -> None:
+def test_a_broken_line_of_ndjson_is_a_400_with_its_number(client, body, problem):
     headers = {"Content-Type": "application/x-ndjson"}
     answer = client.post("/v1/encode", content=body, headers=headers)
     assert expect_problem(answer, 400, "not_json")["detail"] == problem
@@ -93,42 +88,17 @@ def test_a_query_beside_a_json_body_is_a_422(client: httpx.Client, path: str) ->
     assert client.get("/v1/models?x=1").status_code == 200
 
 
-def test_a_missing_or_wrong_key_is_a_401(make_client) -> None:
-    guarded = make_client(api_keys="first-key,second-key")
-    body = {"input": "river"}
-    for credentials in (None, "Bearer", f"Bearer {SECRET}", "Basic first-key", "first-key"):
-        headers = {"Authorization": credentials} if credentials else {}
-        answer = guarded.post("/v1/encode", json=body, headers=headers)
-        expect_problem(answer, 401, "unauthorised")
-        assert answer.headers["www-authenticate"] == "Bearer"
-    for key in ("first-key", "second-key"):
-        headers = {"Authorization": f"Bearer {key}"}
-        assert guarded.post("/v1/encode", json=body, headers=headers).status_code == 200
-    expect_problem(guarded.get("/v1/models"), 401, "unauthorised")
-    assert guarded.get("/livez").status_code == guarded.get("/readyz").status_code == 200
-
-
-@pytest.mark.parametrize("name", [SECRET, "no-such-model"])
-def test_an_unknown_model_is_a_404(client: httpx.Client, name: str) -> None:
+def test_an_unknown_model_is_a_404(client: httpx.Client) -> None:
     for path, body in (
         ("/v1/encode", {"input": "a"}),
         ("/v1/neighbors", {"word": "a"}),
         ("/v1/trace", {"text": "a"}),
         ("/v1/compare", {"occurrences": [{"text": "a", "word": "a"}] * 2}),
     ):
-        answer = client.post(path, json={**body, "model": name})
+        answer = client.post(path, json={**body, "model": SECRET})
         detail = expect_problem(answer, 404, "unknown_model")["detail"]
         assert detail == "There is no model of this name. Available: wiki-en."
-    assert name not in answer.text
-    expect_problem(client.get(f"/v1/models/{name}"), 404, "unknown_model")
-
-
-@pytest.mark.parametrize(
-    "path", [f"/{SECRET}", "/v1/encode/", "/v1", "/v1/models/../../x", "/v2/encode"]
-)
-def test_an_unknown_route_is_a_404(client: httpx.Client, path: str) -> None:
-    document = expect_problem(client.get(path), 404, "unknown_route")
-    assert path not in json.dumps(document)
+    expect_problem(client.get(f"/v1/models/{SECRET}"), 404, "unknown_model")
 
 
 TWICE = "The path has its prefix twice: remove it from the client's base URL."
@@ -152,68 +122,60 @@ WITHOUT = "The path lacks the prefix `/v1`: add it to the client's base URL."
         ("/v1/encod", UnknownRouteError.hint),
         ("/v1/v1", UnknownRouteError.hint),
         ("/docs/docs", UnknownRouteError.hint),
+        (f"/{SECRET}", UnknownRouteError.hint),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(
-    client: httpx.Client, method: str, path: str, hint: str
-) -> None:
-    assert expect_problem(client.request(method, path), 404, "unknown_route")["hint"] == hint
-
-
-def test_the_hint_of_a_missing_file_of_the_page_does_not_name_slashes(client: httpx.Client) -> None:
+def test_the_hint_of_an_unknown_route_names_what_is_wrong_with_the_path(client, method, path, hint):
+    document = expect_problem(client.request(method, path), 404, "unknown_route")
+    assert document["hint"] == hint
+    assert path not in json.dumps(document)
     document = expect_problem(client.get("/page/missing.js"), 404, "unknown_route")
     assert document["hint"] == UnknownRouteError.hint
 
 
-def test_a_method_that_a_route_lacks_is_a_405_that_names_its_methods(
-    client: httpx.Client,
-) -> None:
-    answer = client.get("/v1/encode")
-    expect_problem(answer, 405, "method_not_allowed")
-    assert set(answer.headers["allow"].split(", ")) == {"POST", "OPTIONS"}
-    expect_problem(client.request("DELETE", "/v1/models"), 405, "method_not_allowed")
-
-
-def test_an_unsupported_accept_type_is_a_406(client: httpx.Client) -> None:
-    headers = {"Accept": "text/html"}
-    expect_problem(
-        client.post("/v1/encode", json={"input": "a"}, headers=headers), 406, "not_acceptable"
-    )
-    npz = {"Accept": "application/x-npz"}
-    expect_problem(
-        client.post("/v1/neighbors", json={"word": "a"}, headers=npz), 406, "not_acceptable"
-    )
-    expect_problem(client.get("/v1/models", headers=headers), 406, "not_acceptable")
-    for fine in ("*/*", "application/*", "text/html, application/json;q=0.1", ""):
-        answer = client.post("/v1/encode", json={"input": "a"}, headers={"Accept": fine})
-        assert answer.status_code == 200
-        assert answer.headers["content-type"] == "application/json"
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status", "code"),
+    [
+        ("POST", "/v1/encode", {"Accept": "text/html"}, 406, "not_acceptable"),
+        ("POST", "/v1/neighbors", {"Accept": "application/x-npz"}, 406, "not_acceptable"),
+        ("GET", "/v1/models", {"Accept": "text/html"}, 406, "not_acceptable"),
+        ("POST", "/v1/encode", {"Content-Type": ""}, 415, "unsupported_media"),
+        ("POST", "/v1/encode", {"Content-Type": "text/plain"}, 415, "unsupported_media"),
+        ("POST", "/v1/encode", {"Content-Encoding": "gzip"}, 415, "unsupported_media"),
+        ("GET", "/v1/encode", {}, 405, "method_not_allowed"),
+        ("DELETE", "/v1/models", {}, 405, "method_not_allowed"),
+    ],
+)
+def test_another_media_type_or_method_is_rejected(client, method, path, headers, status, code):
+    headers = {"Content-Type": "application/json", **headers}
+    answer = client.request(method, path, content=b'{"input": "s3cretqx"}', headers=headers)
+    expect_problem(answer, status, code)
+    if path == "/v1/encode" and status == 405:
+        assert set(answer.headers["allow"].split(", ")) == {"POST", "OPTIONS"}
 
 
 @pytest.mark.parametrize(
     "headers",
     [
-        {},
-        {"Content-Type": "text/plain"},
-        {"Content-Type": "application/x-www-form-urlencoded"},
-        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+        {"Accept": "*/*"},
+        {"Accept": "application/*"},
+        {"Accept": "text/html, application/json;q=0.1"},
+        {"Accept": ""},
+        {"Content-Type": "application/json; charset=utf-8"},
+        {"Content-Type": "Application/JSON"},
+        {"Content-Type": "APPLICATION/json;x=y"},
     ],
 )
-def test_a_body_with_another_content_type_is_a_415(client: httpx.Client, headers: dict) -> None:
-    answer = client.post("/v1/encode", content=b'{"input": "s3cretqx"}', headers=headers)
-    expect_problem(answer, 415, "unsupported_media")
-
-
-@pytest.mark.parametrize(
-    "declared", ["application/json; charset=utf-8", "Application/JSON", "APPLICATION/json;x=y"]
-)
-def test_a_charset_in_the_content_type_is_accepted(client: httpx.Client, declared: str) -> None:
-    headers = {"Content-Type": declared}
+def test_json_is_accepted_in_any_notation(client: httpx.Client, headers: dict) -> None:
+    headers = {"Content-Type": "application/json", **headers}
     answer = client.post("/v1/encode", content=b'{"input": "a"}', headers=headers)
     assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
 
 
+A, SPAN = {"text": "a", "word": "a"}, {"text": "a", "start": 0, "end": 3}
+ONE = {"tokens": ["a"], "embeddings": [[1.0]]}
 BAD_FIELDS = [
     ("/v1/encode", {}, ["/input"]),
     ("/v1/encode", {"input": None}, ["/input"]),
@@ -230,6 +192,7 @@ BAD_FIELDS = [
     ("/v1/encode", {"input": "a", "layers": [0, -1]}, ["/layers/1"]),
     ("/v1/encode", {"input": "a", "layers": [0, 99]}, ["/layers/1"]),
     ("/v1/encode", {"input": "a", "layers": []}, ["/layers"]),
+    ("/v1/encode", {"input": "a", "layers": [0] * 65}, ["/layers"]),
     ("/v1/encode", {"input": "a", "layers": [True]}, ["/layers/0"]),
     ("/v1/encode", {"input": "a", "heads": "none"}, ["/heads"]),
     ("/v1/encode", {"input": "a", "oov": "random"}, ["/oov"]),
@@ -239,38 +202,13 @@ BAD_FIELDS = [
     ("/v1/encode", {"input": "a", "dtype": "float64"}, ["/dtype"]),
     ("/v1/encode", {"input": "a", "model": "../../etc/passwd"}, ["/model"]),
     ("/v1/compare", {"occurrences": []}, ["/occurrences"]),
-    ("/v1/compare", {"occurrences": [{"text": "a", "word": "a"}] * 65}, ["/occurrences"]),
+    ("/v1/compare", {"occurrences": [A] * 65}, ["/occurrences"]),
     ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, ["/occurrences/0", "/occurrences/1"]),
-    (
-        "/v1/compare",
-        {"occurrences": [{"text": "a", "word": "a"}, {"text": "a", "word": SECRET}]},
-        ["/occurrences/1/word"],
-    ),
-    (
-        "/v1/compare",
-        {"occurrences": [{"text": "a", "word": "a"}, {"text": "a", "word": "a", "nth": 1}]},
-        ["/occurrences/1/nth"],
-    ),
-    (
-        "/v1/compare",
-        {"occurrences": [{"text": "a", "word": "a"}, {"text": "a b", "start": 0, "end": 3}]},
-        ["/occurrences/1/start"],
-    ),
-    (
-        "/v1/compare",
-        {"occurrences": [{"text": "a", "word": "a"}, {"text": "a", "start": 0, "end": 2}]},
-        ["/occurrences/1"],
-    ),
-    (
-        "/v1/compare",
-        {
-            "occurrences": [
-                {"text": "a", "word": "a"},
-                {"text": "a", "start": 0, "end": 1, "nth": 0},
-            ]
-        },
-        ["/occurrences/1"],
-    ),
+    ("/v1/compare", {"occurrences": [A, {**A, "word": SECRET}]}, ["/occurrences/1/word"]),
+    ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, ["/occurrences/1/nth"]),
+    ("/v1/compare", {"occurrences": [A, {**SPAN, "text": "a b"}]}, ["/occurrences/1/start"]),
+    ("/v1/compare", {"occurrences": [A, SPAN]}, ["/occurrences/1"]),
+    ("/v1/compare", {"occurrences": [A, {**SPAN, "end": 1, "nth": 0}]}, ["/occurrences/1"]),
     ("/v1/neighbors", {}, [""]),
     ("/v1/neighbors", {"word": "river", "vector": [1.0]}, [""]),
     ("/v1/neighbors", {"vector": [1.0, 2.0]}, ["/vector"]),
@@ -283,32 +221,18 @@ BAD_FIELDS = [
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[]]}, ["/embeddings/0"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
     ("/v1/trace", {"tokens": ["a", "b"], "embeddings": [[1.0], [2.0, 3.0]]}, ["/embeddings/1"]),
-    ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0]], "heads": 2}, ["/heads"]),
-    (
-        "/v1/trace",
-        {"tokens": ["a"], "embeddings": [[1.0]], "weights": {"key": [[1.0], [2.0]]}},
-        ["/weights/key"],
-    ),
+    ("/v1/trace", {**ONE, "heads": 2}, ["/heads"]),
+    ("/v1/trace", {**ONE, "weights": {"key": [[1.0], [2.0]]}}, ["/weights/key"]),
     ("/v1/trace", {"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]]}, [""]),
 ]
 
 
 @pytest.mark.parametrize(("path", "body", "expected"), BAD_FIELDS)
-def test_a_wrong_field_is_a_422_that_points_at_it(
-    client: httpx.Client, path: str, body: dict, expected: list[str]
-) -> None:
+def test_a_wrong_field_is_a_422_that_points_at_it(client, path, body, expected):
     answer = client.post(path, json=body)
     document = expect_problem(answer, 422, "invalid")
     assert pointers(document) == expected
     assert all(error["message"] for error in document["errors"])
-
-
-def test_a_list_of_layers_has_as_many_items_as_a_model_may_have_layers(client) -> None:
-    answer = client.post("/v1/encode", json={"input": "a", "layers": [0] * 64})
-    assert answer.status_code == 200
-    answer = client.post("/v1/encode", json={"input": "a", "layers": [0] * 65})
-    document = expect_problem(answer, 422, "invalid")
-    assert document["errors"] == [{"pointer": "/layers", "message": "must have at most 64 items"}]
 
 
 VALUES = [None, True, -1, 1.5, 10**30, 1e300, "", "a", "\x00", [], [[]], ["a"], [[1]], [0.5], {}]
@@ -323,16 +247,13 @@ def test_no_message_is_one_of_pydantic(schema: type[BaseModel]) -> None:
     fields = [*schema.model_fields, "unknown"]
     bodies = [{name: value} for name in fields for value in VALUES]
     inner = [
-        *(
-            {"occurrences": [{"text": "a", name: value}]}
-            for name in ("word", "nth", "start", "x")
-            for value in VALUES
-        ),
-        *(
-            {"inputs": [{"name": "text", name: value}]}
-            for name in ("shape", "data")
-            for value in VALUES
-        ),
+        {field: [{**inside, name: value}]}
+        for field, inside, names in (
+            ("occurrences", {"text": "a"}, ("word", "nth", "start", "x")),
+            ("inputs", {"name": "text"}, ("shape", "data")),
+        )
+        for name in names
+        for value in VALUES
     ]
     messages = set()
     for content in (b"[]", b"3", *map(encoded, [*bodies, *inner])):
@@ -368,37 +289,6 @@ def test_arithmetic_that_overflows_is_a_422_and_no_nan(client: httpx.Client) -> 
     assert pointers(document) == [""]
 
 
-def test_an_unknown_word_of_neighbors_is_not_repeated(client: httpx.Client) -> None:
-    answer = client.post("/v1/neighbors", json={"word": SECRET * 50})
-    assert pointers(expect_problem(answer, 422, "unknown_word")) == ["/word"]
-
-
-def test_unknown_words_are_listed_when_they_are_an_error(client: httpx.Client) -> None:
-    body = {"input": ["the river", "the qzxqzx and wvwvxx"], "oov": "error"}
-    document = expect_problem(client.post("/v1/encode", json=body), 422, "unknown_word")
-    assert document["words"] == ["qzxqzx", "wvwvxx"]
-    assert pointers(document) == ["/input/1", "/input/1"]
-
-
-def test_a_service_with_a_broken_model_is_not_ready_and_reports_it(
-    make_client, broken_models
-) -> None:
-    broken = make_client(models_dir=broken_models, model="broken")
-    assert broken.get("/livez").json() == {"status": "alive"}
-    for answer, code in (
-        (broken.get("/readyz"), "not_ready"),
-        (broken.post("/v1/encode", json={"input": "a"}), "broken_model"),
-    ):
-        expect_problem(answer, 503, code)
-        assert int(answer.headers["retry-after"]) > 0
-    fine = broken.post("/v1/encode", json={"input": "a", "model": "wiki-en"})
-    assert fine.status_code == 200
-    listed = {m["id"]: m["status"] for m in broken.get("/v1/models").json()["data"]}
-    assert listed == {"broken": "broken", "wiki-en": "ok"}
-    one = broken.get("/v1/models/broken").json()
-    assert one["problem"] == "vectors.npy: the checksum differs from manifest.json."
-
-
 def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) -> None:
     answer = client.post("/v1/encode", json={"input": [1] * 200_000})
     assert pointers(expect_problem(answer, 422, "invalid")) == ["/input/0"]
@@ -407,21 +297,9 @@ def test_a_long_list_of_wrong_entries_ends_at_the_first(client: httpx.Client) ->
     assert pointers(expect_problem(answer, 422, "invalid")) == ["/embeddings/0/0"]
 
 
-def test_a_deleted_model_folder_does_not_hide_the_others(make_client, tmp_path) -> None:
-    for name in ("one", "two"):
-        shutil.copytree(bundled_models() / "wiki-en", tmp_path / name)
-        manifest = (tmp_path / name / "manifest.json").read_text().replace('"wiki-en"', f'"{name}"')
-        (tmp_path / name / "manifest.json").write_text(manifest)
-    client = make_client(models_dir=tmp_path, model="one")
-    shutil.rmtree(tmp_path / "two")
-    listed = {m["id"]: m["status"] for m in client.get("/v1/models").json()["data"]}
-    assert listed == {"one": "ok", "two": "broken", "wiki-en": "ok"}
-    expect_problem(
-        client.post("/v1/encode", json={"input": "a", "model": "two"}), 503, "broken_model"
-    )
-
-
 LONG = " ".join(["river"] * 50)
+OCCURRENCE = {"text": LONG, "word": "river"}
+GIVEN, ROWS = dict.fromkeys(("queries", "keys", "values"), ((1.0,),)), [[1.0]] * 50
 
 
 @pytest.mark.parametrize(
@@ -433,23 +311,14 @@ LONG = " ".join(["river"] * 50)
         ("max_answer_bytes", 4000, "/v1/encode", {"input": LONG, "include": ["attention"]}, 176400),
         ("max_trace_tokens", 49, "/v1/trace", {"text": LONG}, 50),
         ("max_occurrences", 49, "/v1/senses", {"word": "river", "texts": [LONG]}, 50),
-        (
-            *("max_trace_bytes", 100, "/v1/trace"),
-            *({"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]], "values": [[1.0]]}, 520),
-        ),
-        (
-            *("max_trace_tokens", 49, "/v1/trace"),
-            *({"tokens": ["a"] * 50, "embeddings": [[1.0]] * 50}, 50),
-        ),
-        (
-            *("max_sentence_tokens", 49, "/v1/compare"),
-            *({"occurrences": [{"text": LONG, "word": "river"}] * 2}, 50),
-        ),
+        ("max_trace_bytes", 100, "/v1/trace", {"tokens": ["a"], **GIVEN}, 520),
+        ("max_trace_tokens", 49, "/v1/trace", {"tokens": ["a"] * 50, "embeddings": ROWS}, 50),
+        ("max_sentence_tokens", 49, "/v1/compare", {"occurrences": [OCCURRENCE] * 2}, 50),
     ],
 )
 def test_exceeding_a_limit_is_a_413_with_limit_and_size(
-    make_client, setting: str, limit: int, path: str, body: dict, size: int
-) -> None:
+    make_client, setting, limit, path, body, size
+):
     limited = make_client(**{setting: limit})
     document = expect_problem(limited.post(path, json=body), 413, "too_large")
     assert (document["limit"], document["size"], document["setting"]) == (limit, size, setting)
@@ -463,23 +332,13 @@ def test_exceeding_a_limit_is_a_413_with_limit_and_size(
         ("/v1/encode", {"input": [["a"], ["a"], ["a"] * 50]}, "/input/2"),
         ("/v1/encode", {"input": LONG}, "/input"),
         ("/v1/embeddings", {"input": ["a", LONG]}, "/input/1"),
-        (
-            "/v1/compare",
-            {"occurrences": [{"text": "a", "word": "a"}, {"text": LONG, "word": "a"}]},
-            "/occurrences/1/text",
-        ),
+        ("/v1/compare", {"occurrences": [A, OCCURRENCE]}, "/occurrences/1/text"),
         ("/v1/senses", {"word": "a", "texts": ["a", "a", LONG]}, "/texts/2"),
-        ("/v1/senses", {"occurrences": [{"text": LONG, "word": "a"}]}, "/occurrences/0/text"),
-        (
-            "/v2/models/wiki-en/infer",
-            {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [2], "data": ["a", LONG]}]},
-            "/inputs/0/data/1",
-        ),
+        ("/v1/senses", {"occurrences": [OCCURRENCE]}, "/occurrences/0/text"),
+        ("/v2/models/wiki-en/infer", request(["a", LONG]), "/inputs/0/data/1"),
     ],
 )
-def test_a_sentence_over_the_limit_is_named_with_what_helps(
-    make_client, path: str, body: dict, pointer: str
-) -> None:
+def test_a_sentence_over_the_limit_is_named_with_what_helps(make_client, path, body, pointer):
     document = expect_problem(
         make_client(max_sentence_tokens=49).post(path, json=body), 413, "too_large"
     )
@@ -500,25 +359,3 @@ def test_a_response_without_an_estimate_is_limited(make_client) -> None:
         document = expect_problem(limited.post(path, json=body), 413, "too_large")
         assert document["setting"] == "max_answer_bytes"
         assert document["size"] > document["limit"] == 300
-
-
-def test_a_caller_over_its_rate_gets_a_429_with_retry_after(make_client) -> None:
-    limited = make_client(rate_limit="3/hour")
-    answers = [
-        limited.post("/v1/encode", json={"input": "a"}, headers={"Authorization": f"Bearer {key}"})
-        for key in range(6)  # an invalid key does not create another caller
-    ]
-    assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 3
-    for answer in answers[3:]:
-        expect_problem(answer, 429, "rate_limited")
-        assert 0 < int(answer.headers["retry-after"]) <= 3600
-    assert limited.get("/livez").status_code == 200
-
-
-def test_each_key_has_its_own_rate(make_client) -> None:
-    limited = make_client(rate_limit="2/hour", api_keys="one,two")
-    statuses = [
-        limited.get("/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code
-        for key in ("one", "one", "one", "two")
-    ]
-    assert statuses == [200, 200, 429, 200]

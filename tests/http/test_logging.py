@@ -28,7 +28,8 @@ from polyseme.http.logs import (
 from polyseme.settings import Settings
 from tests.conftest import ROOT
 from tests.http.conftest import in_process
-from tests.http.service import Caller, posted, raw, running, until
+from tests.http.hostile import exchange, hostile
+from tests.http.service import Caller, posted, running, until
 
 MARK = "s3cretqx"
 """A part of every key and of every text in a request."""
@@ -100,16 +101,14 @@ def test_each_request_has_one_line_with_its_details(client: httpx.Client) -> Non
     assert (missing["route"], missing["code"]) == ("/v1/models/<name>", "unknown_model")
 
 
-def test_probes_are_logged_at_debug_level(client: httpx.Client) -> None:
-    with captured(logging.DEBUG) as log:
-        client.get("/readyz")
-    assert [(line["level"], line["route"]) for line in log()] == [("debug", "/readyz")]
-
-
-def test_requests_are_not_logged_at_warning_level(client: httpx.Client) -> None:
-    with captured(logging.WARNING) as log:
-        client.get("/v1/models")
-    assert log() == []
+@pytest.mark.parametrize(
+    ("level", "path", "found"),
+    [("DEBUG", "/readyz", ["debug"]), ("INFO", "/readyz", []), ("WARNING", "/v1/models", [])],
+)
+def test_probes_are_logged_at_debug_level_and_requests_at_info_level(client, level, path, found):
+    with captured(getattr(logging, level)) as log:
+        client.get(path)
+    assert [line["level"] for line in log()] == found
 
 
 def test_a_streamed_response_is_logged_at_its_end_with_all_its_bytes(client: httpx.Client) -> None:
@@ -267,53 +266,6 @@ def send_authorized_requests(client: httpx.Client) -> None:
         assert send(client, "GET", f"/v1/models/{MARK}", headers=headers) == 404
 
 
-def send_hostile_headers_and_paths(client: httpx.Client) -> None:
-    basic = base64.b64encode(f"{MARK}:{KEY}".encode()).decode()
-    for headers in (
-        {"Authorization": f"Bearer {KEY}x"},
-        {"Authorization": f"Basic {basic}"},
-        {"Authorization": KEY},
-        {"X-API-Key": KEY, "Cookie": f"key={KEY}", "Referer": f"http://x/{KEY}"},
-        {"User-Agent": MARK, "X-Request-ID": f"{MARK} {MARK}", "Origin": f"http://{MARK}"},
-        {"Origin": f"http://{MARK}", "Access-Control-Request-Method": MARK},
-        {"X-Forwarded-For": MARK, "X-Forwarded-Proto": MARK, "Forwarded": f"for={MARK}"},
-        {"X-Forwarded-For": f"1.2.3.4, {MARK}"},
-        {"traceparent": MARK, "Accept": MARK, "Content-Type": MARK, "Content-Encoding": MARK},
-        {"SCRIPT_NAME": f"/{MARK}", "Expect": MARK, "Host": f"{MARK}.example"},
-    ):
-        for method in ("GET", "POST", "OPTIONS", MARK.upper()):
-            path = f"/v1/encode?key={KEY}&input={MARK}"
-            assert 400 <= send(client, method, path, headers=headers) < 500 or method == "OPTIONS"
-    for path in (
-        f"/{KEY}",
-        f"/page/{MARK}",
-        f"/v1/{MARK}",
-        f"/docs/{MARK}",
-        f"/livez/{MARK}?{KEY}",
-    ):
-        assert send(client, "GET", path) in {401, 404}
-
-
-def send_malformed_http(client: httpx.Client) -> None:
-    mark, key = MARK.encode(), KEY.encode()
-    head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + b"\r\n"
-    for sent in (
-        mark + b"\r\n\r\n",
-        b"GET /" + mark + b" HTTP/" + mark + b"\r\n\r\n",
-        b"GET /" + mark * 2000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        head + mark + b"\r\n\r\n",
-        head + mark + b" : " + mark + b"\r\n\r\n",
-        head + b"Content-Length: " + mark + b"\r\n\r\n",
-        head + b"Transfer-Encoding: " + mark + b"\r\n\r\n" + mark,
-        head + b"Transfer-Encoding: chunked\r\n\r\n" + mark + b"\r\n",
-        head + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n" + mark,
-        head + b"Content-Type: application/json\r\nContent-Length: 8\r\n\r\n" + mark,
-        head + b"X-Forwarded-Proto: http\r\nX-Forwarded-Ssl: on\r\nX: " + mark + b"\r\n\r\n",
-        b"\x16\x03\x01" + mark + b"\r\n\r\n",
-    ):
-        raw((client.base_url.host, client.base_url.port), sent)
-
-
 @pytest.fixture(scope="module")
 def log(tmp_path_factory) -> str:
     """The log of a real service at debug level after valid, hostile and malformed requests."""
@@ -324,8 +276,8 @@ def log(tmp_path_factory) -> str:
     with running(folder, workers=1, log_level="debug", **settings) as service:  # noqa: SIM117
         with httpx.Client(base_url=service.url, timeout=60) as client:
             send_authorized_requests(client)
-            send_hostile_headers_and_paths(client)
-            send_malformed_http(client)
+            for number in range(400):
+                exchange(service.address, hostile(11, number).sent, hostile(11, number).method)
             assert send(client, "GET", "/livez") == 200
     return service.log.read_text("utf-8")
 

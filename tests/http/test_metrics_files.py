@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.mmap_dict import mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from polyseme.http import metrics_files
-from polyseme.http.metrics_files import DIRECTORY, CountingFile, remove_dead
+from polyseme.http import metrics
+from polyseme.http.metrics import DIRECTORY, CountingFile, remove_dead
 from tests.http.conftest import Numbers, numbers, total
 from tests.http.service import WAIT, Service, running, until
 
@@ -44,7 +44,7 @@ def write_counts(folder: Path, pid: int, **counts: int) -> None:
 
 def counts(folder: Path) -> Numbers:
     """The samples that prometheus_client reads."""
-    with metrics_files.reading(str(folder)):
+    with metrics.locked(str(folder)):
         families = list(MultiProcessCollector(CollectorRegistry(), str(folder)).collect())
     return {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples}
 
@@ -82,7 +82,7 @@ def test_counts_are_merged_later_if_metrics_are_being_read(folder: Path) -> None
     write_counts(folder, 101, a=1)
     write_counts(folder, 102, a=20)
     before = counts(folder)
-    with metrics_files.reading(str(folder)):
+    with metrics.locked(str(folder)):
         remove_dead(101, {102})
         assert "counter_101.db" in names(folder)
     remove_dead(102, ())
@@ -166,8 +166,8 @@ def test_a_full_folder_costs_counts_and_is_reported_once(small: Path, caplog) ->
     read = list(CountingFile.read_all_values_from_file(str(small / "counter_1.db")))
     assert read[0][:2] == ("first", 7.0)
     with caplog.at_level(logging.WARNING, "polyseme"):
-        metrics_files.warn_if_full()
-        metrics_files.warn_if_full()
+        metrics.warn_if_full()
+        metrics.warn_if_full()
     assert caplog.text.count("the folder of the metrics is full") == 1
     filler.unlink()
     CountingFile(str(small / "counter_3.db")).close()
@@ -217,9 +217,7 @@ def test_reloads_do_not_fill_the_folder_and_counts_stay(small: Path, tmp_path, m
 
 
 @pytest.mark.slow
-def test_a_service_whose_metrics_folder_is_full_serves_and_reloads(
-    small: Path, tmp_path, monkeypatch
-) -> None:
+def test_a_service_whose_metrics_folder_is_full_serves_and_reloads(small, tmp_path, monkeypatch):
     monkeypatch.setenv(DIRECTORY, str(small))
     with running(tmp_path) as service:
         answers(service, 4)

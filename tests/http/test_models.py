@@ -1,10 +1,8 @@
 """/v1/models, /readyz and /livez: the models and their states."""
 
-import httpx
 import pytest
 
 from polyseme.http.responses import (
-    LiveResponse,
     ModelResponse,
     ModelsResponse,
     NotReadyResponse,
@@ -47,26 +45,15 @@ def statuses(client):
     return {one["id"]: one["status"] for one in client.get("/readyz").json()["models"]}
 
 
-def test_every_model_of_a_folder_is_served_by_its_name(start) -> None:
+def test_every_model_of_a_folder_is_served_by_its_name_and_read_at_its_first_use(start) -> None:
     client = start()
+    unread = {**dict.fromkeys([*NAMES, "wiki-en"], "unloaded"), "one": "loaded"}
+    assert statuses(client) == unread
+    assert (first_number(client, "two"), first_number(client, None)) == (5, 3)
+    assert statuses(client) == {**unread, "two": "loaded"}
     assert [first_number(client, name) for name in NAMES] == [1, 2, 3, 4, 5]
-    assert first_number(client, None) == 3
-    expect_problem(
-        client.post("/v1/encode", json={"input": "a", "model": "six"}), 404, "unknown_model"
-    )
-
-
-def test_the_default_model_is_read_at_the_start_and_another_at_its_first_use(start) -> None:
-    client = start()
-    before = {**dict.fromkeys([*NAMES, "wiki-en"], "unloaded"), "one": "loaded"}
-    assert statuses(client) == before
-    first_number(client, "two")
-    assert statuses(client) == {**before, "two": "loaded"}
-
-
-def test_all_models_are_loaded_at_startup_on_request(start) -> None:
-    client = start(preload_models=True)
-    assert statuses(client) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
+    preloaded = start(preload_models=True)
+    assert statuses(preloaded) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
 
 
 def test_the_list_has_every_model_and_the_problem_of_a_broken_one(start, models_dir) -> None:
@@ -133,15 +120,7 @@ def damaged(tmp_path_factory):
     return folder
 
 
-def test_livez_responds_with_200(client: httpx.Client) -> None:
-    answer = client.get("/livez")
-    assert answer.status_code == 200
-    assert LiveResponse.model_validate(answer.json()).status == "alive"
-
-
-def test_broken_models_are_reported_and_do_not_affect_the_default_model(
-    make_client, damaged
-) -> None:
+def test_broken_models_are_reported_and_do_not_affect_the_default_model(make_client, damaged):
     answer = make_client(models_dir=damaged, model="tiny").get("/readyz")
     assert answer.status_code == 200
     ReadyResponse.model_validate(answer.json())
@@ -159,6 +138,7 @@ def test_broken_models_are_reported_and_do_not_affect_the_default_model(
 
 def test_a_broken_default_model_is_reported_with_its_reason(make_client, damaged) -> None:
     client = make_client(models_dir=damaged, model="cut")
+    assert client.get("/livez").json() == {"status": "alive"}
     answer = client.get("/readyz")
     document = expect_problem(answer, 503, "not_ready")
     NotReadyResponse.model_validate(document)

@@ -13,9 +13,8 @@ from polyseme.http.app import create_app
 from polyseme.http.errors import openai_error
 from polyseme.http.responses import OpenAIProblemResponse
 from polyseme.operations.embed import Embeddings
-from tests.http.conftest import SECRET, expect_problem, total
-from tests.http.conftest import numbers as metric_samples
-from tests.tiny import SUBWORDS, VECTORS, WORDS, write_tiny
+from tests.http.conftest import SECRET, expect_problem
+from tests.tiny import VECTORS, WORDS, write_tiny
 
 PATH = "/v1/embeddings"
 BIAS = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
@@ -24,11 +23,10 @@ BIAS = -np.log(2, dtype=np.float32) * np.arange(len(WORDS), dtype=np.float32)
 
 @pytest.fixture(scope="module")
 def models_dir(tmp_path_factory):
-    """`tiny`; `other`, whose vectors are twice as long; `composing`, which has subword vectors."""
+    """`tiny`, and `other`, whose vectors are twice as long."""
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny", word_bias=BIAS)
     write_tiny(folder / "other", vectors=VECTORS * 2, word_bias=BIAS)
-    write_tiny(folder / "composing", subwords=SUBWORDS)
     return folder
 
 
@@ -73,45 +71,21 @@ def by_hand(text, weighted=True, factor=1.0, dimensions=5):
     return mean / np.sqrt((mean**2).sum())
 
 
-def test_a_vector_is_the_weighted_mean_of_the_contextual_ones_with_length_1(tiny):
-    texts = ["river bank", "Apple", "money bank end"]
-    found = vectors(tiny, texts)
-    assert found == pytest.approx(np.array([by_hand(one) for one in texts]), abs=1e-6)
-    assert np.linalg.norm(found, axis=1) == pytest.approx(1, abs=1e-6)
-    # A single word keeps its vector, and (0, 1, 0, 0, 0) has length 1.
-    assert found[1].tolist() == [0, 1, 0, 0, 0]
-
-
-def test_the_setting_or_the_request_selects_the_plain_mean(make_client, models_dir, tiny):
-    plain = make_client(models_dir=models_dir, model="tiny", pooling="mean")
-    found = vectors(plain, ["river bank"])
-    assert found[0] == pytest.approx(by_hand("river bank", weighted=False), abs=1e-6)
-    weighted = vectors(tiny, ["river bank"])
-    assert not np.allclose(found, weighted)
-    # A request overrides the service's settings.
-    for client in (plain, tiny):
-        assert vectors(client, ["river bank"], pooling="mean").tobytes() == found.tobytes()
-        again = vectors(client, ["river bank"], pooling="informativeness")
-        assert again.tobytes() == weighted.tobytes()
-
-
-def test_the_default_is_the_mean_of_unit_static_vectors_by_smooth_inverse_frequency(
-    make_client, models_dir, tiny
-):
-    # exp(word bias) = 1e-3 / (1e-3 + p) is 1/16 for river and 1/8 for bank.
-    frequencies = 1e-3 * (np.array([16, 8]) - 1)
-    x = VECTORS[[WORDS.index("river"), WORDS.index("bank")]].astype(np.float64)
-    mean = (1e-4 / (1e-4 + frequencies)) @ (x / np.linalg.norm(x, axis=1, keepdims=True))
+def test_the_setting_or_the_request_selects_the_pooling(make_client, models_dir, tiny):
     default = make_client(models_dir=models_dir, model="tiny")
-    (found,) = vectors(default, ["river bank"])
-    assert found == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    assert vectors(tiny, ["river bank"], pooling="sif").tobytes() == found.tobytes()
-    for client, pooling, pooled in (
+    assert vectors(tiny, ["river bank"])[0] == pytest.approx(by_hand("river bank"), abs=1e-6)
+    for client, setting, pooled in (
         (default, "whitened", "static"),
         (tiny, "informativeness", "contextual"),
     ):
         shown = client.get("/v1/models/tiny").json()["embeddings"]
-        assert shown == {"pooling": pooling, "vectors": pooled}
+        assert shown == {"pooling": setting, "vectors": pooled}
+        by_setting = vectors(client, ["river bank"])
+        for other in (default, tiny):
+            by_request = vectors(other, ["river bank"], pooling=setting)
+            assert by_request.tobytes() == by_setting.tobytes()
+    plain = vectors(tiny, ["river bank"], pooling="mean")
+    assert plain[0] == pytest.approx(by_hand("river bank", weighted=False), abs=1e-6)
 
 
 def test_base64_is_the_same_numbers_to_the_last_bit(tiny):
@@ -123,31 +97,11 @@ def test_base64_is_the_same_numbers_to_the_last_bit(tiny):
     assert base64.b64decode(entry["embedding"]) == bytes(4) + b"\0\0\x80\x3f" + bytes(12)
 
 
-@pytest.mark.parametrize("encoding", ["float", "base64"])
-def test_fewer_dimensions_have_unit_norm(tiny, encoding):
-    found = vectors(tiny, ["river bank"], dimensions=3, encoding_format=encoding)
-    assert found.shape == (1, 3)
-    assert found[0] == pytest.approx(by_hand("river bank", dimensions=3), abs=1e-6)
-    whole = vectors(tiny, ["river bank"], dimensions=5, encoding_format=encoding)
-    assert whole.tobytes() == vectors(tiny, ["river bank"]).tobytes()
-
-
 def test_usage_counts_the_tokens_of_all_texts_known_or_not(tiny):
     texts = ["river bank", "apple qzx, end", "didn't"]
     # river bank | apple qzx , end | did n't
-    assert ask(tiny, texts)["usage"] == {"prompt_tokens": 8, "total_tokens": 8}
-    encoded = tiny.post("/v1/encode", json={"input": texts})
-    assert encoded.json()["usage"]["tokens"] == 8
-
-
-def test_one_text_is_a_list_of_one(tiny):
-    assert ask(tiny, "river bank") == ask(tiny, ["river bank"])
-
-
-def test_a_text_has_the_same_vector_alone_and_among_others(tiny):
-    texts = ["river bank", "Apple", "money bank end", "river bank"]
-    alone = [vectors(tiny, one)[0].tobytes() for one in texts]
-    assert [one.tobytes() for one in vectors(tiny, texts)] == alone
+    document = ask(tiny, texts, user="somebody")
+    assert document["usage"] == {"prompt_tokens": 8, "total_tokens": 8}
 
 
 def test_the_model_is_chosen_by_name_and_named_in_the_response(tiny):
@@ -159,49 +113,16 @@ def test_the_model_is_chosen_by_name_and_named_in_the_response(tiny):
     assert ask(tiny, "river bank")["model"] == ask(tiny, "bank", model=None)["model"] == "tiny"
 
 
-def test_the_tokens_of_a_model_are_counted(tiny):
-    before = total(metric_samples(tiny), "tokens_total", model="other")
-    ask(tiny, ["river bank qzx", "Apple"], model="other")
-    assert total(metric_samples(tiny), "tokens_total", model="other") == before + 4
-
-
-def test_the_user_field_changes_nothing(tiny):
-    body = ask(tiny, "river bank", user="somebody", dimensions=None)
-    assert body == ask(tiny, "river bank")
-
-
-def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny, make_client, models_dir):
+def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny):
     texts = ["river bank", "qzx", "", "bank qzx", " \n"]
-    unweighted = make_client(models_dir=models_dir, model="tiny", pooling="mean")
-    for client in (tiny, unweighted):
-        document = expect_problem(client.post(PATH, json={"input": texts}), 422, "unknown_word")
-        assert document["errors"] == [
-            {"pointer": "/input/1", "message": "no word is in the vocabulary"},
-            {"pointer": "/input/2", "message": "the text has no words"},
-            {"pointer": "/input/4", "message": "the text has no words"},
-        ]
-        assert document["error"]["message"].startswith("`input[1]` (and 2 more): no word is")
-    kept = [text for n, text in enumerate(texts) if n not in {1, 2, 4}]
-    assert len(vectors(tiny, kept)) == 2
-
-
-def test_wordless_zero_returns_zero_vectors(tiny):
-    found = vectors(tiny, ["river bank", "qzx", ""], wordless="zero")
-    assert found[0] == pytest.approx(by_hand("river bank"), abs=1e-6)
-    assert found[1:].tolist() == [[0] * 5] * 2
-    assert not vectors(tiny, ["Apple"], wordless="zero", dimensions=1).any()
-
-
-def test_texts_may_be_lists_of_words(tiny):
-    found = vectors(tiny, [["river", "bank"], ["Apple"]])
-    assert found.tobytes() == vectors(tiny, ["river bank", "Apple"]).tobytes()
-
-
-def test_a_word_that_the_model_composes_is_a_known_one(tiny):
-    (found,) = vectors(tiny, ["gnu"], model="composing")
-    # The vector of `gnu` is [2, 0, 0, 0, 1]: SUBWORDS in tests/tiny.py.
-    assert found == pytest.approx(np.array([2, 0, 0, 0, 1]) / np.sqrt(5), abs=1e-6)
-    expect_problem(tiny.post(PATH, json={"input": "gnu"}), 422, "unknown_word")
+    document = expect_problem(tiny.post(PATH, json={"input": texts}), 422, "unknown_word")
+    assert document["errors"] == [
+        {"pointer": "/input/1", "message": "no word is in the vocabulary"},
+        {"pointer": "/input/2", "message": "the text has no words"},
+        {"pointer": "/input/4", "message": "the text has no words"},
+    ]
+    assert document["error"]["message"].startswith("`input[1]` (and 2 more): no word is")
+    assert not vectors(tiny, ["qzx", ""], wordless="zero").any()
 
 
 def test_a_text_whose_vector_is_zero_in_the_requested_dimensions_is_rejected(tiny):

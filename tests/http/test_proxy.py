@@ -77,9 +77,7 @@ def test_a_response_is_that_of_the_service(proxy: httpx.Client, service: str) ->
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
-def test_a_long_response_is_the_services_own(
-    proxy: httpx.Client, service: str, media_type: str
-) -> None:
+def test_a_long_response_is_the_services_own(proxy, service, media_type):
     body = {"input": ["The bank of the river is near the bank of the city"] * 400}
     headers = {"Accept": media_type}
     direct = httpx.post(f"{service}/v1/encode", json=body, headers=headers, timeout=60)
@@ -153,9 +151,7 @@ def test_error_pages_cannot_be_requested(proxy: httpx.Client) -> None:
         ),
     ],
 )
-def test_errors_of_the_proxy_are_problem_documents(
-    proxy: httpx.Client, request_: bytes, status: int, code: str
-) -> None:
+def test_errors_of_the_proxy_are_problem_documents(proxy, request_, status, code):
     response = raw(proxy, request_)
     expect_problem(response, status, code)
     for name, value in SECURITY_HEADERS.items():

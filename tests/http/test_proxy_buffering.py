@@ -52,9 +52,7 @@ def slow_client(
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
-def test_a_client_that_does_not_read_does_not_hold_the_service(
-    tmp_path: Path, framing: str
-) -> None:
+def test_a_client_that_does_not_read_does_not_hold_the_service(tmp_path, framing):
     size = 16 << 20
     sent = threading.Semaphore(0)
 

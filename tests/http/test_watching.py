@@ -12,7 +12,7 @@ import yaml
 
 from polyseme.http import metrics
 from polyseme.http.context import RequestContext
-from polyseme.http.logs import _log_fields
+from polyseme.http.logs import log_request
 from polyseme.operations.encode import TokenCounts
 from tests.conftest import ROOT, free_port
 from tests.http.service import until
@@ -239,11 +239,13 @@ def test_the_panels_of_the_dashboard_do_not_overlap_and_have_unique_ids():
     assert rows == ["Traffic", "Latency", "Stages", "Words", "Workers and models", "Limits"]
 
 
-def test_the_page_names_every_field_of_a_log_line():
+def test_the_page_names_every_field_of_a_log_line(caplog):
     context = RequestContext("x", "GET", "x")
     context.code = context.model = context.caller = context.trace_id = "x"
     context.counts, context.aborted, context.work = TokenCounts([]), True, 1.0
-    fields = {*_log_fields(context), "error", "places"}
+    with caplog.at_level("INFO", "polyseme.requests"):
+        log_request(context)
+    fields = {*caplog.records[0].fields, "error", "places"}
     section = PAGE.partition("## The log")[2].partition("\n## ")[0]
     listed = set(re.findall(r"^\| `(\w+)` ", section, re.MULTILINE))
     assert listed == fields | {"time", "level", "message", "pid"}

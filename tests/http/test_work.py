@@ -41,8 +41,8 @@ def work_of(caplog, client):
 
 @pytest.mark.parametrize("path", BODIES)
 def test_work_over_the_limit_is_a_413_that_names_the_estimate_and_what_to_send(
-    make_client, work_of, path: str
-) -> None:
+    make_client, work_of, path
+):
     estimate = work_of(path, BODIES[path])
     most = int(estimate)
     assert most > 0
@@ -58,9 +58,7 @@ def test_work_over_the_limit_is_a_413_that_names_the_estimate_and_what_to_send(
     assert "fewer or shorter texts" in problem["hint"]
 
 
-def test_long_requests_are_rejected_before_they_are_tokenized(
-    make_client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_requests_are_rejected_before_they_are_tokenized(make_client, monkeypatch):
     counted = []
     monkeypatch.setattr(
         "polyseme.operations.encode.tokenize_text", lambda *_: counted.append(1) or 1 / 0

@@ -3,6 +3,7 @@
 import io
 import signal
 import tempfile
+import time
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -11,7 +12,6 @@ import pytest
 from polyseme.cli.main import polyseme
 from polyseme.models.reader import read_model
 from tests.importing.files import WORDS
-from tests.importing.mirror import serving
 
 TIMEOUT = 120
 """Seconds after which a command fails its test."""
@@ -142,16 +142,9 @@ def module_importer(tmp_path_factory):
         yield made
 
 
-@pytest.fixture
-def mirror():
-    """A local mirror of gensim-data."""
-    with serving() as served:
-        yield served
-
-
-@pytest.fixture
-def puller(tmp_path, monkeypatch):
-    """A Puller for one test."""
-    from tests.importing.puller import Puller  # imports `run` of this module
-
-    return Puller(tmp_path, monkeypatch)
+def wait_for(condition):
+    """Wait until a condition is true."""
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
+        time.sleep(0.005)

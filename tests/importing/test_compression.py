@@ -25,7 +25,7 @@ from tests.importing.files import (
     packed,
     rows,
 )
-from tests.importing.other_formats import ARRAY
+from tests.importing.test_damaged_files import ARRAY
 
 pytestmark = pytest.mark.slow
 
@@ -98,7 +98,7 @@ def test_paths_in_a_zip_are_not_written_to(importer):
         assert importer.run(content, "--member", name, "--replace").code == 0
         assert {path.name for path in importer.models.iterdir()} == {"good", "outside"}
         assert {path.name for path in importer.place.iterdir()} == {
-            *("file", "the-models", "the-scratch"),
+            *("file", "the-models", "the-scratch")
         }
         for path in importer.models.rglob("outside/*"):
             path.unlink()
@@ -175,10 +175,7 @@ def test_a_zip_with_an_array_is_an_array(importer):
 
 @pytest.mark.parametrize(
     ("packing", "content", "within"),
-    [
-        *((packing, rows() + BLANK, 1 << 20) for packing in COMPRESSED),
-        ("gz", LINES, 50_000),
-    ],
+    [*((packing, rows() + BLANK, 1 << 20) for packing in COMPRESSED), ("gz", LINES, 50_000)],
     ids=["gz", "bz2", "xz", "zip", "gz of rows"],
 )
 def test_decompression_bombs_are_rejected_before_memory_is_full(importer, packing, content, within):

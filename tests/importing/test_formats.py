@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from tests.importing.damaged_rows import SKIP
 from tests.importing.files import (
     BUCKETS,
     BUILDERS,
@@ -21,7 +20,7 @@ from tests.importing.files import (
     rows,
     text,
 )
-from tests.importing.other_formats import SEPARATED
+from tests.importing.test_damaged_files import SEPARATED, SKIP
 
 NO_HEADER = "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
 GLOVE = "The file looks like GloVe: use --format glove."

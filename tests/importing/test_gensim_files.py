@@ -4,7 +4,7 @@ import pytest
 
 from tests.importing.comparison import GENSIM_DATA as DATA
 from tests.importing.comparison import assert_same, facebook, imported, word2vec
-from tests.importing.other_formats import A_PICKLE, ARRAY, UNKNOWN
+from tests.importing.test_damaged_files import A_PICKLE, ARRAY, UNKNOWN
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="this gensim is without its test data")
 

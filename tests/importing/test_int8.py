@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from polyseme.engine.quantization import quantize
-from polyseme.importing import loading
-from polyseme.importing.importer import Cost, ImportOptions, import_vectors
-from polyseme.importing.loading import load
-from polyseme.importing.rows import VectorFile, scan
+from polyseme.importing import rows as reading
+from polyseme.importing.importer import Cost
+from polyseme.importing.rows import VectorFile, load, scan
 from polyseme.models.export import export_word2vec
-from polyseme.models.reader import read_model
-from polyseme.progress import Progress, ProgressBar
+from polyseme.progress import ProgressBar
 from tests.importing.comparison import (
     GENSIM_DATA,
     GENUINE,
@@ -22,9 +20,8 @@ from tests.importing.comparison import (
     table_of,
     word2vec,
 )
-from tests.importing.conftest import run, snapshot
-from tests.importing.files import FORMATS, VECTORS, WORDS, binary, build, fasttext, many, row, rows
-from tests.importing.mirror import NAME
+from tests.importing.conftest import run
+from tests.importing.files import FORMATS, VECTORS, WORDS, build, fasttext, many, row, rows
 from tests.operations.calls import ask_one, same_bits
 
 INT8 = ("--dtype", "int8")
@@ -61,7 +58,7 @@ def test_the_result_reports_the_precision(importer):
     ("kind", "size"), [("glove", 70), ("word2vec-binary", 7), ("word2vec-binary", 7_000_000)]
 )
 def test_the_size_of_chunks_does_not_change_the_model(importer, monkeypatch, kind, size):
-    monkeypatch.setattr(loading, "_CHUNK_VALUES", size)
+    monkeypatch.setattr(reading, "_CHUNK_VALUES", size)
     words = [f"gnu{number}" for number in range(60)]
     vectors = np.random.default_rng(2).standard_normal((60, 7)).astype(np.float32)
     file = importer.file(build(kind, words, vectors))
@@ -140,26 +137,11 @@ def test_a_large_vocabulary_gives_the_closed_form_the_same_rows(importer):
     assert (importer.models / "made" / ATTENTION).read_bytes() == weights
 
 
-def test_pulled_vectors_are_quantized(mirror, puller):
-    mirror.put(build("word2vec-text"))
-    done = puller.pull(NAME, *INT8, mirror=mirror)
-    assert done.code == 0, done.err
-    assert_quantized(read_model(puller.models / NAME), WORDS, VECTORS)
-
-
 def test_a_model_may_be_replaced_by_a_smaller_one(importer):
     for options in ([], INT8, []):
         imported(importer, importer.file(rows()), *options)
         names = {path.name for path in (importer.models / "made").iterdir()}
         assert ("scales.npy" in names) == bool(options)
-
-
-def test_importing_twice_gives_the_same_bytes(tmp_path):
-    (tmp_path / "vectors.bin").write_bytes(binary())
-    for place in ("one", "two"):
-        options = ImportOptions(dtype="int8")
-        import_vectors(tmp_path / "vectors.bin", tmp_path / place / "made", options, Progress())
-    assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
 
 
 def test_the_estimated_cost_includes_integers_and_scales():
@@ -183,7 +165,7 @@ def test_the_estimated_cost_includes_fitted_subwords():
 
 @pytest.mark.slow
 def test_an_import_never_has_all_numbers_as_floats(tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "_CHUNK_VALUES", 50_000)
+    monkeypatch.setattr(reading, "_CHUNK_VALUES", 50_000)
     (tmp_path / "file").write_bytes(many("word2vec-binary", 6000, 500))
     found = scan(VectorFile(tmp_path / "file", "word2vec-binary"), ProgressBar())
     tracemalloc.start()

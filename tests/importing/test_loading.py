@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from polyseme.errors import CommandError
 from polyseme.importing import importer as importing
-from polyseme.importing import loading
+from polyseme.importing import rows as reading
 from polyseme.importing.importer import Cost
 from polyseme.importing.rows import Scan
 from polyseme.progress import Progress
@@ -58,8 +58,8 @@ def chunks(monkeypatch):
     """Set the number of values in a chunk, and from how many values on processes are started."""
 
     def resize(size, min_parallel=4_000_000):
-        monkeypatch.setattr(loading, "_CHUNK_VALUES", size)
-        monkeypatch.setattr(loading, "_MIN_PARALLEL_VALUES", min_parallel)
+        monkeypatch.setattr(reading, "_CHUNK_VALUES", size)
+        monkeypatch.setattr(reading, "_MIN_PARALLEL_VALUES", min_parallel)
 
     return resize
 
@@ -185,7 +185,7 @@ def test_a_file_that_has_grown_is_reported_as_changed(importer, chunks, monkeypa
     longer = rows() + row("gnu")
     monkeypatch.setattr(Cost, "announce", lambda *_: path.write_bytes(longer))
     done = importer.run(path, "--dtype", dtype)
-    assert (done.code, done.err) == (1, f"polyseme: {loading.CHANGED}\n")
+    assert (done.code, done.err) == (1, f"polyseme: {reading.CHANGED}\n")
 
 
 def test_a_folder_with_an_invalid_model_name_is_rejected(tmp_path):

@@ -1,22 +1,151 @@
 """`polyseme models pull` from a local mirror of gensim-data."""
 
+import gzip
+import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
 
 import pytest
 from gensim import downloader
 
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run_process
-from tests.conftest import PYTHONPATH
+from tests.conftest import PYTHONPATH, free_port
 from tests.importing import files
-from tests.importing.comparison import GENSIM_DATA, assert_same, word2vec
-from tests.importing.import_process import wait_for
-from tests.importing.mirror import NAME
+from tests.importing.comparison import assert_same
+from tests.importing.conftest import run, wait_for
 from tests.signals import default_handling
+
+NAME = "glove-tiny-3"
+
+
+class Mirror:
+    """Files by path, and the number of requests for each path."""
+
+    def __init__(self):
+        self.address = ""
+        self.files = {}
+        self.cut = set()
+        """paths whose responses end midway"""
+        self.hold = set()
+        """paths whose responses pause midway until the mirror is closed"""
+        self.requests = Counter()
+        self.closed = Event()
+
+    def put(self, content, name=NAME, kind="models", **changes):
+        """Serve vectors under a name as gensim-data does, with their index entry."""
+        packed = gzip.compress(content, mtime=0)
+        entry = {
+            "num_records": 4,
+            "file_size": len(packed),
+            "base_dataset": "by hand",
+            "license": "https://opendatacommons.org/licenses/pddl/",
+            "description": "Four words.",
+            "file_name": f"{name}.gz",
+            "parts": 1,
+            "checksum": hashlib.md5(packed).hexdigest(),
+            **changes,
+        }
+        self.files[f"/{name}/{name}.gz"] = packed
+        self.files[f"/{name}/__init__.py"] = b"raise SystemExit('the code of the data was run')\n"
+        index = json.loads(self.files.get("/list.json", b'{"corpora": {}, "models": {}}'))
+        index[kind][name] = {key: value for key, value in entry.items() if value is not None}
+        self.files["/list.json"] = json.dumps(index).encode()
+        return packed
+
+    def put_parts(self, content, name=NAME, count=2):
+        """Serve vectors in several parts, each with a checksum of its own."""
+        packed = self.put(content, name)
+        size = -(-len(packed) // count)
+        parts = [packed[at : at + size] for at in range(0, len(packed), size)]
+        sums = {f"checksum-{n}": hashlib.md5(part).hexdigest() for n, part in enumerate(parts)}
+        self.put(content, name, parts=count, checksum=None, **sums)
+        del self.files[f"/{name}/{name}.gz"]
+        self.files |= {f"/{name}/{name}.gz_0{n}": part for n, part in enumerate(parts)}
+
+
+@contextmanager
+def serving():
+    """A mirror on a free port."""
+    mirror = Mirror()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            mirror.requests[self.path] += 1
+            content = mirror.files.get(self.path)
+            if content is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            whole = self.path not in mirror.cut | mirror.hold
+            self.wfile.write(content if whole else content[: len(content) // 2])
+            if self.path in mirror.hold:
+                mirror.closed.wait()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        mirror.address = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield mirror
+        finally:
+            mirror.closed.set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def mirror():
+    """A local mirror of gensim-data."""
+    with serving() as served:
+        yield served
+
+
+@pytest.fixture
+def puller(tmp_path, monkeypatch):
+    """A Puller for one test."""
+    return Puller(tmp_path, monkeypatch)
+
+
+class Puller:
+    """Runs the command; models, gensim's data and scratch files go below one place."""
+
+    def __init__(self, place, patch):
+        self.models, self.data, self.scratch = (place / n for n in ("models", "data", "scratch"))
+        self.scratch.mkdir()
+        patch.setattr(downloader, "BASE_DIR", str(self.data))
+        patch.setattr(tempfile, "tempdir", None)
+        patch.setenv("TMPDIR", str(self.scratch))
+        patch.setenv("no_proxy", "*")
+
+    def pull(self, *arguments, mirror=None):
+        place = [] if mirror is None else ["--mirror", mirror.address]
+        return run("models", "pull", *arguments, *place, "--models-dir", self.models)
+
+    def refusal(self, *arguments, mirror=None):
+        """The one sentence of a failure, which leaves only the index that gensim caches."""
+        done = self.pull(*arguments, mirror=mirror)
+        assert (done.code, done.out) == (1, ""), done.err
+        (line,) = done.err.splitlines()
+        assert not self.models.exists() or not any(self.models.iterdir())
+        assert not any(self.scratch.iterdir())
+        left = {path.name for path in self.data.rglob("*")}
+        assert left == {"information.json"} or not self.data.exists()
+        return line.removeprefix("polyseme: ")
+
 
 LICENCE = "https://opendatacommons.org/licenses/pddl/"
 DATA = f"/{NAME}/{NAME}.gz"
@@ -45,22 +174,6 @@ def test_a_name_is_downloaded_and_imported_by_one_command(mirror, tmp_path):
     assert model.manifest.training["file"]["format"] == "word2vec-text"
     assert (data / NAME / f"{NAME}.gz").read_bytes() == mirror.files[DATA]
     assert not any(scratch.iterdir())
-
-
-@pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
-def test_vectors_of_any_format_are_those_of_gensim(mirror, puller):
-    """gensim-data has word2vec text and binary files; it used to have GloVe files."""
-    glove = (GENSIM_DATA / "test_glove.txt").read_bytes()
-    right = word2vec(GENSIM_DATA / "test_glove.txt", no_header=True)
-    mirror.put(b"%d %d\n" % right.vectors.shape + glove, "text")
-    mirror.put(glove, "glove")
-    mirror.put((GENSIM_DATA / "euclidean_vectors.bin").read_bytes(), "binary")
-    for name in ("text", "glove", "binary"):
-        assert puller.pull(name, mirror=mirror).code == 0
-    for name in ("text", "glove"):
-        assert_same(read_model(puller.models / name), right.index_to_key, right.vectors)
-    binary = word2vec(GENSIM_DATA / "euclidean_vectors.bin", binary=True)
-    assert_same(read_model(puller.models / "binary"), binary.index_to_key, binary.vectors)
 
 
 def test_options_are_those_of_an_import(mirror, puller):
@@ -177,3 +290,183 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
     assert not models.exists()
     assert not any(scratch.iterdir())
     assert [path.name for path in data.iterdir()] == ["information.json"]
+
+
+OFFLINE = (
+    "gensim-data cannot be reached. On a machine with network access, run `polyseme models pull`"
+    " and copy the model's folder, or download the file of vectors and run `polyseme models import`"
+    " here; --mirror names another server with list.json and NAME/NAME.gz."
+)
+NO_INDEX = (
+    "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
+    " another server."
+)
+CUT = "The download is incomplete; try again."
+
+
+def wrong_part(mirror):
+    mirror.put_parts(files.text())
+    mirror.files[f"{DATA}_01"] += b"\0"
+
+
+def no_second_part(mirror):
+    mirror.put_parts(files.text())
+    del mirror.files[f"{DATA}_01"]
+
+
+def cut(path):
+    return lambda mirror: mirror.cut.add(path)
+
+
+def index(content):
+    content = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return lambda mirror: mirror.files.update({"/list.json": content})
+
+
+def entry(**changes):
+    return lambda mirror: mirror.put(files.text(), **changes)
+
+
+CHECKSUM = "The downloaded file does not have the checksum of the index; try again."
+ABSENT = (
+    "The server responds with 404 to the request for the file; try again later, or name another"
+    " mirror with --mirror."
+)
+NESTED = b"[" * 100_000 + b"]" * 100_000
+FAILURES = {
+    "wrong checksum": (entry(checksum="0" * 32), CHECKSUM),
+    "wrong checksum of a part": (wrong_part, CHECKSUM),
+    "no file": (lambda mirror: mirror.files.pop(DATA), ABSENT),
+    "no second part": (no_second_part, ABSENT),
+    "cut download": (cut(DATA), CUT),
+    "cut code": (cut(f"/{NAME}/__init__.py"), CUT),
+    "cut index": (cut("/list.json"), CUT),
+    "index that is no JSON": (index(b"<!doctype html><title>Welcome</title>"), NO_INDEX),
+    "index that is no text": (index(b"\xff\xfe\x00"), NO_INDEX),
+    "index that is empty": (index(b""), NO_INDEX),
+    "index that is a list": (index(b"[]"), NO_INDEX),
+    "index without corpora": (index(b'{"models": {}}'), NO_INDEX),
+    "index of names alone": (index({"corpora": {}, "models": [NAME]}), NO_INDEX),
+    "index nested without end": (index(NESTED), NO_INDEX),
+    "index of invalid entries": (index({"corpora": {}, "models": {NAME: "here"}}), NO_INDEX),
+    "file elsewhere": (entry(file_name="../../x"), NO_INDEX),
+    "file at the root": (entry(file_name="/etc/passwd"), NO_INDEX),
+    "file that is a folder": (entry(file_name=".."), NO_INDEX),
+    "file without a name": (entry(file_name=""), NO_INDEX),
+    "no file named": (entry(file_name=None), NO_INDEX),
+    "no checksum": (entry(checksum=None), NO_INDEX),
+    "parts in words": (entry(parts="two"), NO_INDEX),
+    "no parts": (entry(parts=None), NO_INDEX),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_failure_is_reported_in_one_sentence_and_leaves_nothing(mirror, puller, case):
+    prepare, sentence = FAILURES[case]
+    mirror.put(files.text())
+    prepare(mirror)
+    assert puller.refusal(NAME, mirror=mirror) == sentence
+
+
+def test_after_a_failure_the_same_command_succeeds(mirror, puller):
+    for case, (prepare, _) in FAILURES.items():
+        mirror.files.clear()
+        mirror.put(files.text())
+        prepare(mirror)
+        assert puller.pull(NAME, mirror=mirror).code == 1, case
+        mirror.cut.clear()
+    mirror.files.clear()
+    mirror.put(files.text())
+    (puller.data / f"{NAME}_tmp").mkdir()  # left by a killed download
+    assert puller.pull(NAME, mirror=mirror).code == 0
+
+
+def test_an_unknown_name_is_rejected_with_the_known_ones(mirror, puller):
+    for name in ("word2vec-x", "glove-y", "__testing", "bad\x1b[31mname", "../up"):
+        mirror.put(files.text(), name)
+    sentence = "gensim-data has no such vectors; it has glove-y, word2vec-x."
+    assert puller.refusal("glove-z", mirror=mirror) == sentence
+    assert puller.refusal("../up", "--name", "up", mirror=mirror) == sentence
+
+
+def test_an_index_without_vectors_is_reported(mirror, puller):
+    mirror.put(b"text", "text8", kind="corpora")
+    assert puller.refusal(NAME, mirror=mirror) == "gensim-data has no such vectors; it has none."
+
+
+def test_a_corpus_is_rejected(mirror, puller):
+    mirror.put(b"text", "text8", kind="corpora")
+    sentence = "gensim-data has a corpus of this name, not vectors."
+    assert puller.refusal("text8", mirror=mirror) == sentence
+    assert set(mirror.requests) == {"/list.json"}
+
+
+def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
+    mirror.put(files.text(), file_name="other.gz")
+    done = puller.pull(NAME, mirror=mirror)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "polyseme: The folder of this name in gensim's data folder lacks the file named in the"
+        " index; remove the folder and try again.\n"
+    )
+    assert not puller.models.exists()
+
+
+def test_invalid_vectors_are_rejected_as_by_an_import(mirror, puller):
+    mirror.put(files.text(header=b"9 3"))
+    done = puller.pull(NAME, mirror=mirror)
+    assert (done.code, done.out) == (1, "")
+    (line,) = done.err.splitlines()
+    assert line == "polyseme: Line 1 declares 9 words, but the file ends after 4."
+    assert not puller.models.exists()
+
+
+def test_a_missing_network_is_reported_with_a_hint(puller, monkeypatch, caplog):
+    """The proxy of gensim's own address is a closed port. gensim logs nothing."""
+    monkeypatch.delenv("no_proxy")
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    assert puller.refusal(NAME) == OFFLINE
+    assert downloader.__name__ not in {record.name for record in caplog.records}
+
+
+@pytest.mark.slow
+def test_an_unreachable_mirror_is_reported(puller):
+    assert puller.refusal(NAME, "--mirror", f"http://127.0.0.1:{free_port()}") == OFFLINE
+
+
+def test_an_invalid_index_is_not_cached(mirror, puller):
+    mirror.put(files.text())
+    mirror.files["/list.json"] = b"<!doctype html>"
+    assert puller.refusal(NAME, mirror=mirror) == NO_INDEX
+    mirror.files.clear()
+    assert puller.refusal(NAME, mirror=mirror) == OFFLINE
+
+
+def test_a_download_that_cannot_begin_is_reported(mirror, puller, monkeypatch):
+    """The index can be downloaded, but the files are at an unreachable address."""
+    mirror.put(files.text())
+    monkeypatch.setattr(downloader, "DATA_LIST_URL", f"{mirror.address}/list.json")
+    monkeypatch.setattr(downloader, "DOWNLOAD_BASE_URL", f"http://127.0.0.1:{free_port()}")
+    assert puller.refusal(NAME) == OFFLINE
+
+
+@pytest.mark.parametrize(
+    "address", ["gensim-data", "file:///etc", "ftp://127.0.0.1", "http://127.0.0.1:port"]
+)
+def test_an_invalid_address_of_a_mirror_is_rejected(puller, address):
+    assert puller.refusal(NAME, "--mirror", address) == (
+        "The mirror must be a URL that begins with https:// or http://."
+    )
+
+
+def test_a_data_folder_that_cannot_be_created_is_reported(mirror, puller, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(downloader, "BASE_DIR", str(tmp_path / "file"))
+    mirror.put(files.text())
+    done = puller.pull(NAME, mirror=mirror)
+    assert (done.code, done.out, done.err) == (
+        1,
+        "",
+        "polyseme: gensim's data folder cannot be created; set GENSIM_DATA_DIR to another one.\n",
+    )

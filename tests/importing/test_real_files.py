@@ -5,7 +5,6 @@ import hashlib
 import numpy as np
 import pytest
 
-from polyseme.importing.closed_form import REACH
 from polyseme.models.reader import read_model
 from tests.importing.comparison import GENUINE, assert_same, word2vec
 from tests.importing.conftest import run, snapshot
@@ -68,17 +67,6 @@ def test_every_row_is_what_gensim_reads(model, right):
     assert_same(model, right.index_to_key, right.vectors)
 
 
-def test_every_row_is_rounded_to_float16(name, right, tmp_path):
-    options = ["--models-dir", str(tmp_path), "--dtype", "float16", "--name", name]
-    options.append("--no-subwords")
-    done = run("models", "import", str(GENUINE / FILES[name][0]), *options)
-    assert done.code == 0
-    narrow = read_model(tmp_path / name)
-    assert narrow.manifest.dtype == "float16"
-    assert_same(narrow, right.index_to_key, right.vectors.astype(np.float16))
-    assert narrow.manifest.training["informativeness"] == "rank in the file"
-
-
 def test_the_manifest_describes_the_model(model, name, right):
     file, kind, _ = FILES[name]
     manifest = model.manifest
@@ -130,16 +118,6 @@ def unit(vector):
     return vector / np.linalg.norm(vector)
 
 
-def test_the_word_bias_is_that_of_the_rank(model):
-    ranks = np.arange(1, len(model.vocabulary) + 1)
-    p = 1 / (ranks + 2.7)
-    p /= p.sum()
-    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-5)
-    (layer,) = model.layers
-    assert layer.scoring.mask == "other-words"
-    assert layer.scoring.position_bias.shape == (1, 2 * REACH + 1)
-
-
 def test_importing_twice_gives_the_same_bytes(folder, tmp_path):
     again = import_all(tmp_path, ["glove"])
     first, second = snapshot(folder / "glove"), snapshot(again / "glove")
@@ -150,26 +128,6 @@ def test_importing_twice_gives_the_same_bytes(folder, tmp_path):
 def test_imported_models_are_verified(folder):
     done = run("models", "verify", *FILES, "--models-dir", str(folder))
     assert (done.code, done.out.splitlines()) == (0, [f"{name}: ok" for name in FILES])
-
-
-SENTENCE = "Apple sells a phone"
-RESOLVED = {"glove": ("apple", "lower"), "google": ("Apple", "exact")}
-
-
-@pytest.mark.parametrize("served", RESOLVED)
-def test_a_capitalized_word_is_found_as_the_vocabulary_has_it(serve, folder, served):
-    client = serve(models_dir=folder, model="google")
-    file, _, options = FILES[served]
-    right = word2vec(GENUINE / file, **options)
-    response = client.post("/v1/encode", json={"input": SENTENCE, "model": served})
-    assert response.status_code == 200
-    (result,) = response.json()["results"]
-    token = result["tokens"][0]
-    assert (token["text"], token["key"], token["resolution"]) == ("Apple", *RESOLVED[served])
-    for token, row in zip(result["tokens"], result["static"], strict=True):
-        static = right[token["key"]] if token["key"] else np.zeros(right.vector_size, np.float32)
-        assert np.array_equal(np.array(row, np.float32), static)
-    np.testing.assert_allclose(np.sum(result["attention"], axis=-1), 1, rtol=0, atol=1e-5)
 
 
 def test_the_service_returns_the_results_of_the_engine(serve, folder):
@@ -185,12 +143,3 @@ def test_the_service_returns_the_results_of_the_engine(serve, folder):
             ]
             for part in ("static", "contextual", "attention"):
                 np.testing.assert_allclose(got[part], own[part], rtol=0, atol=1e-5)
-
-
-def test_imported_models_are_listed_and_described(serve, folder):
-    client = serve(models_dir=folder, model="google")
-    listed = {one["id"]: one for one in client.get("/v1/models").json()["data"]}
-    assert set(FILES) <= set(listed)
-    shown = client.get("/v1/models/glove").json()
-    assert (shown["cased"], shown["dimension"], shown["licence"]) == (False, 50, "PDDL")
-    assert client.get("/v1/models/google").json()["cased"] is True

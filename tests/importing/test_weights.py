@@ -1,17 +1,54 @@
 """`--weights`: projections under their usual names, in both conventions."""
 
+import importlib
 import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from polyseme.models.reader import read_model
 from polyseme.operations.options import Part
-from tests.importing.weight_files import BIASES, HEADS, ROW, SQUARE, D, H, K, V, save, tiny_vectors
+from tests.importing import files
+from tests.importing.test_attention import abbreviated
 from tests.operations.calls import ask_one
 from tests.tiny import VECTORS, WORDS, normal
 
-RNG = np.random.default_rng(13)
+RNG = np.random.default_rng(11)
+D, H, K, V = 5, 3, 2, 7
+ROW = {
+    "query": normal(RNG, D, H * K),
+    "key": normal(RNG, D, H * K),
+    "value": normal(RNG, D, H * V),
+    "output": normal(RNG, H * V, D),
+}
+"""The weights of a layer of three heads, in the row convention: x·W."""
+BIASES = {f"{name}_bias": normal(RNG, weight.shape[1]) for name, weight in ROW.items()}
+SQUARE = normal(RNG, D, D)
+HEADS = ("--heads", H)
+LACKING = (
+    "The weights have no tensor word_bias. It can only be computed if the words are sorted by"
+    " frequency; --sorted declares this."
+)
+"""The error for a layer that uses the missing tensor."""
+
+
+def tiny_vectors(importer):
+    """Write the tiny model's words and vectors as a GloVe file."""
+    return importer.file(files.rows(WORDS, VECTORS), "tiny.txt")
+
+
+def save(importer, tensors, metadata=None):
+    """Write a safetensors file beside the vector file."""
+    return written(importer.place / "given.safetensors", tensors, metadata)
+
+
+def written(path, tensors, metadata=None):
+    """Write a safetensors file; `save_file` writes wrong values of non-contiguous arrays."""
+    save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path, metadata)
+    return path
+
+
 PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
 TEXT = "apple bank river money high end bank"
 
@@ -207,18 +244,6 @@ def test_the_metadata_may_describe_each_layer(importer, vectors):
     assert np.array_equal(model.word_bias, tensors["word_bias"])
 
 
-def test_a_word_bias_is_added_to_the_scores_of_its_word(importer, vectors):
-    bias = normal(RNG, 11)
-    found = arrays(import_weights(importer, vectors, {"query": SQUARE, "word_bias": bias}))
-    x = found["static"].astype(np.float64)
-    rows = [WORDS.index(word) for word in TEXT.split()]
-    scores = x @ SQUARE.astype(np.float64) @ x.T / np.sqrt(D) + bias[rows]
-    e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(
-        found["attention"][0, 0], e / e.sum(axis=1, keepdims=True), rtol=0, atol=1e-5
-    )
-
-
 def test_each_head_multiplies_the_word_bias_by_its_own_factor(importer, vectors):
     tensors = {**ROW, "word_bias": normal(RNG, 11)}
     factors = {"layers.0.word_bias_scale": np.array([2, 0, -1], np.float32)}
@@ -291,3 +316,274 @@ def test_weights_of_the_wrong_shape_are_rejected_before_rows_are_parsed(importer
     assert done.code == 1
     assert "query" in done.err
     assert "Line 2" not in done.err
+
+
+def refusal(importer, vectors, tensors, *options, metadata=None):
+    given = save(importer, tensors, metadata)
+    return importer.refusal(vectors, "--weights", given, *options)
+
+
+KNOWN = (
+    "known are query, key, value and output (of a second layer layers.1.query etc.), aliases such"
+    " as q_proj.weight, and the names in models/README.md."
+)
+NO_FIT = "which does not fit vectors of dimension 5 in the row convention"
+TRANSPOSE = "--convention column transposes it."
+WIDE = normal(RNG, 7, 6)
+INVALID = {
+    "row given as column": (
+        {"query": ROW["query"].T},
+        f"The weights' tensor layers.0.query is 6 by 5, {NO_FIT}; {TRANSPOSE}",
+    ),
+    "output given as column": (
+        {**ROW, "output": ROW["output"].T},
+        f"The weights' tensor layers.0.output is 5 by 21, {NO_FIT}; {TRANSPOSE}",
+    ),
+    "fits neither": ({"key": WIDE}, f"The weights' tensor layers.0.key is 7 by 6, {NO_FIT}."),
+    "vector": ({"value": SQUARE[0]}, "The weights' tensor layers.0.value is not a matrix."),
+    "cube": ({"Wq": normal(RNG, 5, 5, 1)}, "The weights' tensor layers.0.query is not a matrix."),
+    "key wider than query": (
+        {**ROW, "key": normal(RNG, D, 9)},
+        "The weights, layers.0: query and key differ in width.",
+    ),
+    "value without output": (
+        {"value": ROW["value"]},
+        "The weights, layers.0: output has the wrong output width: expected 5.",
+    ),
+    "output that does not take the values": (
+        {**ROW, "output": normal(RNG, 13, D)},
+        "The weights, layers.0: output has shape [13, 5], expected [21, ≥1].",
+    ),
+    "bias of another width": (
+        {"query": SQUARE, "query_bias": SQUARE[0, :3]},
+        "The weights, layers.0: query_bias has shape [3], expected [5].",
+    ),
+    "no columns": (
+        {"query": np.empty((5, 0), np.float32), "key": np.empty((5, 0), np.float32)},
+        "The weights, layers.0: query has shape [5, 0], expected [5, ≥1].",
+    ),
+    "word bias of another length": (
+        {"query": SQUARE, "word_bias": np.zeros(7, np.float32)},
+        "The weights' word_bias does not have the shape [11].",
+    ),
+    "norm that the metadata lack": (
+        {f"layers.0.attention_norm.{part}": SQUARE[0] for part in ("gain", "shift")},
+        "The weights, layers.0: attention_norm is present, but the metadata set `norm: none`.",
+    ),
+    "unknown": ({"Wz": SQUARE}, f"The weights have an unknown tensor Wz; {KNOWN}"),
+    "unknown in a layer": (
+        {"layers.0.gate": SQUARE},
+        f"The weights have an unknown tensor layers.0.gate; {KNOWN}",
+    ),
+    "of another model": (
+        {"model.layers.0.self_attn.q_proj.weight": SQUARE},
+        f"The weights have an unknown tensor model.layers.0.self_attn.q_proj.weight; {KNOWN}",
+    ),
+    "hostile": (
+        {"query\n\x1b[31m" + "y" * 999: SQUARE},
+        f"The weights have an unknown tensor query???31m{'y' * 49}; {KNOWN}",
+    ),
+    "one tensor under two names": (
+        {"query": SQUARE, "Wq": SQUARE},
+        "The weights have the same tensor under two names, such as query and q_proj.weight.",
+    ),
+    "second layer alone": (
+        {"layers.1.query": SQUARE},
+        "The weights have a layer 1 but no layer 0; the first layer is 0.",
+    ),
+    "a layer left out": (
+        {"query": SQUARE, "layers.2.query": SQUARE},
+        "The weights have a layer 2 but no layer 1; the first layer is 0.",
+    ),
+    "no projection": (
+        {"word_bias": np.zeros(11, np.float32)},
+        "The weights have no projection: query, key, value or output.",
+    ),
+    "nothing": ({}, "The weights have no projection: query, key, value or output."),
+    "integers": (
+        {"query": np.ones((5, 5), np.int64)},
+        "The weights' tensor query has the dtype I64; save it as F32, F16 or F64.",
+    ),
+    "booleans": (
+        {"query": np.ones((5, 5), bool)},
+        "The weights' tensor query has the dtype BOOL; save it as F32, F16 or F64.",
+    ),
+    "complex": (
+        {"query": np.ones((5, 5), np.complex64)},
+        "The weights' tensor query has the dtype C64; save it as F32, F16 or F64.",
+    ),
+    "not a number": (
+        {"query": SQUARE * np.float32("nan")},
+        "The weights' tensor query has a value that is not finite as float32.",
+    ),
+    "infinite": (
+        {"query_bias": np.full(5, -np.inf), "key": SQUARE},
+        "The weights' tensor query_bias has a value that is not finite as float32.",
+    ),
+    "beyond float32": (
+        {"query": np.full((5, 5), 1e39)},
+        "The weights' tensor query has a value that is not finite as float32.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_weights_are_rejected_in_one_sentence(importer, vectors, case):
+    tensors, sentence = INVALID[case]
+    assert refusal(importer, vectors, tensors) == sentence
+
+
+def test_kinds_of_invalid_weights_have_distinct_messages():
+    messages = {}
+    for case, (_, message) in INVALID.items():
+        messages.setdefault(message, []).append(case)
+    assert [cases for cases in messages.values() if len(cases) > 1] == [
+        ["no projection", "nothing"],
+        ["not a number", "beyond float32"],
+    ]
+
+
+def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors):
+    sentence = refusal(importer, vectors, ROW, "--convention", "column", *HEADS)
+    assert "in the column convention; --convention row transposes it." in sentence
+    wide = refusal(importer, vectors, {"key": WIDE}, "--convention", "column")
+    assert wide.endswith(
+        "7 by 6, which does not fit vectors of dimension 5 in the column convention."
+    )
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_dtypes_that_numpy_lacks_are_rejected_by_their_name(importer, vectors, dtype):
+    torch = pytest.importorskip("torch", reason="PyTorch alone writes such files")
+    path = importer.place / "given.safetensors"
+    written = torch.ones(5, 5).to(getattr(torch, dtype))
+    importlib.import_module("safetensors.torch").save_file({"query": written}, path)
+    sentence = importer.refusal(vectors, "--weights", path)
+    assert sentence.startswith("The weights' tensor query has the dtype ")
+    assert sentence.endswith("; save it as F32, F16 or F64.")
+
+
+@pytest.mark.parametrize("heads", [4, 1024])
+def test_heads_that_do_not_divide_are_rejected(importer, vectors, heads):
+    sentence = refusal(importer, vectors, ROW, "--heads", heads)
+    expected = "the width of query and key is not a multiple of the number of heads."
+    assert sentence == f"The weights, layers.0: {expected}"
+
+
+NO_HEADS = "`heads` in the weights' metadata is not an integer from 1 to 1024."
+METADATA = {
+    "no heads": ({"heads": "0"}, NO_HEADS),
+    "negative heads": ({"heads": "-1"}, NO_HEADS),
+    "heads in words": ({"heads": "three"}, NO_HEADS),
+    "too many heads": ({"heads": "1025"}, NO_HEADS),
+    "heads of 5,000 digits": ({"heads": "9" * 5000}, NO_HEADS),
+    "layers that are no JSON": (
+        {"layers": "scale"},
+        "`layers` in the weights' metadata does not have the form of a manifest's `layers`.",
+    ),
+    "layers with an unknown field": (
+        {"layers": '[{"scale": true, "speed": 3}]'},
+        "`layers` in the weights' metadata does not have the form of a manifest's `layers`.",
+    ),
+    "no layers": (
+        {"layers": "[]"},
+        "The weights' metadata describe 0 layers, but the tensors have 1.",
+    ),
+    "two layers": (
+        {"layers": "[{}, {}]"},
+        "The weights' metadata describe 2 layers, but the tensors have 1.",
+    ),
+    "a missing word bias": ({"layers": '[{"word_bias": true}]'}, LACKING),
+}
+
+
+def test_factors_without_a_word_bias_are_rejected_in_one_sentence(importer, vectors):
+    tensors = {"query": SQUARE, "layers.0.word_bias_scale": np.ones(1, np.float32)}
+    assert refusal(importer, vectors, tensors) == (
+        "The weights, layers.0: word_bias_scale requires `word_bias: true` in the metadata."
+    )
+
+
+@pytest.mark.parametrize("case", METADATA)
+def test_invalid_metadata_are_rejected_in_one_sentence(importer, vectors, case):
+    metadata, sentence = METADATA[case]
+    assert refusal(importer, vectors, {"query": SQUARE}, metadata=metadata) == sentence
+
+
+def damaged(content):
+    """Damaged copies of a safetensors file."""
+    return {
+        "empty": b"",
+        "text": b"query 1 2 3 4 5\n",
+        "cut in the header": content[:20],
+        "cut in the numbers": content[:-4],
+        "longer than declared": content + b"\0" * 4,
+        "a header without end": b"\xff" * 8 + content[8:],
+        "pickle": b"\x80\x04cos\nsystem\n(S'true'\ntR.",
+        "zip of torch.save": files.archive({"archive/data.pkl": b"\x80\x02}q\x00."}),
+    }
+
+
+@pytest.mark.parametrize("case", damaged(b""))
+def test_an_invalid_safetensors_file_is_rejected_in_one_sentence(importer, vectors, case):
+    path = save(importer, {"query": SQUARE})
+    path.write_bytes(damaged(path.read_bytes())[case])
+    sentence = importer.refusal(vectors, "--weights", path)
+    assert sentence == "The weights cannot be read as a safetensors file."
+
+
+WITH_WORD_BIAS = {"layers": '[{"word_bias": true}]'}
+BY_FREQUENCY = [f"{word}{rank:03x}" for rank, word in enumerate(abbreviated(1000))]
+
+
+def glove(words):
+    """A GloVe file of words with random vectors."""
+    return files.rows(words, normal(RNG, len(words), D))
+
+
+def test_a_missing_word_bias_comes_from_the_ranks_of_a_sorted_file(importer):
+    """For two words p is proportional to 1/3.7 and 1/4.7: 47/84 and 37/84."""
+    given = importer.file(glove(("gnu", "emu")), "two.txt")
+    two = import_weights(importer, given, {"query": SQUARE}, "--sorted", metadata=WITH_WORD_BIAS)
+    right = [np.log(1e-3 / (1e-3 + p)) for p in (47 / 84, 37 / 84)]
+    np.testing.assert_allclose(two.word_bias, right, rtol=1e-6)
+    given = importer.file(glove(BY_FREQUENCY), "sorted.txt")
+    whole = import_weights(importer, given, {"query": SQUARE}, metadata=WITH_WORD_BIAS)
+    cut = import_weights(
+        importer, given, {"query": SQUARE}, "--limit", 800, metadata=WITH_WORD_BIAS
+    )
+    assert (len(whole.word_bias), len(cut.word_bias)) == (1000, 800)
+    closed = importer.run(given, "--name", "closed")
+    assert closed.code == 0
+    assert np.array_equal(whole.word_bias, read_model(importer.models / "closed").word_bias)
+    assert whole.manifest.training["informativeness"] == "rank in the file"
+
+
+def test_a_missing_word_bias_comes_from_counts_if_present(importer):
+    weights = {"query": normal(RNG, 3, 3)}
+    given = importer.file(files.fasttext(counts=[5, 1, 300, 2]), "counted.bin")
+    model = import_weights(importer, given, weights, metadata=WITH_WORD_BIAS)
+    p = np.array([5, 1, 300, 2]) / 308
+    np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-6)
+    assert model.manifest.training["informativeness"] == "counts in the file"
+
+
+def test_a_word_bias_that_one_of_two_layers_uses_is_computed(importer):
+    tensors = {"query": SQUARE, "layers.1.query": SQUARE}
+    for entries in ('[{}, {"word_bias": true}]', '[{"word_bias": true}, {}]'):
+        model = import_weights(
+            importer, tiny_vectors(importer), tensors, "--sorted", metadata={"layers": entries}
+        )
+        assert len(model.word_bias) == len(WORDS)
+    plain = import_weights(
+        importer, tiny_vectors(importer), tensors, "--sorted", metadata={"layers": "[{}, {}]"}
+    )
+    assert plain.word_bias is None
+
+
+def test_a_missing_word_bias_is_not_derived_from_an_unsorted_file(importer):
+    given = save(importer, {"query": SQUARE}, WITH_WORD_BIAS)
+    backwards = glove(BY_FREQUENCY[::-1])
+    assert importer.refusal(backwards, "--weights", given, "--name", "a") == LACKING
+    in_order = glove(BY_FREQUENCY)
+    assert importer.refusal(in_order, "--weights", given, "--name", "a", "--unsorted") == LACKING

@@ -11,24 +11,14 @@ from tests.environments import run_in
 L, H, WORDS = 2, 3, ["river", "bank", "river", "money", "apple"]
 
 
-def test_each_layer_is_a_batch_of_one_with_all_its_heads(deep):
-    (sentence,) = deep.encode([WORDS])
+@pytest.mark.parametrize(("heads", "shown"), [("all", H), ("mean", 1)])
+def test_each_layer_is_a_batch_of_one_with_its_heads(deep, heads, shown):
+    (sentence,) = deep.encode([WORDS], heads=heads, dtype="float16")
     layers, tokens = bertviz_attention(sentence)
     assert tokens == WORDS
-    assert [layer.shape for layer in layers] == [(1, H, 5, 5)] * L
-    assert np.array_equal(np.concatenate(layers), sentence.attention)
-
-
-def test_the_mean_of_the_heads_is_shown_as_one_head(deep):
-    (sentence,) = deep.encode([WORDS], heads="mean")
-    layers, _ = bertviz_attention(sentence)
-    assert [layer.shape for layer in layers] == [(1, 1, 5, 5)] * L
-    assert np.array_equal(layers[1][0, 0], sentence.attention[1])
-
-
-def test_the_returned_arrays_are_writable_copies(deep):
-    (sentence,) = deep.encode([WORDS], dtype="float16")
-    layers, _ = bertviz_attention(sentence)
+    assert [layer.shape for layer in layers] == [(1, shown, 5, 5)] * L
+    assert np.array_equal(np.concatenate(layers), sentence.attention.reshape(L, shown, 5, 5))
+    # Writable copies, as PyTorch takes them.
     assert all(layer.dtype == np.float32 and layer.flags.writeable for layer in layers)
     layers[0][:] = 7
     assert sentence.attention.max() <= 1

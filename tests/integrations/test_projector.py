@@ -74,16 +74,12 @@ def test_words_of_any_characters_round_trip(tmp_path):
     rows = metadata_in(tmp_path)
     assert [unescaped(row["token"]) for row in rows] == list(HOSTILE)
     assert [unescaped(row["key"]) for row in rows] == list(HOSTILE)
+    unchanged = {'"', '""quoted"', "日本語", "👩🏽\u200d🚒", "tab\\tin", "line\\nbreak"}
+    assert unchanged <= {row["token"] for row in rows}
     cut = len(HOSTILE) // 2
     assert unescaped(rows[0]["context"]) == " ".join(HOSTILE[:cut])
     assert [row["sentence"] for row in rows] == ["0"] * cut + ["2"] * (len(rows) - cut)
     assert [row["place"] for row in rows[cut:]] == [str(n) for n in range(len(rows) - cut)]
-
-
-def test_words_that_need_no_escape_are_unchanged(tmp_path):
-    save_projection(tmp_path, hostile_sentences())
-    tokens = {row["token"] for row in metadata_in(tmp_path)}
-    assert {'"', '""quoted"', "日本語", "👩🏽\u200d🚒", "tab\\tin", "line\\nbreak"} <= tokens
 
 
 def test_the_points_of_each_kind_follow_one_another(tmp_path):
@@ -128,20 +124,6 @@ def test_a_failed_write_keeps_the_previous_files(tmp_path):
     assert {name: (tmp_path / name).read_bytes() for name in file_names(tmp_path)} == before
 
 
-@pytest.mark.parametrize("kinds", [["static", "contextual"], ["static"]])
-def test_an_array_that_was_not_requested_is_rejected_before_writing(tmp_path, kinds):
-    (sentence,) = LocalModel(tiny_model(tmp_path)).encode(["bank"], include=["contextual"])
-    with pytest.raises(ValueError, match="encode with `include="):
-        save_projection(tmp_path / "out", [sentence], kinds)
-    assert file_names(tmp_path) == ["tiny"]
-
-
-@pytest.mark.parametrize("kinds", ["static", []])
-def test_kinds_that_are_not_a_list_are_rejected(tmp_path, kinds):
-    with pytest.raises(ValueError, match="Give a list of kinds"):
-        save_projection(tmp_path / "out", hostile_sentences(), kinds)
-
-
 @pytest.mark.clients
 def test_tensorboard_serves_the_same_vectors_and_words(tmp_path):
     sentences = hostile_sentences()
@@ -153,10 +135,25 @@ def test_tensorboard_serves_the_same_vectors_and_words(tmp_path):
     assert shown["metadata"] == (tmp_path / "metadata.tsv").read_bytes().decode()
 
 
-@pytest.mark.parametrize("kinds", [["attention"], ["static", "keys"]])
-def test_arrays_that_are_not_vectors_of_tokens_are_rejected(tmp_path, kinds):
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        (["static", "contextual"], "encode with `include="),
+        (["features"], "encode with `include="),
+        *((kinds, "Give a list of kinds") for kinds in ("static", [])),
+        (["attention"], "of static, contextual, features"),
+        (["contextual", "keys"], "of static, contextual, features"),
+    ],
+)
+def test_kinds_that_cannot_be_saved_are_rejected_before_writing(tmp_path, kinds, message):
     model = LocalModel(tiny_model(tmp_path))
-    sentences = model.encode(["Apple bank"], include=["static", *kinds])
-    with pytest.raises(ValueError, match="of static, contextual, features"):
+    sentences = model.encode(["Apple bank"], include=["contextual", "attention", "keys"])
+    with pytest.raises(ValueError, match=message):
         save_projection(tmp_path / "out", sentences, kinds)
     assert file_names(tmp_path) == ["tiny"]
+
+
+def test_features_are_not_saved_beside_other_vectors(tmp_path):
+    sentences = LocalModel(tiny_model(tmp_path)).encode(["bank"], include=["static", "features"])
+    with pytest.raises(ValueError, match="save them alone"):
+        save_projection(tmp_path / "out", sentences, ["static", "features"])

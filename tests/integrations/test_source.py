@@ -2,8 +2,6 @@
 
 import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ import spacy
 from polyseme.errors import UnauthorisedError, UnknownModelError
 from polyseme.integrations import forget, open_encoder
 from polyseme.integrations.sklearn import ContextualVectorizer
-from tests.conftest import ROOT, start
+from tests.conftest import start
 from tests.integrations.documents import SETTINGS
 
 pytestmark = pytest.mark.slow
@@ -93,13 +91,6 @@ def test_errors_of_the_service_are_raised_as_local_exceptions(address, monkeypat
         pipeline(address)
 
 
-@pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1", "https://key@example.org/v1"])
-def test_a_url_with_a_password_is_rejected_without_repeating_it(url):
-    with pytest.raises(ValueError, match="without a user, a password") as caught:
-        ContextualVectorizer(url=url)
-    assert "secret" not in str(caught.value) and "key@" not in str(caught.value)
-
-
 def test_each_process_opens_an_encoder_once(address):
     here = open_encoder(None, address)
     assert open_encoder(None, address) is here
@@ -115,12 +106,3 @@ def test_each_process_opens_an_encoder_once(address):
     os.waitpid(child, 0)
     assert os.read(reader, 16) == b"another"
     os.close(reader)
-
-
-@pytest.mark.parametrize("package", ["spacy", "sklearn"])
-def test_a_missing_package_is_reported_with_its_install_command(package):
-    code = f"import sys; sys.modules[{package!r}] = None; import polyseme.integrations.{package}"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    last = done.stderr.splitlines()[-1]
-    assert last.endswith(f"pip install 'polyseme[{package}]'.")

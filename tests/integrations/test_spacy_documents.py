@@ -101,13 +101,10 @@ def test_the_vector_of_a_document_is_the_mean_of_its_words():
 
 
 @pytest.mark.usefixtures("deep")
-def test_hooks_are_added_to_a_deserialized_document():
+def test_hooks_are_added_to_a_deserialized_document_but_not_to_an_unencoded_one():
     nlp = pipeline()
     doc = Doc(nlp.vocab).from_bytes(nlp("river bank money bank").to_bytes())
     add_hooks(doc, "contextual")
     assert doc[1].similarity(doc[3]) == pytest.approx(cosine(doc.tensor[1], doc.tensor[3]))
-
-
-def test_hooks_for_an_unencoded_document_are_rejected():
     with pytest.raises(ValueError, match="run the component `polyseme` on it"):
         add_hooks(spacy.blank("en")(TEXT))

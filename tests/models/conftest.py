@@ -1,6 +1,7 @@
 """Folders of models, complete and undamaged."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,10 @@ import pytest
 from polyseme.models.registry import Registry
 from tests.models.versions import write_two
 from tests.tiny import QUANTIZED, QUANTIZED_SUBWORDS, SUBWORDS, full_layer, write_tiny
+
+KNOWN_NGRAMS = replace(
+    QUANTIZED_SUBWORDS, ngrams=np.array([7, 4_000_000_000], np.uint32), coverage=0.5, own_rows=True
+)
 
 
 @pytest.fixture(scope="session")
@@ -23,13 +28,13 @@ def original(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def quantized_original(tmp_path_factory):
-    """The folder of such a model with int8 tables. Read-only: tests share it."""
+    """The folder of such a model with int8 tables and known n-grams. Read-only: tests share it."""
     return write_tiny(
         tmp_path_factory.mktemp("quantized") / "tiny",
         vectors=QUANTIZED,
         layers=[full_layer(1), full_layer(2)],
         word_bias=np.arange(11.0),
-        subwords=QUANTIZED_SUBWORDS,
+        subwords=KNOWN_NGRAMS,
     )
 
 

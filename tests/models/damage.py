@@ -15,7 +15,9 @@ from polyseme.models.reader import read_model
 MANIFEST, VECTORS = "manifest.json", "vectors.npy"
 VOCABULARY, ATTENTION = "vocabulary.txt", "attention.safetensors"
 INDEX, SUBWORDS = "index.npy", "subwords.npy"
-SCALES, SUBWORD_SCALES = "scales.npy", "subword_scales.npy"
+SCALES, SUBWORD_SCALES, NGRAMS = "scales.npy", "subword_scales.npy", "ngrams.npy"
+FILES = (VECTORS, SCALES, VOCABULARY, INDEX, SUBWORDS, SUBWORD_SCALES, NGRAMS, ATTENTION)
+"""The files of `quantized_folder` without its manifest."""
 
 with_and_without_verify = pytest.mark.parametrize("verify", [True, False])
 

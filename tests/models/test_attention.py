@@ -199,10 +199,7 @@ MISFITS = {
         put(position_bias=(3, 12)),
         "position_bias must have an odd number of columns",
     ),
-    "a gain alone": (
-        put(attention_norm__shift=None),
-        "attention_norm needs both gain and shift",
-    ),
+    "a gain alone": (put(attention_norm__shift=None), "attention_norm needs both gain and shift"),
     "a shift alone": (
         put(feed_forward_norm__gain=None),
         "feed_forward_norm needs both gain and shift",

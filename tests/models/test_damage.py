@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from tests.models.damage import (
-    ATTENTION,
+    FILES,
     INDEX,
     MANIFEST,
-    SCALES,
-    SUBWORD_SCALES,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
@@ -39,24 +37,18 @@ def damaged(content, kind, place, extra):
     return content[:at] + (extra if kind == "insert" else content[at:]) + content[at:]
 
 
-@pytest.mark.parametrize("name", [MANIFEST, VOCABULARY, INDEX, VECTORS, SUBWORDS, ATTENTION])
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        *(("original", name) for name in (MANIFEST, VOCABULARY, INDEX, VECTORS, SUBWORDS)),
+        *(("quantized_original", name) for name in (MANIFEST, *FILES)),
+    ],
+)
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
-def test_a_damaged_file_is_rejected_or_the_model_is_valid(original, name, damages, early):
-    require_error_or_valid_model(original, name, damages, early=early)
-
-
-@pytest.mark.parametrize("name", [MANIFEST, VECTORS, SCALES, SUBWORDS, SUBWORD_SCALES])
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(damages=st.lists(DAMAGE, min_size=1, max_size=3), early=st.booleans())
-def test_a_damaged_file_of_quantized_rows_is_rejected_or_the_model_is_valid(
-    quantized_original, name, damages, early
-):
-    require_error_or_valid_model(quantized_original, name, damages, early=early)
-
-
-def require_error_or_valid_model(original, name, damages, *, early):
-    """Damage a file; `early` puts the damage near its start, where the headers are."""
+def test_a_damaged_file_is_rejected_or_the_model_is_valid(request, source, name, damages, early):
+    """`early` puts the damage near the file's start, where the headers are."""
+    original = request.getfixturevalue(source)
     content = snapshot(original)[name]
     for kind, place, extra in damages:
         content = damaged(content, kind, place * (128 / len(content) if early else 1), extra)

@@ -79,12 +79,6 @@ def test_the_file_follows_the_format(tmp_path):
     assert content == b"2 2\none 1.0 -0.5\ntwo 1e-10 3e+38\n"
 
 
-def test_the_file_has_default_permissions(tmp_path):
-    (tmp_path / "any").touch()
-    export_word2vec(tiny_model(tmp_path), tmp_path / "out.txt")
-    assert (tmp_path / "out.txt").stat().st_mode == (tmp_path / "any").stat().st_mode
-
-
 def test_words_with_white_space_are_skipped_in_word2vec_text(tmp_path):
     words = ["first", *SPACED, "last"]
     vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
@@ -182,20 +176,3 @@ def test_neither_projector_file_is_written_if_one_cannot_be(tmp_path):
     with pytest.raises(FileNotFoundError):
         export_projector(model, tmp_path / "vectors.tsv", tmp_path / "nowhere" / "metadata.tsv")
     assert file_names(tmp_path) == ["metadata.tsv"]
-
-
-def test_an_export_replaces_an_existing_file(tmp_path):
-    model = tiny_model(tmp_path)
-    (tmp_path / "out.txt").write_text("before")
-    export_word2vec(model, tmp_path / "out.txt")
-    assert word2vec(tmp_path / "out.txt").index_to_key == list(WORDS)
-
-
-def test_a_symbolic_link_is_followed_and_not_replaced(tmp_path):
-    """/dev/stdout is such a link."""
-    model = tiny_model(tmp_path)
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real" / "out.txt")
-    export_word2vec(model, tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert word2vec(tmp_path / "real" / "out.txt").index_to_key == list(WORDS)

@@ -1,5 +1,10 @@
 """`index.npy`: a wrong one is rejected or misses words; it never returns a wrong row."""
 
+import random
+import subprocess
+import sys
+from itertools import count, islice
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -9,14 +14,14 @@ from hypothesis import strategies as st
 
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
-from polyseme.models.vocabulary import Index, Vocabulary, check_index, count_lines
+from polyseme.models.vocabulary import MAX_BUCKET_SIZE, Index, Vocabulary, check_index, count_lines
 from tests.models.damage import (
     INDEX,
     VOCABULARY,
     drop,
     index_by_definition,
     index_of,
-    npy,
+    manifest_of,
     read_error,
     replace,
     saved,
@@ -25,11 +30,8 @@ from tests.models.damage import (
 from tests.tiny import WORDS, write_tiny
 
 TEXT = "".join(f"{word}\n" for word in WORDS).encode()
-LENGTH = "index.npy: the length does not fit vocabulary.txt."
 BUCKETS = "index.npy has buckets that are not contiguous or exceed 64 rows."
 ROWS = "index.npy does not have each row of vocabulary.txt exactly once."
-UNMAPPED = "index.npy is not an array that can be memory-mapped."
-DTYPE = "index.npy does not have the dtype uint32."
 STARTS, FIRSTS, ROWS_OF = (np.array(part, "<u4") for part in index_by_definition(TEXT))
 
 
@@ -75,39 +77,6 @@ def test_the_same_index_is_built_for_a_folder_without_one(model_folder, verify):
         assert mapped.row(word) == built.row(word)
     assert [built.word(row) for row in range(11)] == list(WORDS)
     assert np.array_equal(built._firsts, mapped._firsts)
-
-
-MISSHAPEN = {
-    "one number more": (saved(np.append(index_of(TEXT), np.uint32(0))), LENGTH),
-    "one number less": (saved(index_of(TEXT)[:-1]), LENGTH),
-    "the index of more words": (saved(index_of(TEXT + b"more\n")), LENGTH),
-    "no numbers": (saved(np.empty(0, "<u4")), LENGTH),
-    "a table": (saved(index_of(TEXT)[:, None]), UNMAPPED),
-    "a number alone": (saved(np.uint32(3)), UNMAPPED),
-    "signed": (saved(index_of(TEXT).astype("<i4")), DTYPE),
-    "wider": (saved(index_of(TEXT).astype("<u8")), DTYPE),
-    "big-endian": (saved(index_of(TEXT).astype(">u4")), DTYPE),
-    "floats": (saved(index_of(TEXT).astype("<f4")), DTYPE),
-    "objects": (saved(index_of(TEXT).astype(object), allow_pickle=True), DTYPE),
-    "a dtype that is a call": (
-        npy("{'descr': exit(), 'fortran_order': False, 'shape': (35,), }", bytes(140)),
-        UNMAPPED,
-    ),
-    "more numbers than there are": (
-        npy("{'descr': '<u4', 'fortran_order': False, 'shape': (999999999999,), }", bytes(140)),
-        "index.npy has more or less data than its header declares.",
-    ),
-    "nothing": (b"", UNMAPPED),
-    "text": (TEXT, UNMAPPED),
-}
-
-
-@with_and_without_verify
-@pytest.mark.parametrize("case", MISSHAPEN)
-def test_a_malformed_index_is_rejected(model_folder, case, verify):
-    content, expected = MISSHAPEN[case]
-    replace(model_folder, INDEX, content)
-    assert read_error(model_folder, verify=verify) == expected
 
 
 LAST = "index.npy: the end of line 11 differs from vocabulary.txt."
@@ -189,9 +158,7 @@ NUMBERS = st.integers(0, 2**32 - 1) | st.integers(0, 12)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(
-    st.dictionaries(st.integers(0, LENGTH_OF_INDEX - 1), NUMBERS, min_size=1, max_size=3),
-)
+@given(st.dictionaries(st.integers(0, LENGTH_OF_INDEX - 1), NUMBERS, min_size=1, max_size=3))
 def test_any_change_of_the_numbers_is_rejected_or_only_misses_words(changes):
     numbers = index_of(TEXT)
     numbers[list(changes)] = list(changes.values())
@@ -236,3 +203,95 @@ def test_a_repeated_word_is_rejected_by_its_second_line(model_folder, with_index
     if not with_index:
         drop(model_folder, INDEX)
     assert read_error(model_folder) == "vocabulary.txt has a word twice, in line 8."
+
+
+def crowded_text(number):
+    """A vocabulary of 201 words, of which `number` share a bucket and are named `word…`."""
+
+    def crowded(word):
+        return crc32(word.encode()) % 201 == 7
+
+    words = list(islice(filter(crowded, (f"word{n}" for n in count())), number))
+    words += islice((other for n in count() if not crowded(other := f"other{n}")), 201 - number)
+    random.Random(1).shuffle(words)
+    return "".join(f"{word}\n" for word in words).encode()
+
+
+def test_a_bucket_holds_at_most_64_words():
+    assert MAX_BUCKET_SIZE == 64
+    text = crowded_text(64)
+    vocabulary = Vocabulary.of(text)
+    for row, word in enumerate(text.decode().split("\n")[:-1]):
+        assert vocabulary.row(word) == row
+    with pytest.raises(ModelFolderError) as caught:
+        Vocabulary.of(crowded_text(65))
+    lines = crowded_text(65).split(b"\n")
+    line = max(n for n, word in enumerate(lines, 1) if word.startswith(b"word"))
+    expected = (
+        f"vocabulary.txt has more than 64 words with the same hash, among them that in line {line}."
+    )
+    assert caught.value.detail == expected
+
+
+@with_and_without_verify
+def test_a_crowded_bucket_of_a_file_is_rejected(tmp_path, verify):
+    words = crowded_text(64).decode().split("\n")[:-1]
+    folder = write_tiny(tmp_path / "tiny", words=words, vectors=np.ones((201, 1), np.float32))
+    text = crowded_text(65)
+    (folder / VOCABULARY).write_bytes(text)
+    replace(folder, INDEX, saved(index_of(text)))
+    assert read_error(folder, verify=verify) == BUCKETS
+
+
+def test_a_vocabulary_of_one_repeated_word_is_rejected():
+    with pytest.raises(ModelFolderError) as caught:
+        Vocabulary.of(b"a\n" * 100_000)
+    assert caught.value.detail == "vocabulary.txt has a word twice, in line 2."
+
+
+MEMORY = """
+import ctypes
+import sys
+from pathlib import Path
+from polyseme.models.reader import read_model
+
+def private():
+    # Return freed memory to the system: the allocator may keep a buffer of a megabyte.
+    getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+
+models, verify = Path(sys.argv[1]), sys.argv[2] == "True"
+read_model(models / "few", verify=verify)
+before = private()
+model = read_model(models / "many", verify=verify)
+print(private() - before)
+assert model.vocabulary.row("word399999") == 399_999
+"""
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A folder of models: one with 400,000 words and one with a few."""
+    models = tmp_path_factory.mktemp("models")
+    words = [f"word{number}" for number in range(400_000)]
+    write_tiny(models / "many", words=words, vectors=np.ones((400_000, 1), np.float16))
+    write_tiny(models / "few")
+    return models
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup"
+)
+@with_and_without_verify
+def test_400_000_words_need_less_than_a_mebibyte_of_private_memory(many, verify):
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, many, str(verify)],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    on_disk = sum(entry["bytes"] for entry in manifest_of(many / "many")["files"].values())
+    assert on_disk > 9_000_000
+    assert int(done.stdout) < 1024

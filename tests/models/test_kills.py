@@ -1,22 +1,225 @@
-"""Commands that are killed, interrupted or out of space at any step lose no model."""
+"""Commands that are killed, interrupted or out of space at any step lose no model.
 
+    python -m tests.models.test_kills replace '{"exchange": false, "fault": "kill"}'
+    python -m tests.models.test_kills replace '{"calls": ["openat", "write"], "every": 7}'
+
+Each step runs the command in a forked process on a fresh folder with the models `tiny` and `other`.
+A step is an audit event of Python that changes or opens a file; with `calls`, it is one of these
+system calls, which strace counts separately. The output is a JSON line for each step.
+"""
+
+import errno
+import io
+import itertools
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.models.kills import BEFORE, OPERATIONS
+from polyseme.cli.main import polyseme
+from polyseme.errors import ModelFolderError
+from polyseme.models import staging
+from polyseme.models.reader import read_model
+from polyseme.models.registry import Registry, find_models
+from tests.conftest import ROOT
+from tests.models.versions import version_of, write
+from tests.tiny import VECTORS, WORDS
 
-ROOT = Path(__file__).parents[2]
+# Weights and subwords take time and add files that are written like the others.
+IMPORT = ("import", "{file}", "--processes", "1", "--no-weights", "--no-subwords", "--name")
+OPERATIONS = {
+    "import": ((*IMPORT, "new"), {"new": 2, "tiny": 1}),
+    "replace": ((*IMPORT, "tiny", "--replace"), {"tiny": 2}),
+    "rename": (("rename", "tiny", "new"), {"new": 1}),
+    "remove": (("remove", "tiny", "--yes"), {}),
+}
+"""The arguments of `polyseme models`, and the versions of the models afterwards."""
+BEFORE = {"tiny": 1}
+FAULTS = {
+    "kill": None,
+    "interrupt": KeyboardInterrupt(),
+    "full": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+}
+EVENTS = {
+    *("open", "fcntl.flock", "tempfile.mkdtemp", "shutil.rmtree"),
+    *("os.mkdir", "os.rename", "os.remove", "os.rmdir"),
+}
 
 
-def results(operation, *options):
-    """The results of the steps of a command, which `tests.models.kills` runs."""
+def run_command(arguments, models):
+    """Run `polyseme models` and end the process."""
+    os.environ["POLYSEME_MODELS_DIR"] = str(models)
+    polyseme.main(["models", *arguments], "polyseme", standalone_mode=True)
+
+
+def in_child(function):
+    """Run a function in a forked process without output; return its process ID."""
+    child = os.fork()
+    if child:
+        return child
+    code = 70
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        function()
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except KeyboardInterrupt:
+        code = 1
+    finally:
+        os._exit(code)
+
+
+def exit_code(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def stopped_at_event(step, command, *, exchange, fault):
+    """Run a command with a fault at an event; return its exit code."""
+    count = itertools.count(1)
+
+    def stop(event, _):
+        if event in EVENTS and next(count) == step:
+            if fault is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise fault
+
+    def run():
+        if not exchange:
+            staging._RENAMEAT2 = None
+        sys.addaudithook(stop)
+        try:
+            command()
+        except SystemExit as end:
+            if end.code or not fault:
+                raise
+        if fault and next(count) <= step:
+            os._exit(99)
+
+    return exit_code(in_child(run))
+
+
+def killed_at_system_call(call, step, command, *, exchange):
+    """Run a command that strace kills at a system call; return its exit code."""
+    wait, go_on = os.pipe()
+
+    def run():
+        if not exchange:
+            staging._RENAMEAT2 = None
+        os.close(go_on)
+        os.read(wait, 1)
+        command()
+
+    child = in_child(run)
+    options = ["-f", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={step}"]
+    tracer = ["strace", *options, "-o", os.devnull, "-p", str(child)]
+    with subprocess.Popen(tracer, stderr=subprocess.PIPE, text=True) as process:
+        attached = process.stderr.readline()
+        os.close(go_on)
+        os.close(wait)
+        code = exit_code(child)
+        process.stderr.read()
+    if "attached" not in attached:
+        raise SystemExit(f"strace: {attached}")
+    return code
+
+
+def versions(folders):
+    """The version of each valid model, 0 for an invalid one, without `other`, which is checked."""
+    found = {}
+    for name, folder in folders.items():
+        try:
+            found[name] = version_of(read_model(folder, verify=True))
+        except (ModelFolderError, AssertionError):
+            found[name] = 0
+    assert found.pop("other") == 1
+    return found
+
+
+def check(models, service):
+    """What a running service, a new process and the next command find after a step.
+
+    Each gets its own copy of the folder, because the first one may restore a model.
+    """
+    copies = [models.with_name(f"{models.name}-{number}") for number in range(3)]
+    for copy in copies:
+        shutil.copytree(models, copy)
+    at_once = versions(find_models([models]))
+    service.refresh()
+    running = {name: version_of(service.model(name)) for name in service.names if name != "other"}
+    new = Registry([copies[0]], "tiny")
+    started = {name: version_of(new.model(name)) for name in new.names if name != "other"}
+    listed = exit_code(in_child(lambda: run_command(["list"], copies[1])))
+    run_in_child = in_child(lambda: run_command(["rename", "other", "next"], copies[2]))
+    assert exit_code(run_in_child) == 0
+    (copies[2] / "next").rename(copies[2] / "other")
+    result = {
+        "at_once": at_once,
+        "running": running,
+        "started": started,
+        "listed": listed,
+        "afterwards": versions(find_models([copies[2]])),
+        "left": sorted(path.name for path in copies[2].iterdir() if path.name.startswith(".")),
+    }
+    for copy in copies:
+        shutil.rmtree(copy)
+    return result
+
+
+def sweep(operation, *, exchange=True, fault="kill", calls=(), every=1):
+    """Yield the result of each step, until the command ends without a fault."""
+    arguments = OPERATIONS[operation][0]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        file = folder / "version 2"
+        rows = [
+            f"{word} {' '.join(str(2 * value) for value in row)}"
+            for word, row in zip(WORDS, VECTORS, strict=True)
+        ]
+        file.write_text("\n".join(rows) + "\n")
+        for name in ("tiny", "other"):
+            write(folder / "original" / name, 1)
+        given = [one.format(file=file) for one in arguments]
+        # The first call imports modules, which are no steps of the command.
+        shutil.copytree(folder / "original", folder / "warm")
+        with suppress(SystemExit), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            run_command(given, folder / "warm")
+        with suppress(SystemExit), redirect_stdout(io.StringIO()):
+            run_command(["list"], folder / "warm")
+        for call in calls or (None,):
+            for number in itertools.count():
+                step = 1 + number * every
+                models = folder / f"models-{step}"
+                shutil.copytree(folder / "original", models)
+                service = Registry([models], "tiny", preload=True)
+                service.load()
+
+                def command(models=models):
+                    run_command(given, models)
+
+                if call:
+                    code = killed_at_system_call(call, step, command, exchange=exchange)
+                else:
+                    code = stopped_at_event(step, command, exchange=exchange, fault=FAULTS[fault])
+                yield {"call": call, "step": step, "code": code, **check(models, service)}
+                shutil.rmtree(models)
+                if code == (0 if call or fault == "kill" else 99):
+                    break
+
+
+def results(operation, **options):
+    """The results of the steps of a command, which a process of its own runs."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.models.kills", operation, *options],
+        [sys.executable, "-m", "tests.models.test_kills", operation, json.dumps(options)],
         cwd=ROOT,
         capture_output=True,
         check=False,
@@ -42,7 +245,7 @@ def require_one_state(operation, found, *, exchange):
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_command_that_is_killed_loses_no_model(operation, way):
     exchange = way == "exchange"
-    found = results(operation, *([] if exchange else ["--fallback"]))
+    found = results(operation, exchange=exchange)
     require_one_state(operation, found, exchange=exchange)
     assert [one["code"] for one in found] == [-9] * (len(found) - 1) + [0]
     finished = [one["started"] == OPERATIONS[operation][1] for one in found]
@@ -57,9 +260,9 @@ def test_a_command_that_is_killed_loses_no_model(operation, way):
 @pytest.mark.parametrize("way", ["exchange", "fallback"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, way, fault):
-    options = ["--fault", fault, *(["--fallback"] if way == "fallback" else [])]
-    found = results(operation, *options)
-    require_one_state(operation, found, exchange=way == "exchange")
+    exchange = way == "exchange"
+    found = results(operation, exchange=exchange, fault=fault)
+    require_one_state(operation, found, exchange=exchange)
     # The command is undone or, if only its cleanup fails, done.
     for one in found:
         if one["code"] == 0:
@@ -69,9 +272,15 @@ def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, way, fa
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-@pytest.mark.parametrize(("call", "way"), [("renameat2", []), ("rename", ["--fallback"])])
-def test_a_replacement_that_is_killed_at_a_system_call_loses_no_model(call, way):
-    found = results("replace", "--strace", call, *way)
-    require_one_state("replace", found, exchange=not way)
+@pytest.mark.parametrize(("call", "exchange"), [("renameat2", True), ("rename", False)])
+def test_a_replacement_that_is_killed_at_a_system_call_loses_no_model(call, exchange):
+    found = results("replace", exchange=exchange, calls=[call])
+    require_one_state("replace", found, exchange=exchange)
     assert [one["code"] for one in found] == [-9] * (len(found) - 1) + [0]
     assert len(found) > 1
+
+
+if __name__ == "__main__":
+    for result in sweep(sys.argv[1], **json.loads(sys.argv[2])):
+        sys.stdout.write(json.dumps(result) + "\n")
+        sys.stdout.flush()

@@ -9,7 +9,7 @@ import pytest
 from polyseme.models.reader import NO_MANIFEST, read_manifest, read_model
 from tests.models.damage import (
     ATTENTION,
-    INDEX,
+    FILES,
     MANIFEST,
     SUBWORDS,
     VECTORS,
@@ -21,7 +21,6 @@ from tests.models.damage import (
     with_and_without_verify,
 )
 
-FILES = (VECTORS, VOCABULARY, ATTENTION, INDEX, SUBWORDS)
 CANNOT_BE_READ = {MANIFEST: NO_MANIFEST} | {name: f"{name} cannot be read." for name in FILES}
 
 
@@ -32,53 +31,53 @@ def test_an_undamaged_model_is_read(model_folder, verify):
 
 @with_and_without_verify
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
-def test_a_missing_file_is_named(model_folder, name, verify):
-    (model_folder / name).unlink()
-    assert read_error(model_folder, verify=verify) == CANNOT_BE_READ[name]
+def test_a_missing_file_is_named(quantized_folder, name, verify):
+    (quantized_folder / name).unlink()
+    assert read_error(quantized_folder, verify=verify) == CANNOT_BE_READ[name]
 
 
 @with_and_without_verify
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
-def test_a_folder_in_place_of_a_file_is_rejected(model_folder, name, verify):
-    (model_folder / name).unlink()
-    (model_folder / name).mkdir()
+def test_a_folder_in_place_of_a_file_is_rejected(quantized_folder, name, verify):
+    (quantized_folder / name).unlink()
+    (quantized_folder / name).mkdir()
     if name != MANIFEST:
-        size = (model_folder / name).stat().st_size
-        change_manifest(model_folder, lambda m: m["files"][name].update(bytes=size))
-    assert read_error(model_folder, verify=verify).startswith(name)
+        size = (quantized_folder / name).stat().st_size
+        change_manifest(quantized_folder, lambda m: m["files"][name].update(bytes=size))
+    assert read_error(quantized_folder, verify=verify).startswith(name)
 
 
 @with_and_without_verify
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
-def test_a_named_pipe_in_place_of_a_file_does_not_block(model_folder, name, verify):
-    (model_folder / name).unlink()
-    os.mkfifo(model_folder / name)
-    assert read_error(model_folder, verify=verify) == CANNOT_BE_READ[name]
+def test_a_named_pipe_in_place_of_a_file_does_not_block(quantized_folder, name, verify):
+    (quantized_folder / name).unlink()
+    os.mkfifo(quantized_folder / name)
+    assert read_error(quantized_folder, verify=verify) == CANNOT_BE_READ[name]
 
 
 @with_and_without_verify
 @pytest.mark.parametrize("change", [lambda x: x[:-1], lambda x: x + b"\n", lambda _: b""])
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_of_another_length_is_named(model_folder, name, change, verify):
-    content = (model_folder / name).read_bytes()
-    (model_folder / name).write_bytes(change(content))
+def test_a_file_of_another_length_is_named(quantized_folder, name, change, verify):
+    content = (quantized_folder / name).read_bytes()
+    (quantized_folder / name).write_bytes(change(content))
     expected = f"{name}: the number of bytes differs from manifest.json."
-    assert read_error(model_folder, verify=verify) == expected
+    assert read_error(quantized_folder, verify=verify) == expected
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_with_other_bytes_is_named(model_folder, name):
-    content = bytearray((model_folder / name).read_bytes())
+def test_a_file_with_other_bytes_is_named(quantized_folder, name):
+    content = bytearray((quantized_folder / name).read_bytes())
     content[-2] ^= 1
-    (model_folder / name).write_bytes(content)
-    assert read_error(model_folder) == f"{name}: the checksum differs from manifest.json."
+    (quantized_folder / name).write_bytes(content)
+    assert read_error(quantized_folder) == f"{name}: the checksum differs from manifest.json."
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_without_verify_the_checksum_is_not_compared(model_folder, name):
-    change_manifest(model_folder, lambda m: m["files"][name].update(sha256="0" * 64))
-    assert read_error(model_folder) == f"{name}: the checksum differs from manifest.json."
-    assert len(read_model(model_folder, verify=False).vocabulary) == 11
+def test_without_verify_the_checksum_is_not_compared(quantized_folder, name):
+    change_manifest(quantized_folder, lambda m: m["files"][name].update(sha256="0" * 64))
+    assert read_error(quantized_folder) == f"{name}: the checksum differs from manifest.json."
+    assert len(read_model(quantized_folder, verify=False).vocabulary) == 11
 
 
 @with_and_without_verify
@@ -146,11 +145,7 @@ WRONG_FIELDS = {
     "a huge dimension": (("dimension",), 1 << 40, "dimension: "),
     "a huge vocabulary": (("vocabulary_size",), 10**18, "vocabulary_size: "),
     "a number too long for an integer": (("vocabulary_size",), 10**400, "vocabulary_size: "),
-    "another dtype": (
-        ("dtype",),
-        "object",
-        'dtype: must be "float16", "float32" or "int8".',
-    ),
+    "another dtype": (("dtype",), "object", 'dtype: must be "float16", "float32" or "int8".'),
     "no heads": (("heads",), 0, "heads: "),
     "no layers": (("layers",), [], "layers: "),
     "too many layers": (("layers",), [{}] * 65, "layers: "),
@@ -248,11 +243,7 @@ def test_without_weights_the_heads_must_divide_the_dimension(model_folder):
     ("field", "value", "expected"),
     [
         ("dimension", 7, "vectors.npy: the shape differs from manifest.json."),
-        (
-            "vocabulary_size",
-            13,
-            "vocabulary.txt: the number of words differs from manifest.json.",
-        ),
+        ("vocabulary_size", 13, "vocabulary.txt: the number of words differs from manifest.json."),
         ("dtype", "float16", "vectors.npy does not have the dtype float16."),
         (
             "tensors",
@@ -266,10 +257,10 @@ def test_the_manifest_is_compared_with_the_files(model_folder, field, value, exp
     assert read_error(model_folder) == expected
 
 
-def test_a_manifest_is_read_without_the_other_files(model_folder):
+def test_a_manifest_is_read_without_the_other_files(quantized_folder):
     for name in FILES:
-        (model_folder / name).unlink()
-    assert read_manifest(model_folder).name == "tiny"
+        (quantized_folder / name).unlink()
+    assert read_manifest(quantized_folder).name == "tiny"
 
 
 def test_updated_checksums_make_a_changed_file_valid(model_folder):

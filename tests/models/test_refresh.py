@@ -194,9 +194,9 @@ WAIT = 30
 """Seconds after which a thread has failed."""
 
 
-def test_the_old_model_is_used_while_the_new_one_is_read(models_dir, registry, monkeypatch):
-    before = registry.model("two")
-    write(models_dir / "two", 2)
+@pytest.fixture
+def paused(models_dir, monkeypatch):
+    """Events: the model `two` has been read, and its reader may go on."""
     reading, go_on = threading.Event(), threading.Event()
 
     def pause():
@@ -204,6 +204,16 @@ def test_the_old_model_is_used_while_the_new_one_is_read(models_dir, registry, m
         assert go_on.wait(WAIT)
 
     call_after_reading(monkeypatch, models_dir / "two", pause)
+    return reading, go_on
+
+
+def test_the_old_model_is_used_while_the_new_one_is_read(models_dir, registry, paused):
+    reading, go_on = paused
+    go_on.set()
+    before = registry.model("two")
+    write(models_dir / "two", 2)
+    for event in paused:
+        event.clear()
     refreshing = threading.Thread(target=registry.refresh)
     refreshing.start()
     assert reading.wait(WAIT)
@@ -215,14 +225,8 @@ def test_the_old_model_is_used_while_the_new_one_is_read(models_dir, registry, m
     assert version_of(registry.model("two")) == 2
 
 
-def test_loading_a_model_does_not_block_others(models_dir, registry, monkeypatch):
-    reading, go_on = threading.Event(), threading.Event()
-
-    def pause():
-        reading.set()
-        assert go_on.wait(WAIT)
-
-    call_after_reading(monkeypatch, models_dir / "two", pause)
+def test_loading_a_model_does_not_block_others(registry, paused):
+    reading, go_on = paused
     loading = threading.Thread(target=registry.model, args=("two",))
     loading.start()
     assert reading.wait(WAIT)
@@ -338,16 +342,13 @@ def test_a_known_name_checks_no_directory_until_some_seconds_have_passed(
     assert not following.ready()
 
 
-def test_only_one_check_runs_at_a_time(models_dir, following, clock, monkeypatch):
+def test_only_one_check_runs_at_a_time(models_dir, following, clock, paused):
+    reading, go_on = paused
+    go_on.set()
     following.model("two")
     write(models_dir / "two", 2)
-    reading, go_on = threading.Event(), threading.Event()
-
-    def pause():
-        reading.set()
-        assert go_on.wait(WAIT)
-
-    call_after_reading(monkeypatch, models_dir / "two", pause)
+    for event in paused:
+        event.clear()
     for seconds in (3, 6, 9):
         clock[0] = seconds
         assert version_of(following.model("two")) == 1

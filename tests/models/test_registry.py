@@ -7,16 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-import polyseme
-from polyseme.cli.models import models
 from polyseme.errors import ModelFolderError, UnknownModelError
-from polyseme.http.app import create_app
 from polyseme.models import registry as registry_module
 from polyseme.models.reader import NO_MANIFEST
 from polyseme.models.registry import Registry, bundled_models, find_models
-from polyseme.settings import Settings
 from tests.models.damage import MANIFEST, VECTORS, snapshot
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny
@@ -258,25 +253,6 @@ def test_a_renamed_folder_is_a_model_of_its_new_name(models_dir):
     assert registry.manifest("three").name == "three"
     assert registry.model("three").manifest.name == "three"
     assert registry.model("three").manifest.source == "two"
-
-
-def test_a_renamed_folder_is_listed_verified_and_encodes_under_its_new_name(models_dir):
-    (models_dir / "two").rename(models_dir / "three")
-    variables = {"POLYSEME_MODELS_DIR": str(models_dir), "POLYSEME_MODEL": "one"}
-    listed = CliRunner().invoke(models, ["list"], env=variables).output
-    assert "  three  11 words" in listed
-    assert "  two  " not in listed
-    verified = CliRunner().invoke(models, ["verify", "three"], env=variables)
-    assert (verified.exit_code, verified.output) == (0, "three: ok\n")
-    model = polyseme.load("three", models_dir)
-    assert model.name == "three"
-    assert model.encode(["apple bank"])[0].contextual.shape == (2, 5)
-    client = create_app(Settings(models_dir=models_dir, model="three")).test_client()
-    statuses = {one["id"]: one["status"] for one in client.get("/v1/models").json["data"]}
-    assert statuses.items() >= {"one": "ok", "three": "ok"}.items()
-    assert "two" not in statuses
-    response = client.post("/v1/encode", json={"input": "apple", "model": "three"})
-    assert (response.status_code, response.json["model"]) == (200, "three")
 
 
 def test_the_service_is_ready_if_the_default_model_can_be_used(models_dir):

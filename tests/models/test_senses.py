@@ -10,7 +10,7 @@ from polyseme.engine.layers import Projection
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import MANIFEST, SENSES
 from polyseme.models.reader import fingerprint, read_model
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
 from tests.tiny import VECTORS, full_layer, write_tiny
 

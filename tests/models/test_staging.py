@@ -6,7 +6,6 @@ import fcntl
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,10 +15,9 @@ from polyseme.models import staging
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry
 from polyseme.models.writer import remove_model, rename_model
+from tests.conftest import ROOT
 from tests.models.versions import version_of, write
 from tests.tiny import write_tiny
-
-ROOT = Path(__file__).parents[2]
 
 
 def names(folder):

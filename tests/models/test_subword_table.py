@@ -10,14 +10,7 @@ from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
-from tests.models.damage import (
-    SUBWORDS,
-    manifest_of,
-    read_error,
-    replace,
-    saved,
-    with_and_without_verify,
-)
+from tests.models.damage import manifest_of, read_error, with_and_without_verify
 from tests.tiny import SUBWORDS as TINY
 from tests.tiny import VECTORS, tiny_model, write_tiny
 
@@ -62,21 +55,6 @@ def test_known_ngrams_round_trip_as_a_mapped_file(tmp_path, verify, own_rows):
     assert (found.coverage, found.own_rows) == (0.5, own_rows)
 
 
-INVALID_NGRAMS = {
-    "not sorted": np.array([7, 5], np.uint32),
-    "a number twice": np.array([7, 7], np.uint32),
-    "another number than rows": np.array([7], np.uint32),
-    "another dtype": np.array([7, 8], np.int32),
-}
-
-
-@pytest.mark.parametrize("case", INVALID_NGRAMS)
-def test_invalid_known_ngrams_are_rejected(tmp_path, case):
-    folder = write_tiny(tmp_path / "tiny", subwords=KNOWN)
-    replace(folder, "ngrams.npy", saved(INVALID_NGRAMS[case]))
-    assert "ngrams.npy" in read_error(folder)
-
-
 @pytest.mark.parametrize("field", ["coverage", "own_rows"])
 def test_the_manifest_describes_the_known_ngrams(tmp_path, field):
     folder = write_tiny(tmp_path / "tiny", subwords=KNOWN)
@@ -116,58 +94,14 @@ def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows):
 
 
 UNREPRESENTABLE = {
-    "another width": (Subwords(np.ones((7, 3), np.float32), 3, 6), SHAPE),
-    "no rows": (Subwords(np.ones((0, 5), np.float32), 3, 6), SHAPE),
-    "one axis": (Subwords(np.ones(5, np.float32), 3, 6), UNMAPPED),
-    "NaN": (
-        Subwords(np.array([[0] * 5, [0, 0, 0, 0, np.nan]], np.float32), 3, 6),
-        "subwords.npy is not finite in row 1.",
-    ),
-    "n-grams of length zero": (Subwords(TINY.table, 0, 6), None),
-    "n-grams too long": (Subwords(TINY.table, 3, 65), None),
-    "n-grams whose minimum exceeds the maximum": (Subwords(TINY.table, 6, 3), None),
+    "n-grams of length zero": Subwords(TINY.table, 0, 6),
+    "n-grams too long": Subwords(TINY.table, 3, 65),
+    "n-grams whose minimum exceeds the maximum": Subwords(TINY.table, 6, 3),
 }
 
 
 @pytest.mark.parametrize("case", UNREPRESENTABLE)
 def test_subwords_that_the_format_cannot_represent_are_not_written(tmp_path, case):
-    subwords, expected = UNREPRESENTABLE[case]
-    with pytest.raises(ModelFolderError) as caught:
-        write_tiny(tmp_path / "tiny", subwords=subwords)
-    assert expected in {None, caught.value.detail}
+    with pytest.raises(ModelFolderError):
+        write_tiny(tmp_path / "tiny", subwords=UNREPRESENTABLE[case])
     assert not list(tmp_path.iterdir())
-
-
-ATTACKS = {
-    "another width": (saved(np.ones((2, 7), np.float32)), SHAPE),
-    "no rows": (saved(np.ones((0, 5), np.float32)), SHAPE),
-    "one axis": (saved(np.ones(10, np.float32)), UNMAPPED),
-    "another dtype": (saved(np.ones((2, 5), np.float16)), DTYPE),
-    "objects": (saved(np.ones((2, 5), object), allow_pickle=True), DTYPE),
-    "Fortran order": (
-        saved(np.asfortranarray(np.ones((2, 5), np.float32))),
-        "subwords.npy is not in C order.",
-    ),
-    "cut short": (
-        saved(np.ones((2, 5), np.float32))[:-1],
-        "subwords.npy has more or less data than its header declares.",
-    ),
-    "nothing": (b"", UNMAPPED),
-}
-
-
-@with_and_without_verify
-@pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_table_is_rejected(model_folder, case, verify):
-    content, expected = ATTACKS[case]
-    replace(model_folder, SUBWORDS, content)
-    assert read_error(model_folder, verify=verify) == expected
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_the_first_row_that_is_not_finite_is_named(model_folder, value):
-    table = np.ones((100_000, 5), np.float32)
-    table[[70_001, 90_000], [4, 0]] = value
-    replace(model_folder, SUBWORDS, saved(table))
-    assert read_error(model_folder) == "subwords.npy is not finite in row 70001."
-    assert not np.isfinite(read_model(model_folder, verify=False).subwords.table[70_001, 4])

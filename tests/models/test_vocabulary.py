@@ -30,16 +30,10 @@ ATTACKS = {
     "an empty line": (b"a\n\nc\n", "vocabulary.txt has no word in line 2."),
     "an empty last line": (b"a\nb\n\n", "vocabulary.txt has no word in line 3."),
     "a line feed alone": (b"\n", "vocabulary.txt has no word in line 1."),
-    "no final line feed": (
-        b"a\nb",
-        "vocabulary.txt is empty or does not end with a line feed.",
-    ),
+    "no final line feed": (b"a\nb", "vocabulary.txt is empty or does not end with a line feed."),
     "no line feed at all": (b"a", "vocabulary.txt is empty or does not end with a line feed."),
     "empty": (b"", "vocabulary.txt is empty."),
-    "too few words": (
-        b"a\nb\n",
-        "vocabulary.txt: the number of words differs from manifest.json.",
-    ),
+    "too few words": (b"a\nb\n", "vocabulary.txt: the number of words differs from manifest.json."),
     "too many words": (
         b"".join(b"%d\n" % n for n in range(13)),
         "vocabulary.txt: the number of words differs from manifest.json.",

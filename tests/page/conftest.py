@@ -4,21 +4,21 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from urllib.parse import urlsplit
+from functools import partial
+from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Request, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Residual
 from polyseme.models.registry import bundled_models
 from polyseme.settings import BUNDLED
 from tests.conftest import Serve
-from tests.page.attention import HEBREW
-from tests.page.reader import FLAGS, Reader
+from tests.page.driver import FLAGS, HEBREW, Reader
 from tests.tiny import SUBWORDS, VECTORS, WORDS, full_layer, normal, write_tiny
 
 CHROMIUM = shutil.which("chromium")
@@ -36,7 +36,7 @@ def client(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> httpx.Clie
         del manifest["files"][name]
         (folder / name).unlink()
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    return serve(models_dir=folder.parent)
+    return serve(models_dir=folder.parent, workers=1)
 
 
 @pytest.fixture(scope="package")
@@ -50,124 +50,66 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-class Window:
-    """A page of the browser that records errors."""
-
-    def __init__(self, context: BrowserContext) -> None:
-        self.context = context
-        self.page = context.new_page()
-        self.page.set_default_timeout(20_000)
-        self.host = ""
-        self.wrong: list[str] = []
-        self.reusable = False
-        """Whether the next test may use the loaded page."""
-        self.page.on("request", self._check_host)
-        self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
-        self.page.on(
-            "console",
-            lambda message: (
-                message.type in {"error", "warning"}
-                # Chromium logs each status over 399, which tests of errors expect.
-                and "Failed to load resource" not in message.text
-                and self.wrong.append(f"console: {message.text}")
-            ),
-        )
-
-    def _check_host(self, request: Request) -> None:
-        parts = urlsplit(request.url)
-        if parts.scheme in {"http", "https"} and parts.netloc != self.host:
-            self.wrong.append(f"request to another host: {request.url}")
-
-    def clear(self) -> None:
-        """Make the window like a new one."""
-        self.page.unroute_all(behavior="ignoreErrors")
-        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
-        self.page.goto("about:blank")
-        self.context.clear_permissions()
-        self.reusable = False
-
-
 @pytest.fixture(scope="package")
-def shared_window(browser: Browser) -> Iterator[Window]:
+def shared_window(browser: Browser) -> Iterator[Reader]:
     """A window that tests share, because creating one takes longer than most tests."""
     context = browser.new_context(accept_downloads=True)
-    yield Window(context)
+    yield Reader(context)
     context.close()
 
 
 @pytest.fixture
-def open_page(browser: Browser, shared_window: Window, client: httpx.Client) -> Iterator[Open]:
+def open_page(browser: Browser, shared_window: Reader, client: httpx.Client) -> Iterator[Open]:
     """Open the page at an address, in a window of some width and theme.
 
     A test fails when a script fails, the content security policy is violated or another host is
     requested. A `fresh` window, one with options and a second one have a context of their own.
     """
-    windows: list[Window] = []
+    windows: list[Reader] = []
 
     def open_(
         fragment: str = "",
         *,
         service: httpx.Client = client,
         width: int = 1200,
-        height: int = 900,
         theme: str = "light",
         fresh: bool = False,
+        reuse: bool = False,
         **options: object,
     ) -> Reader:
         own = fresh or options or windows
-        window = Window(browser.new_context(**options)) if own else shared_window
+        window = Reader(browser.new_context(**options)) if own else shared_window
         windows.append(window)
-        if window.reusable:
+        base = str(service.base_url).rstrip("/")
+        if window.reusable and not (reuse and window.page.url.startswith(f"{base}/#")):
             window.clear()
-        window.wrong = []
-        window.host = urlsplit(str(service.base_url)).netloc
-        window.page.set_viewport_size({"width": width, "height": height})
+        window.base, window.reusable = base, reuse
+        window.wrong.clear()
+        window.requests.clear()
+        window.page.set_viewport_size({"width": width, "height": 900})
         if "forced_colors" not in options:
             window.page.emulate_media(color_scheme=theme)
-        reader = Reader(window.page, str(service.base_url).rstrip("/"), window.wrong)
-        reader.go(fragment)
-        return reader
+        window.page.mouse.move(0, 0)
+        window.go(fragment)
+        return window
 
     yield open_
     for window in windows:
-        if window is shared_window:
-            window.clear()
-        else:
+        if window is not shared_window:
             window.context.close()
+        elif not window.reusable:
+            window.clear()
     assert [one for window in windows for one in window.wrong] == []
 
 
 @pytest.fixture
-def visit(shared_window: Window, client: httpx.Client) -> Iterator[Open]:
+def visit(open_page: Open) -> Open:
     """Go to an address without loading the page if the previous test visited the same service.
 
     Loading the page takes longer than most tests. This is for tests that change only the address:
     they open no details, type nothing and intercept no request.
     """
-    window = shared_window
-
-    def visit_(
-        fragment: str,
-        *,
-        service: httpx.Client = client,
-        width: int = 1200,
-        theme: str = "light",
-    ) -> Reader:
-        base = str(service.base_url).rstrip("/")
-        if window.reusable and not window.page.url.startswith(f"{base}/#"):
-            window.clear()
-        window.wrong = []
-        window.host = urlsplit(base).netloc
-        window.page.set_viewport_size({"width": width, "height": 900})
-        window.page.emulate_media(color_scheme=theme)
-        window.page.mouse.move(0, 0)
-        reader = Reader(window.page, base, window.wrong)
-        reader.go(fragment)
-        window.reusable = True
-        return reader
-
-    yield visit_
-    assert window.wrong == []
+    return partial(open_page, reuse=True)
 
 
 @pytest.fixture(scope="package")
@@ -200,6 +142,19 @@ def heads_layer(seed: int, heads: int) -> Layer:
     rng = np.random.default_rng(seed)
     scoring = Scoring(True, "other-words", normal(rng, heads, 13))
     return full_layer(seed, heads=heads, scoring=scoring)
+
+
+@pytest.fixture(scope="package")
+def several(
+    serve: Serve, broken_models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> httpx.Client:
+    """A service with three models, one of which is broken."""
+    folder = tmp_path_factory.mktemp("several")
+    shutil.copytree(broken_models / "broken", folder / "broken")
+    shutil.copytree(bundled_models() / BUNDLED, folder / "second")
+    manifest = (folder / "second" / "manifest.json").read_text()
+    (folder / "second" / "manifest.json").write_text(manifest.replace(f'"{BUNDLED}"', '"second"'))
+    return serve(models_dir=folder, preload_models=True, workers=1)
 
 
 @pytest.fixture(scope="session")

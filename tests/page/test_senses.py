@@ -1,20 +1,17 @@
-"""The view Senses: sentences, files, the map and the cards, saved files; accessibility."""
+"""The view Senses: sentences, files, the map and the cards."""
 
 import csv
 import json
 import re
 from pathlib import Path
-from urllib.parse import parse_qs, urlencode
 
 import httpx
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Route, expect
 
-from tests.page.attention import HEBREW
 from tests.page.conftest import Open
-from tests.page.reader import Reader
+from tests.page.driver import HEBREW, Reader, address
 
 pytestmark = pytest.mark.slow
 
@@ -24,14 +21,6 @@ BANKS = [
     f"The {[*RIVER, *MONEY][i % 10]} is near the bank, which number {i} describes."
     for i in range(500)
 ]
-RECORD_ANNOUNCEMENTS = """() => {
-  globalThis.announced = [];
-  new MutationObserver((changes) => {
-    for (const { target } of changes) {
-      if (target.closest?.(".visually-hidden")) globalThis.announced.push(target.textContent);
-    }
-  }).observe(document.querySelector("main"), { childList: true, subtree: true });
-}"""
 PASTE = """(field, text) => {
   field.select();
   const clipboardData = new DataTransfer();
@@ -52,30 +41,14 @@ DROP = """([name, text]) => {
 }"""
 
 
-def address(text: str, word: str, **fields: str) -> str:
-    """The address of sentences and a word."""
-    return f"#senses?{urlencode({'text': text, 'word': word, **fields})}"
-
-
 def field(reader: Reader) -> Locator:
     """The text field of the sentences."""
-    return reader.page.get_by_label("Sentences, one on each line")
+    return reader.field("Sentences, one on each line")
 
 
 def paste(reader: Reader, text: str) -> None:
     """Replace the sentences as a paste of them does."""
     field(reader).evaluate(PASTE, text)
-
-
-def find(reader: Reader) -> None:
-    """Submit the form and wait for the result."""
-    reader.page.get_by_role("button", name="Find senses").click()
-    reader.settle()
-
-
-def service_response(client: httpx.Client, reader: Reader) -> dict:
-    """The service's own response to the shown request."""
-    return client.post("/v1/senses", json=reader.sent()).raise_for_status().json()
 
 
 def points(reader: Reader) -> Locator:
@@ -88,47 +61,51 @@ def cards(reader: Reader) -> Locator:
     return reader.page.get_by_role("article", name="Sense ")
 
 
+def chosen_occurrence(reader: Reader) -> Locator:
+    """The occurrence that the reader chose on the map."""
+    return reader.page.get_by_role("status", name="Chosen occurrence")
+
+
 def test_it_opens_with_an_example_and_the_services_senses(
-    open_page: Open, client: httpx.Client
+    visit: Open, client: httpx.Client
 ) -> None:
-    reader = open_page("#senses")
-    assert reader.page.get_by_label("Word", exact=True).input_value() == "apple"
-    answer = service_response(client, reader)
-    senses = answer["senses"]
-    summary = reader.page.locator(".summary").text_content()
+    reader = visit("#senses")
+    assert reader.field("Word").input_value() == "apple"
+    given = client.post("/v1/senses", json=reader.sent()).raise_for_status().json()
+    senses, occurrences = given["senses"], given["occurrences"]
+    (summary,) = reader.texts(".summary")
     assert summary == (
-        f"{len(answer['occurrences'])} occurrences of “apple” in {len(reader.sent()['texts'])}"
-        f" sentences: {len(senses)} senses. Their separation is {answer['separation']:.2f}"
+        f"{len(occurrences)} occurrences of “apple” in {len(reader.sent()['texts'])}"
+        f" sentences: {len(senses)} senses. Their separation is {given['separation']:.2f}"
         " (mean silhouette, at most 1)."
     )
-    assert reader.page.locator(".notes li").all_text_contents() == answer["notes"]
-    assert points(reader).count() == len(answer["occurrences"])
+    assert reader.texts(".notes li") == given["notes"]
+    assert points(reader).count() == len(occurrences)
     for card, sense in zip(cards(reader).all(), senses, strict=True):
         assert f"({sense['size']})" in card.text_content()
         near = card.locator(".near-word").all_text_contents()
         assert near == [one["word"] for one in sense["keywords"] + sense["neighbors"]]
-        texts = [
-            reader.sent()["texts"][answer["occurrences"][i]["text"]] for i in sense["examples"]
-        ]
+        texts = [reader.sent()["texts"][occurrences[i]["text"]] for i in sense["examples"]]
         assert card.locator("blockquote").all_text_contents() == texts
         marked = card.locator("mark").all_text_contents()
         assert [one.lower() for one in marked] == ["apple"] * len(texts)
 
 
 def test_the_attended_words_have_the_weights_of_the_last_layer(
-    open_page: Open, client: httpx.Client
+    visit: Open, client: httpx.Client
 ) -> None:
-    reader = open_page("#senses")
-    text = cards(reader).first.locator("blockquote").first.text_content()
+    reader = visit("#senses")
+    card = cards(reader).first
+    text = card.locator("blockquote").first.text_content()
     body = {"input": text, "include": ["attention"], "layers": "last", "heads": "mean"}
     (result,) = client.post("/v1/encode", json=body).json()["results"]
     words = [token["text"] for token in result["tokens"]]
     row = [word.lower() for word in words].index("apple")
     weights = np.array(result["attention"])[0, row]
     best = [i for i in np.argsort(-weights, kind="stable") if i != row][:4]
-    status = cards(reader).first.locator(".examples .status").first.text_content()
+    status = card.locator(".examples .status").first.text_content()
     assert status == "Attends to " + ", ".join(f"{words[i]} {weights[i]:.2f}" for i in best)
-    attended = cards(reader).first.locator("li").filter(has_text=text).locator(".attended")
+    attended = card.locator("li").filter(has_text=text).locator(".attended")
     expected = [word for i, word in enumerate(words) if i != row and weights[i] >= 0.02]
     assert attended.all_text_contents() == expected
     colors = attended.evaluate_all("(all) => new Set(all.map((one) => one.style.background)).size")
@@ -137,43 +114,40 @@ def test_the_attended_words_have_the_weights_of_the_last_layer(
 
 def test_each_example_has_its_senses_and_a_history_entry(open_page: Open) -> None:
     reader = open_page("#senses")
-    examples = reader.page.get_by_role("group", name="Examples").get_by_role("button")
     found = {}
-    for button in examples.all():
+    for button in reader.examples().all():
         button.click()
         reader.settle()
         assert not reader.problem.is_visible()
         assert button.get_attribute("aria-pressed") == "true"
         word = button.text_content()
-        assert reader.page.get_by_label("Word", exact=True).input_value() == word
+        assert reader.field("Word").input_value() == word
         assert 12 <= len(reader.sent()["texts"]) <= 20
         found[word] = cards(reader).count()
     assert found == {"apple": 2, "bank": 2, "spring": 3}
-    reader.page.go_back()
-    reader.settle()
-    assert examples.nth(1).get_attribute("aria-pressed") == "true"
+    reader.back()
+    assert reader.examples().nth(1).get_attribute("aria-pressed") == "true"
     assert reader.sent()["word"] == "bank"
 
 
 def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_page: Open) -> None:
     reader = open_page("#senses")
-    reader.page.evaluate(RECORD_ANNOUNCEMENTS)
     paste(reader, "\n".join(BANKS))
-    expect(reader.page.get_by_text("500 sentences.")).to_be_visible()
-    frequent = reader.page.get_by_role("group", name="Frequent words")
-    expect(frequent.get_by_role("button").first).to_have_text("bank 500")
-    assert not frequent.get_by_role("button", name="the", exact=False).all_text_contents()
+    expect(reader.text("500 sentences.")).to_be_visible()
+    frequent = reader.page.get_by_role("group", name="Frequent words").get_by_role("button")
+    expect(frequent.first).to_have_text("bank 500")
+    assert not [text for text in frequent.all_text_contents() if text.startswith("the ")]
     # The result of the previous sentences stays until the form is submitted.
     assert reader.sent()["word"] == "apple"
-    frequent.get_by_role("button", name="bank 500").click()
+    reader.record_announcements(".notices")
+    frequent.first.click()
     expect(points(reader)).to_have_count(500)
     reader.settle()
     assert reader.sent()["texts"] == BANKS
-    announced = reader.page.evaluate("globalThis.announced")
-    assert announced == [reader.page.locator(".summary").text_content()]
+    announced = reader.announced()
+    assert announced == reader.texts(".summary")
     assert announced[0].startswith("500 occurrences of “bank” in 500 sentences: ")
-    reader.page.reload()
-    reader.settle()
+    reader.reload()
     assert points(reader).count() == 500
     assert field(reader).input_value() == "\n".join(BANKS)
 
@@ -184,10 +158,13 @@ FREQUENT = """async (text) => {
 }"""
 
 
-def test_frequent_words_are_content_words_in_their_most_frequent_form(open_page: Open) -> None:
-    text = "The bank's Bank isn’t a bank. We couldn't; they’ve l'amour, l'amour. Une forêt, FORÊT!"
-    page = open_page("#models").page
-    found = page.evaluate(FREQUENT, f"{text} twenty-one twenty-one 12 12 x x")
+def test_frequent_words_are_content_words_in_their_most_frequent_form(visit: Open) -> None:
+    page = visit("#models").page
+    text = (
+        "The bank's Bank isn’t a bank. We couldn't; they’ve l'amour, l'amour. Une forêt, FORÊT!"
+        " twenty-one twenty-one 12 12 x x"
+    )
+    found = page.evaluate(FREQUENT, text)
     assert found == [["bank", 3], ["forêt", 2], ["l'amour", 2], ["twenty-one", 2]]
     text = (
         "bank, https://bank.example/?bank me@bank.example #bank @bank www.bank.example 5bank BANK"
@@ -199,92 +176,64 @@ def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> No
     reader = open_page("#senses")
     long = [*BANKS[:40], *["Yes."] * 2000]
     paste(reader, "\n".join(long))
-    expect(reader.page.get_by_text("pasted text: 2,040 sentences; the field")).to_be_visible()
+    expect(reader.text("pasted text: 2,040 sentences; the field")).to_be_visible()
     assert field(reader).input_value().splitlines() == [*long[:100], "…"]
     assert field(reader).get_attribute("readonly") is not None
-    reader.page.get_by_label("Word", exact=True).fill("bank")
-    find(reader)
+    reader.field("Word").fill("bank")
+    reader.press("Find senses")
     assert points(reader).count() == 40
     assert len(reader.address) < 200
-    reader.page.go_back()
-    reader.settle()
+    reader.back()
     assert reader.sent()["word"] == "apple"
     reader.page.go_forward()
     reader.settle()
     assert reader.sent()["texts"] == long
-    reader.page.reload()
-    reader.settle()
+    reader.reload()
     expect(reader.problem).to_have_text(
         "The address does not contain the sentences (pasted text), which are too long for it."
         " Choose or paste them again."
     )
 
 
-def test_nothing_is_requested_without_sentences_or_a_word(open_page: Open) -> None:
-    reader = open_page("#senses")
-    requests: list[str] = []
-    reader.page.on("request", lambda request: requests.append(request.url))
-    field(reader).fill(" \n\n ")
-    find(reader)
-    expect(reader.problem).to_have_text(
-        "Type or paste sentences, one on each line, or choose a text file."
-    )
-    field(reader).fill("The bank")
-    reader.page.get_by_label("Word", exact=True).fill(" ")
-    find(reader)
-    expect(reader.problem).to_have_text(
-        "Type the word whose senses to find, or press a frequent word."
-    )
-    assert not reader.page.get_by_role("figure").is_visible()
-    assert not [url for url in requests if "/v1/" in url]
-
-
 def test_errors_of_the_service_are_shown(open_page: Open) -> None:
     reader = open_page("#senses")
-    word = reader.page.get_by_label("Word", exact=True)
-    word.fill("qqzzxx")
-    word.press("Enter")
+    reader.submit("Word", "qqzzxx")
     expect(reader.problem).to_contain_text("does not occur in the texts as a token")
     paste(reader, "a\n" * 16_385)
-    word.fill("a")
-    find(reader)
+    reader.submit("Word", "a")
     expect(reader.problem).to_contain_text("16384")
-    reader.page.get_by_role("button", name="Remove the text").click()
+    reader.button("Remove the text").click()
     expect(field(reader)).to_be_focused()
     field(reader).fill("The bank\nA bank")
-    word.fill("bank")
-    reader.page.get_by_label("Number of senses").select_option("3")
-    find(reader)
+    reader.field("Word").fill("bank")
+    reader.field("Number of senses").select_option("3")
+    reader.press("Find senses")
     expect(reader.problem).to_contain_text("must be at most 2, the number of occurrences")
-    reader.page.get_by_label("Number of senses").select_option("automatic")
-    reader.settle()
+    reader.choose("Number of senses", "automatic")
     assert not reader.problem.is_visible()
     assert cards(reader).count() == 1
-    for invalid in ("0", "21", "many"):
-        reader.go(f"#senses?senses={invalid}")
-        expect(reader.problem).to_contain_text("/senses")
-        expect(reader.page.get_by_label("Number of senses")).to_have_value(invalid)
 
 
 def test_the_reader_chooses_the_number_of_senses(open_page: Open) -> None:
     reader = open_page("#senses")
-    number = reader.page.get_by_label("Number of senses")
+    number = reader.field("Number of senses")
     assert number.locator("option").count() == 21
-    number.select_option("4")
-    reader.settle()
+    reader.choose("Number of senses", "4")
     assert reader.address == "#senses?senses=4"
     assert reader.sent()["senses"] == 4
     assert cards(reader).count() == 4
+    # Senses differ in color and in shape.
+    legend = reader.page.locator("svg.senses-map > g > .mark").evaluate_all(
+        "(all) => all.map((one) => [one.getAttribute('fill'), one.getAttribute('points')])"
+    )[:4]
+    assert len({color for color, _ in legend}) == len({shape for _, shape in legend}) == 4
     # With unsubmitted sentences, a choice waits until the form is submitted.
     paste(reader, "\n".join(BANKS[:40]))
     number.select_option("2")
-    reader.page.get_by_label("Theme").select_option("dark")
-    reader.settle()
+    reader.theme("dark")
     assert cards(reader).count() == 4
     expect(number).to_have_value("2")
-    reader.page.get_by_label("Word", exact=True).fill("bank")
-    reader.page.keyboard.press("Enter")
-    reader.settle()
+    reader.submit("Word", "bank")
     assert cards(reader).count() == 2
     assert reader.sent()["senses"] == 2
 
@@ -294,48 +243,46 @@ def test_right_to_left_sentences_keep_their_direction(
 ) -> None:
     one, two, three = HEBREW
     text = "\n".join([f"{one} {two}", f"{three} {one}", f"{two} {one} {three}"] * 3)
-    reader = open_page(address(text, one, model="hebrew", senses="2"), service=tiny_models)
+    state = address("senses", text=text, word=one, model="hebrew", senses="2")
+    reader = open_page(state, service=tiny_models)
     assert not reader.problem.is_visible()
     assert points(reader).count() == 9
     for shown in ("textarea", "blockquote"):
         found = reader.page.locator(shown).first
         assert found.evaluate("(one) => getComputedStyle(one).direction") == "rtl"
     points(reader).first.press("Enter")
-    chosen = reader.page.get_by_role("status", name="Chosen occurrence")
-    expect(chosen.locator("mark")).to_have_text(one)
-    chosen.get_by_role("link", name="Open in Attention").click()
+    expect(chosen_occurrence(reader).locator("mark")).to_have_text(one)
+    chosen_occurrence(reader).get_by_role("link", name="Open in Attention").click()
     reader.settle()
-    assert reader.page.get_by_label("Sentence", exact=True).input_value() in text.splitlines()
-    assert reader.page.get_by_role("heading", name=f"{one} attends most to").is_visible()
+    assert reader.field("Sentence").input_value() in text.splitlines()
+    assert reader.heading(f"{one} attends most to").is_visible()
 
 
 def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
     reader = open_page("#senses")
-    mark = points(reader).nth(3)
+    mark, chosen = points(reader).nth(3), chosen_occurrence(reader)
     name = mark.get_attribute("aria-label")
     mark.hover(force=True)
     expect(reader.page.locator(".pointed")).to_have_text(re.compile("^Sense "))
     mark.dispatch_event("click")
-    chosen = reader.page.get_by_role("status", name="Chosen occurrence")
     expect(chosen.get_by_role("link")).to_have_count(2)
     sentence = chosen.locator("blockquote").text_content()
     assert name == f"{chosen.locator('p').first.text_content().strip()}: {sentence}"
     assert chosen.locator("mark").text_content().lower() == "apple"
     assert mark.get_attribute("aria-pressed") == "true"
     # The address has the chosen occurrence.
-    reader.page.reload()
+    reader.reload()
     expect(chosen.locator("blockquote")).to_have_text(sentence)
     chosen.get_by_role("link", name="Open in Attention").click()
     reader.settle()
     assert reader.page.title() == "Attention · Polyseme"
-    assert reader.page.get_by_label("Sentence", exact=True).input_value() == sentence
-    heading = reader.page.get_by_role("heading", name="attends most to")
-    assert heading.text_content().lower() == "apple attends most to"
-    reader.page.go_back()
-    reader.settle()
+    assert reader.field("Sentence").input_value() == sentence
+    heading = reader.heading("attends most to").text_content()
+    assert heading.lower() == "apple attends most to"
+    reader.back()
     chosen.get_by_role("link", name="Open in Compare").click()
     reader.settle()
-    rows = json.loads(parse_qs(reader.address.partition("?")[2])["occurrences"][0])
+    rows = json.loads(reader.query["occurrences"])
     assert [row[1].lower() for row in rows] == ["apple", "apple"]
     assert rows[0][0] == sentence
     assert rows[1][0] != sentence
@@ -357,97 +304,80 @@ def test_a_late_response_does_not_show_an_occurrence_of_the_previous_result(
     reader.page.route("**/v1/encode", hold_tokens)
     with reader.page.expect_request("**/v1/encode"):
         points(reader).first.press("Enter")
-    examples = reader.page.get_by_role("group", name="Examples").get_by_role("button")
-    examples.nth(1).click()
+    reader.examples().nth(1).click()
     reader.settle()
     (route,) = held
     route.continue_()
     reader.settle()
-    chosen = reader.page.get_by_role("status", name="Chosen occurrence")
-    expect(chosen).to_be_empty()
-
-
-def test_a_click_beside_a_mark_chooses_the_nearest(open_page: Open) -> None:
-    reader = open_page("#senses")
-    points(reader).first.scroll_into_view_if_needed()
-    box = points(reader).first.bounding_box()
-    reader.page.mouse.click(box["x"] - 5, box["y"] + box["height"] / 2)
-    expect(points(reader).first).to_have_attribute("aria-pressed", "true")
+    expect(chosen_occurrence(reader)).to_be_empty()
 
 
 def test_the_form_and_the_map_are_usable_by_keyboard(open_page: Open) -> None:
     reader = open_page("#senses")
     press = reader.page.keyboard.press
-    word = reader.page.get_by_label("Word", exact=True)
-    word.fill("tree")
+    reader.field("Word").fill("tree")
     field(reader).focus()
     for _ in range(4):
         press("Tab")
-    expect(reader.page.get_by_role("button", name="Find senses")).to_be_focused()
-    press("Enter")
-    reader.settle()
+    expect(reader.button("Find senses")).to_be_focused()
+    reader.keys("Enter")
     assert reader.sent()["word"] == "tree"
     press("Tab")
-    expect(reader.page.get_by_role("group", name="Frequent words").locator(":focus")).to_have_text(
-        re.compile("apple 16", re.IGNORECASE)
-    )
-    press("Enter")
-    reader.settle()
-    reader.page.get_by_role("button", name="Save PNG").focus()
+    frequent = reader.page.get_by_role("group", name="Frequent words").locator(":focus")
+    expect(frequent).to_have_text(re.compile("apple 16", re.IGNORECASE))
+    reader.keys("Enter")
+    reader.button("Save PNG").focus()
     press("Tab")
     expect(points(reader).first).to_be_focused()
     press("End")
     expect(points(reader).last).to_be_focused()
     press("ArrowLeft")
-    expect(points(reader).nth(14)).to_be_focused()
+    mark = points(reader).nth(14)
+    expect(mark).to_be_focused()
     expect(reader.page.locator("svg.senses-map .ring")).to_be_visible()
     press("Enter")
-    expect(points(reader).nth(14)).to_have_attribute("aria-pressed", "true")
-    chosen = reader.page.get_by_role("status", name="Chosen occurrence")
-    expect(chosen.get_by_role("link")).to_have_count(2)
-    expect(points(reader).nth(14)).to_be_focused()
+    expect(mark).to_have_attribute("aria-pressed", "true")
+    expect(chosen_occurrence(reader).get_by_role("link")).to_have_count(2)
+    expect(mark).to_be_focused()
     # A change of the theme draws the map again.
     reader.page.emulate_media(color_scheme="dark")
     reader.settle()
-    expect(points(reader).nth(14)).to_be_focused()
+    expect(mark).to_be_focused()
     press("Tab")
-    expect(chosen.get_by_role("link").first).to_be_focused()
+    expect(chosen_occurrence(reader).get_by_role("link").first).to_be_focused()
+    # A click beside a mark chooses the nearest.
+    box = points(reader).first.bounding_box()
+    reader.page.mouse.click(box["x"] - 5, box["y"] + box["height"] / 2)
+    expect(points(reader).first).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_result_can_be_saved(open_page: Open, tmp_path: Path) -> None:
+def test_the_occurrences_can_be_saved_as_csv(visit: Open, tmp_path: Path) -> None:
     sentences = ["The bank, on the left", 'A "bank" here', "=The bank of the river"]
-    reader = open_page(address("\n".join(sentences), "bank", senses="2"))
-    answer = reader.saved_json(tmp_path)
-    assert answer == reader.run_command()
-    button = reader.page.get_by_role("button", name="Save CSV")
-    with reader.saved(button, tmp_path).open(encoding="utf-8", newline="") as file:
+    reader = visit(address("senses", text="\n".join(sentences), word="bank", senses="2"))
+    occurrences = reader.saved_json(tmp_path)["occurrences"]
+    saved = reader.saved(reader.button("Save CSV"), tmp_path)
+    with saved.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     names = ("text", "start", "end", "sense", "confidence")
     assert rows == [
         {**{name: str(one[name]) for name in names}, "sentence": sentences[one["text"]]}
-        for one in answer["occurrences"]
+        for one in occurrences
     ]
-    svg = reader.saved(reader.page.get_by_role("button", name="Save SVG"), tmp_path).read_text()
-    assert svg.startswith("<?xml")
-    assert svg.count("<polygon") + svg.count("<circle") >= 5
-    png = reader.saved(reader.page.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
-    assert png.startswith(b"\x89PNG")
+
+
+NOT_TEXT = "is not a text file in UTF-8 or UTF-16."
 
 
 def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
     reader = open_page("#senses")
-    files = reader.page.get_by_label("Text files, chosen or dropped here")
+    files = reader.field("Text files, chosen or dropped here")
     status = reader.page.locator(".drop .status")
     for name, content, message in [
         ("utf-8.txt", "\ufeffThe bank\r\n\r\nA bänk".encode(), "2 sentences."),
         ("utf-16.txt", "The bank\nA bänk\n".encode("utf-16"), "2 sentences."),
-        (
-            "latin.txt",
-            "A bänk".encode("latin-1"),
-            "latin.txt is not a text file in UTF-8 or UTF-16.",
-        ),
-        ("image.png", b"\x89PNG\x00\x00", "image.png is not a text file in UTF-8 or UTF-16."),
-        ("zeros.bin", b"\x00" * 10, "zeros.bin is not a text file in UTF-8 or UTF-16."),
+        ("latin.txt", "A bänk".encode("latin-1"), f"latin.txt {NOT_TEXT}"),
+        ("image.png", b"\x89PNG\x00\x00", f"image.png {NOT_TEXT}"),
+        ("zeros.bin", b"\x00" * 10, f"zeros.bin {NOT_TEXT}"),
         ("large.txt", b"a" * 4_000_001, "large.txt: 4.0 MB is too large. The page reads at most"),
     ]:
         path = tmp_path / name
@@ -457,31 +387,6 @@ def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
         assert field(reader).input_value().split() == ["The", "bank", "A", "bänk"]
     reader.page.evaluate(DROP, ["dropped.txt", "\n".join(BANKS[:20])])
     expect(status).to_have_text("20 sentences.")
-    reader.page.get_by_role("button", name="bank 20").click()
+    reader.press("bank 20")
     expect(points(reader)).to_have_count(20)
-    reader.settle()
     assert reader.sent()["texts"] == BANKS[:20]
-
-
-@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1200, "light")])
-def test_it_is_accessible_and_fits(open_page: Open, axe: Axe, width: int, theme: str) -> None:
-    reader = open_page("#senses?senses=4&point=2", width=width, theme=theme)
-    expect(reader.page.get_by_role("link", name="Open in Attention")).to_be_visible()
-    assert reader.violations(axe) == []
-    assert not reader.scrolls_sideways()
-    marks = reader.page.locator("svg.senses-map > g > .mark").evaluate_all(
-        "(all) => all.map((one) => [one.getAttribute('fill'), one.getAttribute('points')])"
-    )
-    # Senses differ in color and in shape.
-    legend = marks[:4]
-    assert len({color for color, _ in legend}) == len({shape for _, shape in legend}) == 4
-
-
-def test_marks_are_visible_in_forced_colors(open_page: Open) -> None:
-    reader = open_page("#senses", forced_colors="active")
-    for selector in ("svg.senses-map .point", ".sense-mark .mark"):
-        fill = reader.page.locator(selector).first.evaluate("e => getComputedStyle(e).fill")
-        ground = reader.page.locator("figure").first.evaluate(
-            "e => getComputedStyle(e).backgroundColor"
-        )
-        assert fill != ground, selector

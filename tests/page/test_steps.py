@@ -3,31 +3,28 @@
 import math
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Route
 
 from tests.page.conftest import Open
-from tests.page.reader import Reader
-from tests.page.steps import (
+from tests.page.driver import (
     CELLS,
     EXAMPLES,
-    LONG,
+    LONG_WORD,
     PLAIN,
     SMALL,
     TURNED,
-    address,
     chosen,
     lit,
     numbers,
     panel,
     row_names,
-    sentence,
+    sentence_address,
     steps,
+    steps_address,
     sums,
     traced,
 )
@@ -35,11 +32,23 @@ from tests.page.steps import (
 pytestmark = pytest.mark.slow
 
 
-def test_an_example_has_all_steps_and_its_correct_values(visit: Open, client: httpx.Client) -> None:
+PRINTED = [
+    ("print 8 values for this example, and 5 are wrong: 2 in the weights (row Money)", 5, 3),
+    ("print 9 values for this example, and 7 are wrong: 3 in the queries (row Bank)", 7, 2),
+    ("all of them are wrong: 2 in the queries (row love), 6 in the keys (rows I, love,", 20, 0),
+    ("The notes print no values for this example.", 0, 0),
+    ("print 8 values for this example, and all of them are wrong", 8, 0),
+    ("print 1 value for this example: it is correct.", 0, 1),
+]
+"""What the page says of the values that notes print for each example: text, wrong and correct."""
+
+
+def test_an_example_has_all_steps_its_correct_values_and_the_printed_ones(
+    visit: Open, client: httpx.Client
+) -> None:
     reader = visit("#steps")
-    assert len(EXAMPLES) == 6
-    for number, example in enumerate(EXAMPLES, 1):
-        reader.go(address(example=number))
+    for number, (example, printed) in enumerate(zip(EXAMPLES, PRINTED, strict=True), 1):
+        reader.go(steps_address(example=number))
         for label, right in example["right"].items():
             name, _, row = label.partition("_row_")
             shown = numbers(reader, name)
@@ -49,37 +58,19 @@ def test_an_example_has_all_steps_and_its_correct_values(visit: Open, client: ht
         assert [name for name in steps(reader) if name.endswith("_weight")] == weights, number
         names = [name for name in steps(reader) if name not in weights]
         assert names == list(traced(client, **example["request"])), number
+        text, wrong, right = printed
+        assert text in reader.page.locator(".printed-sum").text_content()
+        assert reader.page.locator(".step td.misprinted s").count() == wrong, number
+        correct = reader.texts(".step td.correctly-printed")
+        assert len(correct) == right, number
+        assert all("printed correctly in the notes" in text for text in correct)
 
 
 def test_wrong_printed_values_are_struck_through(visit: Open) -> None:
-    reader = visit(address(example=3))
+    reader = visit(steps_address(example=3))
     row = reader.page.locator("[data-step=queries] tbody tr").nth(1)
     assert row.locator("s").all_text_contents() == ["0.59", "0.78"]
     assert row.locator("td").first.text_content() == "0.5000 printed in the notes: 0.59"
-    printed = EXAMPLES[2]["printed"]
-    count = len(printed["queries_row_1"]) + sum(len(row) for row in printed["keys"]) + 12
-    assert reader.page.locator(".step s").count() == count
-
-
-PRINTED = [
-    (1, "print 8 values for this example, and 5 are wrong: 2 in the weights (row Money)", 5, 3),
-    (2, "print 9 values for this example, and 7 are wrong: 3 in the queries (row Bank)", 7, 2),
-    (3, "all of them are wrong: 2 in the queries (row love), 6 in the keys (rows I, love,", 20, 0),
-    (4, "The notes print no values for this example.", 0, 0),
-    (5, "print 8 values for this example, and all of them are wrong", 8, 0),
-    (6, "print 1 value for this example: it is correct.", 0, 1),
-]  # fmt: skip
-
-
-def test_the_number_of_wrong_printed_values_is_shown(visit: Open) -> None:
-    reader = visit("#steps")
-    for number, text, wrong, right in PRINTED:
-        reader.go(address(example=number))
-        assert text in reader.page.locator(".printed-sum").text_content()
-        assert reader.page.locator(".step td.misprinted").count() == wrong, number
-        correct = reader.page.locator(".step td.correctly-printed").all_text_contents()
-        assert len(correct) == right, number
-        assert all("printed correctly in the notes" in text for text in correct)
 
 
 def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None:
@@ -88,13 +79,12 @@ def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None
     context = weights / weights.sum() @ x[:, 0]
     reader = visit("#steps")
     for decimals in (4, 2, 0, 10):
-        reader.go(address(example=1, decimals=decimals))
+        reader.go(steps_address(example=1, decimals=decimals))
         cell = reader.page.locator("[data-step=context] td.misprinted").first
         assert cell.locator("s").text_content() == "0.40505"
         assert cell.locator(".number").text_content() == f"{context:.{max(decimals, 5)}f}"
-        for misprinted in reader.page.locator(".step td.misprinted").all():
-            correct = misprinted.locator(".number").text_content()
-            assert correct != misprinted.locator("s").text_content()
+        correct = reader.texts(".step td.misprinted .number")
+        assert all(map(str.__ne__, correct, reader.texts(".step td.misprinted s")))
         # A cell without a printed value has the chosen precision.
         plain = reader.page.locator("[data-step=context] td[data-row='1'] .number").first
         assert len(plain.text_content().partition(".")[2]) == decimals
@@ -133,40 +123,38 @@ SMALL_AND_LARGE = [
 ]
 
 
-def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
-    cases = [
-        (address(example=number, cell=cell, decimals=decimals), text)
-        for number, cell, decimals, text in DERIVED
-    ]
+def derivations() -> Iterator[tuple[str, str]]:
+    """Addresses and the sums that they show."""
+    for number, cell, decimals, text in DERIVED:
+        yield steps_address(example=number, cell=cell, decimals=decimals), text
     for request in (SMALL, TURNED):
-        cases += [(address(request, cell=cell, head=head), text) for cell, head, text in HEADS]
+        for cell, head, text in HEADS:
+            yield steps_address(request, cell=cell, head=head), text
     for number, decimals, shown, score in SMALL_AND_LARGE:
         request = {**PLAIN, "embeddings": [[number, 0], [2, 0]]}
-        cases.append(
-            (address(request, cell="queries:0:0", decimals=decimals), f"{shown} = {shown}")
-        )
-        cases.append((address(request, cell="scores:0:1", decimals=decimals), score))
-    reader = visit("#steps")
-    for fragment, expected in cases:
-        reader.go(fragment)
-        assert sums(reader) == [expected], fragment
-        assert "but this" not in panel(reader), fragment
-
-
-def test_weights_contexts_and_outputs_of_heads_are_derived(visit: Open) -> None:
+        same = f"{shown} = {shown}"
+        yield steps_address(request, cell="queries:0:0", decimals=decimals), same
+        yield steps_address(request, cell="scores:0:1", decimals=decimals), score
     # Head 0: scores of a are 1·2 + 2·1 = 4 and 5, of head 1: 4·1 - 1·4 = 0 and 14.
     low, high = 4 / math.sqrt(2), 5 / math.sqrt(2)
     weight = math.exp(high) / (math.exp(low) + math.exp(high))
-    reader = visit(address(SMALL, cell="weights:0:1", head="0"))
-    assert sums(reader) == [f"{weight:.4f} = e^{high:.4f} / (e^{low:.4f} + e^{high:.4f})"]
+    power = f"{weight:.4f} = e^{high:.4f} / (e^{low:.4f} + e^{high:.4f})"
+    yield steps_address(SMALL, cell="weights:0:1", head="0"), power
     context = (1 - weight) * 1 + weight * 3
-    reader.go(address(SMALL, cell="context:0:0", head="0"))
-    assert sums(reader) == [f"{context:.4f} = {1 - weight:.4f} + {weight * 3:.4f}"]
+    values = f"{context:.4f} = {1 - weight:.4f} + {weight * 3:.4f}"
+    yield steps_address(SMALL, cell="context:0:0", head="0"), values
     other = 1 / (1 + math.exp(14 / math.sqrt(2)))
     second = other * 4 + (1 - other) * 5
-    reader.go(address(SMALL, cell="output:0:0"))
-    shown = f"{context + 2 * second:.4f} = {context:.4f}·1 + {second:.4f}·2"
-    assert sums(reader) == [shown.replace("5.0000", "5")]
+    output = f"{context + 2 * second:.4f} = {context:.4f}·1 + {second:.4f}·2"
+    yield steps_address(SMALL, cell="output:0:0"), output.replace("5.0000", "5")
+
+
+def test_a_number_is_derived_as_by_hand(visit: Open) -> None:
+    reader = visit("#steps")
+    for fragment, expected in derivations():
+        reader.go(fragment)
+        assert sums(reader) == [expected], fragment
+        assert "but this" not in panel(reader), fragment
 
 
 OPERANDS = [
@@ -192,14 +180,14 @@ OPERANDS = [
 def test_exactly_the_operands_of_a_number_are_highlighted(visit: Open) -> None:
     reader = visit("#steps")
     for request, fields, cells in OPERANDS:
-        reader.go(address(request, **fields))
+        reader.go(steps_address(request, **fields))
         assert lit(reader) == cells, fields
         name, *place = fields["cell"].split(":")
         assert chosen(reader) == [":".join([name, *place[-2:]])], fields
 
 
 def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Open) -> None:
-    reader = visit(address(example=3))
+    reader = visit(steps_address(example=3))
     reader.page.locator("[data-step=weights] td[data-row='1'][data-column='0']").click()
     reader.settle()
     assert reader.address == "#steps?example=3&cell=weights%3A1%3A0"
@@ -213,30 +201,27 @@ def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Open) -> None:
 
 
 def test_keys_move_between_cells_and_to_the_steps_they_are_computed_from(visit: Open) -> None:
-    reader = visit(address(example=3, cell="scores:1:1"))
+    reader = visit(steps_address(example=3, cell="scores:1:1"))
     reader.page.locator("[data-step=scores] td.chosen").focus()
     for key, cell in [
         ("ArrowDown", "scores:2:1"), ("ArrowDown", "scores:2:1"), ("ArrowLeft", "scores:2:0"),
         ("ArrowUp", "scores:1:0"), ("End", "scores:1:2"), ("Control+Home", "scores:0:0"),
         ("ArrowRight", "scores:0:1"), ("PageDown", "scores:2:1"), ("Control+End", "scores:2:2"),
     ]:  # fmt: skip
-        reader.page.keyboard.press(key)
-        reader.settle()
+        reader.keys(key)
         assert chosen(reader) == [cell]
         assert reader.page.evaluate("document.activeElement.classList.contains('chosen')")
     assert reader.page.locator("[data-step=scores] td[tabindex='0']").count() == 1
-    reader.page.locator("[data-step=weights] td[tabindex='0']").focus()
-    reader.page.keyboard.press("Enter")
+    reader.page.locator("[data-step=weights] td[tabindex='0']").press("Enter")
     reader.settle()
     assert chosen(reader) == ["weights:0:0"]
-    reader.page.locator(".made-from button", has_text="Scores").focus()
-    reader.page.keyboard.press("Enter")
+    reader.page.locator(".made-from button", has_text="Scores").press("Enter")
     assert reader.page.evaluate("document.activeElement.textContent") == "Scores"
 
 
 def test_weighted_values_are_those_of_the_query_token(visit: Open, client: httpx.Client) -> None:
     given = np.round(traced(client, **EXAMPLES[2]["request"])["weighted_values"], 6).tolist()
-    reader = visit(address(example=3, cell="scores:2:0", decimals=6))
+    reader = visit(steps_address(example=3, cell="scores:2:0", decimals=6))
     assert numbers(reader, "weighted_values") == given[2]
     reader.choose("Query token", "love")
     assert numbers(reader, "weighted_values") == given[1]
@@ -244,26 +229,26 @@ def test_weighted_values_are_those_of_the_query_token(visit: Open, client: httpx
 
 
 def test_shapes_are_shown_in_letters_and_in_numbers(visit: Open, tiny_models: httpx.Client) -> None:
-    reader = visit(address(example=3), service=tiny_models)
-    shapes = {
-        "embeddings": "[n, d] = [3, 3]",
-        "query_weight": "[d, h·k] = [3, 2]",
-        "queries": "[n, k] = [3, 2]",
-        "scores": "[n, n] = [3, 3]",
-        "weighted_values": "[n, n, v] = [3, 3, 2]",
-    }
-    for name, shape in shapes.items():
-        assert reader.page.locator(f"[data-step={name}] .muted.number").text_content() == shape
-    reader.go(address(TURNED))
-    for name, shape in {
-        "queries": "[h, n, k] = [2, 2, 2]",
-        "value_weight": "[h·v, d] = [2, 2]",
+    reader = visit("#steps", service=tiny_models)
+    for fragment, shapes in {
+        steps_address(example=3): {
+            "embeddings": "[n, d] = [3, 3]",
+            "query_weight": "[d, h·k] = [3, 2]",
+            "queries": "[n, k] = [3, 2]",
+            "scores": "[n, n] = [3, 3]",
+            "weighted_values": "[n, n, v] = [3, 3, 2]",
+        },
+        steps_address(TURNED): {
+            "queries": "[h, n, k] = [2, 2, 2]",
+            "value_weight": "[h·v, d] = [2, 2]",
+        },
     }.items():
-        assert reader.page.locator(f"[data-step={name}] .muted.number").text_content() == shape
-    reader.go(sentence("bank river", model="deep"))
-    all_shapes = " ".join(reader.page.locator(".step .muted.number").all_text_contents())
-    letters = reader.page.locator(".letters dt").all_text_contents()
-    assert set(re.findall(r"[A-Za-z]", all_shapes)) == set(letters)
+        reader.go(fragment)
+        for name, shape in shapes.items():
+            assert reader.texts(f"[data-step={name}] .muted.number") == [shape]
+    reader.go(sentence_address("bank river", model="deep"))
+    all_shapes = " ".join(reader.texts(".step .muted.number"))
+    assert set(re.findall(r"[A-Za-z]", all_shapes)) == set(reader.texts(".letters dt"))
 
 
 MALFORMED = [
@@ -282,27 +267,19 @@ MALFORMED = [
 def test_a_malformed_state_falls_back_to_the_first_example(visit: Open) -> None:
     reader = visit("#steps")
     for fields in MALFORMED:
-        reader.go(address(**fields))
+        reader.go(steps_address(**fields))
         assert numbers(reader, "scores") == EXAMPLES[0]["right"]["scores"], fields
         assert chosen(reader) == ["scores:0:1"], fields
-        reader.go(address(example=3, cell="weights:1:0"))
+        reader.go(steps_address(example=3, cell="weights:1:0"))
         assert chosen(reader) == ["weights:1:0"]
 
 
-def test_the_command_gives_the_saved_response(visit: Open, tmp_path: Path) -> None:
-    reader = visit(sentence("the l'amour bank", case="lower"))
-    assert reader.saved_json(tmp_path) == reader.run_command()
-
-
-TEXT = "The bank raised its rates while we sat on the river bank"
-
-
 def test_the_contextual_vectors_are_those_of_encode(visit: Open, client: httpx.Client) -> None:
-    reader = visit(sentence(TEXT, decimals=6))
-    encoded = client.post("/v1/encode", json={"input": TEXT}).json()["results"][0]["contextual"]
-    np.testing.assert_allclose(
-        numbers(reader, "contextual"), np.array(encoded)[:, :16], rtol=0, atol=2e-5
-    )
+    text = "The bank raised its rates while we sat on the river bank"
+    reader = visit(sentence_address(text, decimals=6))
+    encoded = client.post("/v1/encode", json={"input": text}).json()["results"][0]["contextual"]
+    expected = np.array(encoded)[:, :16]
+    np.testing.assert_allclose(numbers(reader, "contextual"), expected, rtol=0, atol=2e-5)
 
 
 def corners(given: dict[str, list], heads: int) -> Iterator[tuple[str, int]]:
@@ -315,21 +292,6 @@ def corners(given: dict[str, list], heads: int) -> Iterator[tuple[str, int]]:
         for turn in (number, number + 1):
             place = [*places[turn % len(places)], *([0] if axes == 1 else [])]
             yield ":".join(map(str, [name, *place])), turn % heads
-
-
-def derived(reader: Reader, given: dict[str, list], heads: int, **fields: object) -> set[str]:
-    """Choose cells of every step; return the names of the steps with sums.
-
-    Check that each cell is chosen and that no sum differs from the service's number.
-    """
-    cells = list(dict.fromkeys(corners(given, heads)))
-    addresses = [sentence(**fields, cell=cell, head=head) for cell, head in cells]
-    seen = reader.page.evaluate(VISIT, addresses)
-    for (cell, head), one in zip(cells, seen, strict=True):
-        name, *place = cell.split(":")
-        assert one["chosen"] == [":".join([name, *place[-2:]])], (cell, head)
-        assert "but this" not in one["panel"], (cell, head)
-    return {cell.split(":")[0] for (cell, _), one in zip(cells, seen, strict=True) if one["sums"]}
 
 
 # Visits many addresses in one script. None needs a request, so each is drawn in the task after
@@ -355,31 +317,39 @@ WITHOUT_SUM = {
     *("visible", "position"),
 }
 """Steps of the bundled model whose cells have a formula but no sum."""
-
-
-def test_no_derivation_of_the_bundled_model_contradicts_the_service(
-    visit: Open, client: httpx.Client
-) -> None:
-    text = "the bank and qqzzxx of the river"
-    given = traced(client, text=text)
-    reader = visit(sentence(text))
-    assert steps(reader) == list(given)
-    assert derived(reader, given, 4, text=text) == set(given) - WITHOUT_SUM
+BUNDLED = {"text": "the bank and qqzzxx of the river"}
+TINY = {"text": "bank river zebra bank"}
 
 
 @pytest.mark.parametrize(
-    ("model", "layer", "heads"),
-    [("norm-before", 1, 3), ("norm-after", 1, 3), ("plain", 1, 1), ("bare", 0, 1)],
+    ("fields", "heads"),
+    [
+        (BUNDLED, 4),
+        ({**TINY, "model": "norm-before", "layer": 1}, 3),
+        ({**TINY, "model": "norm-after", "layer": 1}, 3),
+        ({**TINY, "model": "plain", "layer": 1}, 1),
+        ({**TINY, "model": "bare", "layer": 0}, 1),
+    ],
 )
-def test_no_derivation_of_any_kind_of_layer_contradicts_the_service(
-    visit: Open, tiny_models: httpx.Client, model: str, layer: int, heads: int
+def test_no_derivation_contradicts_the_service(
+    visit: Open, client: httpx.Client, tiny_models: httpx.Client, fields: dict, heads: int
 ) -> None:
-    fields = {"text": "bank river zebra bank", "model": model, "layer": layer}
-    given = traced(tiny_models, **fields)
-    reader = visit(sentence(**fields), service=tiny_models)
+    service = client if fields is BUNDLED else tiny_models
+    given = traced(service, **fields)
+    reader = visit(sentence_address(**fields), service=service)
     assert steps(reader) == list(given)
-    found = derived(reader, given, heads, **fields)
-    assert {"scores", "weights", "context", "residual", "contextual"} <= found
+    cells = list(dict.fromkeys(corners(given, heads)))
+    addresses = [sentence_address(**fields, cell=cell, head=head) for cell, head in cells]
+    with_sum = set()
+    for (cell, head), seen in zip(cells, reader.page.evaluate(VISIT, addresses), strict=True):
+        name, *place = cell.split(":")
+        assert seen["chosen"] == [":".join([name, *place[-2:]])], (cell, head)
+        assert "but this" not in seen["panel"], (cell, head)
+        if seen["sums"]:
+            with_sum.add(name)
+    assert {"scores", "weights", "context", "residual", "contextual"} <= with_sum
+    if fields is BUNDLED:
+        assert with_sum == set(given) - WITHOUT_SUM
 
 
 def test_a_step_with_only_a_formula_highlights_its_operands(
@@ -392,19 +362,14 @@ def test_a_step_with_only_a_formula_highlights_its_operands(
         ("norm-before", "queries", "Q = X̂·Wq + bq", {"attention_norm"}),
         ("norm-before", "feed_forward_norm", "x = LayerNorm(R)", {"residual"}),
     ]:
-        reader.go(sentence("bank river", model=model, layer=1, cell=f"{step}:1:0"))
+        reader.go(sentence_address("bank river", model=model, layer=1, cell=f"{step}:1:0"))
         expected = {f"{name}:1:{column}" for name in sources for column in range(5)}
         assert lit(reader) == expected, (model, step)
-        assert reader.page.locator(f"[data-step={step}] p code").text_content() == formula
+        assert reader.texts(f"[data-step={step}] p code") == [formula]
         assert formula in panel(reader)
-    reader.go(sentence("bank river", model="bare", cell="queries:1:2"))
+    reader.go(sentence_address("bank river", model="bare", cell="queries:1:2"))
     assert "Q[1,2] = X̂[1,2]" in panel(reader)
     assert lit(reader) == {"attention_norm:1:2"}
-
-
-def terms(text: str) -> list[float]:
-    """The numbers of a sum."""
-    return [float(part.strip(" ()").replace("−", "-")) for part in text.split("+")]
 
 
 def test_a_differing_number_is_marked(open_page: Open) -> None:
@@ -417,9 +382,9 @@ def test_a_differing_number_is_marked(open_page: Open) -> None:
         route.fulfill(response=response, json=body)
 
     reader.page.route("**/v1/trace", change_a_score)
-    reader.go(address(example=1, cell="scores:0:1"))
+    reader.go(steps_address(example=1, cell="scores:0:1"))
     assert "but this arithmetic gives" in panel(reader)
-    reader.go(address(example=1, cell="scores:0:2"))
+    reader.go(steps_address(example=1, cell="scores:0:2"))
     assert "but this" not in panel(reader)
 
 
@@ -428,28 +393,28 @@ def test_a_weight_sums_the_biases_and_excludes_masked_keys(
 ) -> None:
     text = "the river bank"
     given = traced(client, text=text)
-    reader = visit(sentence(text, cell="weights:1:2", head=2))
+    reader = visit(sentence_address(text, cell="weights:1:2", head=2))
     scores, biases = given["scores"][2][1][2], given["position_bias"][2][1][2]
     parts = [scores, biases, given["scaled_word_bias"][2][2]]
     first, second = sums(reader)
     assert first.startswith("score + position bias + word bias: ")
-    shown = terms(first.split(": ")[1].replace(" =", " +"))
+    terms = first.split(": ")[1].replace(" =", " +").split("+")
+    shown = [float(term.strip(" ()").replace("−", "-")) for term in terms]
     np.testing.assert_allclose(shown, [*parts, sum(parts)], atol=1e-4)
     # "river" attends to the two others and not to itself.
     assert second.count("e^") == 3
     assert {"scores:1:0", "position_bias:1:1", "scaled_word_bias:2:0", "visible:1:2"} <= lit(reader)
-    reader.go(sentence(text, cell="weights:1:1", head=2))
+    reader.go(sentence_address(text, cell="weights:1:1", head=2))
     assert "river does not attend to river" in panel(reader)
-
-
-def test_long_sums_show_their_first_terms_and_a_count(visit: Open) -> None:
-    (line,) = sums(visit(sentence("the river bank", cell="scores:0:1")))
+    # A long sum shows its first terms and a count.
+    reader.go(sentence_address(text, cell="scores:0:1"))
+    (line,) = sums(reader)
     assert line.endswith("… and 12 more products")
     assert line.count("·") == 4
 
 
 def test_the_reader_chooses_the_head_and_the_decimals(visit: Open, client: httpx.Client) -> None:
-    reader = visit(sentence("the river bank"))
+    reader = visit(sentence_address("the river bank"))
     reader.choose("Head", "3")
     given = traced(client, text="the river bank")["weights"][3]
     assert numbers(reader, "weights") == np.round(given, 4).tolist()
@@ -459,105 +424,47 @@ def test_the_reader_chooses_the_head_and_the_decimals(visit: Open, client: httpx
 
 
 def test_a_number_of_the_output_opens_its_head(visit: Open) -> None:
-    reader = visit(sentence("the river bank", cell="output:0:74"))
+    reader = visit(sentence_address("the river bank", cell="output:0:74"))
     assert lit(reader) == {"context:0:74"}
-    reader.page.locator("[data-step=output] td.chosen").focus()
-    reader.page.keyboard.press("ArrowRight")
+    reader.page.locator("[data-step=output] td.chosen").press("ArrowRight")
     reader.settle()
     assert chosen(reader) == ["output:0:75"]
     assert lit(reader) == {"context:0:0"}
-    assert reader.page.get_by_label("Head", exact=True).input_value() == "1"
+    assert reader.field("Head").input_value() == "1"
+
+
+VISIBLE = """(td) => {
+  const cell = td.getBoundingClientRect(), card = td.closest(".wide").getBoundingClientRect();
+  return card.left <= cell.left && cell.right <= card.right;
+}"""
 
 
 def test_large_matrices_are_shown_in_blocks(open_page: Open, client: httpx.Client) -> None:
     text = "the river bank"
-    reader = open_page(sentence(text))
+    reader = open_page(sentence_address(text))
     static = np.round(traced(client, text=text)["embeddings"], 4)
     assert numbers(reader, "embeddings") == static[:, :16].tolist()
     reader.press("Embeddings: later columns")
     assert numbers(reader, "embeddings") == static[:, 16:32].tolist()
-    earlier = reader.page.get_by_role("button", name="Embeddings: earlier columns")
+    earlier = reader.button("Embeddings: earlier columns")
     earlier.focus()
     for _ in range(2):
         # At the first block, the button does nothing and keeps the focus.
         reader.page.keyboard.press("Enter")
         assert numbers(reader, "embeddings") == static[:, :16].tolist()
         assert earlier.evaluate("(button) => button === document.activeElement")
-    reader.go(sentence(text, cell="embeddings:1:299"))
+    reader.go(sentence_address(text, cell="embeddings:1:299"))
     assert numbers(reader, "embeddings") == static[:, 288:].tolist()
     assert chosen(reader) == ["embeddings:1:299"]
     # A key moves to the next block, and the focus follows.
-    reader.page.locator("td.chosen").focus()
-    reader.page.keyboard.press("Home")
+    reader.page.locator("td.chosen").press("Home")
     reader.settle()
     assert numbers(reader, "embeddings") == static[:, :16].tolist()
     assert reader.page.evaluate("document.activeElement.dataset.column") == "0"
     reader.resize(390)
-    reader.go(sentence(text, cell="embeddings:0:15"))
+    reader.go(sentence_address(text, cell="embeddings:0:15"))
     # A narrow card scrolls its table to the chosen cell.
-    visible = """(td) => {
-      const cell = td.getBoundingClientRect(), card = td.closest(".wide").getBoundingClientRect();
-      return card.left <= cell.left && cell.right <= card.right;
-    }"""
-    assert reader.page.locator("td.chosen").evaluate(visible)
-
-
-def test_back_restores_the_previous_sentence(open_page: Open) -> None:
-    reader = open_page(sentence("river bank"))
-    reader.page.get_by_label("Sentence", exact=True).fill("money bank")
-    reader.page.keyboard.press("Enter")
-    reader.settle()
-    assert reader.address == "#steps?source=sentence&text=money+bank"
-    assert row_names(reader) == ["money", "bank"]
-    reader.page.go_back()
-    reader.settle()
-    assert row_names(reader) == ["river", "bank"]
-
-
-def test_a_typed_sentence_is_kept(open_page: Open) -> None:
-    reader = open_page(sentence("river bank"))
-    box = reader.page.get_by_label("Sentence", exact=True)
-    box.fill("money ba")
-    reader.resize(900)
-    reader.choose("Case", "lower")
-    reader.page.emulate_media(color_scheme="dark")
-    reader.settle()
-    assert box.input_value() == "money ba"
-    # The sentence of another address, also of the previous one, replaces the typed text.
-    reader.go(sentence("open door"))
-    assert box.input_value() == "open door"
-    box.fill("river")
-    reader.page.keyboard.press("Enter")
-    reader.settle()
-    reader.page.go_back()
-    reader.settle()
-    assert box.input_value() == "open door"
-
-
-def test_an_empty_sentence_sends_no_request(open_page: Open) -> None:
-    reader = open_page("#models")
-    requests: list[str] = []
-    reader.page.on("request", lambda request: requests.append(request.url))
-    for text in ("", "   "):
-        requests.clear()
-        reader.go(sentence(text))
-        assert reader.problem.text_content() == "Type a sentence to see its steps."
-        assert not [url for url in requests if url.endswith("/v1/trace")]
-        assert not reader.page.locator(".step").first.is_visible()
-        reader.go(sentence("bank"))
-        assert not reader.problem.is_visible()
-
-
-def test_a_missing_layer_or_an_unknown_case_shows_the_services_error(visit: Open) -> None:
-    reader = visit(address(source="sentence", layer=7))
-    assert "the model has one layer, 0" in reader.problem.text_content()
-    reader.choose("Layer", "0")
-    assert not reader.problem.is_visible()
-    reader.go(address(source="sentence", case="UPPER"))
-    assert "/case" in reader.problem.text_content()
-    reader.choose("Case", "lower")
-    assert not reader.problem.is_visible()
-    assert reader.sent()["case"] == "lower"
+    assert reader.page.locator("td.chosen").evaluate(VISIBLE)
 
 
 def test_missing_examples_are_reported_without_waiting(open_page: Open) -> None:
@@ -568,40 +475,17 @@ def test_missing_examples_are_reported_without_waiting(open_page: Open) -> None:
     assert reader.page.locator("[aria-busy]").count() == 0
 
 
-def test_any_word_has_steps(visit: Open, client: httpx.Client) -> None:
+def test_any_word_has_steps_and_rows_of_equal_words_differ(
+    visit: Open, client: httpx.Client
+) -> None:
     reader = visit("#steps")
     for text in ("bank", "qqzzxx", "bank bank bank", "שלום bank עולם"):
-        reader.go(sentence(text))
+        reader.go(sentence_address(text))
         given = traced(client, text=text)["weights"][0]
         assert numbers(reader, "weights") == np.round(given, 4).tolist(), text
         assert "but this" not in panel(reader), text
-
-
-def test_rows_of_equal_words_are_distinguished(visit: Open) -> None:
-    reader = visit(sentence("bank of bank"))
+    reader.go(sentence_address("bank of bank"))
     assert row_names(reader) == ["bank₁", "of", "bank₂"]
     # These words are equal after they are shortened.
-    reader.go(address({**PLAIN, "tokens": [f"{LONG}a", f"{LONG}b"]}))
+    reader.go(steps_address({**PLAIN, "tokens": [f"{LONG_WORD}a", f"{LONG_WORD}b"]}))
     assert len(set(row_names(reader))) == 2
-
-
-VIEWS = {
-    "example": address(example=3, cell="weights:1:0"),
-    "example with columns": address(example=5, cell="weights:5:3"),
-    "sentence": sentence("the bank of the river", cell="weights:1:2"),
-    "numbers": address(SMALL, cell="output:0:0"),
-    "a rejected request": address({**SMALL, "heads": 3}),
-    "a long word": address({**PLAIN, "tokens": [LONG, "b"]}),
-}
-
-
-@pytest.mark.parametrize(
-    ("width", "theme"), [(320, "dark"), (390, "light"), (700, "dark"), (1600, "light")]
-)
-def test_it_is_accessible_and_fits(visit: Open, axe: Axe, width: int, theme: str) -> None:
-    reader = visit("#steps", width=width, theme=theme)
-    for view, fragment in VIEWS.items():
-        reader.go(fragment)
-        assert reader.problem.is_visible() == (view == "a rejected request")
-        assert not reader.scrolls_sideways(), view
-        assert reader.violations(axe) == [], view

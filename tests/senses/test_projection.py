@@ -12,7 +12,7 @@ from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.senses import projection
 from polyseme.senses.occurrences import encode_occurrences
 from polyseme.senses.projection import (

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import csv
 from pydantic import TypeAdapter
 
-from polyseme.cli import progress
+from polyseme import progress
 from polyseme.cli.senses import _picture, _Source, _write_occurrences
 from polyseme.client.local import LocalModel
 from polyseme.engine.arrays import unit
@@ -19,7 +19,7 @@ from polyseme.errors import InvalidError, TooLargeError
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
 from polyseme.operations.compare import Occurrence
-from polyseme.operations.options import Limits
+from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.operations.senses import MappedSenses, _best_words, senses_of
 from polyseme.senses import occurrences
 from polyseme.senses.occurrences import REACH, encode_occurrences
@@ -203,7 +203,7 @@ def test_the_written_occurrences_have_the_senses_of_the_clusters(model, found, t
     # The labels are exchanged, so that no clustered occurrence has its nearest sense.
     other = replace(found, clusters=replace(clusters, labels=1 - clusters.labels))
     source = _Source((file,), "text", ("bank",), exact=False)
-    _write_occurrences(tmp_path / "a.jsonl", source, model, other, RIVER + MONEY, phrases=False)
+    _write_occurrences(tmp_path / "a.jsonl", source, model, other, RIVER + MONEY, EncodeOptions())
     senses = [int(one["sense"]) for one in read_rows(tmp_path / "a.jsonl")]
     assert senses[:16] == other.clusters.labels.tolist()
     # The last occurrence was not clustered and gets the nearest sense.

@@ -1,11 +1,9 @@
-"""`polyseme evaluate`: measure how vectors separate senses and how attention explains vectors."""
+"""`polyseme evaluate`: how vectors separate senses, how attention explains them, and their uses."""
 
 import os
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -13,11 +11,10 @@ import orjson
 from pydantic import ValidationError
 
 from polyseme.atomic_files import atomic_write
-from polyseme.cli.options import exit_on_signals, model_option, with_registry
-from polyseme.cli.progress import ConsoleProgress
+from polyseme.cli.options import exit_on_signals, model_option, with_options, with_registry
 from polyseme.errors import CommandError, install_command
-from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.progress import ConsoleProgress
 from polyseme.settings import PREFIX, Settings
 from polyseme_lab.evaluation.systems import (
     DEFAULT,
@@ -29,10 +26,12 @@ from polyseme_lab.evaluation.systems import (
     Task,
 )
 from polyseme_lab.training.config import COARSEWSD, TrainingConfig
-from polyseme_lab.training.tags import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
+from polyseme_lab.training.corpus import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
 
 if TYPE_CHECKING:
+    from polyseme.client.encoder import Encoder
     from polyseme_lab.evaluation.explanation import Explanation
+    from polyseme_lab.evaluation.results import Results
 
 _EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
 _TASKS = ("coarsewsd", "wic", "similarity")
@@ -67,25 +66,34 @@ def _check_output(
     return file
 
 
-json_option = click.option(
+_directory = click.argument(
+    "directory", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
+_file = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+_url = click.option("--url", help="Measure a running service, such as http://127.0.0.1:8000.")
+_compare = click.option(
+    "--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare])."
+)
+_json = click.option(
     "--json",
     "document",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_check_output,
     help="Output file for the results as JSON.",
 )
-plot_option = click.option(
+_plot = click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_check_output,
     help="Output file for a plot of the results, .png or .svg.",
 )
+_downstream_options = with_options(_url, _compare, _json, _plot, model_option)
 
 
 @click.command()
 @click.argument("task", type=click.Choice(_TASKS))
-@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--url", help="Measure a running service, such as http://127.0.0.1:8000.")
+@_directory
+@_url
 @click.option(
     "--split", type=click.Choice(["dev", "test"]), help="The split of WiC; by default dev."
 )
@@ -97,9 +105,9 @@ plot_option = click.option(
     help=f"The systems to measure: {', '.join(_SYSTEMS)}.",
 )
 @click.option("--controls/--no-controls", default=True, help="Measure the baselines too.")
-@click.option("--compare", is_flag=True, help="Measure all-MiniLM-L6-v2 too (polyseme[compare]).")
-@json_option
-@plot_option
+@_compare
+@_json
+@_plot
 @model_option
 @with_registry
 def evaluate(
@@ -111,22 +119,41 @@ def evaluate(
     wordsim353.tsv, simlex999.txt, or both. The key of a service is read from POLYSEME_API_KEY.
     """
     del settings
-    names = _system_names(task, options)
+    names = options["names"]
+    if options["split"] and task != "wic":
+        raise click.UsageError("--split applies only to WiC, which has two splits to measure.")
+    if task == "similarity":
+        if names or options["compare"] or not options["controls"]:
+            raise click.UsageError("Similarity is measured for static vectors only.")
+        names = []
+    elif names and not options["controls"]:
+        raise click.UsageError("Give --systems or --no-controls, not both.")
+    elif task == "wic" and MOST_FREQUENT in (names or ()):
+        raise click.UsageError("WiC consists of pairs of sentences and has no most frequent sense.")
+    elif names is None:
+        systems = SERVED_NAMES if options["url"] else DEFAULT
+        names = [MOST_FREQUENT, *systems] if options["controls"] else ["model"]
+    if options["compare"]:
+        names = [*names, MINILM]
     config = EvaluationConfig(task, directory, names, options["split"] or "dev", ConsoleProgress())
-    measure = import_measure()
+    require_extra()
+    from polyseme_lab.evaluation.measure import measure_model, measure_service
+    from polyseme_lab.evaluation.sources import ServiceSource
+
     if options["url"]:
-        service = measure.ServiceSource(options["url"], options["model"], os.environ.get(API_KEY))
-        results = measure.measure_service(service, config)
+        service = ServiceSource(options["url"], options["model"], os.environ.get(API_KEY))
+        results = measure_service(service, config)
     else:
-        results = measure.measure_model(registry.model(options["model"]), config)
-    click.echo(measure.table(results))
-    with exit_on_signals():
-        if options["document"]:
-            write_json(options["document"], measure.document(results))
-        if options["plot"]:
-            kind = IMAGES[options["plot"].suffix.lower()]
-            plots = import_module("polyseme_lab.evaluation.plots")
-            atomic_write(options["plot"], plots.plot_results(results, kind))
+        results = measure_model(registry.model(options["model"]), config)
+    _report(results, options)
+
+
+def require_extra() -> None:
+    """Raise CommandError unless the packages of the extra `evaluate` are installed."""
+    if missing := [name for name in _EXTRA if find_spec(name) is None]:
+        raise CommandError(
+            f"`polyseme evaluate` needs {', '.join(missing)}: {install_command('evaluate')}."
+        )
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -135,32 +162,17 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     atomic_write(path, orjson.dumps(document, option=style))
 
 
-def import_measure() -> ModuleType:
-    """Import the code that needs the packages of the extra `evaluate`."""
-    if missing := [name for name in _EXTRA if find_spec(name) is None]:
-        raise CommandError(
-            f"`polyseme evaluate` needs {', '.join(missing)}: {install_command('evaluate')}."
-        )
-    return import_module("polyseme_lab.evaluation.measure")
+def _report(results: "Results", options: Mapping[str, Any]) -> None:
+    """Print the table and write the requested files."""
+    from polyseme_lab.evaluation.results import document, plot_results, table
 
-
-def _system_names(task: str, options: dict[str, Any]) -> list[str]:
-    """Return the names of the systems to measure; raise click.UsageError for invalid options."""
-    if options["split"] and task != "wic":
-        raise click.UsageError("--split applies only to WiC, which has two splits to measure.")
-    names = options["names"]
-    if task == "similarity":
-        if names or options["compare"] or not options["controls"]:
-            raise click.UsageError("Similarity is measured for static vectors only.")
-        return []
-    if names and not options["controls"]:
-        raise click.UsageError("Give --systems or --no-controls, not both.")
-    if task == "wic" and MOST_FREQUENT in (names or ()):
-        raise click.UsageError("WiC consists of pairs of sentences and has no most frequent sense.")
-    if names is None:
-        systems = SERVED_NAMES if options["url"] else DEFAULT
-        names = [MOST_FREQUENT, *systems] if options["controls"] else ["model"]
-    return [*names, *([MINILM] if options["compare"] else [])]
+    click.echo(table(results))
+    with exit_on_signals():
+        if options["document"]:
+            write_json(options["document"], document(results))
+        if options["plot"]:
+            kind = IMAGES[options["plot"].suffix.lower()]
+            atomic_write(options["plot"], plot_results(results, kind))
 
 
 _RANKINGS = {
@@ -219,7 +231,7 @@ _EXAMPLE_WORDS = 5
     show_default=True,
     help="Seed of the random number generators.",
 )
-@json_option
+@_json
 @model_option
 @with_registry
 def attention(
@@ -230,9 +242,9 @@ def attention(
     ARCHIVE contains sentences with sense tags, in a format of `polyseme train --tags`.
     """
     del settings
-    import_measure()
+    require_extra()
     from polyseme_lab.evaluation.explanation import explain
-    from polyseme_lab.evaluation.senses import collect_senses
+    from polyseme_lab.evaluation.perturbation import collect_senses
     from polyseme_lab.evaluation.sources import LocalSource
 
     model = registry.model(options["model"])
@@ -240,40 +252,34 @@ def attention(
     progress = ConsoleProgress()
     size = sum(file.stat().st_size for file in tag_files(archive))
     with progress.stage("reading tags", size) as bar:
+        recipe = model.manifest.training.get("recipe")
+        fields = recipe if isinstance(recipe, dict) else {}
+        try:  # the split of the model's training
+            split = TrainingConfig(
+                **{name: fields[name] for name in ("held_out", "split") if name in fields}
+            )
+        except ValidationError:  # the model was trained by another program
+            split = TrainingConfig()
+        if lemmas != "all" and not split.held_out:
+            raise CommandError("The model's training held out no lemma; use --lemmas all.")
+
+        def is_measured(lemma: str) -> bool:
+            if word_of_lemma(lemma) in COARSEWSD:
+                return False
+            return lemmas == "all" or is_lemma_held_out(lemma, split.held_out, split.split)
+
         sentences = read_tagged(archive, bar.advance)
-        wanted = _lemma_filter(model, lemmas)
-        found = collect_senses(sentences, wanted, LocalSource(model).knows, seed)
-    explained = explain(model, found, options["occurrences"], seed, progress)
-    click.echo(_explanation_table(explained))
+        senses = collect_senses(sentences, is_measured, LocalSource(model).knows, seed)
+    explanation = explain(model, senses, options["occurrences"], seed, progress)
+    click.echo(explanation_table(explanation))
     if options["document"]:
         with exit_on_signals():
-            write_json(options["document"], {**explained.document(), "chosen_lemmas": lemmas})
+            write_json(options["document"], {**explanation.document(), "chosen_lemmas": lemmas})
 
 
-def _lemma_filter(model: Model, lemmas: str) -> Callable[[str], bool]:
-    """Return a function that tells whether to measure a lemma, by the split of the training."""
-    recipe = model.manifest.training.get("recipe")
-    fields = recipe if isinstance(recipe, dict) else {}
-    try:
-        split = TrainingConfig(
-            **{name: fields[name] for name in ("held_out", "split") if name in fields}
-        )
-    except ValidationError:  # the model was trained by another program
-        split = TrainingConfig()
-    if lemmas != "all" and not split.held_out:
-        raise CommandError("The model's training held out no lemma; use --lemmas all.")
-
-    def wanted(lemma: str) -> bool:
-        if word_of_lemma(lemma) in COARSEWSD:
-            return False
-        return lemmas == "all" or is_lemma_held_out(lemma, split.held_out, split.split)
-
-    return wanted
-
-
-def _explanation_table(found: "Explanation") -> str:
+def explanation_table(explanation: "Explanation") -> str:
     """Return the results as text."""
-    facts = found.facts
+    facts = explanation.facts
     right, judged = facts["right_sense"], facts["judge_right_sense"]
     count = facts["lemmas"]
     size = f"{facts['occurrences']:,} tagged words of {count} lemma{'s' * (count != 1)}"
@@ -283,46 +289,134 @@ def _explanation_table(found: "Explanation") -> str:
         f"{right:.1f} % of the words right, naive Bayes without vectors {judged:.1f} %.",
     ]
     for title, columns in _RANKINGS.items():
-        lines += ["", title, *_rows(found.rankings, columns)]
+        lines += ["", title, *_rows(explanation.rankings, columns)]
     lines += ["", "Effect of the query: the figures of each head minus those with Wq = 0"]
-    lines += _rows(found.by_query, _QUERY_COLUMNS)
-    swaps = {head: {"swap": one} for head, one in found.swaps.items()}
+    lines += _rows(explanation.by_query, _QUERY_COLUMNS)
+    swaps = {head: {"swap": figure} for head, figure in explanation.swaps.items()}
     lines += ["", "Change of the attention if a similar word replaces the word (0: none)"]
     lines += _rows(swaps, {"swap": "swap"})
     lines += ["", "Sense quality, and its loss without queries"]
-    quality = {"unchanged": found.quality}
-    quality |= {f"lost, Wq = 0: {head}": one for head, one in found.cost.items()}
+    quality = {"unchanged": explanation.quality}
+    quality |= {f"lost, Wq = 0: {head}": lost for head, lost in explanation.cost.items()}
     lines += _rows(quality, _QUALITY_COLUMNS)
-    for example in found.examples:
-        lines += ["", *_example(example)]
+    for example in explanation.examples:  # the words that a word attends to most
+        tokens, word, layers = (example[key] for key in ("tokens", "word", "attention"))
+        lines += ["", f"{tokens[word]} in “{example['text']}”"]
+        for place, layer in enumerate(layers, 1):
+            title = f"layer {place} " if len(layers) > 1 else ""
+            for number, head in enumerate(layer, 1):
+                best = sorted(zip(head[word], tokens, strict=True), key=lambda pair: -pair[0])
+                shown = (f"{token} {weight:.2f}" for weight, token in best[:_EXAMPLE_WORDS])
+                lines.append(f"  {title}head {number}: {', '.join(shown)}")
     return "\n".join(lines)
 
 
 def _rows(figures: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
     width = max(map(len, figures))
-    head = "  ".join([" " * width, *(f"{title:>13}" for title in columns.values())])
-    return [
-        head,
-        *(
-            "  ".join([f"{name:<{width}}", *(_cell(one[column]) for column in columns)])
-            for name, one in figures.items()
-        ),
-    ]
-
-
-def _cell(one: Any) -> str:
-    return f"{'–' if one is None else f'{one.value:.1f} ± {one.error:.1f}':>13}"
-
-
-def _example(example: Mapping[str, Any]) -> list[str]:
-    """Return the words that a word attends to most, by layer and head."""
-    tokens, word = example["tokens"], example["word"]
-    lines = [f"{tokens[word]} in “{example['text']}”"]
-    layers = example["attention"]
-    for place, layer in enumerate(layers, 1):
-        title = f"layer {place} " if len(layers) > 1 else ""
-        for number, head in enumerate(layer, 1):
-            best = sorted(zip(head[word], tokens, strict=True), key=lambda pair: -pair[0])
-            shown = ", ".join(f"{token} {weight:.2f}" for weight, token in best[:_EXAMPLE_WORDS])
-            lines.append(f"  {title}head {number}: {shown}")
+    lines = ["  ".join([" " * width, *(f"{title:>13}" for title in columns.values())])]
+    for name, row in figures.items():
+        cells = [f"{name:<{width}}"]
+        for column in columns:
+            figure = row[column]
+            cell = "–" if figure is None else f"{figure.value:.1f} ± {figure.error:.1f}"
+            cells.append(f"{cell:>13}")
+        lines.append("  ".join(cells))
     return lines
+
+
+@click.command("evaluate tagging")
+@_directory
+@click.option(
+    "--hidden",
+    is_flag=True,
+    help="Use a classifier with one hidden layer of 256 units instead of a linear one.",
+)
+@_downstream_options
+@with_registry
+def tagging(
+    directory: Path, registry: Registry, settings: Settings, *, hidden: bool, **options: Any
+) -> None:
+    """Train a classifier of tokens on each kind of vectors, and on windows of static vectors.
+
+    DIRECTORY has train.tsv and dev.tsv: a token, a tab and a tag in each line, an empty line after
+    each sentence. The score is the accuracy, or the F1 of spans for BIO tags.
+    """
+    del settings
+    encoder = _encoder(registry, options)
+    from polyseme_lab.evaluation.downstream import measure_tagging
+
+    how = {"hidden": hidden, "compare": options["compare"]}
+    _report(measure_tagging(encoder, directory, **how, progress=ConsoleProgress()), options)
+
+
+@click.command("evaluate sentences")
+@_file
+@_downstream_options
+@with_registry
+def sentences(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+    """Compare the cosines of sentence vectors with people's similarity ratings.
+
+    FILE has a score and two sentences in each line, separated by tabs, as in the STS benchmark.
+    """
+    del settings
+    encoder, compare = _encoder(registry, options), options["compare"]
+    from polyseme_lab.evaluation.downstream import measure_sentences
+
+    _report(measure_sentences(encoder, file, compare=compare, progress=ConsoleProgress()), options)
+
+
+@click.command("evaluate pseudowords")
+@_file
+@_downstream_options
+@with_registry
+def pseudowords(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+    """Measure how well contexts tell apart two words that one pseudo-word replaces.
+
+    FILE is JSONL, or .xz of it. Each line has a pair of `words`, and their `occurrences`, each with
+    `sense`, `index` and `tokens`.
+    """
+    del settings
+    encoder, compare = _encoder(registry, options), options["compare"]
+    from polyseme_lab.evaluation.downstream import measure_pseudowords
+
+    results = measure_pseudowords(encoder, file, compare=compare, progress=ConsoleProgress())
+    _report(results, options)
+
+
+@click.command("evaluate senses")
+@_directory
+@_compare
+@_json
+@model_option
+@with_registry
+def senses(directory: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+    """Find the senses of words without the labels, and compare them with the labels.
+
+    DIRECTORY has coarsewsd.tar.xz or its extracted files, pseudowords.jsonl.xz, or the folder
+    SemEval-2013-Task-13-test-data; each set that is there is measured.
+    """
+    del settings
+    require_extra()
+    from polyseme_lab.evaluation.results import document, table
+    from polyseme_lab.evaluation.sense_induction import measure_senses
+
+    model, compare = registry.model(options["model"]), options["compare"]
+    results = measure_senses(model, directory, compare=compare, progress=ConsoleProgress())
+    click.echo("\n\n".join(map(table, results.values())))
+    if options["document"]:
+        sets = {name: document(of_set) for name, of_set in results.items()}
+        with exit_on_signals():
+            facts = {"task": "senses", "model": model.manifest.name}
+            write_json(options["document"], {**facts, "sets": sets})
+
+
+def _encoder(registry: Registry, options: Mapping[str, Any]) -> "Encoder":
+    """Return the model in this process, or a client of the service at the URL."""
+    require_extra()
+    if options["url"]:
+        from polyseme.client.client import Client
+
+        return Client(options["url"], os.environ.get(API_KEY) or "", model=options["model"])
+    from polyseme.client.local import LocalModel
+
+    return LocalModel(registry.model(options["model"]))

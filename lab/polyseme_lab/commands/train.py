@@ -1,100 +1,104 @@
 """`polyseme train`: train attention weights over the vectors of a model."""
 
 import json
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Container
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
 import click
 from pydantic import ValidationError
 
 from polyseme.cli.options import destination_option, exit_on_signals, with_options
-from polyseme.engine.layers import NormPlace
 from polyseme.errors import CommandError, install_command
 from polyseme.importing.closed_form import frequencies_by_rank, informativeness
 from polyseme.importing.importer import check_name
 from polyseme.importing.weights import sorted_by_frequency
-from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry, bundled_models
+from polyseme.progress import ConsoleBar, ConsoleProgress
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.validation import validation_message
-from polyseme_lab.commands.progress import SCORES, TrainingProgress, format_score
-from polyseme_lab.training.config import HiddenWordsConfig, Init, Keep, Objective, TrainingConfig
+from polyseme_lab.training.config import HiddenWordsConfig, Init, Objective, TrainingConfig
 
 DEFAULT_STEPS = 400
 """The number of steps if neither --steps nor --minutes is given."""
-
+SCORES = {"auc": "AUC", "macro_f1": "macro-F1", "held_out_loss": "loss", "named": "named"}
+"""The labels of held-out scores."""
+RECIPE_OPTIONS = (
+    *("heads", "key_width", "value_width", "layers", "norm", "feed_forward", "tune_embeddings"),
+    *("hidden", "sentences", "negatives", "decay", "interpolate", "seed", "learning_rate"),
+    *("schedule", "anchor", "key_dropout", "cut", "hide", "lower", "window", "groups"),
+    *("occurrences", "pseudo_words", "word_occurrences", "commonest_words", "mix"),
+    *("corpus_words", "temperature", "held_out", "score_every", "keep", "threads"),
+)
+"""The fields of recipes that have an option of their own, in the order of the help."""
+_RESOLUTION = 1_000_000
+"""The total of a stage with the unit `share`, which counts millionths of the work."""
 _Config = TypeVar("_Config", TrainingConfig, HiddenWordsConfig)
-_SHAPE = ("heads", "key_width", "value_width", "layers", "feed_forward", "norm")
 _file = click.Path(path_type=Path, exists=True)
 
 
-def _recipe_option(name: str, help_: str, kind: Any = float) -> Callable[[Any], Any]:
-    """Return an option for a field of the recipe; its help shows the field's default."""
+class TrainingProgress(ConsoleProgress):
+    """Progress of training: the stages of reading the files, then the training steps."""
+
+    def __init__(self) -> None:
+        self._steps: ConsoleBar | None = None
+        self._scores = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._steps is not None:
+            self._steps.close()
+
+    def step(self, done: float, metrics: dict[str, Any]) -> None:
+        """Show a step; `done` is the completed share, from 0 to 1.
+
+        New scores also get a line of their own. Without a terminal, the loss is written every ten
+        seconds.
+        """
+        if self._steps is None:
+            self._steps = ConsoleBar("training", _RESOLUTION, "share")
+        scores = [
+            f"{label} {format_score(metrics[key])}"
+            for key, label in SCORES.items()
+            if key in metrics
+        ]
+        if scores:
+            self._scores = f", held out: {', '.join(scores)}"
+        loss = f", loss {metrics['loss']:.3f}" if "loss" in metrics else ""
+        note = f"step {metrics['step']:,}{loss}{self._scores}"
+        self._steps.show(round(done * _RESOLUTION), note, line=bool(scores))
+
+
+def format_score(score: float | None) -> str:
+    """Return a score with two decimals, or a dash."""
+    return "–" if score is None else f"{score:.2f}"
+
+
+def recipe_option(name: str) -> Callable[[Any], Any]:
+    """Return the option of a field of the recipes; its help shows the field's default."""
     own, other = TrainingConfig.model_fields, HiddenWordsConfig.model_fields
-    default = own[name].default if name in own else other[name].default
-    shown = [] if default is None else [str(default)]
-    if name in other and other[name].default not in {None, default}:
+    field = own.get(name) or other[name]
+    flag, help_ = f"--{name.replace('_', '-')}", field.description
+    kind: Any = field.annotation
+    if kind is bool:
+        return click.option(flag, is_flag=True, default=None, help=help_)
+    if get_origin(kind) is Literal:
+        kind = click.Choice(get_args(kind))
+    elif get_args(kind):  # a number or None
+        kind = get_args(kind)[0]
+    shown = [] if field.default is None else [str(field.default)]
+    if name in other and other[name].default not in {None, field.default}:
         shown.append(f"hidden-words: {other[name].default}")
     default = f"  [default: {'; '.join(shown)}]" if shown else ""
-    return click.option(f"--{name.replace('_', '-')}", name, type=kind, help=f"{help_}{default}")
-
-
-_recipe_options = with_options(
-    _recipe_option("heads", "Number of attention heads.", int),
-    _recipe_option("key_width", "Width of the queries and keys of a head.", int),
-    _recipe_option("value_width", "Width of the values of a head.", int),
-    _recipe_option("layers", "Number of layers.", int),
-    _recipe_option("norm", "Position of layer norm.", click.Choice(get_args(NormPlace))),
-    _recipe_option(
-        "feed_forward", "Inner width of the feed-forward network; by default there is none.", int
-    ),
-    click.option(
-        "--tune-embeddings", is_flag=True, default=None, help="Train the static vectors too."
-    ),
-    _recipe_option("hidden", "Share of the words of a sentence that hidden-words hides."),
-    _recipe_option("sentences", "Mean number of sentences in a step of hidden-words.", int),
-    _recipe_option(
-        "negatives", "Number of words that hidden-words distinguishes hidden words from.", int
-    ),
-    _recipe_option("decay", "Share of hidden-words at whose end the learning rate falls to 0."),
-    _recipe_option("interpolate", "t in the resulting weights initial·(1 − t) + trained·t."),
-    _recipe_option("seed", "Seed of the random number generators.", int),
-    _recipe_option("learning_rate", "Learning rate."),
-    _recipe_option(
-        "schedule", "Schedule of the learning rate.", click.Choice(["constant", "cosine"])
-    ),
-    _recipe_option("anchor", "Factor of the L2 penalty towards the initial weights."),
-    _recipe_option("key_dropout", "Probability that a context word is masked."),
-    _recipe_option("cut", "Share of the contexts that are truncated."),
-    _recipe_option("hide", "Share of the tagged words that are masked."),
-    _recipe_option("lower", "Share of the contexts that are lower-cased."),
-    _recipe_option("window", "Maximum number of context words on each side.", int),
-    _recipe_option("groups", "Number of lemmas or pseudo-words in a step.", int),
-    _recipe_option("occurrences", "Maximum number of occurrences per lemma in a step.", int),
-    _recipe_option("pseudo_words", "Number of words in a pseudo-word.", int),
-    _recipe_option(
-        "word_occurrences", "Maximum number of occurrences per word of a pseudo-word.", int
-    ),
-    _recipe_option(
-        "commonest_words",
-        "Number of most frequent corpus words in pseudo-words; by default all.",
-        int,
-    ),
-    _recipe_option("mix", "Share of the groups from --corpus if there are --tags too."),
-    _recipe_option("corpus_words", "Number of words sampled from --corpus.", int),
-    _recipe_option("temperature", "Initial value of the learned temperatures of the loss."),
-    _recipe_option(
-        "held_out", "Share of the lemmas, or of the words of a corpus, that are held out."
-    ),
-    _recipe_option("score_every", "Number of steps between two scores and checkpoints.", int),
-    _recipe_option("keep", "Weights to keep.", click.Choice(get_args(Keep))),
-    _recipe_option("threads", "Number of threads, which affects the last bits of results.", int),
-)
+    return click.option(flag, name, type=kind, help=f"{help_}{default}")
 
 
 @click.command()
@@ -140,7 +144,7 @@ _recipe_options = with_options(
     help="Folder for checkpoints.",
 )
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint.")
-@_recipe_options
+@with_options(*map(recipe_option, RECIPE_OPTIONS))
 @destination_option
 def train(
     name: str,
@@ -161,124 +165,48 @@ def train(
     if not corpus and not tags:
         raise click.UsageError("There is no training data; use --tags, --corpus or both.")
     output = f"{name}-trained" if output is None else output
-    with exit_on_signals(), _explaining_errors():
-        _require_free(models_dir, output, replacing=replacing)
+    with exit_on_signals():
+        check_name(output, "; --output sets it")
+        if (bundled_models() / output).exists():
+            raise CommandError("A bundled model has this name; choose another one with --output.")
+        if (models_dir / output).is_symlink():
+            raise CommandError(
+                "The model's folder is a symbolic link; choose another name with --output."
+            )
+        if (models_dir / output).exists() and not replacing:
+            raise CommandError(
+                "A model of this name already exists; choose another one with --output, or"
+                " --replace."
+            )
         if not all(find_spec(name) for name in ("torch", "sklearn")):
             raise CommandError(
                 f"Training needs PyTorch and scikit-learn: {install_command('train')}."
             )
         from polyseme_lab.training.data import TrainingFiles
-        from polyseme_lab.training.hidden_words_run import HiddenWordsRun
-        from polyseme_lab.training.run import TrainingRun, write_trained_model
+        from polyseme_lab.training.run import HiddenWordsRun, TrainingRun, write_trained_model
 
-        model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
-        given = _given_options(options)
+        fields = recipe_fields(options)
         files = TrainingFiles(corpus, tags)
         training: TrainingRun | HiddenWordsRun
-        if given.get("objective") == "hidden-words":
-            if tags:
-                raise click.UsageError("--tags: does not apply to the objective hidden-words.")
-            hidden_words = _config(HiddenWordsConfig, given, options)
-            training = HiddenWordsRun(model, files, hidden_words, checkpoints, resume)
-        else:
-            recipe = _config(TrainingConfig, _with_initial_weights(given, model), options)
-            if recipe.init != "model":
-                model = _with_informativeness(model)
-            training = TrainingRun(model, files, recipe, checkpoints, resume)
-        with TrainingProgress() as progress:
-            result = training.run(progress, progress.step)
-        manifest = write_trained_model(models_dir / output, model, result, replacing=replacing)
-    _print_summary(manifest)
-
-
-def _require_free(models_dir: Path, name: str, *, replacing: bool) -> None:
-    """Raise CommandError if the name is taken; a bundled model is never replaced."""
-    check_name(name, "; --output sets it")
-    if (bundled_models() / name).exists():
-        raise CommandError("A bundled model has this name; choose another one with --output.")
-    if (models_dir / name).is_symlink():
-        raise CommandError(
-            "The model's folder is a symbolic link; choose another name with --output."
-        )
-    if (models_dir / name).exists() and not replacing:
-        raise CommandError(
-            "A model of this name already exists; choose another one with --output, or --replace."
-        )
-
-
-def _given_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the recipe file, overridden by the options; remove what is no field."""
-    file, left_out = options.pop("recipe_file"), options.pop("leave_out")
-    if left_out is not None:
-        options["leave_out"] = _read_words(left_out)
-    for name in [name for name, value in options.items() if value is None]:
-        del options[name]
-    given = (_read_recipe(file) if file else {}) | options
-    if given.get("steps") is None and given.get("minutes") is None:
-        given["steps"] = DEFAULT_STEPS
-    return given
-
-
-def _with_initial_weights(given: dict[str, Any], model: Model) -> dict[str, Any]:
-    """Return the fields of a recipe with the default of `init`."""
-    given = dict(given)
-    if given.get("init") is None:
-        shaped = any(given.get(name) not in {None, "none"} for name in _SHAPE)
-        given["init"] = "closed-form" if shaped or not model.manifest.tensors else "model"
-    if given["init"] == "random":
-        given.setdefault("interpolate", 1.0)  # no interpolation with random weights
-    return given
-
-
-def _config(kind: type[_Config], given: dict[str, Any], flags: Container[str]) -> _Config:
-    """Return a recipe; raise click.UsageError if a field is invalid or of another objective."""
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        problem = f"{validation_message(first)}."
-        if first["type"] == "extra_forbidden" and first["loc"][0] in flags:
-            problem = f"does not apply to the objective {kind().objective}."
-        for field in map(str, first["loc"][:1]):  # empty if several fields contradict each other
-            named = f"--{field.replace('_', '-')}:" if field in flags else f"--recipe: {field!r}"
-            problem = f"{named} {problem}"
-        raise click.UsageError(problem) from None
-
-
-def _read_recipe(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, OSError):
-        found = None
-    if not isinstance(found, dict):
-        raise click.UsageError("--recipe: the file is not a JSON object.")
-    return found
-
-
-def _read_words(given: str) -> tuple[str, ...]:
-    """Return words separated by commas, or the lines of a file."""
-    try:
-        text = Path(given).read_text("utf-8") if Path(given).is_file() else None
-    except (OSError, ValueError):
-        text = None
-    parts = given.split(",") if text is None else text.splitlines()
-    return tuple(part.strip() for part in parts if part.strip())
-
-
-def _with_informativeness(model: Model) -> Model:
-    """Return the model with the word bias that an import computes from ranks.
-
-    A model that has a word bias, or is not known to be sorted by frequency, is returned unchanged.
-    """
-    if model.word_bias is not None:
-        return model
-    size = model.manifest.vocabulary_size
-    if not sorted_by_frequency(model.vocabulary.word(row) for row in range(size)):
-        return model
-    return replace(model, word_bias=informativeness(frequencies_by_rank(size)))
-
-
-def _print_summary(manifest: Manifest) -> None:
+        try:
+            model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
+            if fields.get("objective") == "hidden-words":
+                if tags:
+                    raise click.UsageError("--tags: does not apply to the objective hidden-words.")
+                hidden_words = _config(HiddenWordsConfig, fields, options)
+                training = HiddenWordsRun(model, files, hidden_words, checkpoints, resume)
+            else:
+                recipe = _config(TrainingConfig, with_initial_weights(fields, model), options)
+                if recipe.init != "model":
+                    model = with_informativeness(model)
+                training = TrainingRun(model, files, recipe, checkpoints, resume)
+            with TrainingProgress() as progress:
+                result = training.run(progress, progress.step)
+            manifest = write_trained_model(models_dir / output, model, result, replacing=replacing)
+        except MemoryError:
+            raise CommandError(
+                "There is not enough memory; smaller --corpus-words, --groups or --window use less."
+            ) from None
     held_out = manifest.training["held_out"]
     scores = ", ".join(
         f"{label} {format_score(held_out['before'][key])} to {format_score(held_out['kept'][key])}"
@@ -291,12 +219,78 @@ def _print_summary(manifest: Manifest) -> None:
     )
 
 
-@contextmanager
-def _explaining_errors() -> Iterator[None]:
-    """Raise CommandError for a lack of memory."""
+def recipe_fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the recipe file, overridden by the options; remove what is no field."""
+    file, left_out = options.pop("recipe_file"), options.pop("leave_out")
+    if left_out is not None:  # words separated by commas, or the lines of a file
+        try:
+            text = Path(left_out).read_text("utf-8") if Path(left_out).is_file() else None
+        except (OSError, ValueError):
+            text = None
+        parts = left_out.split(",") if text is None else text.splitlines()
+        options["leave_out"] = tuple(part.strip() for part in parts if part.strip())
+    for name in [name for name, value in options.items() if value is None]:
+        del options[name]
+    given: Any = {}
+    if file:
+        try:
+            given = json.loads(file.read_bytes())
+        except (ValueError, OSError):
+            given = None
+        if not isinstance(given, dict):
+            raise click.UsageError("--recipe: the file is not a JSON object.")
+    fields: dict[str, Any] = given | options
+    if fields.get("steps") is None and fields.get("minutes") is None:
+        fields["steps"] = DEFAULT_STEPS
+    return fields
+
+
+def with_initial_weights(fields: dict[str, Any], model: Model) -> dict[str, Any]:
+    """Return the fields of a recipe with the default of `init`."""
+    fields = dict(fields)
+    if fields.get("init") is None:
+        shape = ("heads", "key_width", "value_width", "layers", "feed_forward", "norm")
+        shaped = any(fields.get(name) not in {None, "none"} for name in shape)
+        fields["init"] = "closed-form" if shaped or not model.manifest.tensors else "model"
+    if fields["init"] == "random":
+        fields.setdefault("interpolate", 1.0)  # no interpolation with random weights
+    return fields
+
+
+def with_informativeness(model: Model) -> Model:
+    """Return the model with the word bias that an import computes from ranks.
+
+    A model that has a word bias, or is not known to be sorted by frequency, is returned unchanged.
+    """
+    size = model.manifest.vocabulary_size
+    words = (model.vocabulary.word(row) for row in range(size))
+    if model.word_bias is not None or not sorted_by_frequency(words):
+        return model
+    return replace(model, word_bias=informativeness(frequencies_by_rank(size)))
+
+
+def _config(kind: type[_Config], fields: dict[str, Any], flags: Container[str]) -> _Config:
+    """Return a recipe; raise click.UsageError if a field is invalid or of another objective."""
     try:
-        yield
-    except MemoryError:
-        raise CommandError(
-            "There is not enough memory; smaller --corpus-words, --groups or --window use less."
-        ) from None
+        return kind(**fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        problem = f"{validation_message(first)}."
+        if first["type"] == "extra_forbidden" and first["loc"][0] in flags:
+            problem = f"does not apply to the objective {kind().objective}."
+        for field in map(str, first["loc"][:1]):  # empty if several fields contradict each other
+            named = f"--{field.replace('_', '-')}:" if field in flags else f"--recipe: {field!r}"
+            problem = f"{named} {problem}"
+        raise click.UsageError(problem) from None
+
+
+def run_train(*arguments: object) -> None:
+    """Run `polyseme train` in a process of its own, with one thread in NumPy."""
+    command = [sys.executable, "-m", "polyseme", "train", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
+
+
+def corpus_options(folder: Path) -> list[object]:
+    """Return the options for every `*.txt.zst` of a folder."""
+    return [part for file in sorted(folder.glob("*.txt.zst")) for part in ("--corpus", file)]

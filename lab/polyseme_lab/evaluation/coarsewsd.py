@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 import orjson
@@ -81,20 +82,25 @@ def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
     `files` is the result of `read_data_set(directory, "coarsewsd")`. Raises CommandError if the
     files are not those of CoarseWSD-20.
     """
-    found = {}
+    words = {}
     for stream, word in enumerate(ambiguous_words(files)):
-        guesses = [_nearest(word, embed) for embed in embedders]
-        found[word.name] = _figures(word, guesses, stream)
-    return _mean_figures(found)
+        guesses = []
+        for embed in embedders:
+            train, test = (unit(embed(part.occurrences)) for part in (word.train, word.test))
+            seen = np.unique(word.train.senses)
+            means = [train[word.train.senses == sense].mean(axis=0) for sense in seen]
+            guesses.append(seen[np.argmax(test @ unit(np.stack(means)).T, axis=1)])
+        words[word.name] = _figures(word, guesses, stream)
+    return _mean_figures(words)
 
 
 def most_frequent_sense(files: Files) -> CoarseWsdResult:
     """Evaluate the baseline that always predicts the most frequent sense in train."""
-    found = {}
+    words = {}
     for stream, word in enumerate(ambiguous_words(files)):
         sense = int(np.argmax(np.bincount(word.train.senses)))
-        found[word.name] = _figures(word, [np.full(len(word.test.senses), sense)], stream)
-    return _mean_figures(found)
+        words[word.name] = _figures(word, [np.full(len(word.test.senses), sense)], stream)
+    return _mean_figures(words)
 
 
 def occurrences_in(files: Files) -> list[TokenizedOccurrence]:
@@ -103,24 +109,15 @@ def occurrences_in(files: Files) -> list[TokenizedOccurrence]:
     return list(chain.from_iterable((*w.train.occurrences, *w.test.occurrences) for w in words))
 
 
-def _nearest(word: AmbiguousWord, embed: Embedder) -> Integers:
-    """Return the sense with the nearest centroid for each test occurrence. -> [m]"""
-    train, test = (unit(embed(part.occurrences)) for part in (word.train, word.test))
-    seen = np.unique(word.train.senses)
-    centroids = np.stack([train[word.train.senses == sense].mean(axis=0) for sense in seen])
-    nearest: Integers = seen[np.argmax(test @ unit(centroids).T, axis=1)]
-    return nearest
-
-
 def _figures(word: AmbiguousWord, guesses: Sequence[Integers], stream: int) -> WordFigures:
     gold, s = word.test.senses, len(word.senses)
     drawn = resample_counts(len(gold), stream).astype(np.float64)
     counts = np.stack(
-        [(drawn @ confusion_cells(gold, one, s)).reshape(-1, s, s) for one in guesses]
+        [(drawn @ confusion_cells(gold, senses, s)).reshape(-1, s, s) for senses in guesses]
     )
     return WordFigures(
-        float(np.mean([accuracy_score(gold, one) for one in guesses])),
-        float(np.mean([f1_score(gold, one, average="macro") for one in guesses])),
+        float(np.mean([accuracy_score(gold, senses) for senses in guesses])),
+        float(np.mean([f1_score(gold, senses, average="macro") for senses in guesses])),
         np.stack([accuracy(counts).mean(axis=0), macro_f1(counts).mean(axis=0)]),
     )
 
@@ -160,47 +157,38 @@ def _word(files: Files, folder: str) -> AmbiguousWord:
         for kind in ("data", "gold"):
             if f"{folder}/{split}.{kind}.txt" not in files:
                 raise CommandError(f"{folder}/{split}.{kind}.txt is missing; get the set again.")
-    labels = {split: files[f"{folder}/{split}.gold.txt"] for split in _SPLITS}
-    known = _known_senses(files, folder)
+    known: Any = None
+    if f"{folder}/classes_map.txt" in files:
+        try:
+            known = orjson.loads("\n".join(files[f"{folder}/classes_map.txt"]))
+        except orjson.JSONDecodeError:
+            known = None
+        if not isinstance(known, dict):
+            raise CommandError(f"{folder}/classes_map.txt is not a JSON object.")
+    labels, occurrences = {}, {}
     for split in _SPLITS:
-        _check_labels(f"{folder}/{split}", labels[split], files, known)
-    senses, numbers = np.unique(np.array([*labels["train"], *labels["test"]]), return_inverse=True)
-    number = len(labels["train"])
-    parts = {"train": numbers[:number], "test": numbers[number:]}
-    examples = {s: Examples(_occurrences(files, f"{folder}/{s}"), parts[s]) for s in _SPLITS}
-    return AmbiguousWord(PurePosixPath(folder).name, [str(s) for s in senses], **examples)
-
-
-def _known_senses(files: Files, folder: str) -> set[str] | None:
-    """Return the labels in classes_map.txt, or None if the folder lacks this file."""
-    lines = files.get(f"{folder}/classes_map.txt")
-    if lines is None:
-        return None
-    try:
-        found = orjson.loads("\n".join(lines))
-    except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
-        raise CommandError(f"{folder}/classes_map.txt is not a JSON object.")
-    return set(found)
-
-
-def _check_labels(part: str, labels: list[str], files: Files, known: set[str] | None) -> None:
-    lines = len(files[f"{part}.data.txt"])
-    if len(labels) != lines or not lines:
-        raise CommandError(
-            f"{part}.gold.txt has {len(labels)} labels for {lines} sentences in {part}.data.txt."
-        )
-    for number, label in enumerate(labels, 1):
-        if not label or (known is not None and label not in known):
+        data, gold = (f"{folder}/{split}.{kind}.txt" for kind in ("data", "gold"))
+        lines, labels[split] = files[data], files[gold]
+        if len(labels[split]) != len(lines) or not lines:
             raise CommandError(
-                f"{part}.gold.txt, line {number}: the label is empty or is not in classes_map.txt."
+                f"{gold} has {len(labels[split])} labels for {len(lines)} sentences in {data}."
             )
-
-
-def _occurrences(files: Files, part: str) -> list[TokenizedOccurrence]:
-    name = f"{part}.data.txt"
-    return [parse_occurrence(line, f"{name}, line {n}") for n, line in enumerate(files[name], 1)]
+        for number, label in enumerate(labels[split], 1):
+            if not label or (known is not None and label not in known):
+                raise CommandError(
+                    f"{gold}, line {number}: the label is empty or is not in classes_map.txt."
+                )
+        occurrences[split] = [
+            parse_occurrence(line, f"{data}, line {number}") for number, line in enumerate(lines, 1)
+        ]
+    senses, numbers = np.unique(np.array([*labels["train"], *labels["test"]]), return_inverse=True)
+    train, test = np.split(numbers, [len(labels["train"])])
+    return AmbiguousWord(
+        PurePosixPath(folder).name,
+        [str(sense) for sense in senses],
+        Examples(occurrences["train"], train),
+        Examples(occurrences["test"], test),
+    )
 
 
 def parse_occurrence(line: str, where: str) -> TokenizedOccurrence:

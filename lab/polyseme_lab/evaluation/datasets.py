@@ -7,7 +7,7 @@ import hashlib
 import lzma
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
@@ -57,7 +57,7 @@ class OccurrenceVectors:
 
     def __call__(self, occurrences: Sequence[TokenizedOccurrence]) -> Floats:
         """Look up the vectors. -> [m, d]"""
-        rows = np.array([self._rows[one] for one in occurrences], np.int64)
+        rows = np.array([self._rows[occurrence] for occurrence in occurrences], np.int64)
         return self._vectors[rows]
 
 
@@ -65,19 +65,20 @@ def number_occurrences(
     occurrences: Iterable[TokenizedOccurrence],
 ) -> dict[TokenizedOccurrence, int]:
     """Number the distinct occurrences. The numbers are the rows of an OccurrenceVectors."""
-    return {one: number for number, one in enumerate(dict.fromkeys(occurrences))}
+    distinct = dict.fromkeys(occurrences)
+    return {occurrence: number for number, occurrence in enumerate(distinct)}
 
 
 def by_sentence(
     rows: Mapping[TokenizedOccurrence, int],
 ) -> dict[Words, tuple[list[int], list[int]]]:
     """Return the positions and the rows of the occurrences in each sentence."""
-    found: dict[Words, tuple[list[int], list[int]]] = {}
-    for one, row in rows.items():
-        places, numbers = found.setdefault(one.words, ([], []))
-        places.append(one.place)
+    sentences: dict[Words, tuple[list[int], list[int]]] = {}
+    for occurrence, row in rows.items():
+        places, numbers = sentences.setdefault(occurrence.words, ([], []))
+        places.append(occurrence.place)
         numbers.append(row)
-    return found
+    return sentences
 
 
 def read_data_set(directory: Path, name: str) -> Files:
@@ -89,8 +90,14 @@ def read_data_set(directory: Path, name: str) -> Files:
         archive = directory / f"{name}{ending}"
         if archive.is_file():
             return read_archive(archive)
-    inside = directory / name
-    files = _read_folder(inside if inside.is_dir() else directory)
+    folder = directory / name if (directory / name).is_dir() else directory
+    patterns = ["*/" * depth + f"*{end}" for depth in range(MAX_DEPTH + 1) for end in ENDINGS]
+    files: Files = {}
+    for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
+        # A link to a file outside the folder is ignored.
+        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+            place = path.relative_to(folder).as_posix()
+            files[place] = read_text_lines(path, place)
     if not files:
         raise CommandError(
             f"The folder has neither {name}.tar.xz (or another .tar) nor the extracted"
@@ -100,67 +107,70 @@ def read_data_set(directory: Path, name: str) -> Files:
 
 
 def read_archive(archive: Path) -> Files:
-    """Read the text files of an archive; raise CommandError if it is invalid."""
-    found: Files = {}
+    """Read the text files of an archive; raise CommandError if it is invalid.
+
+    It is invalid if it is damaged or oversized, or if it has an unsafe path or a file twice.
+    """
+    too_large = CommandError(
+        f"{archive.name} is larger than any evaluation set: more than {MAX_FILES:,} files,"
+        f" {MAX_FILE_BYTES >> 20} MiB in a file or {MAX_TOTAL_BYTES >> 20} MiB in total."
+    )
+    files: Files = {}
+    total = 0
     try:
         with tarfile.open(archive) as tar:
-            for member in _members(tar, archive.name):
+            for number, member in enumerate(tar):
+                total += member.size
+                if member.size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or number >= MAX_FILES:
+                    raise too_large
+                path = PurePosixPath(member.name)
+                if path.is_absolute() or ".." in path.parts:
+                    raise CommandError(
+                        f"{archive.name} has a member with an absolute path or `..`; download the"
+                        " original set."
+                    )
+                if not member.isfile() or not member.name.endswith(ENDINGS):
+                    continue
                 file = tar.extractfile(member)
                 if file is None:
                     continue
-                if member.name in found:
+                if member.name in files:
                     raise CommandError(f"The archive has {member.name} twice; download it again.")
-                found[member.name] = _lines(file.read(), member.name)
+                files[member.name] = split_lines(file.read(), member.name)
+            # The checksum is verified at the end of the stream; tarfile stops before.
+            while padding := tar.fileobj.read(1 << 20):
+                total += len(padding)
+                if total > MAX_TOTAL_BYTES:
+                    raise too_large
     except _BROKEN:
         raise CommandError(
             f"{archive.name} cannot be read: it is not a tar archive, or is truncated or damaged;"
             " download it again."
         ) from None
-    return found
+    return files
 
 
-def _members(tar: tarfile.TarFile, archive: str) -> Iterator[tarfile.TarInfo]:
-    """Yield the members to read; raise CommandError for an oversized archive or unsafe path."""
-    too_large = CommandError(
-        f"{archive} is larger than any evaluation set: more than {MAX_FILES:,} files,"
-        f" {MAX_FILE_BYTES >> 20} MiB in a file or {MAX_TOTAL_BYTES >> 20} MiB in total."
-    )
-    total = 0
-    for number, member in enumerate(tar):
-        total += member.size
-        if member.size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or number >= MAX_FILES:
-            raise too_large
-        path = PurePosixPath(member.name)
-        if path.is_absolute() or ".." in path.parts:
-            raise CommandError(
-                f"{archive} has a member with an absolute path or `..`; download the original set."
-            )
-        if member.isfile() and member.name.endswith(ENDINGS):
-            yield member
-    # The checksum is verified at the end of the stream; tarfile stops before.
-    while padding := tar.fileobj.read(1 << 20):
-        total += len(padding)
-        if total > MAX_TOTAL_BYTES:
-            raise too_large
+def read_text_lines(path: Path, name: str | None = None) -> list[str]:
+    """Return the lines of a text file, decompressed if its name ends in `.xz`.
+
+    Raises CommandError, which has the file's name or another one, if the file is too large, is
+    damaged, or is not UTF-8.
+    """
+    name = name or path.name
+    try:
+        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (lzma.LZMAError, EOFError):
+        raise CommandError(f"{name} is not an .xz file, or it is damaged.") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise CommandError(
+            f"{name} has more than {MAX_FILE_BYTES >> 20} MiB, unlike any evaluation set."
+        )
+    return split_lines(data, name)
 
 
-def _read_folder(folder: Path) -> Files:
-    """Read the text files of an extracted set, except links to files outside the folder."""
-    found: Files = {}
-    root = folder.resolve()
-    patterns = ["*/" * depth + f"*{end}" for depth in range(MAX_DEPTH + 1) for end in ENDINGS]
-    for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
-        if path.is_file() and path.resolve().is_relative_to(root):
-            name = path.relative_to(folder).as_posix()
-            if path.stat().st_size > MAX_FILE_BYTES:
-                raise CommandError(
-                    f"{name} has more than {MAX_FILE_BYTES >> 20} MiB, unlike any evaluation set."
-                )
-            found[name] = _lines(path.read_bytes(), name)
-    return found
-
-
-def _lines(data: bytes, name: str) -> list[str]:
+def split_lines(data: bytes, name: str) -> list[str]:
+    """Return the lines of UTF-8 text; raise CommandError if it is none."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -171,11 +181,8 @@ def _lines(data: bytes, name: str) -> list[str]:
 
 def fingerprint(files: Files) -> str:
     """Return the sha256 of a set's files, equal for an archive and its extracted files."""
+    short = {name: "/".join(PurePosixPath(name).parts[-2:]) for name in files}
     digest = hashlib.sha256()
-    for name in sorted(files, key=_last_parts):
-        digest.update("\n".join([_last_parts(name), *files[name], ""]).encode())
+    for name in sorted(files, key=short.__getitem__):
+        digest.update("\n".join([short[name], *files[name], ""]).encode())
     return digest.hexdigest()
-
-
-def _last_parts(name: str) -> str:
-    return "/".join(PurePosixPath(name).parts[-2:])

@@ -1,6 +1,5 @@
 """Evaluate vectors by token tagging, sentence similarity and pseudo-words."""
 
-import lzma
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from polyseme.errors import CommandError
 from polyseme.operations.embed import DEFAULT_POOLING
 from polyseme.operations.options import Part
 from polyseme.progress import SILENT, Progress
-from polyseme_lab.evaluation.datasets import MAX_FILE_BYTES, TokenizedOccurrence
+from polyseme_lab.evaluation.datasets import TokenizedOccurrence, read_text_lines
 from polyseme_lab.evaluation.results import ResultRow, Results
 from polyseme_lab.evaluation.statistics import (
     RESAMPLES,
@@ -40,8 +39,6 @@ PROBE_SEED = 1
 _NOTE = (
     f"In brackets: 95 % intervals of {RESAMPLES:,} bootstrap resamples of the {{}} (seed {SEED})."
 )
-_HIDDEN_UNITS = 256
-_TOKEN_FIELDS, _PAIR_FIELDS = 2, 3
 
 
 @dataclass(frozen=True)
@@ -67,26 +64,21 @@ def read_tagged_sentences(path: Path) -> list[LabeledWords]:
 
     Raises CommandError for another format.
     """
-    found: list[LabeledWords] = []
-    pairs: list[tuple[str, str]] = []
-    for number, line in _lines(path):
+    sentences: list[LabeledWords] = []
+    pairs: list[tuple[str, ...]] = []
+    for number, line in enumerate([*read_text_lines(path), ""], 1):
         if line.strip():
-            fields = line.split("\t")
-            if len(fields) != _TOKEN_FIELDS or not all(fields):
+            fields = tuple(line.split("\t"))
+            if len(fields) != 2 or not all(fields):
                 raise CommandError(f"{path.name}, line {number} is not a token, a tab and a tag.")
-            pairs.append((fields[0], fields[1]))
+            pairs.append(fields)
         elif pairs:
-            found.append(_tagged(pairs))
+            words, tags = zip(*pairs, strict=True)
+            sentences.append(LabeledWords(words, tags))
             pairs = []
-    if pairs:
-        found.append(_tagged(pairs))
-    if not found:
+    if not sentences:
         raise CommandError(f"{path.name} has no sentence.")
-    return found
-
-
-def _tagged(pairs: Sequence[tuple[str, str]]) -> LabeledWords:
-    return LabeledWords(tuple(word for word, _ in pairs), tuple(tag for _, tag in pairs))
+    return sentences
 
 
 def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
@@ -94,21 +86,21 @@ def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
 
     Raises CommandError for another format, or if all scores are equal.
     """
-    found = []
-    for number, line in _lines(path):
+    pairs = []
+    for number, line in enumerate(read_text_lines(path), 1):
         fields = line.split("\t")
         try:
             score = float(fields[0])
         except ValueError:
             score = np.nan
-        if len(fields) != _PAIR_FIELDS or not np.isfinite(score):
+        if len(fields) != 3 or not np.isfinite(score):
             raise CommandError(
                 f"{path.name}, line {number} is not a score and two sentences, separated by tabs."
             )
-        found.append((score, fields[1], fields[2]))
-    if len({score for score, _, _ in found}) <= 1:
+        pairs.append((score, fields[1], fields[2]))
+    if len({score for score, _, _ in pairs}) <= 1:
         raise CommandError(f"{path.name} needs pairs with different scores.")
-    return found
+    return pairs
 
 
 def read_pseudowords(path: Path) -> list[PseudoWord]:
@@ -117,53 +109,29 @@ def read_pseudowords(path: Path) -> list[PseudoWord]:
     A line has `words`, two words, and `occurrences`, at least two of each word, with `sense` (0 or
     1), `index` and `tokens`.
     """
-    found = []
-    for number, line in _lines(path):
+    pairs = []
+    for number, line in enumerate(read_text_lines(path), 1):
         try:
-            found.append(_pseudoword(orjson.loads(line)))
+            document = orjson.loads(line)
+            occurrences, senses = [], []
+            for one in document["occurrences"]:
+                words, index = [str(word) for word in one["tokens"]], int(one["index"])
+                words[index] = HIDDEN_WORD
+                occurrences.append(TokenizedOccurrence(tuple(words), index))
+                senses.append(one["sense"])
+            first, second = document["words"]
+            counts = np.bincount(senses, minlength=2)
+            good = all(one.place >= 0 for one in occurrences) and set(senses) == {0, 1}
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, IndexError):
+            good = False
+        if not good or counts.min() < 2:
             raise CommandError(
                 f"{path.name}, line {number} is not a pair of words with their occurrences."
-            ) from None
-    if not found:
-        raise CommandError(f"{path.name} has no pair of words.")
-    return found
-
-
-def _pseudoword(document: Any) -> PseudoWord:
-    occurrences, senses = [], []
-    for one in document["occurrences"]:
-        words, index = [str(word) for word in one["tokens"]], int(one["index"])
-        if not 0 <= index < len(words) or one["sense"] not in {0, 1}:
-            raise ValueError
-        words[index] = HIDDEN_WORD
-        occurrences.append(TokenizedOccurrence(tuple(words), index))
-        senses.append(one["sense"])
-    first, second = document["words"]
-    counts = np.bincount(senses, minlength=2)
-    if counts.min() < 2:
-        raise ValueError
-    return PseudoWord((str(first), str(second)), occurrences, np.array(senses, np.int64))
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a text file, decompressed if its name ends in `.xz`."""
-    try:
-        with path.open("rb") as raw:
-            compressed = path.suffix == ".xz"
-            file: Any = lzma.LZMAFile(raw) if compressed else raw  # noqa: SIM115 - closes with raw
-            data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise CommandError(
-                f"{path.name} has more than {MAX_FILE_BYTES >> 20} MiB, unlike any evaluation set."
             )
-        text = data.decode("utf-8-sig")
-    except (lzma.LZMAError, EOFError):
-        raise CommandError(f"{path.name} is not an .xz file, or it is damaged.") from None
-    except UnicodeDecodeError:
-        raise CommandError(f"{path.name} is not UTF-8 text.") from None
-    lines = text.replace("\r\n", "\n").split("\n")
-    yield from enumerate(lines[:-1] if lines[-1] == "" else lines, 1)
+        pairs.append(PseudoWord((str(first), str(second)), occurrences, np.array(senses, np.int64)))
+    if not pairs:
+        raise CommandError(f"{path.name} has no pair of words.")
+    return pairs
 
 
 # Tags of tokens
@@ -175,8 +143,8 @@ TokenVectors: TypeAlias = Callable[[Sequence[Sentence]], Floats]
 def _window(sentences: Sequence[Sentence]) -> Floats:
     """Return the unit static vectors of each word and of its two neighbors. -> [N, 3d]"""
     rows = []
-    for one in sentences:
-        static = unit(_array(one.static))
+    for sentence in sentences:
+        static = unit(_array(sentence.static))
         padded = np.pad(static, ((1, 1), (0, 0)))
         rows.append(np.hstack([static, padded[:-2], padded[2:]]))
     return np.concatenate(rows)
@@ -215,54 +183,45 @@ def measure_tagging(
     `train.tsv` begins with `B-`.
     """
     train, dev = (read_tagged_sentences(directory / f"{split}.tsv") for split in ("train", "dev"))
-    gold = [tag for one in dev for tag in one.tags]
-    labels = [tag for one in train for tag in one.tags]
+    labels = [tag for sentence in train for tag in sentence.tags]
     spans = any(tag.startswith("B-") for tag in labels)
-    vectors = _tagging_vectors(encoder, (train, dev), names, compare=compare, progress=progress)
     rows = []
-    for name, title, kind, (known, measured) in vectors:
+
+    def measure(name: str, title: str, kind: Kind, known: Floats, measured: Floats) -> None:
         with progress.stage(f"probe, {name}", 1, in_bytes=False):
-            found = _probe(known, labels, hidden=hidden).predict(measured).tolist()
-        figure = span_f1(dev, found) if spans else tag_accuracy(dev, found)
+            tags = _probe(known, labels, hidden=hidden).predict(measured).tolist()
+        figure = span_f1(dev, tags) if spans else tag_accuracy(dev, tags)
         rows.append(ResultRow(name, title, kind, {"score": figure}, {"width": known.shape[1]}))
+
+    encoded: list[list[Sentence]] = []
+    for split in (train, dev):
+        texts = [list(sentence.words) for sentence in split]
+        parts: tuple[Part, ...] = ("static", "contextual", "features")
+        with progress.stage("encoding", len(split), in_bytes=False) as bar:
+            encoded.append([])
+            for sentence in encoder.encode_each(texts, include=parts):
+                encoded[-1].append(sentence)
+                bar.advance(1)
+    for name in names:
+        title, kind, vectors = TAGGING[name]
+        measure(name, title, kind, vectors(encoded[0]), vectors(encoded[1]))
+    if compare:
+        sides = []
+        for split in (train, dev):
+            occurrences = [one for sentence in split for one in _occurrences(sentence.words)]
+            sides.append(transformer_vectors(occurrences, progress)(occurrences))
+        measure(MINILM, MINILM_TITLE, "compared", sides[0], sides[1])
+    tokens = sum(len(sentence.tags) for sentence in dev)
     kind_of_probe = "one hidden layer of 256" if hidden else "logistic regression"
     column = "span F1" if spans else "accuracy"
     return Results(
         task="tagging",
-        title=f"{directory.name}: {column} of {len(gold):,} tokens, {kind_of_probe}, %",
+        title=f"{directory.name}: {column} of {tokens:,} tokens, {kind_of_probe}, %",
         columns={"score": column},
         rows=rows,
         notes=[_NOTE.format("sentences")],
-        facts={"probe": kind_of_probe, "train": len(labels), "tokens": len(gold)},
+        facts={"probe": kind_of_probe, "train": len(labels), "tokens": tokens},
     )
-
-
-def _tagging_vectors(
-    encoder: Encoder,
-    splits: Sequence[Sequence[LabeledWords]],
-    names: Collection[str],
-    *,
-    compare: bool,
-    progress: Progress,
-) -> Iterator[tuple[str, str, Kind, list[Floats]]]:
-    parts: tuple[Part, ...] = ("static", "contextual", "features")
-    encoded = []
-    for split in splits:
-        with progress.stage("encoding", len(split), in_bytes=False) as bar:
-            sentences = []
-            for one in encoder.encode_each([list(one.words) for one in split], include=parts):
-                sentences.append(one)
-                bar.advance(1)
-        encoded.append(sentences)
-    for name in names:
-        title, kind, vectors = TAGGING[name]
-        yield name, title, kind, [vectors(sentences) for sentences in encoded]
-    if compare:
-        rows = []
-        for split in splits:
-            occurrences = [found for one in split for found in _occurrences(one.words)]
-            rows.append(transformer_vectors(occurrences, progress)(occurrences))
-        yield MINILM, MINILM_TITLE, "compared", rows
 
 
 def _occurrences(words: tuple[str, ...]) -> list[TokenizedOccurrence]:
@@ -280,7 +239,7 @@ def _probe(vectors: Floats, labels: Sequence[str], *, hidden: bool) -> Any:
         raise CommandError("The training sentences have a single tag: there is nothing to learn.")
     if hidden:
         probe: Any = MLPClassifier(
-            (_HIDDEN_UNITS,), batch_size=256, max_iter=8, random_state=PROBE_SEED, alpha=1e-3
+            (256,), batch_size=256, max_iter=8, random_state=PROBE_SEED, alpha=1e-3
         )
     else:
         probe = LogisticRegression(C=0.1, max_iter=100, random_state=PROBE_SEED)
@@ -361,7 +320,14 @@ def measure_sentences(
     rows = []
     for name, title in POOLINGS.items():
         with progress.stage(name, 1, in_bytes=False):
-            sides = [_sentence_vectors(encoder, side, name) for side in texts]
+            if name == "static-mean":
+                encoded = [encoder.encode_each(side, include=("static",)) for side in texts]
+                sides = [
+                    np.stack([_array(sentence.static).sum(axis=0) for sentence in side])
+                    for side in encoded
+                ]
+            else:
+                sides = [encoder.embed(side, pooling=name) for side in texts]  # type: ignore[arg-type]
         # The default pooling is the system to evaluate, the others are controls.
         kind: Kind = "model" if name == DEFAULT_POOLING else "control"
         rows.append(_correlated(name, title, kind, sides, scores))
@@ -382,15 +348,6 @@ def measure_sentences(
         notes=[_NOTE.format("pairs")],
         facts={"pairs": len(pairs)},
     )
-
-
-def _sentence_vectors(encoder: Encoder, texts: Sequence[str], name: str) -> Floats:
-    if name != "static-mean":
-        vectors: Floats = encoder.embed(texts, pooling=name)  # type: ignore[arg-type]
-        return vectors
-    encoded = encoder.encode_each(texts, include=("static",))
-    rows = [_array(one.static) for one in encoded]
-    return np.stack([row.sum(axis=0) for row in rows])
 
 
 def _correlated(

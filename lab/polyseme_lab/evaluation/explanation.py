@@ -11,38 +11,34 @@ import numpy as np
 
 from polyseme.engine.arrays import Floats, Integers
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Layer, contextualize
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
-from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.perturbation import (
     MEASURES,
     SENTENCES,
+    Centroids,
     Erasure,
     FrequencyMatcher,
+    Lemma,
+    NaiveBayes,
+    SenseData,
     attended_places,
     attention_of,
     attention_rows,
     evaluate_rankings,
     head_titles,
     heads_of,
+    lemma_quality,
     ranking_titles,
+    round_robin,
     swap_word,
     total_variation,
     zero_queries,
 )
-from polyseme_lab.evaluation.senses import (
-    Centroids,
-    Lemma,
-    NaiveBayes,
-    SenseData,
-    lemma_quality,
-    round_robin,
-)
 from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.statistics import resample_counts
-from polyseme_lab.evaluation.systems import Reader, tabulate
+from polyseme_lab.evaluation.systems import stack_reader, tabulate
 
 OCCURRENCES, SEED = 500, 1
 SWAPS = 3
@@ -50,7 +46,7 @@ SWAPS = 3
 MIN_KEYS = 4
 """Minimum number of keys of an occurrence for a ranking."""
 CONTROLS = ("nearness", "rarity", "uniform", "random")
-"""Rankings without a model, in the order of `_Examiner._scores`."""
+"""Rankings without a model, in the order of `_Examiner`."""
 
 
 class Estimate(NamedTuple):
@@ -123,7 +119,7 @@ def explain(
     seed: int = SEED,
     progress: Progress = SILENT,
 ) -> Explanation:
-    """Evaluate a model on a random sample of tagged occurrences.
+    """Evaluate a model on a random sample of tagged occurrences, of each lemma in turn.
 
     Raises CommandError if the model or the tags have nothing to evaluate.
     """
@@ -133,33 +129,50 @@ def explain(
         raise CommandError(
             "No lemma has two senses with eight known occurrences each; use more tags."
         )
+    tables = stack_vectors(model, data.lemmas, progress)
+    examiner = _Examiner(model, data, tables[_UNCHANGED], seed)
+    examined: list[_Examined] = []
+    with progress.stage("occurrences", count, in_bytes=False) as bar:
+        for lemma, number in round_robin(data.lemmas, seed):
+            if (occurrence := examiner(lemma, number)) is not None:
+                examined.append(occurrence)
+                bar.advance(1)
+            if len(examined) == count:
+                break
+    if not examined:
+        raise CommandError(
+            f"No tagged word has {MIN_KEYS} other known words in its sentence; use other tags, or a"
+            " model with more words."
+        )
     heads = head_titles(model.layers)
-    tables = _lemma_vectors(model, data.lemmas, progress)
-    found = _examine(model, data, tables[_UNCHANGED], (count, seed), progress)
-    qualities = _quality(tables, data.lemmas)
-    groups = np.arange(len(data.lemmas))
-    quality = qualities.pop(_UNCHANGED)
-    cost = {name: estimates(quality - other, groups) for name, other in qualities.items()}
-    figures = np.stack([one.figures for one in found])  # [m, r, c]
-    lemmas = np.array([one.lemma for one in found])
+    figures = np.stack([occurrence.figures for occurrence in examined])  # [m, r, c]
+    lemmas = np.array([occurrence.lemma for occurrence in examined])
+    swaps = np.array([occurrence.swaps for occurrence in examined])
     end = 2 * len(heads)
     lost = figures[:, 0:end:2] - figures[:, 1:end:2]
-    swaps = np.array([one.swaps for one in found])
-    right, judged = (np.mean([getattr(one, name) for one in found]) for name in ("right", "judged"))
+    qualities = {  # [l, 2] by stack of layers
+        name: np.array(list(map(lemma_quality, vectors, data.lemmas)))
+        for name, vectors in tables.items()
+    }
+    groups = np.arange(len(data.lemmas))
+    quality = qualities.pop(_UNCHANGED)
     return Explanation(
         rankings=_named([*ranking_titles(model.layers), *CONTROLS], figures, lemmas),
         by_query=_named(heads, lost, lemmas),
         swaps=dict(zip(heads, estimates(swaps, lemmas), strict=True)),
         quality=dict(zip(_QUALITY, estimates(quality, groups), strict=True)),
-        cost={name: dict(zip(_QUALITY, one, strict=True)) for name, one in cost.items()},
+        cost={
+            name: dict(zip(_QUALITY, estimates(quality - other, groups), strict=True))
+            for name, other in qualities.items()
+        },
         facts={
             "model": model.manifest.name,
-            "occurrences": len(found),
+            "occurrences": len(examined),
             "lemmas": len(np.unique(lemmas)),
             "measured_lemmas": len(data.lemmas),
             "seed": seed,
-            "right_sense": round(100 * float(right), 2),
-            "judge_right_sense": round(100 * float(judged), 2),
+            "right_sense": round(100 * float(np.mean([one.right for one in examined])), 2),
+            "judge_right_sense": round(100 * float(np.mean([one.judged for one in examined])), 2),
         },
         examples=[attention_of(model, text, word) for text, word in SENTENCES],
     )
@@ -169,7 +182,7 @@ _UNCHANGED, _NO_QUERIES = "", "all heads"
 _QUALITY = ("pairs_auc", "macro_f1")
 
 
-def _lemma_vectors(
+def stack_vectors(
     model: Model, lemmas: Sequence[Lemma], progress: Progress
 ) -> dict[str, list[Floats]]:
     """Return the vectors [m, d] of each lemma's occurrences, by stack of layers.
@@ -182,22 +195,10 @@ def _lemma_vectors(
     if len(heads) > 1:
         for name, head in zip(head_titles(model.layers), heads, strict=True):
             stacks[name] = zero_queries(model.layers, d, [head])
-    readers = {name: _reader(layers) for name, layers in stacks.items()}
-    occurrences = [one for lemma in lemmas for one in lemma.occurrences]
+    readers = {name: stack_reader(layers) for name, layers in stacks.items()}
+    occurrences = [occurrence for lemma in lemmas for occurrence in lemma.occurrences]
     tables = tabulate(LocalSource(model), readers, occurrences, progress)
     return {name: [table(lemma.occurrences) for lemma in lemmas] for name, table in tables.items()}
-
-
-def _reader(layers: Sequence[Layer]) -> Reader:
-    return lambda read, places: contextualize(read.sentence, layers).contextual[list(places)]
-
-
-def _quality(tables: dict[str, list[Floats]], lemmas: Sequence[Lemma]) -> dict[str, Floats]:
-    """Return the measures `_QUALITY` of each lemma, by stack of layers. -> [l, 2]"""
-    return {
-        name: np.array([lemma_quality(v, one) for v, one in zip(vectors, lemmas, strict=True)])
-        for name, vectors in tables.items()
-    }
 
 
 def _named(names: Sequence[str], figures: Floats, lemmas: Integers) -> dict[str, Figures]:
@@ -215,70 +216,60 @@ class _Examined(NamedTuple):
     figures: Floats
     """[r, c], the measures of each ranking"""
     swaps: Floats
-    """[L·h], by head"""
+    """[L·h], the mean distance between each head's weights of the word and of words instead of it;
+    NaN if there are no such words"""
     right: bool
     """whether the nearest centroid is that of the right sense"""
     judged: bool
     """whether naive Bayes finds the right sense"""
 
 
-def _examine(
-    model: Model, data: SenseData, vectors: list[Floats], draw: tuple[int, int], progress: Progress
-) -> list[_Examined]:
-    """Measure occurrences, one of each lemma in turn; `draw` is (maximum number, seed)."""
-    count, seed = draw
-    examiner = _Examiner(model, data, vectors, np.random.default_rng([seed, 0xA7]))
-    found: list[_Examined] = []
-    with progress.stage("occurrences", count, in_bytes=False) as bar:
-        for lemma, number in round_robin(data.lemmas, seed):
-            if (examined := examiner(lemma, number)) is not None:
-                found.append(examined)
-                bar.advance(1)
-            if len(found) == count:
-                break
-    if not found:
-        raise CommandError(
-            f"No tagged word has {MIN_KEYS} other known words in its sentence; use other tags, or a"
-            " model with more words."
-        )
-    return found
-
-
 class _Examiner:
     """Measures single occurrences."""
 
-    def __init__(
-        self, model: Model, data: SenseData, vectors: list[Floats], rng: np.random.Generator
-    ) -> None:
-        self._data, self._rng, self._layers = data, rng, list(model.layers)
+    def __init__(self, model: Model, data: SenseData, vectors: list[Floats], seed: int) -> None:
+        self._data, self._layers = data, list(model.layers)
+        self._rng = np.random.default_rng([seed, 0xA7])
         d = model.manifest.dimension
         self._no_queries = zero_queries(self._layers, d, heads_of(self._layers))
         self._source = LocalSource(model)
         self._draw_similar = FrequencyMatcher(data, self._source.knows)
-        self._centroids = [
-            Centroids(v, lemma.senses) for v, lemma in zip(vectors, data.lemmas, strict=True)
-        ]
+        senses = [lemma.senses for lemma in data.lemmas]
+        self._centroids = list(map(Centroids, vectors, senses))
         self._classifiers = list(map(NaiveBayes, data.lemmas))
 
     def __call__(self, lemma: int, number: int) -> _Examined | None:
         """Measure an occurrence; return None if it has fewer than MIN_KEYS keys."""
-        one = self._data.lemmas[lemma].occurrences[number]
+        words, place = self._data.lemmas[lemma].occurrences[number]
         sense = int(self._data.lemmas[lemma].senses[number])
-        sentence = self._read(one.words)
-        keys = attended_places(sentence, one.place)
+        sentence, layers = self._read(words), self._layers
+        keys = attended_places(sentence, place)
         if len(keys) < MIN_KEYS:
             return None
         centroids, classifier = self._centroids[lemma], self._classifiers[lemma]
         erasure = Erasure(
-            sentence, self._layers, one.place, lambda vectors: centroids.cosines(number, vectors)
+            sentence, layers, place, lambda vectors: centroids.cosines(number, vectors)
         )
-        scores, swaps = self._scores(sentence, one, keys)
-        evidence = classifier.evidence(number, [one.words[key] for key in keys])[:, sense]
+        weights = attention_rows(sentence, layers, place, keys)
+        without = attention_rows(sentence, self._no_queries, place, keys)
+        scores = [row for pair in zip(weights, without, strict=True) for row in pair]
+        h = layers[0].heads
+        if h > 1:
+            scores += list(weights.reshape(-1, h, len(keys)).mean(axis=1))
+        counts = np.array([self._data.counts[words[key].casefold()] for key in keys])
+        nearness, uniform = -np.abs(keys - place), np.zeros(len(keys))
+        scores += [nearness, -counts, uniform, self._rng.random(len(keys))]  # CONTROLS
+        swaps = []
+        for word in self._draw_similar(words[place], words, SWAPS, self._rng):
+            swapped = swap_word(sentence, place, self._read([word]))
+            others = attention_rows(swapped, layers, place, keys)
+            swaps.append(total_variation(weights, others))
+        evidence = classifier.evidence(number, [words[key] for key in keys])[:, sense]
         ties = self._rng.random(len(keys))
         return _Examined(
             lemma,
-            evaluate_rankings(scores, keys, erasure, sense, evidence, ties),
-            swaps,
+            evaluate_rankings(np.stack(scores), keys, erasure, sense, evidence, ties),
+            np.mean(swaps, axis=0) if swaps else np.full(len(weights), np.nan),
             bool(erasure.cosines().argmax() == sense),
             classifier.guess(number) == sense,
         )
@@ -286,38 +277,3 @@ class _Examiner:
     def _read(self, words: Sequence[str]) -> SentenceArrays:
         (read,) = self._source([tuple(words)])
         return read.sentence
-
-    def _scores(
-        self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers
-    ) -> tuple[Floats, Floats]:
-        """Return the scores of m keys in each ranking, and `_swaps`. -> [r, m], [L·h]"""
-        weights = attention_rows(sentence, self._layers, one.place, keys)
-        without = attention_rows(sentence, self._no_queries, one.place, keys)
-        found = [row for pair in zip(weights, without, strict=True) for row in pair]
-        h = self._layers[0].heads
-        if h > 1:
-            found += list(weights.reshape(-1, h, len(keys)).mean(axis=1))
-        counts = [self._data.counts[one.words[key].casefold()] for key in keys]
-        controls = (
-            *(-np.abs(keys - one.place), -np.array(counts)),
-            *(np.zeros(len(keys)), self._rng.random(len(keys))),
-        )
-        return np.stack([*found, *controls]), self._swaps(sentence, one, keys, weights)
-
-    def _swaps(
-        self, sentence: SentenceArrays, one: TokenizedOccurrence, keys: Integers, weights: Floats
-    ) -> Floats:
-        """Return each head's mean distance between the weights of a word and its replacements.
-
-        -> [L·h], NaN if there are no replacements.
-        """
-        drawn = self._draw_similar(one.word, one.words, SWAPS, self._rng)
-        found = [
-            attention_rows(
-                swap_word(sentence, one.place, self._read([word])), self._layers, one.place, keys
-            )
-            for word in drawn
-        ]
-        if not found:
-            return np.full(len(weights), np.nan)
-        return np.asarray(np.mean([total_variation(weights, other) for other in found], axis=0))

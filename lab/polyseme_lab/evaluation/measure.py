@@ -1,19 +1,19 @@
-"""Evaluate a model or a service on a data set."""
+"""Evaluate a model or a service on CoarseWSD-20, WiC or sets of judged pairs of words."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Flags, Floats
+from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme_lab.evaluation import coarsewsd as coarse_set
 from polyseme_lab.evaluation import wic as pair_set
-from polyseme_lab.evaluation.coarsewsd import AmbiguousWord, CoarseWsdResult
+from polyseme_lab.evaluation.coarsewsd import CoarseWsdResult
 from polyseme_lab.evaluation.datasets import (
     Embedder,
     Files,
@@ -21,6 +21,7 @@ from polyseme_lab.evaluation.datasets import (
     TokenizedOccurrence,
     fingerprint,
     read_data_set,
+    read_text_lines,
 )
 from polyseme_lab.evaluation.results import (
     COARSEWSD_COLUMNS,
@@ -28,14 +29,18 @@ from polyseme_lab.evaluation.results import (
     ResultRow,
     Results,
     coarsewsd_title,
-    document,
     published_coarsewsd,
     published_wic,
-    table,
 )
-from polyseme_lab.evaluation.similarity import Lookup, judged_pairs, similarity
 from polyseme_lab.evaluation.sources import LocalSource, ServiceSource, Source
-from polyseme_lab.evaluation.statistics import LEVEL, RESAMPLES, SEED
+from polyseme_lab.evaluation.statistics import (
+    LEVEL,
+    RESAMPLES,
+    SEED,
+    IntervalEstimate,
+    bootstrap,
+    rank_correlation,
+)
 from polyseme_lab.evaluation.systems import (
     MINILM,
     MINILM_TITLE,
@@ -53,7 +58,91 @@ from polyseme_lab.evaluation.systems import (
 )
 from polyseme_lab.evaluation.wic import pairs_known
 
-__all__ = ["ServiceSource", "document", "measure_model", "measure_service", "table"]
+SETS = {"wordsim353.tsv": "WordSim-353", "simlex999.txt": "SimLex-999"}
+MIN_PAIRS = 10
+"""Minimum number of pairs with known words."""
+Lookup: TypeAlias = Callable[[Sequence[str]], tuple[Floats, Flags]]
+"""A function from words to their static vectors and whether each is known. -> [m, d], [m]"""
+
+
+class JudgedPair(NamedTuple):
+    """Two words and the human judgment of their similarity."""
+
+    first: str
+    second: str
+    judgment: float
+
+
+@dataclass(frozen=True)
+class SimilarityResult:
+    """The result on one set."""
+
+    spearman: IntervalEstimate
+    """the rank correlation × 100"""
+    pairs: int
+    """pairs with two known words"""
+    lacking: int
+    """pairs skipped because a word is unknown"""
+
+
+def judged_pairs(directory: Path) -> dict[str, list[JudgedPair]]:
+    """Read the sets in a folder, by title. Raises CommandError for no set or an invalid one."""
+    sets: dict[str, list[JudgedPair]] = {}
+    for name, title in SETS.items():
+        if (directory / name).is_file():
+            pairs = sets[title] = []
+            for number, line in enumerate(read_text_lines(directory / name), 1):
+                if line and not line.startswith("#"):
+                    pairs.append(_pair(line, f"{name}, line {number}"))
+            if not pairs:
+                raise CommandError(f"{name} has no pairs.")
+    if not sets:
+        raise CommandError(f"The folder has neither {' nor '.join(SETS)}.")
+    return sets
+
+
+def _pair(line: str, where: str) -> JudgedPair:
+    """Parse two words and a number, separated by tabs."""
+    fields = line.split("\t")
+    try:
+        first, second, judgment = fields[0], fields[1], float(fields[2])
+        good = len(fields) == len(JudgedPair._fields) and first and second
+        if good and np.isfinite(judgment):
+            return JudgedPair(first, second, judgment)
+    except (IndexError, ValueError):
+        pass
+    raise CommandError(f"{where}: the line is not two words and a number, separated by tabs.")
+
+
+def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
+    """Return Spearman's correlation of cosines with human judgments, over pairs of known words.
+
+    Raises CommandError if there are too few such pairs, or all are equally similar.
+    """
+    words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
+    vectors, known = lookup(words)
+    places = {word: place for place, word in enumerate(words) if known[place]}
+    kept = [pair for pair in pairs if pair.first in places and pair.second in places]
+    if len(kept) < MIN_PAIRS:
+        raise CommandError(
+            f"The model knows both words of only {len(kept)} of {len(pairs)} pairs, which is too"
+            " few for a correlation."
+        )
+    sides = [p.first for p in kept], [p.second for p in kept]
+    first, second = [unit(vectors[[places[word] for word in side]]) for side in sides]
+    cosines = (first.astype(np.float64) * second).sum(axis=1)
+    judgments = np.array([pair.judgment for pair in kept])
+    if not np.ptp(cosines) or not np.ptp(judgments):
+        raise CommandError("All pairs are equally similar, so they have no order to compare.")
+
+    def agreement(rows: Sequence[int] | np.ndarray) -> float:
+        return rank_correlation(cosines[rows], judgments[rows])
+
+    figure = IntervalEstimate.from_resamples(
+        agreement(np.arange(len(kept))), bootstrap(agreement, len(kept))
+    )
+    return SimilarityResult(figure, len(kept), len(pairs) - len(kept))
+
 
 PACKAGES = ("numpy", "scikit-learn", "scipy")
 PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativeness", "model")
@@ -77,8 +166,8 @@ Figures: TypeAlias = dict[str, dict[str, float]]
 
 def measure_model(model: Model, config: EvaluationConfig) -> Results:
     """Evaluate a model in memory."""
-    found = systems(model, config.names)
-    return _measure(config, model.manifest.name, LocalSource(model), found)
+    chosen = systems(model, config.names)
+    return _measure(config, model.manifest.name, LocalSource(model), chosen)
 
 
 def measure_service(service: ServiceSource, config: EvaluationConfig) -> Results:
@@ -93,7 +182,7 @@ def measure_service(service: ServiceSource, config: EvaluationConfig) -> Results
 
 
 def _measure(
-    config: EvaluationConfig, name: str, source: Source, found: Mapping[str, System]
+    config: EvaluationConfig, name: str, source: Source, chosen: Mapping[str, System]
 ) -> Results:
     if config.task == "similarity":
         results = measure_similarity(config.directory, lookup(source), f"static vector ({name})")
@@ -103,14 +192,14 @@ def _measure(
             """Yield the baselines, the model and the transformer."""
             readers = {
                 f"{name} {number}": reader
-                for name, one in found.items()
-                for number, reader in enumerate(one.readers)
+                for name, system in chosen.items()
+                for number, reader in enumerate(system.readers)
             }
             tables = tabulate(source, readers, occurrences, config.progress) if readers else {}
-            for system, one in found.items():
-                own = [tables[f"{system} {number}"] for number in range(len(one.readers))]
-                title = f"{one.title} ({name})" if one.kind == "model" else one.title
-                yield Measured(system, title, one.kind, own)
+            for key, system in chosen.items():
+                own = [tables[f"{key} {number}"] for number in range(len(system.readers))]
+                title = f"{system.title} ({name})" if system.kind == "model" else system.title
+                yield Measured(key, title, system.kind, own)
             if MINILM in config.names:
                 own = [transformer_vectors(occurrences, config.progress)]
                 yield Measured(MINILM, MINILM_TITLE, "compared", own)
@@ -149,14 +238,24 @@ def measure_coarsewsd(
     known = knows([word.test.occurrences[0].word for word in words])
     if not any(known):
         raise CommandError("The model's vocabulary has none of the words of the set.")
-    rows, of_model = [], None
+    rows, by_word = [], {}
     if most_frequent:
-        found = coarse_set.most_frequent_sense(files)
-        rows.append(_coarse_row(MOST_FREQUENT, "most frequent sense", "control", found))
-    for one in vectors(coarse_set.occurrences_in(files)):
-        found = coarse_set.coarsewsd(files, *one.embedders)
-        of_model = found if one.kind == "model" else of_model
-        rows.append(_coarse_row(one.name, one.title, one.kind, found))
+        result = coarse_set.most_frequent_sense(files)
+        rows.append(_coarse_row(MOST_FREQUENT, "most frequent sense", "control", result))
+    for system in vectors(coarse_set.occurrences_in(files)):
+        result = coarse_set.coarsewsd(files, *system.embedders)
+        rows.append(_coarse_row(system.name, system.title, system.kind, result))
+        if system.kind == "model":
+            by_word = {
+                word.name: {
+                    "senses": len(word.senses),
+                    "train": len(word.train.senses),
+                    "test": len(word.test.senses),
+                    "accuracy": _percent(result.words[word.name].accuracy),
+                    "macro-F1": _percent(result.words[word.name].macro_f1),
+                }
+                for word in words
+            }
     published = published_coarsewsd([word.name for word in words])
     lacking = [word.name for word, is_known in zip(words, known, strict=True) if not is_known]
     sentences = sum(len(word.test.senses) for word in words)
@@ -166,7 +265,7 @@ def measure_coarsewsd(
         columns=COARSEWSD_COLUMNS,
         rows=rows,
         published=published,
-        words=_by_word(words, of_model) if of_model else {},
+        words=by_word,
         notes=_notes("each word's test sentences", rows, published, ", ".join(lacking)),
         facts={
             "words": [word.name for word in words],
@@ -188,10 +287,11 @@ def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -
     if lacking == len(pairs):
         raise CommandError("Every pair of the set has a word that the model has no vector for.")
     rows = []
-    for one in vectors(pair_set.occurrences_in(files, split)):
-        found = pair_set.wic(files, *one.embedders, split=split)
-        facts = {"train_accuracy": found.train, "threshold": found.threshold}
-        rows.append(ResultRow(one.name, one.title, one.kind, {"accuracy": found.accuracy}, facts))
+    for system in vectors(pair_set.occurrences_in(files, split)):
+        result = pair_set.wic(files, *system.embedders, split=split)
+        facts = {"train_accuracy": result.train, "threshold": result.threshold}
+        figures = {"accuracy": result.accuracy}
+        rows.append(ResultRow(system.name, system.title, system.kind, figures, facts))
     published = published_wic(split)
     unknown = f"one or both words of {lacking} pairs" if lacking else ""
     return Results(
@@ -214,22 +314,22 @@ def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -
 
 def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
     """Evaluate static vectors on the sets of judged pairs in a folder."""
-    found = {name: similarity(pairs, lookup) for name, pairs in judged_pairs(directory).items()}
-    figures = {name: one.spearman for name, one in found.items()}
+    sets = {name: similarity(pairs, lookup) for name, pairs in judged_pairs(directory).items()}
+    figures = {name: result.spearman for name, result in sets.items()}
     notes = [
-        f"{name}: {one.pairs} pairs; {one.lacking} more were skipped, because the vocabulary lacks"
-        " one of their words."
-        for name, one in found.items()
+        f"{name}: {result.pairs} pairs; {result.lacking} more were skipped, because the vocabulary"
+        " lacks one of their words."
+        for name, result in sets.items()
     ]
     return Results(
         task="similarity",
         title="Spearman's correlation of static cosines with human judgments, × 100",
-        columns={name: name for name in found},
+        columns={name: name for name in sets},
         rows=[ResultRow("static", title, "model", figures)],
         notes=[*notes, _interval("the pairs")],
         facts={
-            "pairs": {name: one.pairs for name, one in found.items()},
-            "lacking": {name: one.lacking for name, one in found.items()},
+            "pairs": {name: result.pairs for name, result in sets.items()},
+            "lacking": {name: result.lacking for name, result in sets.items()},
         },
     )
 
@@ -241,19 +341,6 @@ def _coarse_row(name: str, title: str, kind: Kind, found: CoarseWsdResult) -> Re
     }
     figures = {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
     return ResultRow(name, title, kind, figures, {"words": by_word})
-
-
-def _by_word(words: Sequence[AmbiguousWord], found: CoarseWsdResult) -> dict[str, dict[str, float]]:
-    return {
-        word.name: {
-            "senses": len(word.senses),
-            "train": len(word.train.senses),
-            "test": len(word.test.senses),
-            "accuracy": _percent(found.words[word.name].accuracy),
-            "macro-F1": _percent(found.words[word.name].macro_f1),
-        }
-        for word in words
-    }
 
 
 def _percent(part: float) -> float:
@@ -284,8 +371,8 @@ def _notes(
 def quality(model: Model, data: Path) -> Figures:
     """Return the measures of a model on CoarseWSD-20 and WiC, for its manifest."""
     coarse, pairs = (read_data_set(data, name) for name in ("coarsewsd", "wic"))
-    ((_, found),) = part_figures(model, coarse, pairs, ("model",))
-    return found
+    ((_, figures),) = part_figures(model, coarse, pairs, ("model",))
+    return figures
 
 
 def part_figures(
@@ -293,14 +380,12 @@ def part_figures(
 ) -> Iterator[tuple[str, Figures]]:
     """Yield the title of each system and its figures on both sets, in %."""
     chosen = systems(model, names)
-    readers = {name: one.readers[0] for name, one in chosen.items()}
+    readers = {name: system.readers[0] for name, system in chosen.items()}
     occurrences = coarse_set.occurrences_in(coarse) + pair_set.occurrences_in(in_context)
     tables = tabulate(LocalSource(model), readers, occurrences)
-    for name, one in chosen.items():
-        yield (
-            one.title,
-            {
-                "coarsewsd": coarse_set.coarsewsd(coarse, tables[name]).rounded(),
-                "wic": pair_set.wic(in_context, tables[name]).rounded(),
-            },
-        )
+    for name, system in chosen.items():
+        figures = {
+            "coarsewsd": coarse_set.coarsewsd(coarse, tables[name]).rounded(),
+            "wic": pair_set.wic(in_context, tables[name]).rounded(),
+        }
+        yield system.title, figures

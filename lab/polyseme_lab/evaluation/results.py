@@ -1,11 +1,15 @@
-"""Format measured and published results as a text table and as a JSON document."""
+"""Results as a text table, as a JSON document and as a plot."""
 
+import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from polyseme_lab.evaluation.statistics import LEVEL, RESAMPLES, SEED, IntervalEstimate
 from polyseme_lab.evaluation.systems import Kind, Split
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Published(NamedTuple):
@@ -67,13 +71,13 @@ def document(results: Results) -> dict[str, Any]:
             row.name: {
                 "title": row.title,
                 "kind": row.kind,
-                **{name: one._asdict() for name, one in row.figures.items()},
+                **{name: figure._asdict() for name, figure in row.figures.items()},
                 **row.facts,
             }
             for row in results.rows
         },
         "published": [
-            {"title": one.title, "source": one.source, **one.figures} for one in results.published
+            {"title": row.title, "source": row.source, **row.figures} for row in results.published
         ],
         "notes": list(results.notes),
     }
@@ -85,35 +89,30 @@ def table(results: Results) -> str:
     def line(title: str, cells: Any) -> str:
         return "  ".join([f"{title:<{width}}", *(f"{cell:<20}" for cell in cells)]).rstrip()
 
-    published = {f"{one.title} (published)": one for one in results.published}
+    published = {f"{row.title} (published)": row for row in results.published}
     width = max(map(len, [*(row.title for row in results.rows), *published]))
     lines = [results.title, "", line("", results.columns.values())]
     for row in results.rows:
         figures = map(row.figures.get, results.columns)
         cells = (f"{f.value:5.2f} [{f.low:.1f}, {f.high:.1f}]" if f else "–" for f in figures)
         lines.append(line(row.title, cells))
-    for title, one in published.items():
-        names = (name for name in results.columns if name in one.figures)
-        lines.append(line(title, (f"{one.figures[name]:5.1f}" for name in names)))
-    return "\n".join([*lines, *_word_lines(results.words), "", *results.notes])
-
-
-def _word_lines(words: dict[str, dict[str, float]]) -> list[str]:
-    """Return the lines of the table with one row per word."""
-    if not words:
-        return []
-    names = list(next(iter(words.values())))
-    width = max(map(len, words))
-    head = "  ".join([f"{'':<{width}}", *(f"{name:>{max(8, len(name))}}" for name in names)])
-    lines = [
-        "  ".join([f"{word:<{width}}", *(_cell(one[name], max(8, len(name))) for name in names)])
-        for word, one in words.items()
-    ]
-    return ["", head.rstrip(), *lines]
-
-
-def _cell(number: float, width: int) -> str:
-    return f"{number:>{width},}" if isinstance(number, int) else f"{number:>{width}.2f}"
+    for title, values in published.items():
+        names = (name for name in results.columns if name in values.figures)
+        lines.append(line(title, (f"{values.figures[name]:5.1f}" for name in names)))
+    if results.words:
+        heads = {name: max(8, len(name)) for name in next(iter(results.words.values()))}
+        width = max(map(len, results.words))
+        titles = (f"{name:>{wide}}" for name, wide in heads.items())
+        lines += ["", "  ".join([" " * width, *titles]).rstrip()]
+        for word, counts in results.words.items():
+            cells = (
+                f"{counts[name]:>{wide},}"
+                if isinstance(counts[name], int)
+                else f"{counts[name]:>{wide}.2f}"
+                for name, wide in heads.items()
+            )
+            lines.append("  ".join([f"{word:<{width}}", *cells]))
+    return "\n".join([*lines, "", *results.notes])
 
 
 TEN = frozenset(
@@ -142,12 +141,12 @@ _OF_TWENTY = (
 )
 _OF_WIC_TEST = tuple(
     Published(title, _PILEHVAR, {"accuracy": accuracy})
-    for title, accuracy in (
-        ("ELMo", 57.7),
-        ("context2vec", 59.3),
-        ("BERT-large", 65.5),
-        ("people", 80.0),
-    )
+    for title, accuracy in {
+        "ELMo": 57.7,
+        "context2vec": 59.3,
+        "BERT-large": 65.5,
+        "people": 80.0,
+    }.items()
 )
 
 
@@ -159,3 +158,73 @@ def published_coarsewsd(words: Collection[str]) -> tuple[Published, ...]:
 def published_wic(split: Split) -> tuple[Published, ...]:
     """Return the published figures for a split; only test has any."""
     return _OF_WIC_TEST if split == "test" else ()
+
+
+Image: TypeAlias = Literal["png", "svg"]
+COLORS = {"control": "#a6a6a6", "model": "#0072b2", "compared": "#d55e00"}
+"""Colors that differ for every color vision, and in lightness (Okabe & Ito 2008)."""
+DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 1, 2)), (0, (1, 1)))
+"""Line styles of published values."""
+_STYLE: Any = {"font.size": 10, "svg.hashsalt": "polyseme"}
+_METADATA: dict[Image, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
+_BAR, _PANEL, _TITLES, _MARGIN, _LEGEND = 0.36, 4.2, 2.4, 1.2, 0.2
+"""Inches of a bar, a panel, the names of systems, margins, and a line of the legend."""
+_ROOM, _LEFT = 0.13, 0.03
+"""Free space relative to the range of values: on the right, for numbers, and on the left if an
+interval extends below the base."""
+
+
+def plot_results(results: Results, kind: Image) -> bytes:
+    """Plot the results, one panel for each measure. Equal results give equal bytes."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    rows = results.rows
+    height = _MARGIN + _BAR * len(rows) + _LEGEND * len(results.published)
+    with mpl.rc_context(_STYLE):
+        size = (_TITLES + _PANEL * len(results.columns), height)
+        fig = Figure(figsize=size, layout="constrained")
+        panels = fig.subplots(1, len(results.columns), sharey=True, squeeze=False)[0]
+        for panel, (name, head) in zip(panels, results.columns.items(), strict=True):
+            _draw(panel, name, results)
+            panel.set_xlabel(f"{head} ({results.base:g}: chance)" if results.base else head)
+        fig.suptitle(results.title, fontsize=10)
+        if results.published:
+            handles, labels = panels[0].get_legend_handles_labels()
+            fig.legend(handles, labels, loc="outside lower center", frameon=False, fontsize=9)
+        buffer = io.BytesIO()
+        fig.savefig(buffer, format=kind, dpi=150, metadata=_METADATA[kind])
+    return buffer.getvalue()
+
+
+def _draw(panel: "Axes", name: str, results: Results) -> None:
+    """Draw a bar for each system with its interval and value, and a line for each published one."""
+    rows, base = results.rows, results.base
+    figures = [row.figures[name] for row in rows]
+    panel.barh(
+        range(len(rows)),
+        [figure.value - base for figure in figures],
+        left=base,
+        xerr=[
+            [max(figure.value - figure.low, 0) for figure in figures],
+            [max(figure.high - figure.value, 0) for figure in figures],
+        ],
+        color=[COLORS[row.kind] for row in rows],
+        error_kw={"ecolor": "#333333", "elinewidth": 1, "capsize": 2},
+        height=0.7,
+    )
+    panel.set_yticks(range(len(rows)), [row.title for row in rows])
+    panel.set_ylim(len(rows) - 0.5, -0.5)
+    panel.spines[["top", "right"]].set_visible(False)
+    for row, dashes in zip(results.published, DASHES, strict=False):
+        numbers = " / ".join(f"{row.figures[column]:.1f}" for column in results.columns)
+        label, place = f"{row.title}, published: {numbers}", row.figures[name]
+        panel.axvline(place, color="#333333", linestyle=dashes, linewidth=1.2, label=label)
+    low = min(base, *(figure.low for figure in figures))
+    published = [row.figures[name] for row in results.published]
+    high = max(base, *(figure.high for figure in figures), *published)
+    left = 0 if low == base else _LEFT * (high - low)
+    panel.set_xlim(low - left, high + _ROOM * (high - low))
+    for place, figure in enumerate(figures):
+        number, point = f"{figure.value:.1f}", (high, place)
+        panel.annotate(number, point, (6, 0), textcoords="offset points", va="center")

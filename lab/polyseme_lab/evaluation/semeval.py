@@ -18,7 +18,7 @@ import numpy as np
 from polyseme.engine.arrays import Flags, Floats, Integers
 from polyseme.errors import CommandError
 from polyseme.tokenizer import words
-from polyseme_lab.evaluation.datasets import MAX_FILE_BYTES, TokenizedOccurrence
+from polyseme_lab.evaluation.datasets import TokenizedOccurrence, read_text_lines
 from polyseme_lab.evaluation.statistics import IntervalEstimate, resample_counts
 
 FOLDER = "SemEval-2013-Task-13-test-data"
@@ -47,35 +47,26 @@ class RatedTerm:
 
 def read_terms(directory: Path) -> list[RatedTerm]:
     """Read the occurrences that have senses; raise CommandError for files of another form."""
-    ratings = parse_key(_text(directory / KEY), KEY)
-    contexts = dict(_INSTANCE.findall(_text(directory / CONTEXTS)))
-    found = []
-    for term, rated in ratings.items():
-        if lacking := [name for name in rated if name not in contexts]:
-            raise CommandError(f"{CONTEXTS} lacks {lacking[0]}, which {KEY} rates.")
-        occurrences = [_occurrence(name, contexts[name]) for name in rated]
-        found.append(RatedTerm(term, occurrences, weights_of(list(rated.values()))))
-    return found
-
-
-def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise CommandError(f"{path.name} has more than {MAX_FILE_BYTES >> 20} MiB.")
-        return path.read_text("utf-8")
-    except OSError:
-        raise CommandError(f"{path.name} cannot be read; get the set again.") from None
-    except UnicodeDecodeError:
-        raise CommandError(f"{path.name} is not UTF-8 text.") from None
-
-
-def _occurrence(name: str, context: str) -> TokenizedOccurrence:
-    parts = _HEAD.fullmatch(context)
-    if not parts or not parts[2].strip():
-        raise CommandError(f"{CONTEXTS}: {name} has no word in <head>.")
-    before, head, after = map(html.unescape, parts.groups())
-    first, rest = (tuple(text[a:b] for a, b in words(text)) for text in (before, after))
-    return TokenizedOccurrence((*first, head.strip(), *rest), len(first))
+        key, text = ("\n".join(read_text_lines(directory / name)) for name in (KEY, CONTEXTS))
+    except OSError as error:
+        name = Path(error.filename).name
+        raise CommandError(f"{name} cannot be read; get the set again.") from None
+    contexts = dict(_INSTANCE.findall(text))
+    terms = []
+    for term, rated in parse_key(key, KEY).items():
+        occurrences = []
+        for name in rated:
+            if name not in contexts:
+                raise CommandError(f"{CONTEXTS} lacks {name}, which {KEY} rates.")
+            parts = _HEAD.fullmatch(contexts[name])
+            if not parts or not parts[2].strip():
+                raise CommandError(f"{CONTEXTS}: {name} has no word in <head>.")
+            before, head, after = map(html.unescape, parts.groups())
+            first, rest = (tuple(part[a:b] for a, b in words(part)) for part in (before, after))
+            occurrences.append(TokenizedOccurrence((*first, head.strip(), *rest), len(first)))
+        terms.append(RatedTerm(term, occurrences, weights_of(list(rated.values()))))
+    return terms
 
 
 def parse_key(text: str, name: str) -> Ratings:
@@ -84,34 +75,29 @@ def parse_key(text: str, name: str) -> Ratings:
     The weights of an occurrence are divided by the largest; all are 1 if one is not given. Raises
     CommandError for a line of another form.
     """
-    found: Ratings = {}
+    ratings: Ratings = {}
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.partition("!!")[0].split()
         if not fields:
             continue
+        senses = [field.partition("/") for field in fields[2:]]
         try:
-            given = dict(map(_weighted, fields[2:]))
+            weights = [float(text) if slash else None for _, slash, text in senses]
         except ValueError:
-            given = {}
-        if not given:
+            weights = []
+        if not weights or not all(weight is None or 0 < weight < np.inf for weight in weights):
             raise CommandError(
                 f"{name}, line {number} is not a term, an occurrence and weighted senses."
             )
-        weights = [1.0 if None in given.values() else weight or 1.0 for weight in given.values()]
-        rated = {sense: one / max(weights) for sense, one in zip(given, weights, strict=True)}
-        found.setdefault(fields[0], {})[fields[1]] = rated
-    if not found:
+        by_sense = {sense: weight for (sense, *_), weight in zip(senses, weights, strict=True)}
+        known = [weight for weight in by_sense.values() if weight is not None]
+        ratings.setdefault(fields[0], {})[fields[1]] = {
+            sense: 1.0 if weight is None or len(known) < len(by_sense) else weight / max(known)
+            for sense, weight in by_sense.items()
+        }
+    if not ratings:
         raise CommandError(f"{name} rates no occurrence.")
-    return found
-
-
-def _weighted(field: str) -> tuple[str, float | None]:
-    """Parse `sense/weight` or `sense`; raise ValueError if the weight is not a positive number."""
-    sense, slash, text = field.partition("/")
-    weight = float(text) if slash else None
-    if weight is not None and not 0 < weight < np.inf:
-        raise ValueError
-    return sense, weight
+    return ratings
 
 
 def weights_of(rated: Sequence[Mapping[str, float]]) -> Floats:
@@ -137,26 +123,21 @@ def fuzzy_b_cubed(gold: Floats, found: Floats) -> tuple[float, float]:
     that share a gold sense with it, 0 if there are none; the recall is that of
     min(C_gold, C_found) / C_found over those that share a found sense. Both are means over i.
     """
-    agreements = [_agreement(weights) for weights in (gold, found)]
+    agreements = []
+    for weights in (gold, found):
+        agreement = np.zeros((len(weights), len(weights)))
+        for column in weights.T:
+            both = np.logical_and.outer(column > 0, column > 0)
+            agreement += both * (1 - np.abs(np.subtract.outer(column, column)))
+        np.fill_diagonal(agreement, 0)
+        agreements.append(agreement)
     least = np.minimum(*agreements)
-    precision, recall = (_mean_share(least, one) for one in agreements)
-    return precision, recall
-
-
-def _agreement(weights: Floats) -> Floats:
-    """[m, s] -> [m, m], with zeros on the diagonal."""
-    total = np.zeros((len(weights), len(weights)))
-    for column in weights.T:
-        both = np.logical_and.outer(column > 0, column > 0)
-        total += both * (1 - np.abs(np.subtract.outer(column, column)))
-    np.fill_diagonal(total, 0)
-    return total
-
-
-def _mean_share(least: Floats, agreement: Floats) -> float:
-    shared = agreement > 0
-    shares = np.divide(least, agreement, out=np.zeros_like(least), where=shared)
-    return float((shares.sum(axis=1) / np.maximum(shared.sum(axis=1), 1)).mean())
+    means = []
+    for agreement in agreements:
+        shared = agreement > 0
+        shares = np.divide(least, agreement, out=np.zeros_like(least), where=shared)
+        means.append(float((shares.sum(axis=1) / np.maximum(shared.sum(axis=1), 1)).mean()))
+    return means[0], means[1]
 
 
 def f_score(precision: float, recall: float) -> float:
@@ -197,26 +178,23 @@ def _entropy(values: Integers) -> float:
 
 def _conditional(first: Floats, second: Floats) -> float:
     """Return H(X|Y). [m, s], [m, t]"""
+
+    def h(mask: Flags) -> float:
+        share = float(mask.mean())
+        return -share * float(np.log2(share)) if share else 0.0
+
     bins, other = _bins(first), _bins(second)
     total = 0.0
     for number, column in enumerate(bins.T):
-        entropies = [
-            _entropy(column * BINS + others) - _entropy(others)
-            for others, weights in zip(other.T, second.T, strict=True)
-            if not _complements(first[:, number] > 0, weights > 0)
-        ]
+        x = first[:, number] > 0
+        entropies = []
+        for others, weights in zip(other.T, second.T, strict=True):
+            y = weights > 0
+            # If inequality B.14 is reversed, x is like the complement of y.
+            if h(x & y) + h(~x & ~y) >= h(x & ~y) + h(~x & y):
+                entropies.append(_entropy(column * BINS + others) - _entropy(others))
         total += min(entropies, default=_entropy(column))
     return total
-
-
-def _complements(x: Flags, y: Flags) -> bool:
-    """Return whether inequality B.14 is reversed: x is like the complement of y. [m], [m]"""
-
-    def h(share: float) -> float:
-        return -share * float(np.log2(share)) if share else 0.0
-
-    same = h(float((x & y).mean())) + h(float((~x & ~y).mean()))
-    return same < h(float((x & ~y).mean())) + h(float((~x & y).mean()))
 
 
 COLUMNS = {"fuzzy_nmi": "fuzzy NMI", "fuzzy_b_cubed": "fuzzy B-Cubed", "both": "√ of the product"}

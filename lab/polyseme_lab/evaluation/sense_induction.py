@@ -4,7 +4,7 @@ Three sets: CoarseWSD-20 (Loureiro et al. 2021); pseudo-words (Schütze 1992), p
 the same token replaces, and their single words; SemEval-2013 task 13 (Jurgens & Klapaftis 2013).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -110,16 +110,16 @@ def sense_systems(rule: Rule = DEFAULT_RULE, *, compare: bool = False) -> dict[s
     def default(vectors: Floats, count: int | None) -> Integers:
         return cluster(vectors, None if count is None else min(count, len(vectors)), rule).labels
 
-    compared = {
-        MINILM: SenseSystem(f"k-means, {MINILM_TITLE}", "compared", MINILM, _k_means),
-    }
-    return {
+    chosen = {
         "one-sense": SenseSystem("one sense for all", "control", "senses", _one_sense),
         "mean": SenseSystem("k-means, mean of the static vectors", "control", "mean", _k_means),
         "k-means": SenseSystem("k-means, contextual vector", "control", "model", _k_means),
         "model": SenseSystem("`/v1/senses`", "model", "senses", default),
-        **(compared if compare else {}),
     }
+    if compare:
+        title = f"k-means, {MINILM_TITLE}"
+        chosen[MINILM] = SenseSystem(title, "compared", MINILM, _k_means)
+    return chosen
 
 
 def measure_senses(
@@ -129,22 +129,24 @@ def measure_senses(
 
     Raises CommandError if there is no set, or if one cannot be read.
     """
-    found: dict[str, Results] = {}
+    results: dict[str, Results] = {}
     archives = any((directory / f"coarsewsd{ending}").is_file() for ending in ARCHIVES)
     if archives or (directory / "coarsewsd").is_dir():
-        found["coarsewsd"] = _coarsewsd(model, directory, compare=compare, progress=progress)
+        samples = coarsewsd_samples(directory)
+        results["coarsewsd"] = measure_coarsewsd(model, samples, compare=compare, progress=progress)
     for name in PSEUDOWORDS:
-        if "pseudowords" not in found and (directory / name).is_file():
-            found["pseudowords"] = _pseudowords(model, directory / name, progress)
+        if "pseudowords" not in results and (directory / name).is_file():
+            pairs = read_pseudowords(directory / name)
+            results["pseudowords"] = measure_pseudowords(model, pairs, progress)
     if (directory / semeval.FOLDER).is_dir():
         terms = semeval.read_terms(directory / semeval.FOLDER)
-        found["semeval"] = _semeval(model, terms, compare=compare, progress=progress)
-    if not found:
+        results["semeval"] = measure_semeval(model, terms, compare=compare, progress=progress)
+    if not results:
         raise CommandError(
             f"The folder has no coarsewsd.tar.xz, {PSEUDOWORDS[0]} or {semeval.FOLDER};"
             " docs/evaluation.md describes the sets."
         )
-    return found
+    return results
 
 
 def _tables(
@@ -202,8 +204,10 @@ def coarsewsd_samples(directory: Path) -> list[LabeledOccurrences]:
     return found
 
 
-def _coarsewsd(model: Model, directory: Path, *, compare: bool, progress: Progress) -> Results:
-    samples = coarsewsd_samples(directory)
+def measure_coarsewsd(
+    model: Model, samples: Sequence[LabeledOccurrences], *, compare: bool, progress: Progress
+) -> Results:
+    """Compare the clusters of each word with its senses."""
     asked = [one for sample in samples for one in sample.occurrences]
     tables = _tables(model, asked, compare=compare, progress=progress)
     chosen = sense_systems(find_projection(model).rule, compare=compare)
@@ -215,7 +219,22 @@ def _coarsewsd(model: Model, directory: Path, *, compare: bool, progress: Progre
                 vectors = tables[system.vectors](sample.occurrences)
                 words[sample.word] = induced(sample.senses, vectors, system.clustering)
                 bar.advance(1)
-            rows.append(_coarse_row(name, system, words))
+            figures = {}
+            for column in COARSE_COLUMNS:
+                values = [
+                    word["found"] == word["senses"] if column == "number_right" else word[column]
+                    for word in words.values()
+                ]
+                figures[column] = _interval(np.array(values))
+            by_word = {
+                word: {
+                    key: value if isinstance(value, int) else round(100 * value, 2)
+                    for key, value in measures.items()
+                }
+                for word, measures in words.items()
+            }
+            facts = {"words": by_word}
+            rows.append(ResultRow(name, system.title, system.kind, figures, facts))
     return Results(
         task="senses",
         title=f"CoarseWSD-20, senses found in at most {MAX_OCCURRENCES} test sentences of"
@@ -245,24 +264,6 @@ def induced(gold: Integers, vectors: Floats, clustering: Clustering) -> dict[str
     }
 
 
-def _coarse_row(name: str, system: SenseSystem, words: Mapping[str, dict[str, float]]) -> ResultRow:
-    values = {
-        column: np.array([one[column] for one in words.values()])
-        for column in COARSE_COLUMNS
-        if column != "number_right"
-    }
-    values["number_right"] = np.array([one["found"] == one["senses"] for one in words.values()])
-    figures = {column: _interval(one) for column, one in values.items()}
-    by_word = {
-        word: {
-            key: value if isinstance(value, int) else round(100 * value, 2)
-            for key, value in one.items()
-        }
-        for word, one in words.items()
-    }
-    return ResultRow(name, system.title, system.kind, figures, {"words": by_word})
-
-
 # One sense or two
 
 PSEUDO_COLUMNS = {
@@ -275,33 +276,30 @@ PSEUDO_COLUMNS = {
 }
 
 
-def _mean_distance(points: Floats) -> float:
-    m = len(points)
-    return float(1 - (np.square(points.sum(axis=0)).sum() - m) / (m * (m - 1)))
-
-
-def _split_silhouette(points: Floats) -> float:
-    return silhouette(points, _k_means(points, 2).astype(np.int64))
-
-
 def one_sense_rules(
     rule: Rule = DEFAULT_RULE,
 ) -> dict[str, tuple[str, Kind, Callable[[Floats], float], bool]]:
     """Return title, kind, evidence for two senses, and whether evidence above 0 means two."""
 
+    def split_silhouette(points: Floats) -> float:
+        return silhouette(points, _k_means(points, 2).astype(np.int64))
+
+    def mean_distance(points: Floats) -> float:
+        m = len(points)
+        return float(1 - (np.square(points.sum(axis=0)).sum() - m) / (m * (m - 1)))
+
     def default(points: Floats) -> float:
         return log_odds(divide(points).statistics, rule)
 
     return {
-        "silhouette": ("silhouette of 2-means", "control", _split_silhouette, False),
-        "distance": ("mean cosine distance", "control", _mean_distance, False),
+        "silhouette": ("silhouette of 2-means", "control", split_silhouette, False),
+        "distance": ("mean cosine distance", "control", mean_distance, False),
         "model": ("`/v1/senses`", "model", default, True),
     }
 
 
-def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
+def measure_pseudowords(model: Model, pairs: Sequence[PseudoWord], progress: Progress) -> Results:
     """Measure how well each rule distinguishes single words from pseudo-words."""
-    pairs = read_pseudowords(path)
     asked = [one for pair in pairs for one in pair.occurrences]
     table = _tables(model, asked, progress=progress, names=())["senses"]
     rules = one_sense_rules(find_projection(model).rule)
@@ -310,7 +308,9 @@ def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
     with progress.stage("one sense or two", len(pairs), in_bytes=False) as bar:
         for number, pair in enumerate(pairs):
             points = unit(table(pair.occurrences).astype(np.float64))
-            samples = list(_samples(pair))
+            first, second = (np.flatnonzero(pair.senses == sense) for sense in (0, 1))
+            half = np.concatenate([first[::2], second[::2]])
+            samples = (first, second, half, np.arange(len(pair.senses)))
             for name, (_, _, rule, _) in rules.items():
                 scores[name][number] = [rule(points[sample]) for sample in samples]
             splits[number] = adjusted_rand_score(pair.senses, cluster(points, 2).labels)
@@ -337,15 +337,6 @@ def _pseudowords(model: Model, path: Path, progress: Progress) -> Results:
         ],
         facts={"pairs": len(pairs)},
     )
-
-
-def _samples(pair: PseudoWord) -> Iterator[Integers]:
-    """Yield the occurrences of each word, half of those of both, and all."""
-    first, second = (np.flatnonzero(pair.senses == sense) for sense in (0, 1))
-    yield first
-    yield second
-    yield np.concatenate([first[::2], second[::2]])
-    yield np.arange(len(pair.senses))
 
 
 def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate]:
@@ -375,7 +366,7 @@ def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate
 # SemEval-2013 task 13
 
 
-def _semeval(
+def measure_semeval(
     model: Model, terms: Sequence[semeval.RatedTerm], *, compare: bool, progress: Progress
 ) -> Results:
     """Measure the senses that are found for each term with the two measures of the task."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -15,10 +15,6 @@ from polyseme.errors import CommandError, PolysemeError, TooLargeError, Unauthor
 from polyseme.models.model import Model
 from polyseme.tokenizer import ResolvedToken, resolve_all
 from polyseme_lab.evaluation.datasets import Words
-
-if TYPE_CHECKING:
-    from polyseme.client.results import Sentence
-
 
 _TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 5, 120.0
 """Timeout in seconds, number of retries, and maximum seconds between two attempts."""
@@ -93,8 +89,23 @@ class ServiceSource:
         """Yield the sentences with their vectors, in order, requesting many at once."""
         with _command_errors(), self._connect(self.model) as client:
             encoded = client.encode_each(sentences, include=("static", "contextual"))
-            for words, one in zip(sentences, encoded, strict=True):
-                yield _static_sentence(words, one)
+            for words, sentence in zip(sentences, encoded, strict=True):
+                tokens = sentence.tokens
+                if not len(words) == len(tokens) == len(sentence.static):
+                    raise CommandError(
+                        "The service at this address is not Polyseme, or another version of it;"
+                        " check --url."
+                    )
+                # The arrays of `Model.sentence` but the word bias, which a service does not send.
+                known = np.array([token.resolution != "oov" for token in tokens], np.bool_)
+                folded = [
+                    "" if token.resolution == "oov" else (token.key or token.text).casefold()
+                    for token in tokens
+                ]
+                numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
+                word_ids = np.array([numbers[word] for word in folded], np.int64)
+                arrays = SentenceArrays(sentence.static, known, word_ids)
+                yield StaticSentence(arrays, contextual=sentence.contextual)
 
     def knows(self, words: Iterable[str]) -> list[bool]:
         """Return whether words have a vector, from the vocabulary or composed of subwords."""
@@ -116,20 +127,3 @@ def _command_errors() -> Iterator[None]:
         raise CommandError(message) from None
     except (ClientError, ModuleNotFoundError, ValueError) as error:
         raise CommandError(str(error)) from None
-
-
-def _static_sentence(words: Words, encoded: "Sentence") -> StaticSentence:
-    """Return the arrays of `Model.sentence` except the word bias, which a service does not send."""
-    static, contextual = encoded.static, encoded.contextual
-    if not len(words) == len(encoded.tokens) == len(static):
-        raise CommandError(
-            "The service at this address is not Polyseme, or another version of it; check --url."
-        )
-    known = np.array([token.resolution != "oov" for token in encoded.tokens], np.bool_)
-    folded = [
-        "" if token.resolution == "oov" else (token.key or token.text).casefold()
-        for token in encoded.tokens
-    ]
-    numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
-    word_ids = np.array([numbers[word] for word in folded], np.int64)
-    return StaticSentence(SentenceArrays(static, known, word_ids), contextual=contextual)

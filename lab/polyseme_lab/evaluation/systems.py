@@ -19,7 +19,6 @@ from polyseme.progress import SILENT, Progress
 from polyseme_lab.evaluation.datasets import (
     OccurrenceVectors,
     TokenizedOccurrence,
-    Words,
     by_sentence,
     number_occurrences,
 )
@@ -67,19 +66,23 @@ class System:
 def systems(model: Model, names: Collection[str] | None = None) -> dict[str, System]:
     """Return the systems with these names, or all of NAMES."""
     return {
-        name: System(name, title, "model" if name == "model" else "control", make(model))
-        for name, (title, make) in _LOCAL.items()
+        name: _system(name, make(model))
+        for name, (_, make) in _LOCAL.items()
         if names is None or name in names
     }
 
 
 def served_systems(names: Collection[str] | None = None) -> dict[str, System]:
     """Return the systems with these names, by default all that work with a service."""
-    made = {name: readers for name, readers in _SERVED.items() if names is None or name in names}
     return {
-        name: System(name, _LOCAL[name][0], "model" if name == "model" else "control", readers)
-        for name, readers in made.items()
+        name: _system(name, readers)
+        for name, readers in _SERVED.items()
+        if names is None or name in names
     }
+
+
+def _system(name: str, readers: tuple[Reader, ...]) -> System:
+    return System(name, _LOCAL[name][0], "model" if name == "model" else "control", readers)
 
 
 def tabulate(
@@ -115,20 +118,22 @@ def _context_mean(encoded: StaticSentence, places: Sequence[int]) -> Floats:
     return np.stack([np.delete(vectors, place, axis=0).sum(axis=0) for place in places])
 
 
-def _stack(layers: Sequence[Layer]) -> Reader:
-    def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
-        return contextualize(encoded.sentence, layers).contextual[list(places)]
-
-    return reader
-
-
 def _served(encoded: StaticSentence, places: Sequence[int]) -> Floats:
     if encoded.contextual is None:
         raise TypeError("the sentence has no contextual vectors")
     return encoded.contextual[list(places)]
 
 
-def _closed(model: Model) -> Reader:
+def stack_reader(layers: Sequence[Layer]) -> Reader:
+    """Return a reader of the contextual vectors of a stack of layers."""
+
+    def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+        return contextualize(encoded.sentence, layers).contextual[list(places)]
+
+    return reader
+
+
+def _closed_form(model: Model) -> tuple[Reader]:
     """Return a reader with the closed form of the model's vectors, as in an import."""
     words = (model.vocabulary.word(row) for row in range(len(model.vocabulary)))
     computed = in_closed_form(model.rows, None, by_rank=bool(sorted_by_frequency(words)))
@@ -138,69 +143,67 @@ def _closed(model: Model) -> Reader:
         sentence = closed.sentence(encoded.tokens)
         return contextualize(sentence, closed.layers).contextual[list(places)]
 
-    return reader
+    return (reader,)
 
 
-def _without_association(model: Model) -> list[Layer]:
-    d = model.manifest.dimension
-    shapes = [(d, d) if one.key.weight is None else one.key.weight.shape for one in model.layers]
-    return [
-        replace(layer, key=replace(layer.key, weight=np.zeros(shape, np.float32)))
-        for layer, shape in zip(model.layers, shapes, strict=True)
-    ]
+def _without_association(model: Model) -> tuple[Reader]:
+    d, layers = model.manifest.dimension, []
+    for layer in model.layers:
+        shape = (d, d) if layer.key.weight is None else layer.key.weight.shape
+        key = replace(layer.key, weight=np.zeros(shape, np.float32))
+        layers.append(replace(layer, key=key))
+    return (stack_reader(layers),)
 
 
-def _without_informativeness(model: Model) -> list[Layer]:
-    return [
+def _without_informativeness(model: Model) -> tuple[Reader]:
+    layers = [
         replace(layer, scoring=replace(layer.scoring, word_bias=False)) for layer in model.layers
     ]
+    return (stack_reader(layers),)
 
 
 def _random(model: Model) -> tuple[Reader, ...]:
-    drawn = (np.random.default_rng(seed) for seed in SEEDS)
-    d = model.manifest.dimension
-    return tuple(
-        _stack([_with_random_projections(layer, d, rng) for layer in model.layers]) for rng in drawn
-    )
-
-
-def _with_random_projections(layer: Layer, d: int, rng: np.random.Generator) -> Layer:
-    """Return the layer with random projections of the same shapes; other parts are unchanged.
+    """Return readers with random projections of the same shapes; other parts are unchanged.
 
     Weights are normal with variance 1 / rows, which preserves the mean square of the entries on
     average; there are no biases. The output projection is random only if the layer has one.
     """
+    d, readers = model.manifest.dimension, []
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
 
-    def drawn(projection: Projection, rows: int) -> Projection:
-        shape = (rows, d) if projection.weight is None else projection.weight.shape
-        numbers = rng.standard_normal(shape) / shape[0] ** 0.5
-        return Projection(numbers.astype(np.float32))
+        def drawn(projection: Projection, rng: np.random.Generator = rng) -> Projection:
+            shape = (d, d) if projection.weight is None else projection.weight.shape
+            numbers = rng.standard_normal(shape) / shape[0] ** 0.5
+            return Projection(numbers.astype(np.float32))
 
-    query, key, value = (drawn(one, d) for one in (layer.query, layer.key, layer.value))
-    output = layer.output if layer.output.weight is None else drawn(layer.output, d)
-    network = layer.feed_forward
-    if network is not None:
-        network = FeedForward(drawn(network.inner, d), drawn(network.outer, d), network.activation)
-    return replace(layer, query=query, key=key, value=value, output=output, feed_forward=network)
+        layers = []
+        for layer in model.layers:
+            parts: dict[str, Any] = {n: drawn(getattr(layer, n)) for n in ("query", "key", "value")}
+            if layer.output.weight is not None:
+                parts["output"] = drawn(layer.output)
+            if (network := layer.feed_forward) is not None:
+                inner, outer = drawn(network.inner), drawn(network.outer)
+                parts["feed_forward"] = FeedForward(inner, outer, network.activation)
+            layers.append(replace(layer, **parts))
+        readers.append(stack_reader(layers))
+    return tuple(readers)
 
 
 _LOCAL: dict[str, tuple[str, Callable[[Model], tuple[Reader, ...]]]] = {
     "static": ("static vector", lambda _: (_static,)),
     "mean": ("plain mean of the context", lambda _: (_context_mean,)),
-    "parameter-free": ("parameter-free attention", lambda _: (_stack([Layer()]),)),
+    "parameter-free": ("parameter-free attention", lambda _: (stack_reader([Layer()]),)),
     "random": ("random projections", _random),
-    "closed-form": ("closed form", lambda model: (_closed(model),)),
-    "no-association": ("without association", lambda model: (_stack(_without_association(model)),)),
-    "no-informativeness": (
-        "without informativeness",
-        lambda model: (_stack(_without_informativeness(model)),),
-    ),
-    "model": ("contextual vector", lambda model: (_stack(model.layers),)),
+    "closed-form": ("closed form", _closed_form),
+    "no-association": ("without association", _without_association),
+    "no-informativeness": ("without informativeness", _without_informativeness),
+    "model": ("contextual vector", lambda model: (stack_reader(model.layers),)),
 }
 _SERVED: dict[str, tuple[Reader, ...]] = {
     "static": (_static,),
     "mean": (_context_mean,),
-    "parameter-free": (_stack([Layer()]),),
+    "parameter-free": (stack_reader([Layer()]),),
     "model": (_served,),
 }
 NAMES = tuple(_LOCAL)
@@ -220,7 +223,9 @@ def transformer_vectors(
 
     Raises CommandError if the extra `compare` is not installed.
     """
-    network, tokenizer = _load_transformer()
+    network, tokenizer = load_transformer()
+    import torch
+
     windows = {one: _fitted(tokenizer, one) for one in dict.fromkeys(occurrences)}
     rows = number_occurrences(windows.values())
     sentences = by_sentence(rows)
@@ -229,33 +234,28 @@ def transformer_vectors(
     vectors = np.empty((len(rows), network.config.hidden_size), np.float32)
     with progress.stage("sentences, MiniLM", len(sentences), in_bytes=False) as bar:
         while batch := list(islice(order, MINILM_BATCH)):
-            places = [sentences[words][0] for words in batch]
-            for words, found in zip(
-                batch, _piece_means(network, tokenizer, batch, places), strict=True
-            ):
-                vectors[sentences[words][1]] = found
+            encoded = tokenizer(
+                [list(words) for words in batch],
+                is_split_into_words=True,
+                truncation=True,
+                max_length=MINILM_MAX_TOKENS,
+                padding=True,
+                return_tensors="pt",
+            )
+            with torch.inference_mode():
+                states = network(**encoded).last_hidden_state.numpy()
+            for number, words in enumerate(batch):
+                pieces = np.array([-1 if w is None else w for w in encoded.word_ids(number)])
+                for place_in_sentence, row in zip(*sentences[words], strict=True):
+                    of_word = states[number][pieces == place_in_sentence]
+                    # A word of control characters has no tokens; its vector is zero.
+                    vectors[row] = of_word.sum(axis=0) / max(len(of_word), 1)
             bar.advance(len(batch))
     return OccurrenceVectors({one: rows[window] for one, window in windows.items()}, vectors)
 
 
-def _fitted(tokenizer: Any, one: TokenizedOccurrence) -> TokenizedOccurrence:
-    """Return the occurrence in a window of its sentence that fits into MINILM_MAX_TOKENS.
-
-    The number of words on each side is halved until the window fits or only the word is left.
-    """
-    reach = len(one.words)
-    while True:
-        start = max(one.place - reach, 0)
-        words = one.words[start : one.place + reach + 1]
-        if (
-            not reach
-            or len(tokenizer(list(words), is_split_into_words=True).input_ids) <= MINILM_MAX_TOKENS
-        ):
-            return TokenizedOccurrence(words, one.place - start)
-        reach //= 2
-
-
-def _load_transformer() -> tuple[Any, Any]:
+def load_transformer() -> tuple[Any, Any]:
+    """Return the network and the tokenizer of all-MiniLM-L6-v2."""
     if not all(map(find_spec, _TRANSFORMER_PACKAGES)):
         raise CommandError(f"all-MiniLM-L6-v2 needs packages: {install_command('compare')}.")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the package contains all files
@@ -270,26 +270,17 @@ def _load_transformer() -> tuple[Any, Any]:
     return network, transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
 
 
-def _piece_means(
-    network: Any, tokenizer: Any, batch: Sequence[Words], places: Sequence[Sequence[int]]
-) -> list[Floats]:
-    """Return the vectors at some positions of each sentence. -> [m, 384] each"""
-    import torch
+def _fitted(tokenizer: Any, occurrence: TokenizedOccurrence) -> TokenizedOccurrence:
+    """Return the occurrence in a window of its sentence that fits into MINILM_MAX_TOKENS.
 
-    encoded = tokenizer(
-        [list(words) for words in batch],
-        is_split_into_words=True,
-        truncation=True,
-        max_length=MINILM_MAX_TOKENS,
-        padding=True,
-        return_tensors="pt",
-    )
-    with torch.inference_mode():
-        states = network(**encoded).last_hidden_state.numpy()
-    found = []
-    for number, of_sentence in enumerate(places):
-        pieces = np.array([-1 if w is None else w for w in encoded.word_ids(number)])
-        rows = [states[number][pieces == place] for place in of_sentence]
-        # A word of control characters has no tokens; its vector is zero.
-        found.append(np.stack([row.sum(axis=0) / max(len(row), 1) for row in rows]))
-    return found
+    The number of words on each side is halved until the window fits or only the word is left.
+    """
+    words, place = occurrence
+    reach = len(words)
+    while True:
+        start = max(place - reach, 0)
+        window = words[start : place + reach + 1]
+        ids = tokenizer(list(window), is_split_into_words=True).input_ids
+        if not reach or len(ids) <= MINILM_MAX_TOKENS:
+            return TokenizedOccurrence(window, place - start)
+        reach //= 2

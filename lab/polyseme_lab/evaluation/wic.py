@@ -16,8 +16,6 @@ from polyseme_lab.evaluation.datasets import Embedder, Files, Knows, TokenizedOc
 from polyseme_lab.evaluation.statistics import IntervalEstimate, resample_counts
 from polyseme_lab.evaluation.systems import Split
 
-_FIELDS = 5
-
 
 @dataclass(frozen=True)
 class Pairs:
@@ -92,7 +90,16 @@ def occurrences_in(files: Files, split: Split = "dev") -> list[TokenizedOccurren
 
 def pairs_of(files: Files, split: str) -> Pairs:
     """Return the pairs of a split; raise CommandError if it is missing or invalid."""
-    data, gold = (_name(files, split, kind) for kind in ("data", "gold"))
+    names = []
+    for kind in ("data", "gold"):
+        ending = f"{split}/{split}.{kind}.txt"
+        matches = [name for name in files if name == ending or name.endswith(f"/{ending}")]
+        if not matches:
+            raise CommandError(
+                f"The set has no {ending}: it is not WiC, or was published without that file."
+            )
+        names.append(matches[0])
+    data, gold = names
     if len(files[data]) != len(files[gold]) or not files[data]:
         raise CommandError(
             f"{gold} has {len(files[gold])} labels for {len(files[data])} pairs in {data}."
@@ -104,23 +111,13 @@ def pairs_of(files: Files, split: str) -> Pairs:
     return Pairs(pairs, np.array(files[gold]) == "T")
 
 
-def _name(files: Files, split: str, kind: str) -> str:
-    ending = f"{split}/{split}.{kind}.txt"
-    found = [name for name in files if name == ending or name.endswith(f"/{ending}")]
-    if not found:
-        raise CommandError(
-            f"The set has no {ending}: it is not WiC, or was published without that file."
-        )
-    return found[0]
-
-
 def parse_pair(line: str, where: str) -> tuple[TokenizedOccurrence, TokenizedOccurrence]:
     """Parse a line; raise CommandError if it is invalid.
 
     The fields are the word, its part of speech, both positions as in `2-1`, and both sentences.
     """
     fields = line.split("\t")
-    places = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", fields[2] if len(fields) == _FIELDS else "")
+    places = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", fields[2] if len(fields) == 5 else "")
     if places:
         words = [tuple(text.split()) for text in fields[3:]]
         first, second = (
@@ -149,5 +146,5 @@ def pairs_known(
     pairs: Iterable[tuple[TokenizedOccurrence, TokenizedOccurrence]], knows: Knows
 ) -> list[bool]:
     """Return whether both words of each pair have a vector."""
-    found = knows([one.word for pair in pairs for one in pair])
-    return [a and b for a, b in zip(found[::2], found[1::2], strict=True)]
+    known = knows([occurrence.word for pair in pairs for occurrence in pair])
+    return [a and b for a, b in zip(known[::2], known[1::2], strict=True)]

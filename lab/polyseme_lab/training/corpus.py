@@ -1,4 +1,4 @@
-"""Read text files: decompress in bounded memory, compute checksums, and sample paragraphs."""
+"""Read text files and sentences with sense tags; both may be compressed."""
 
 import bz2
 import gzip
@@ -6,16 +6,21 @@ import hashlib
 import heapq
 import io
 import lzma
+import re
+import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from io import FileIO
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from polyseme.errors import CommandError, install_command
+from polyseme.validation import validation_message
 
 OnRead: TypeAlias = Callable[[int], None]
 """A callback that receives the number of bytes just read from the file on disk."""
@@ -39,8 +44,12 @@ def sample_paragraphs(
     """
     kept: list[tuple[float, int, int, str]] = []
     held = 0
+    rng, keys = np.random.default_rng([seed, 0xC0]), iter([0.0])
     lines = (line for path in paths for line in read_lines(path, on_read))
-    for number, (line, key) in enumerate(zip(lines, _random_keys(seed), strict=False)):
+    for number, line in enumerate(lines):
+        if number % _RANDOM_BLOCK == 0:
+            keys = iter(rng.random(_RANDOM_BLOCK).tolist())
+        key = next(keys)
         length = line.count(" ") + 1
         if length < MIN_WORDS or (held >= words and key >= -kept[0][0]):
             continue
@@ -49,12 +58,6 @@ def sample_paragraphs(
         while held - kept[0][2] >= words:
             held -= heapq.heappop(kept)[2]
     return [line for _, _, _, line in sorted(kept, key=lambda one: one[1])]
-
-
-def _random_keys(seed: int) -> Iterator[float]:
-    rng = np.random.default_rng([seed, 0xC0])
-    while True:
-        yield from rng.random(_RANDOM_BLOCK).tolist()
 
 
 def read_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[str]:
@@ -81,9 +84,15 @@ def open_decompressed(path: Path, on_read: OnRead = lambda _: None) -> Iterator[
         head = raw.peek(8)
         opener = next((o for magic, o in _OPENERS.items() if head.startswith(magic)), None)
         stream = raw if opener is None else opener(raw)
+        decompression_errors: tuple[type[Exception], ...] = (EOFError, OSError, lzma.LZMAError)
+        decompression_errors += (zlib.error,)
+        if find_spec("zstandard"):
+            from zstandard import ZstdError
+
+            decompression_errors += (ZstdError,)
         try:
             yield stream
-        except _decompression_errors():
+        except decompression_errors:
             raise CommandError(f"{path.name}: the file is damaged or truncated.") from None
 
 
@@ -95,16 +104,6 @@ def _open_regular(path: Path) -> FileIO:
     except OSError:
         pass
     raise CommandError(f"{path.name}: the file does not exist or cannot be read.")
-
-
-def _decompression_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that decompression raises for a damaged file."""
-    errors = (EOFError, OSError, lzma.LZMAError, zlib.error)
-    try:
-        import zstandard
-    except ImportError:
-        return errors
-    return (*errors, zstandard.ZstdError)
 
 
 class _Counted(io.RawIOBase):
@@ -135,7 +134,12 @@ class _Zstd(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._plain and self._read_compressed():
+        while not self._plain:
+            self._compressed = self._compressed or self._file.read(_ZSTD_CHUNK_BYTES)
+            if not self._compressed:
+                if self._frame is not None:
+                    raise EOFError  # a frame is truncated
+                break
             self._frame = self._frame or self._decompressor.decompressobj()
             self._plain = self._frame.decompress(self._compressed)
             self._compressed = self._frame.unused_data if self._frame.eof else b""
@@ -143,13 +147,6 @@ class _Zstd(io.RawIOBase):
         data, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
         buffer[: len(data)] = data
         return len(data)
-
-    def _read_compressed(self) -> bool:
-        """Return whether there is compressed data; raise EOFError if a frame is truncated."""
-        self._compressed = self._compressed or self._file.read(_ZSTD_CHUNK_BYTES)
-        if not self._compressed and self._frame is not None:
-            raise EOFError
-        return bool(self._compressed)
 
 
 def _zstd(raw: IO[bytes]) -> IO[bytes]:
@@ -168,3 +165,203 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
     b"\xfd7zXZ\0": lzma.open,
     b"\x28\xb5\x2f\xfd": _zstd,
 }
+
+
+MAX_DOCUMENT_BYTES = 64 << 20
+"""Maximum size of one XML document."""
+MAX_JSON_LINE_BYTES = 4 << 20
+"""Maximum size of one line of JSON."""
+_BREAKS = {"SENTENCE_BREAK", "PARAGRAPH_BREAK"}
+
+
+class Tag(NamedTuple):
+    """A tagged word."""
+
+    token: int
+    """index of the token"""
+    lemma: str
+    sense: str
+
+
+class TaggedSentence(NamedTuple):
+    """The tokens of a sentence and its tags."""
+
+    tokens: list[str]
+    tags: list[Tag]
+
+
+_Text = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _TagJson(_Strict):
+    token: int = Field(ge=0)
+    lemma: _Text
+    sense: _Text
+
+
+class _LineJson(_Strict):
+    tokens: list[_Text] = Field(max_length=100_000)
+    tags: list[_TagJson]
+
+    @model_validator(mode="after")
+    def _within(self) -> "_LineJson":
+        if any(tag.token >= len(self.tokens) for tag in self.tags):
+            raise ValueError("a tag's token is beyond the last token")
+        return self
+
+
+def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[TaggedSentence]:
+    """Yield the tagged sentences of a file, a tar archive of XML files, or a folder.
+
+    Raises CommandError for any other format.
+    """
+    for file in tag_files(path):
+        with open_decompressed(file, on_read) as opened:
+            stream = _Peekable(opened)
+            start = stream.peek(512)
+            if start[257:262] == b"ustar":
+                yield from map(_xml_sentence, _read_archive(stream, file.name))
+            elif start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+                yield from map(_xml_sentence, _read_xml(stream, file.name))
+            else:
+                yield from _read_json_lines(stream, file.name)
+
+
+def read_archive_words(path: Path) -> Iterator[list[dict[str, str]]]:
+    """Yield the attributes of the words of each sentence in a tar archive of XML files."""
+    with open_decompressed(path) as opened:
+        yield from _read_archive(opened, path.name)
+
+
+def tag_files(path: Path) -> list[Path]:
+    """Return the file itself, or the sorted .xml and .jsonl files in a folder, recursively.
+
+    The files in a folder may be compressed.
+    """
+    if not path.is_dir():
+        return [path]
+    name = re.compile(r".*\.(xml|jsonl)(\.gz|\.bz2|\.xz|\.zst)*", re.IGNORECASE | re.DOTALL)
+    files = sorted(p for p in path.rglob("*") if p.is_file() and name.fullmatch(p.name))
+    if not files:
+        raise CommandError(f"{path.name}: the folder has no .xml or .jsonl file.")
+    return files
+
+
+class _Peekable:
+    """A forward-only stream with a `peek` at its first bytes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._ahead = file, b""
+
+    def peek(self, count: int) -> bytes:
+        """Return the first bytes without consuming them."""
+        while len(self._ahead) < count and (more := self._file.read(count - len(self._ahead))):
+            self._ahead += more
+        return self._ahead
+
+    def read(self, count: int) -> bytes:
+        """Read `count` bytes, fewer at the end."""
+        data, self._ahead = self._ahead[:count], self._ahead[count:]
+        return data + self._file.read(count - len(data)) if len(data) < count else data
+
+    def lines(self, max_bytes: int) -> Iterator[bytes]:
+        """Yield the lines; one longer than `max_bytes` may be truncated and end the iteration."""
+        rest = b""
+        while chunk := self.read(1 << 16):
+            *complete, rest = (rest + chunk).split(b"\n")
+            yield from complete
+            if len(rest) > max_bytes:
+                yield rest
+                return
+        if rest:
+            yield rest
+
+
+def _read_json_lines(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
+    for number, line in enumerate(file.lines(MAX_JSON_LINE_BYTES), 1):
+        if len(line) > MAX_JSON_LINE_BYTES:
+            raise CommandError(f"{name}, line {number}: longer than {MAX_JSON_LINE_BYTES} bytes.")
+        if not line.strip():
+            continue
+        try:
+            one = _LineJson.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            field = ".".join(map(str, first["loc"]))
+            message = validation_message(first)
+            problem = f"{field}: {message}" if field else message
+            raise CommandError(f"{name}, line {number}: {problem}.") from None
+        yield TaggedSentence(one.tokens, [Tag(t.token, t.lemma, t.sense) for t in one.tags])
+
+
+def _read_archive(file: Any, name: str) -> Iterator[list[dict[str, str]]]:
+    """Read the XML documents of a tar archive without extracting it to disk."""
+    try:
+        with tarfile.open(fileobj=file, mode="r|") as tar:
+            for member in tar:
+                if not member.name.endswith(".xml") or member.isdir():
+                    continue
+                if not member.isfile():
+                    raise CommandError(f"{name}: an .xml file in the archive is a link.")
+                yield from _read_xml(tar.extractfile(member), Path(member.name).name)
+    except tarfile.TarError:
+        raise CommandError(f"{name}: the archive is damaged or truncated.") from None
+
+
+def _read_xml(file: Any, name: str) -> Iterator[list[dict[str, str]]]:
+    """Yield the attributes of the `word` elements of each sentence of a document.
+
+    An element has `text`, and `lemma`, `pos` and `sense` if it is tagged; `break_level` marks the
+    beginning of a sentence.
+    """
+    try:
+        from defusedxml import DefusedXmlException
+        from defusedxml.ElementTree import ParseError, fromstring
+    except ImportError:
+        raise CommandError(f"Reading XML needs defusedxml: {install_command('train')}.") from None
+    data: bytes = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise CommandError(f"{name}: larger than {MAX_DOCUMENT_BYTES >> 20} MiB; split it.")
+    try:
+        elements = [dict(word.attrib) for word in fromstring(data).iter("word")]
+    except DefusedXmlException:
+        raise CommandError(f"{name}: XML with entity declarations is rejected.") from None
+    except (ParseError, ValueError, LookupError):
+        raise CommandError(f"{name}: this is not well-formed XML.") from None
+    words: list[dict[str, str]] = []
+    for word in elements:
+        if word.get("break_level") in _BREAKS and words:
+            yield words
+            words = []
+        words.append(word)
+    if words:
+        yield words
+
+
+def _xml_sentence(words: Sequence[dict[str, str]]) -> TaggedSentence:
+    tags = [
+        Tag(index, f"{word['lemma']}/{word.get('pos', '')}".lower(), word["sense"])
+        for index, word in enumerate(words)
+        if word.get("lemma") and word.get("sense")
+    ]
+    return TaggedSentence([word.get("text", "") for word in words], tags)
+
+
+def word_of_lemma(lemma: str) -> str:
+    """Return the word of a lemma: `bank` for `bank/noun`."""
+    return lemma.rsplit("/", 1)[0].casefold()
+
+
+def is_lemma_held_out(lemma: str, share: float, seed: int) -> bool:
+    """Return whether a lemma is held out of training, which depends only on its word."""
+    return is_held_out(word_of_lemma(lemma), share, seed)
+
+
+def is_held_out(word: str, share: float, seed: int) -> bool:
+    """Return whether a word is held out of training, by a hash of the word and the seed."""
+    digest = hashlib.blake2b(f"{seed}:{word}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2**64

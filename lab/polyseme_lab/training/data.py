@@ -1,4 +1,4 @@
-"""Read the training data into arrays: sentences of token IDs, and tagged occurrences in them."""
+"""The training data as arrays: tokenized sentences, occurrences in them, and their contexts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +15,13 @@ from polyseme.progress import Progress
 from polyseme.tokenizer import ResolvedToken, resolve_all, tokenize
 from polyseme.tokenizer import words as split_words
 from polyseme_lab.training.config import TrainingConfig
-from polyseme_lab.training.corpus import OnRead, sample_paragraphs, sha256
-from polyseme_lab.training.tags import read_tagged, tag_files, word_of_lemma
+from polyseme_lab.training.corpus import (
+    read_tagged,
+    sample_paragraphs,
+    sha256,
+    tag_files,
+    word_of_lemma,
+)
 
 MAX_TOKENS = 4000
 """Maximum number of tokens in a sentence or paragraph; longer ones are skipped."""
@@ -31,13 +36,13 @@ class TrainingFiles:
 
     def document(self) -> list[dict[str, Any]]:
         """Return the kind, name and sha256 of each file."""
-        found = []
+        files = []
         for kind, paths in (("corpus", self.corpus), ("tags", self.tags)):
             for path in paths:
                 for file in tag_files(path) if kind == "tags" else [path]:
                     name = file.name.encode(errors="replace").decode()
-                    found.append({"kind": kind, "name": name, "sha256": sha256(file)})
-        return found
+                    files.append({"kind": kind, "name": name, "sha256": sha256(file)})
+        return files
 
 
 @dataclass(frozen=True)
@@ -195,23 +200,49 @@ def concatenate(pairs: Sequence[NDArray[np.int32]], unknown: int) -> Sentences:
 def read_training_files(
     model: Model, files: TrainingFiles, config: TrainingConfig, progress: Progress
 ) -> TokenizedData:
-    """Read all files; raise CommandError if one has the wrong format."""
-    reader = _Reader(Lexicon(model, composing=not config.tune_embeddings), config)
+    """Read all files; raise CommandError if one has the wrong format.
+
+    Tagged words that are unknown or in `leave_out` have no occurrence, and sentences without an
+    occurrence are skipped.
+    """
+    lexicon = Lexicon(model, composing=not config.tune_embeddings)
+    sentences: list[NDArray[np.int32]] = []
+    rows: list[tuple[int, int, int]] = []  # position, group and label of each occurrence
+    lemmas: dict[str, int] = {}
+    senses: dict[tuple[str, str], int] = {}
+    begin = 0
     for path in files.tags:
         with progress.stage(f"reading {path.name}", _size(tag_files(path))) as bar:
-            reader.read_tags(path, bar.advance)
-    paragraphs_from = len(reader.sentences)
+            for sentence in read_tagged(path, bar.advance):
+                entries = lexicon.of_words(sentence.tokens)
+                targets = [
+                    tag
+                    for tag in sentence.tags
+                    if word_of_lemma(tag.lemma) not in config.leave_out
+                    and entries[tag.token][0] != Lexicon.UNKNOWN
+                ]
+                if not targets or not 1 < len(entries) <= MAX_TOKENS:
+                    continue
+                sentences.append(np.array(entries, np.int32))
+                for tag in targets:
+                    group = lemmas.setdefault(tag.lemma, len(lemmas))
+                    label = senses.setdefault((tag.lemma, tag.sense), len(senses))
+                    rows.append((begin + tag.token, group, label))
+                begin += len(entries)
+    paragraphs_from = len(sentences)
     if files.corpus:
         names = ", ".join(path.name for path in files.corpus)
         with progress.stage(f"reading {names}", _size(files.corpus)) as bar:
-            paragraphs = sample_paragraphs(
-                files.corpus, config.corpus_words, config.seed, bar.advance
-            )
+            words, seed = config.corpus_words, config.seed
+            paragraphs = sample_paragraphs(files.corpus, words, seed, bar.advance)
         for text in paragraphs:
-            reader.add_sentence(reader.lexicon.of_text(text))
-    table = reader.lexicon.table()
-    sentences = concatenate(reader.sentences, table.unknown)
-    return TokenizedData(table, sentences, reader.occurrences(), paragraphs_from)
+            entries = lexicon.of_text(text)
+            if 1 < len(entries) <= MAX_TOKENS:
+                sentences.append(np.array(entries, np.int32))
+    table = lexicon.table()
+    positions, groups, labels = np.array(rows, np.int64).reshape(-1, 3).T.copy()
+    tagged = Occurrences(positions, groups, labels, tuple(lemmas))
+    return TokenizedData(table, concatenate(sentences, table.unknown), tagged, paragraphs_from)
 
 
 def _size(paths: Sequence[Path]) -> int:
@@ -224,50 +255,194 @@ def _size(paths: Sequence[Path]) -> int:
     return size
 
 
-@dataclass
-class _Reader:
-    """Collects sentences and tagged occurrences."""
+RANK_SPREAD = 0.05
+"""Width of the range of frequency ranks from which the words of a pseudo-word are drawn, relative
+to the rank; the range has at least ten ranks for each of these words."""
+MIN_OCCURRENCES = 5
+"""Minimum number of occurrences of a target word in the corpus."""
+MAX_FREQUENCY = 0.0005
+"""Maximum relative frequency of a target word that occurs more than 100 times; more frequent words
+are mostly function words."""
+SHORT = (2, 8)
+"""Minimum and maximum number of words on either side of the target in a truncated context."""
 
-    lexicon: Lexicon
-    config: TrainingConfig
-    sentences: list[NDArray[np.int32]] = field(default_factory=list)
-    _positions: list[int] = field(default_factory=list)
-    _groups: list[int] = field(default_factory=list)
-    _labels: list[int] = field(default_factory=list)
-    _lemmas: dict[str, int] = field(default_factory=dict)
-    _senses: dict[tuple[str, str], int] = field(default_factory=dict)
-    _tokens: int = 0
 
-    def add_sentence(self, entries: list[tuple[int, int]]) -> int | None:
-        """Add a sentence; return the position of its first token, or None if it is skipped."""
-        if not 1 < len(entries) <= MAX_TOKENS:
-            return None
-        begin, self._tokens = self._tokens, self._tokens + len(entries)
-        self.sentences.append(np.array(entries, np.int32))
-        return begin
+@dataclass(frozen=True)
+class Draw:
+    """The occurrences of one step."""
 
-    def read_tags(self, path: Path, on_read: OnRead) -> None:
-        """Add the sentences with tagged words that are known and not in `leave_out`."""
-        for sentence in read_tagged(path, on_read):
-            targets = [
-                tag
-                for tag in sentence.tags
-                if word_of_lemma(tag.lemma) not in self.config.leave_out
-            ]
-            entries = self.lexicon.of_words(sentence.tokens)
-            targets = [tag for tag in targets if entries[tag.token][0] != Lexicon.UNKNOWN]
-            begin = self.add_sentence(entries) if targets else None
-            if begin is None:
-                continue
-            for tag in targets:
-                self._positions.append(begin + tag.token)
-                self._groups.append(self._lemmas.setdefault(tag.lemma, len(self._lemmas)))
-                key = (tag.lemma, tag.sense)
-                self._labels.append(self._senses.setdefault(key, len(self._senses)))
+    occurrences: Occurrences
+    hidden: NDArray[np.bool_]
+    """[m], whether to replace all occurrences of the target word by the unknown token"""
 
-    def occurrences(self) -> Occurrences:
-        """Return the tagged words."""
-        positions, groups, labels = (
-            np.array(one, np.int64) for one in (self._positions, self._groups, self._labels)
+
+class LemmaSampler:
+    """Samples occurrences of lemmas with tagged senses."""
+
+    def __init__(self, occurrences: Occurrences) -> None:
+        order = np.argsort(occurrences.groups, kind="stable")
+        self._all = occurrences.chosen(order)
+        groups, starts = np.unique(self._all.groups, return_index=True)
+        parts = np.split(np.arange(len(self._all)), starts[1:]) if len(groups) else []
+        self._parts = []
+        for part in parts:  # lemmas with several senses, one of which occurs several times
+            counts = np.unique(self._all.labels[part], return_counts=True)[1]
+            if len(counts) > 1 and int(counts.max()) > 1:
+                self._parts.append(part)
+        weights = np.sqrt([len(part) for part in self._parts])
+        self._weights = weights / weights.sum() if len(weights) else weights
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def draw(self, rng: np.random.Generator, groups: int, most: int) -> Draw:
+        """Draw at most `groups` lemmas, and at most `most` occurrences of each.
+
+        Rare senses are overrepresented.
+        """
+        count = min(groups, len(self))
+        drawn = []
+        for number in rng.choice(len(self), count, replace=False, p=self._weights):
+            part = self._parts[number]
+            if len(part) > most:
+                _, inverse, counts = np.unique(
+                    self._all.labels[part], return_inverse=True, return_counts=True
+                )
+                weights = 1 / np.sqrt(counts[inverse])
+                part = rng.choice(part, most, replace=False, p=weights / weights.sum())
+            drawn.append(part)
+        which = np.concatenate(drawn)
+        return Draw(self._all.chosen(which), np.zeros(len(which), np.bool_))
+
+
+class PseudoWordSampler:
+    """Samples occurrences of pseudo-words: sets of words, labeled by the word that occurs."""
+
+    def __init__(
+        self,
+        table: TokenTable,
+        sentences: Sentences,
+        left_out: Iterable[str],
+        size: int,
+        commonest: int | None = None,
+    ) -> None:
+        """Index the sentences of the corpus.
+
+        A pseudo-word has `size` words of the corpus that have only letters and are not in
+        `left_out`, which is casefolded. Only the `commonest` most frequent of these words are used,
+        all if it is None.
+        """
+        words = table.words[sentences.entries]
+        counts = np.bincount(words[words >= 0], minlength=int(table.words.max(initial=0)) + 1)
+        usable = (counts >= MIN_OCCURRENCES) & (counts <= max(MAX_FREQUENCY * len(words), 100))
+        spelled = zip(table.words[:-1].tolist(), table.keys[:-1], strict=True)
+        usable[[w for w, key in spelled if not key.isalpha() or key.casefold() in left_out]] = False
+        self.size = size
+        self.by_frequency = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+        self.by_frequency = self.by_frequency[usable[self.by_frequency]][:commonest]
+        self._order = np.argsort(words, kind="stable")
+        self._starts = np.searchsorted(words[self._order], np.arange(len(counts) + 1))
+
+    def __len__(self) -> int:
+        return len(self.by_frequency)
+
+    def restricted(self, words: NDArray[np.int64]) -> "PseudoWordSampler":
+        """Return a sampler of some of the words, given in order of frequency."""
+        other = object.__new__(PseudoWordSampler)
+        other.size, other._order, other._starts = self.size, self._order, self._starts
+        other.by_frequency = words
+        return other
+
+    def draw(self, rng: np.random.Generator, groups: int, each: int) -> Draw:
+        """Draw `groups` pseudo-words and at most `each` occurrences of each of their words."""
+        positions, numbers, labels = [], [], []
+        for group in range(groups):
+            # The words of a pseudo-word have similar frequencies.
+            rank = int(rng.integers(len(self)))
+            spread = min(len(self), max(10 * self.size, int(RANK_SPREAD * rank)))
+            first = max(0, min(rank - spread // 2, len(self) - spread))
+            near = self.by_frequency[first : first + spread]
+            for word in rng.choice(near, min(self.size, len(near)), replace=False):
+                occurring = self._order[self._starts[word] : self._starts[word + 1]]
+                drawn = rng.choice(occurring, min(each, len(occurring)), replace=False)
+                positions.append(drawn)
+                numbers.append(np.full(len(drawn), group))
+                labels.append(np.full(len(drawn), group * len(self._starts) + word))
+        occurrences = Occurrences(
+            np.concatenate(positions), np.concatenate(numbers), np.concatenate(labels)
         )
-        return Occurrences(positions, groups, labels, tuple(self._lemmas))
+        return Draw(occurrences, np.ones(len(occurrences), np.bool_))
+
+
+def merge_draws(draws: Sequence[Draw]) -> Draw:
+    """Concatenate draws, renumbering groups and labels to keep them distinct."""
+    shifts, base, label = [], 0, 0
+    for draw in draws:
+        shifts.append((base, label))
+        base += int(draw.occurrences.groups.max(initial=-1)) + 1
+        label += int(draw.occurrences.labels.max(initial=-1)) + 1
+    parts = [draw.occurrences for draw in draws]
+    return Draw(
+        Occurrences(
+            np.concatenate([part.positions for part in parts]),
+            np.concatenate([p.groups + g for p, (g, _) in zip(parts, shifts, strict=True)]),
+            np.concatenate([p.labels + b for p, (_, b) in zip(parts, shifts, strict=True)]),
+        ),
+        np.concatenate([draw.hidden for draw in draws]),
+    )
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Contexts as entries of the token table."""
+
+    rows: NDArray[np.int32]
+    """[m, n], entries; the unknown entry for hidden words, dropped words and padding"""
+    targets: NDArray[np.int64]
+    """[m], the position of the target in each context"""
+
+
+@dataclass(frozen=True)
+class ContextReader:
+    """Reads the contexts of occurrences, in full or augmented."""
+
+    table: TokenTable
+    sentences: Sentences
+
+    def whole(self, draw: Draw, window: int) -> Contexts:
+        """Return the contexts of up to `window` words on either side."""
+        reach = np.full(len(draw.occurrences), window, np.int64)
+        lowered = np.zeros(len(reach), np.bool_)
+        return self._read(draw, reach, lowered)
+
+    def augmented(self, draw: Draw, config: TrainingConfig, rng: np.random.Generator) -> Contexts:
+        """Return contexts with random truncation, lower case, hiding and dropout, as configured."""
+        m = len(draw.occurrences)
+        short = rng.integers(SHORT[0], SHORT[1] + 1, m)
+        reach = np.where(rng.random(m) < config.cut, short, config.window)
+        lowered = rng.random(m) < config.lower
+        draw = Draw(draw.occurrences, draw.hidden | (rng.random(m) < config.hide))
+        contexts = self._read(draw, reach, lowered)
+        dropped = rng.random(contexts.rows.shape) < config.key_dropout
+        dropped[np.arange(m), contexts.targets] = False
+        contexts.rows[dropped] = self.table.unknown
+        return contexts
+
+    def _read(self, draw: Draw, reach: NDArray[np.int64], lowered: NDArray[np.bool_]) -> Contexts:
+        positions, unknown = draw.occurrences.positions, self.table.unknown
+        offsets = self.sentences.offsets
+        sentence = np.searchsorted(offsets, positions, side="right") - 1
+        first = np.maximum(offsets[sentence], positions - reach)
+        end = np.minimum(offsets[sentence + 1], positions + reach + 1)
+        indices = first[:, None] + np.arange(int((end - first).max(initial=1)))  # [m, n]
+        inside = indices < end[:, None]
+        indices = np.where(inside, indices, first[:, None])
+        rows = self.sentences.entries[indices]
+        if lowered.any():
+            rows = np.where(lowered[:, None], self.sentences.lowered[indices], rows)
+        rows = np.where(inside, rows, unknown)
+        targets = positions - first
+        words = self.table.words[rows]
+        same_word = words == words[np.arange(len(rows)), targets][:, None]
+        rows[same_word & draw.hidden[:, None]] = unknown
+        return Contexts(rows, targets)

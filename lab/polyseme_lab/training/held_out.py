@@ -1,7 +1,6 @@
 """Split the data into training and held-out data, and score a network on the held-out data."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,23 +8,24 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, unit
 from polyseme.errors import CommandError
+from polyseme_lab.evaluation.statistics import centroids_f1
 from polyseme_lab.training.config import TrainingConfig
-from polyseme_lab.training.data import Occurrences, Sentences, TokenizedData
-from polyseme_lab.training.network import Network, TableTensors
-from polyseme_lab.training.sampling import (
+from polyseme_lab.training.corpus import is_held_out, is_lemma_held_out
+from polyseme_lab.training.data import (
     ContextReader,
     Draw,
     LemmaSampler,
+    Occurrences,
     PseudoWordSampler,
+    TokenizedData,
     merge_draws,
 )
-from polyseme_lab.training.tags import is_held_out, is_lemma_held_out
+from polyseme_lab.training.network import Network, TableTensors
 
 HELD_OUT_GROUPS = 150
 """Number of pseudo-words to score if there are no tags."""
 HELD_OUT_OCCURRENCES = 24
 """Maximum number of occurrences of each word of a pseudo-word to score."""
-FOLDS = 5
 MAX_PAIRS = 60_000
 """Maximum number of pairs of occurrences to compare."""
 PAIRS_PER_OCCURRENCE = 50
@@ -75,11 +75,11 @@ class HeldOutSet:
         if not self._batches:
             return Scores()
         with torch.no_grad():
-            found = [
+            rows = [
                 network.contextual_targets(self._tensors.batch(contexts, vectors)).numpy()
                 for contexts in self._batches
             ]
-        return score_vectors(unit(np.concatenate(found)), self.occurrences, self._seed)
+        return score_vectors(unit(np.concatenate(rows)), self.occurrences, self._seed)
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,11 @@ class TrainingData:
 
     def draw(self, config: TrainingConfig, rng: np.random.Generator) -> Draw:
         """Draw the occurrences of one step."""
-
-        def pseudo_words(groups: int) -> Draw:
-            assert self.words is not None  # noqa: S101 - `split_data` ensures one of the two
-            return self.words.draw(rng, groups, config.of_each_word)
-
-        if self.lemmas is None:
-            return pseudo_words(config.groups)
-        count = 0 if self.words is None else round(config.mix * config.groups)
-        draws = [pseudo_words(count)] if count else []
-        if count < config.groups:
+        count = round((config.mix if self.lemmas else 1) * config.groups) if self.words else 0
+        draws = []
+        if self.words and count:
+            draws.append(self.words.draw(rng, count, config.of_each_word))
+        if self.lemmas and count < config.groups:
             draws.append(self.lemmas.draw(rng, config.groups - count, config.occurrences))
         return merge_draws(draws)
 
@@ -115,9 +110,33 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
     """
     contexts = ContextReader(data.table, data.sentences)
     tensors = TableTensors(data.table)
-    held = held_out_lemmas(data.tagged.names, config)[data.tagged.groups]
+    share, seed = config.held_out, config.split
+    # The lemmas of one word are held out together.
+    held_lemmas = [is_lemma_held_out(name, share, seed) for name in data.tagged.names]
+    held = np.array(held_lemmas, np.bool_)[data.tagged.groups]
     lemmas = LemmaSampler(data.tagged.chosen(~held)) if len(data.tagged) else None
-    words, held_words = _split_pseudo_words(data, config)
+    words = held_words = None
+    begin = data.sentences.offsets[data.paragraphs_from]
+    if begin < len(data.sentences.entries):  # there is a corpus
+        # Pseudo-words have no occurrences in the tagged sentences.
+        entries = data.sentences.entries.copy()
+        entries[:begin] = data.table.unknown
+        every = PseudoWordSampler(
+            data.table,
+            replace(data.sentences, entries=entries),
+            frozenset(config.leave_out),
+            config.pseudo_words,
+            config.commonest_words,
+        )
+        spelled = dict(zip(data.table.words[:-1].tolist(), data.table.keys, strict=False))
+        which = np.array(
+            [is_held_out(spelled[w].casefold(), share, seed) for w in every.by_frequency.tolist()],
+            np.bool_,
+        )
+        words, held_words = (
+            sampler if len(sampler) >= config.pseudo_words else None
+            for sampler in (every.restricted(every.by_frequency[part]) for part in (~which, which))
+        )
     if not (lemmas or words):
         raise CommandError(
             "There is too little training data. It needs words of the model's vocabulary: lemmas"
@@ -133,46 +152,6 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
         draw = Draw(occurrences, np.ones(len(occurrences), np.bool_))
     held_out = HeldOutSet(contexts, tensors, draw, config.split)
     return TrainingData(contexts, tensors, lemmas or None, words or None, held_out)
-
-
-def held_out_lemmas(names: Sequence[str], config: TrainingConfig) -> NDArray[np.bool_]:
-    """Return a mask of the held-out lemmas; those of one word are held out together. -> [groups]"""
-    held = [is_lemma_held_out(name, config.held_out, config.split) for name in names]
-    return np.array(held, np.bool_)
-
-
-def _split_pseudo_words(
-    data: TokenizedData, config: TrainingConfig
-) -> tuple[PseudoWordSampler | None, PseudoWordSampler | None]:
-    """Return samplers of the corpus words for training and of the held-out corpus words."""
-    sentences = _corpus_sentences(data)
-    if not len(sentences.entries):
-        return None, None
-    left_out = frozenset(config.leave_out)
-    words = PseudoWordSampler(
-        data.table, sentences, left_out, config.pseudo_words, config.commonest_words
-    )
-    spelled = dict(zip(data.table.words[:-1].tolist(), data.table.keys, strict=False))
-    held = np.array(
-        [is_held_out(spelled[w].casefold(), config.held_out, config.split)
-         for w in words.by_frequency.tolist()], np.bool_)  # fmt: skip
-    kept, held_words = (words.restricted(words.by_frequency[which]) for which in (~held, held))
-    fewest = config.pseudo_words
-    return (
-        kept if len(kept) >= fewest else None,
-        held_words if len(held_words) >= fewest else None,
-    )
-
-
-def _corpus_sentences(data: TokenizedData) -> Sentences:
-    """Return the sentences with the tokens of tagged files made unknown; none without a corpus."""
-    sentences = data.sentences
-    begin = sentences.offsets[data.paragraphs_from]
-    if begin == len(sentences.entries):
-        return Sentences(sentences.entries[:0], sentences.lowered[:0], sentences.offsets[:1])
-    entries = sentences.entries.copy()
-    entries[:begin] = data.table.unknown
-    return Sentences(entries, sentences.lowered, sentences.offsets)
 
 
 def select_measurable(occurrences: Occurrences, fewest: int, seed: int) -> Occurrences:
@@ -216,20 +195,6 @@ def score_vectors(vectors: Floats, occurrences: Occurrences, seed: int) -> Score
     f1 = [centroids_f1(vectors[numbers], occurrences.labels[numbers], rng) for numbers in groups]
     auc = pairs_auc(vectors, groups, occurrences.labels, np.random.default_rng([seed, 0xAC]))
     return Scores(auc, round(100 * float(np.mean(f1)), 2))
-
-
-def centroids_f1(vectors: Floats, labels: NDArray[np.int64], rng: np.random.Generator) -> float:
-    """Return the macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> float"""
-    from sklearn.metrics import f1_score
-
-    folds = rng.permutation(len(labels)) % FOLDS
-    guesses = np.empty_like(labels)
-    for fold in range(min(FOLDS, len(labels))):
-        train, test = folds != fold, folds == fold
-        names = np.unique(labels[train])
-        means = np.stack([vectors[train & (labels == name)].mean(axis=0) for name in names])
-        guesses[test] = names[np.argmax(vectors[test] @ unit(means).T, axis=1)]
-    return float(f1_score(labels, guesses, average="macro"))
 
 
 def pairs_auc(

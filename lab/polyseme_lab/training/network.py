@@ -6,21 +6,21 @@ and computes no keys and values. `checked_layers` compares the network with the 
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.engine.positions import sinusoids
 from polyseme.errors import CommandError
 from polyseme.models.manifest import LayerEntry, ResidualEntry
 from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
-from polyseme_lab.training.data import TokenTable
-from polyseme_lab.training.sampling import Contexts
+from polyseme_lab.training.data import Contexts, TokenTable
 
 TOLERANCE = 1e-6
 """Maximum difference from the engine in float64, relative to max(1, largest magnitude)."""
@@ -113,24 +113,15 @@ class Network:
     ) -> Tensor:
         """Apply a layer. [B, n, d] -> [B, r, d], where r is n, or 1 if `targets` are given."""
         layer = _LayerTensors(self.tensors, f"layers.{number}.", self.entries[number], self.heads)
-        normalized = layer.normalize(x, "attention_norm", "before")
-        positions = _positions(x, targets)
-        output = layer.attend(normalized, _rows(normalized, targets), positions, batch)
-        x = residual(layer.entry.residual, _rows(x, targets), output, positions)
+        normalized = rows = layer.normalize(x, "attention_norm", "before")
+        positions = torch.arange(x.shape[1]).expand(x.shape[0], -1)
+        if targets is not None:
+            places = torch.arange(len(x)), targets
+            rows, x, positions = normalized[places][:, None], x[places][:, None], targets[:, None]
+        output = layer.attend(normalized, rows, positions, batch)
+        x = residual(layer.entry.residual, x, output, positions)
         x = layer.normalize(x, "attention_norm", "after")
         return layer.feed_forward(x)
-
-
-def _positions(x: Tensor, targets: Tensor | None) -> Tensor:
-    """Return the positions of the rows to compute. -> [B, r]"""
-    if targets is None:
-        return torch.arange(x.shape[1]).expand(x.shape[0], -1)
-    return targets[:, None]
-
-
-def _rows(x: Tensor, targets: Tensor | None) -> Tensor:
-    """Return the rows to compute. [B, n, d] -> [B, r, d]"""
-    return x if targets is None else x[torch.arange(len(x)), targets][:, None]
 
 
 @dataclass(frozen=True)
@@ -158,7 +149,15 @@ class _LayerTensors:
         scores = self._scores(queries, x)
         if self.entry.scale:
             scores = scores / math.sqrt(queries.shape[-1])
-        scores = self._add_biases(scores, positions, batch)
+        table = self.get("position_bias")
+        if table is not None:
+            reach = table.shape[1] // 2
+            distances = torch.arange(scores.shape[3]) - positions[:, :, None]
+            by_place = table[:, distances.clamp(-reach, reach) + reach]
+            scores = scores + by_place.transpose(0, 1)
+        if self.entry.word_bias and batch.word_bias is not None:
+            bias, scale = batch.word_bias[:, None, None], self.get("word_bias_scale")
+            scores = scores + (bias if scale is None else scale[:, None, None] * bias)
         masked = ~attention_mask(batch.known, batch.words, self.entry.looks_at, positions)
         weights = torch.softmax(scores.masked_fill(masked[:, None], -torch.inf), dim=-1)
         context = self._context(weights * batch.known[:, None, None].to(x.dtype), x)
@@ -183,19 +182,6 @@ class _LayerTensors:
             shift = torch.einsum("bhk,hk->bh", queries[:, :, 0], bias.view(self.heads, -1))
             scores = scores + shift[:, :, None]
         return scores[:, :, None]
-
-    def _add_biases(self, scores: Tensor, positions: Tensor, batch: TrainingBatch) -> Tensor:
-        """Add position bias and word bias. [B, h, r, n] -> [B, h, r, n]"""
-        table = self.get("position_bias")
-        if table is not None:
-            reach = table.shape[1] // 2
-            distances = torch.arange(scores.shape[3]) - positions[:, :, None]
-            found = table[:, distances.clamp(-reach, reach) + reach]
-            scores = scores + found.transpose(0, 1)
-        if self.entry.word_bias and batch.word_bias is not None:
-            bias, scale = batch.word_bias[:, None, None], self.get("word_bias_scale")
-            scores = scores + (bias if scale is None else scale[:, None, None] * bias)
-        return scores
 
     def _context(self, weights: Tensor, x: Tensor) -> Tensor:
         """Return the weighted sum of the values. [B, h, r, n], [B, n, d] -> [B, h, r, v]
@@ -283,15 +269,24 @@ def checked_layers(network: Network, batch: TrainingBatch) -> list[Layer]:
     than TOLERANCE; NonFiniteError if the engine's overflow.
     """
     layers = network.to_layers()
-    if not all(torch.isfinite(tensor).all() for tensor in network.tensors.values()):
+    require_finite(network.tensors.values())
+    require_agreement(disagreement(network, layers, batch))
+    return layers
+
+
+def require_finite(tensors: Iterable[Tensor]) -> None:
+    """Raise CommandError if a weight is not finite."""
+    if not all(torch.isfinite(tensor).all() for tensor in tensors):
         raise CommandError("A weight is no longer finite. Use a smaller learning rate.")
-    found = disagreement(network, layers, batch)
-    if not found <= TOLERANCE:
+
+
+def require_agreement(difference: float) -> None:
+    """Raise CommandError if PyTorch and the engine differ by more than TOLERANCE."""
+    if not difference <= TOLERANCE:
         raise CommandError(
-            f"PyTorch and the engine differ by {found:.1e} on the same weights. Nothing was"
+            f"PyTorch and the engine differ by {difference:.1e} on the same weights. Nothing was"
             " written. Please report this."
         )
-    return layers
 
 
 def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) -> float:
@@ -299,15 +294,8 @@ def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) ->
 
     NaN if the network's output contains NaN. Raises NonFiniteError if the engine's overflows.
     """
-    bias = batch.word_bias
-    wide = TrainingBatch(
-        batch.vectors.double(),
-        batch.known,
-        batch.words,
-        None if bias is None else bias.double(),
-        batch.targets,
-        batch.token_ids,
-    )
+    bias = None if batch.word_bias is None else batch.word_bias.double()
+    wide = replace(batch, vectors=batch.vectors.double(), word_bias=bias)
     doubled = {name: tensor.detach().double() for name, tensor in network.tensors.items()}
     network = Network(doubled, network.entries, network.heads, network.d)
     with torch.no_grad():
@@ -319,14 +307,19 @@ def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) ->
             wide.vectors[number].numpy(),
             wide.known[number].numpy(),
             wide.words[number].numpy(),
-            None if wide.word_bias is None else wide.word_bias[number].numpy(),
+            None if bias is None else bias[number].numpy(),
         )
-        expected = contextualize(sentence, [one.astype(np.float64) for one in layers]).contextual
-        largest = max(1.0, float(np.abs(expected).max(initial=0)))
-        for difference in (
-            rows[number, : len(expected)] - expected,
-            targets[number] - expected[target],
-        ):
-            # Unlike `max`, `np.maximum` keeps NaN.
-            worst = np.maximum(worst, np.abs(difference).max(initial=0) / largest)
+        both = np.vstack([rows[number], targets[number][None]])
+        places = [*range(len(rows[number])), target]
+        # Unlike `max`, `np.maximum` keeps NaN.
+        worst = np.maximum(worst, engine_difference(sentence, layers, both, places))
     return float(worst)
+
+
+def engine_difference(
+    sentence: SentenceArrays, layers: Sequence[Layer], rows: Floats, places: Sequence[int]
+) -> np.float64:
+    """Return the largest difference of rows from the engine's, relative to its largest number."""
+    expected = contextualize(sentence, [layer.astype(np.float64) for layer in layers]).contextual
+    largest = max(1.0, float(np.abs(expected).max(initial=0)))
+    return np.float64(np.abs(rows - expected[list(places)]).max(initial=0) / largest)

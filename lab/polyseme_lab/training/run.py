@@ -1,29 +1,146 @@
 """Run a training: read the data, train, save checkpoints, and write the trained model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
+import safetensors
 import torch
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
+from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import QuantizedRows, Rows, quantize
+from polyseme.errors import CommandError
 from polyseme.models.manifest import Manifest
 from polyseme.models.model import Model
 from polyseme.models.writer import write_model
 from polyseme.progress import Progress
-from polyseme_lab.training.checkpoint import checkpoint_to_resume, save_checkpoint
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
+from polyseme_lab.training.corpus import sha256
 from polyseme_lab.training.data import TrainingFiles, read_training_files
 from polyseme_lab.training.held_out import split_data
+from polyseme_lab.training.hidden_words import HiddenWords, open_tokens
 from polyseme_lab.training.initialization import initial_layers
-from polyseme_lab.training.loop import TrainerState, TrainingLoop
-from polyseme_lab.training.trainer import EMBEDDING, Trainer
+from polyseme_lab.training.stack import StackTrainer
+from polyseme_lab.training.trainer import EMBEDDING, Trainer, TrainerState, TrainingLoop
+
+KEPT = 2
+"""The number of newest checkpoints to keep."""
+RANDOM = "one generator for each step, of the seed and the step's number"
+"""A description of the random generators, whose state need not be stored."""
+
+
+class Checkpoint(BaseModel):
+    """The JSON document of a checkpoint."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["polyseme-checkpoint"] = "polyseme-checkpoint"
+    format_version: Literal[1] = 1
+    step: int = Field(ge=0)
+    seconds: float = Field(ge=0, allow_inf_nan=False)
+    recipe: TrainingConfig | HiddenWordsConfig
+    material: dict[str, Any]
+    """sha256 of the model and of the training files"""
+    history: list[dict[str, Any]]
+    best_score: float | None
+    random: str = RANDOM
+    torch: str
+    sha256: str
+    """sha256 of the tensors' file"""
+
+
+def save_checkpoint(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -> None:
+    """Write a checkpoint atomically, and remove old ones.
+
+    The JSON is written last, and has the sha256 of the tensors.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{facts['step']:08}"
+    # np.ascontiguousarray would add an axis to scalars.
+    contiguous = {key: np.array(tensor, order="C") for key, tensor in tensors.items()}
+    atomic_write(folder / f"{name}.safetensors", save_tensors(contiguous))
+    document = Checkpoint(sha256=sha256(folder / f"{name}.safetensors"), **facts)
+    atomic_write(folder / f"{name}.json", document.model_dump_json(indent=1).encode())
+    # Remove old checkpoints, and files that were not finished.
+    for name in checkpoint_names(folder)[:-KEPT]:
+        (folder / f"{name}.json").unlink(missing_ok=True)
+    newest = set(checkpoint_names(folder))
+    for path in [*folder.glob("*.safetensors"), *folder.glob(f"{TEMPORARY_PREFIX}*")]:
+        numbered = path.suffix == ".safetensors" and path.stem.isdecimal()
+        if path.name.startswith(TEMPORARY_PREFIX) or (numbered and path.stem not in newest):
+            path.unlink(missing_ok=True)
+
+
+def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
+    """Return the document and the tensors of the newest checkpoint in a folder.
+
+    Raises CommandError if there is no checkpoint, or if the newest one is damaged.
+    """
+    names = checkpoint_names(folder)
+    if not names:
+        raise CommandError("There is no checkpoint to resume from; omit --resume.")
+    path = folder / f"{names[-1]}.json"
+    with suppress(OSError, ValidationError, CommandError, safetensors.SafetensorError):
+        document = Checkpoint.model_validate_json(path.read_bytes())
+        tensors = path.with_suffix(".safetensors")
+        if sha256(tensors) == document.sha256:
+            return document, load_tensors(tensors.read_bytes())
+    raise CommandError(
+        f"The checkpoint {path.stem} is damaged; remove its two files to resume from the previous"
+        " one."
+    )
+
+
+def checkpoint_to_resume(
+    folder: Path | None,
+    config: TrainingConfig | HiddenWordsConfig,
+    material: dict[str, Any],
+    *,
+    resume: bool,
+) -> tuple[Checkpoint, dict[str, Floats]] | None:
+    """Return the checkpoint to resume from, or None to start from the beginning.
+
+    Raises CommandError if the checkpoint is missing, damaged or from another training, or if the
+    folder has checkpoints but `resume` is False.
+    """
+    if not resume:
+        if folder is not None and checkpoint_names(folder):
+            raise CommandError(
+                "The folder already has checkpoints; use --resume to continue from the newest"
+                " one, or another folder."
+            )
+        return None
+    if folder is None:
+        raise CommandError("--resume requires --checkpoints, the folder of the checkpoints.")
+    found, tensors = load_checkpoint(folder)
+    if differences := config.differences(found.recipe):
+        raise CommandError(
+            f"The checkpoint is from another recipe (different: {', '.join(differences)}); use"
+            " the same options, or omit --resume."
+        )
+    if found.material != material:
+        raise CommandError(
+            "The checkpoint is from another model or other training files; omit --resume."
+        )
+    return found, tensors
+
+
+def checkpoint_names(folder: Path) -> list[str]:
+    """Return the names of the checkpoints, which are their steps, oldest first."""
+    names = [path.stem for path in folder.glob("*.json") if path.stem.isdecimal()]
+    return sorted(names, key=int)
+
 
 MAX_HISTORY = 40
 """Maximum number of points of the learning curve in the manifest."""
@@ -71,8 +188,8 @@ class Run(ABC, Generic[_Config, _Trainer]):
         saved = checkpoint_to_resume(
             self.checkpoints, self.config, self.material, resume=self.resume
         )
-        with ExitStack() as stack:
-            trainer = self._trainer(progress, stack)
+        with TemporaryDirectory() as scratch:
+            trainer = self._trainer(progress, Path(scratch))
             if saved is not None:
                 found, tensors = saved
                 history = list(found.history)
@@ -96,8 +213,8 @@ class Run(ABC, Generic[_Config, _Trainer]):
             return self._result(trainer)
 
     @abstractmethod
-    def _trainer(self, progress: Progress, stack: ExitStack) -> _Trainer:
-        """Read the data; what `stack` closes is needed until the end of the training."""
+    def _trainer(self, progress: Progress, scratch: Path) -> _Trainer:
+        """Read the data; `scratch` is removed at the end of the training."""
 
     @abstractmethod
     def _result(self, trainer: _Trainer) -> TrainingResult: ...
@@ -125,7 +242,8 @@ class Run(ABC, Generic[_Config, _Trainer]):
 class TrainingRun(Run[TrainingConfig, Trainer]):
     """A training with the objective `contrastive`."""
 
-    def _trainer(self, progress: Progress, stack: ExitStack) -> Trainer:  # noqa: ARG002 - all in memory
+    def _trainer(self, progress: Progress, scratch: Path) -> Trainer:
+        del scratch
         self.data = read_training_files(self.model, self.files, self.config, progress)
         training_data = split_data(self.data, self.config)
         return Trainer(initial_layers(self.model, self.config), training_data, self.config)
@@ -178,3 +296,33 @@ def write_trained_model(
         source=manifest.source,
         training={**result.facts, "of_base": of_base},
     )
+
+
+TOKENS = "tokens"
+"""The folder of the tokenized corpus in the folder of the checkpoints."""
+
+
+class HiddenWordsRun(Run[HiddenWordsConfig, StackTrainer]):
+    """A training with the objective `hidden-words`."""
+
+    def _trainer(self, progress: Progress, scratch: Path) -> StackTrainer:
+        if self.files.tags:
+            raise CommandError("The objective hidden-words uses text without tags; omit --tags.")
+        model, folder = self.model, self.checkpoints / TOKENS if self.checkpoints else scratch
+        tokens = self.tokens = open_tokens(
+            folder, model, self.files.corpus, self.material, progress
+        )
+        size = model.manifest.vocabulary_size
+        words = [model.vocabulary.word(row) for row in range(size)]
+        return StackTrainer(tokens.table(model), size, HiddenWords(tokens, words, self.config))
+
+    def _result(self, trainer: StackTrainer) -> TrainingResult:
+        data = {"sentences": len(self.tokens.offsets) - 1, "tokens": len(self.tokens.rows)}
+        facts = self._facts(trainer, ("held_out_loss", "named"), data)
+        facts["tokens"] = trainer.state.history[-1]["tokens"]
+        return TrainingResult(
+            trainer.layers(trainer.averaged),
+            facts,
+            np.zeros(0, np.int64),
+            np.zeros((0, self.model.manifest.dimension), np.float32),
+        )

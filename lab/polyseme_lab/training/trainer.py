@@ -1,7 +1,10 @@
 """Train a network on a contrastive loss with an L2 penalty on the change of the weights."""
 
 import math
-from collections.abc import Collection, Mapping
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,11 +14,74 @@ from torch import Tensor
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.errors import CommandError
-from polyseme_lab.training.config import Init, TrainingConfig
+from polyseme_lab.training.config import HiddenWordsConfig, Init, TrainingConfig
+from polyseme_lab.training.data import Contexts, Draw
 from polyseme_lab.training.held_out import Scores, TrainingData
-from polyseme_lab.training.loop import TrainerState, TrainingLoop
-from polyseme_lab.training.network import Network, TrainingBatch, checked_layers, unit
-from polyseme_lab.training.sampling import Contexts, Draw
+from polyseme_lab.training.network import Network, checked_layers, unit
+
+
+@dataclass
+class TrainerState:
+    """The state of a trainer, without its tensors."""
+
+    step: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_score: float | None = None
+
+
+class TrainingLoop(ABC):
+    """Repeats a step until all steps are done or the time has elapsed."""
+
+    def __init__(self, recipe: TrainingConfig | HiddenWordsConfig) -> None:
+        self._recipe, self.state = recipe, TrainerState()
+
+    def steps(self) -> Iterator[dict[str, Any]]:
+        """Train; yield the metrics of each step, with scores every `score_every` steps.
+
+        The initial state, as step 0, and the last step are scored too.
+        """
+        before, began = self.state.seconds, time.monotonic()
+        if not self.state.history:
+            yield self._scored({"step": 0})
+        while not self.ended():
+            loss = self._step()
+            self.state.step += 1
+            self.state.seconds = before + time.monotonic() - began
+            metrics: dict[str, Any] = {"step": self.state.step, "loss": round(loss, 4)}
+            if self.state.step % self._recipe.score_every == 0 or self.ended():
+                metrics = self._scored(metrics)
+            yield metrics
+
+    def part_done(self) -> float:
+        """Return the completed share of the training, from 0 to 1."""
+        recipe, parts = self._recipe, [0.0]
+        if recipe.steps is not None:
+            parts.append(self.state.step / recipe.steps if recipe.steps else 1.0)
+        if recipe.minutes is not None:
+            parts.append(self.state.seconds / (60 * recipe.minutes))
+        return min(1.0, max(parts))
+
+    def ended(self) -> bool:
+        """Return whether all steps are done or the time has elapsed."""
+        return self.part_done() >= 1
+
+    @abstractmethod
+    def state_tensors(self) -> dict[str, Floats]:
+        """Return the tensors of a checkpoint; raise CommandError if the engine disagrees."""
+
+    @abstractmethod
+    def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
+        """Continue from a checkpoint; raise CommandError if its shapes differ."""
+
+    @abstractmethod
+    def _step(self) -> float:
+        """Change the weights once; return the loss."""
+
+    @abstractmethod
+    def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        """Add scores to the metrics of a step, and the result to the history."""
+
 
 EMBEDDING = "embedding"
 REFERENCE = 0.32
@@ -54,7 +120,20 @@ class Trainer(TrainingLoop):
         self._trained = {**self.tensors, "log_temperature": self.log_temperature}
         for tensor in self._trained.values():
             tensor.requires_grad_()
-        self._optimizers = self._make_optimizers()
+        # Adam (Kingma & Ba 2015), and its sparse variant for the table of vectors.
+        dense = [
+            {"params": [tensor], "lr": config.learning_rate * self._scales.get(name, 1.0)}
+            for name, tensor in self._trained.items()
+            if name != EMBEDDING
+        ]
+        self._optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(dense)]
+        if EMBEDDING in self._trained:
+            rate = config.embedding_rate * self._vector_scale
+            sparse = torch.optim.SparseAdam([self._trained[EMBEDDING]], lr=rate)
+            self._optimizers.append(sparse)
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["full"] = group["lr"]
 
     def result(self) -> dict[str, Tensor]:
         """Return the last or the best tensors, interpolated with the initial tensors."""
@@ -82,9 +161,9 @@ class Trainer(TrainingLoop):
         named |= {f"start.{name}": tensor for name, tensor in self.initial.items()}
         named |= {f"best.{name}": tensor for name, tensor in (self.best or {}).items()}
         for name, tensor in self._trained.items():
-            for one in self._optimizers:
-                if tensor in one.state:
-                    state = one.state[tensor]
+            for optimizer in self._optimizers:
+                if tensor in optimizer.state:
+                    state = optimizer.state[tensor]
                     named[f"first.{name}"] = state["exp_avg"]
                     named[f"second.{name}"] = state["exp_avg_sq"]
                     named[f"count.{name}"] = torch.as_tensor(state["step"], dtype=torch.float32)
@@ -117,23 +196,6 @@ class Trainer(TrainingLoop):
             raise CommandError(
                 "The checkpoint is from a network of another shape; omit --resume."
             ) from None
-
-    def _make_optimizers(self) -> list[torch.optim.Optimizer]:
-        """Return Adam (Kingma & Ba 2015), and its sparse variant for the table of vectors."""
-        rate = self.config.learning_rate
-        dense = [
-            {"params": [tensor], "lr": rate * self._scales.get(name, 1.0)}
-            for name, tensor in self._trained.items()
-            if name != EMBEDDING
-        ]
-        found: list[torch.optim.Optimizer] = [torch.optim.Adam(dense)]
-        if EMBEDDING in self._trained:
-            rate = self.config.embedding_rate * self._vector_scale
-            found.append(torch.optim.SparseAdam([self._trained[EMBEDDING]], lr=rate))
-        for one in found:
-            for group in one.param_groups:
-                group["full"] = group["lr"]
-        return found
 
     def _step(self) -> float:
         config = self.config
@@ -171,19 +233,16 @@ class Trainer(TrainingLoop):
                     vectors[mask], groups[mask], labels[mask], temperatures[number]
                 )
         if table is not None:
-            loss = loss + self.config.embedding_anchor * self._vector_drift(batch)
+            # The scaled squared distance of the vectors from their initial values, per context.
+            initial = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
+            drift = ((batch.vectors - initial) / self._vector_scale).square().sum()
+            loss = loss + self.config.embedding_anchor * (drift / len(batch.targets))
         squares = [
             ((tensor - self.initial[name]) / self._scales.get(name, 1.0)).square().sum()
             for name, tensor in self.network.tensors.items()
         ]
         distance = torch.stack(squares).sum() if squares else torch.zeros(())
         return loss + self.config.anchor * distance
-
-    def _vector_drift(self, batch: TrainingBatch) -> Tensor:
-        """Return the scaled squared distance of vectors from their initial values, per context."""
-        initial = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
-        drift = ((batch.vectors - initial) / self._vector_scale).square().sum()
-        return drift / len(batch.targets)
 
     def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
         """Add held-out scores to the metrics and to the history; keep the best tensors."""

@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -20,7 +20,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.registry import find_models
 from polyseme.operations.embed import Pooling
-from polyseme.operations.options import EncodeOptions, Limits, Part
+from polyseme.operations.options import EncodeOptions, Part
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
 RowKind: TypeAlias = Literal["sentences", "tokens"]
@@ -35,7 +35,7 @@ _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl|npz)")
 class BulkOptions:
     """How to encode the texts and write the results."""
 
-    encoding: EncodeOptions = EncodeOptions(include=["contextual"])  # noqa: RUF009 - frozen
+    encoding: EncodeOptions = field(default_factory=lambda: EncodeOptions(include=["contextual"]))
     pooling: Pooling | None = None
     """pooling of the sentence vectors; None writes no sentence vectors"""
     format: ShardFormat = "parquet"
@@ -61,34 +61,21 @@ class BulkOptions:
         order: tuple[Part, ...] = ("static", "contextual", "features", "attention")
         return [part for part in order if part in self.encoding.include]
 
-    @property
-    def limits(self) -> Limits:
-        """The limits of encoding. Only the length of a sentence is limited."""
-        return Limits(max_sentence_tokens=self.max_sentence_tokens)
-
     def document(self) -> dict[str, Any]:
         """Return the options for the manifest: all that the bytes of the shards depend on."""
-        encoding = self.encoding
-        tokens = {"rows": self.rows, "words": sorted(self.words), "exact": self.exact}
+        # Manifests of earlier versions have these also with their default values.
+        always = {"heads", "oov", "case", "truncate", "dtype"}
+        options = {**vars(self), "keep": list(self.keep), "words": sorted(self.words)}
+        options["packing"] = options.pop("compression")
+        encoding = options.pop("encoding")
+        if self.rows == "sentences":
+            for name in ("rows", "words", "exact"):
+                del options[name]
         return {
+            **encoding.model_dump(exclude=always, exclude_defaults=True),
+            **encoding.model_dump(include=always),
             "include": sorted(set(encoding.include)),
-            "heads": encoding.heads,
-            "oov": encoding.oov,
-            "case": encoding.case,
-            "truncate": encoding.truncate,
-            "dtype": encoding.dtype,
-            # Absent by default, because the manifests of earlier versions do not have them.
-            **({} if encoding.share is None else {"share": encoding.share}),
-            **({"phrases": True} if encoding.phrases else {}),
-            "pooling": self.pooling,
-            "format": self.format,
-            "packing": self.compression,
-            "column": self.column,
-            "shard_rows": self.shard_rows,
-            "batch_rows": self.batch_rows,
-            "keep": list(self.keep),
-            "max_sentence_tokens": self.max_sentence_tokens,
-            **(tokens if self.rows == "tokens" else {}),
+            **options,
         }
 
 
@@ -124,7 +111,7 @@ class Job:
 
     def finished_shards(self) -> set[str]:
         """Return the file names of the existing shards."""
-        return {one.name for one in self.out.iterdir() if _SHARD.fullmatch(one.name)}
+        return {file.name for file in self.out.iterdir() if _SHARD.fullmatch(file.name)}
 
 
 @cache
@@ -163,38 +150,31 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
             ) from None
         except OSError:
             pass  # the file system has no locks; docs/bulk.md rules out a second run
-        _require_same_job(folder, document)
+        path = folder / MANIFEST
+        names = {file.name for file in folder.iterdir()} - {_LOCK, MANIFEST}
+        others = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
+        if not others:  # a job that failed before its first shard does not bind the next one
+            write_manifest(folder, document, None)
+        elif not path.exists():
+            raise CommandError("The folder contains other files: use an empty or a new folder.")
+        else:
+            try:
+                before = orjson.loads(path.read_bytes()).pop("job")
+                changed = sorted(name for name in document if before.get(name) != document[name])
+            except (ValueError, TypeError, KeyError, AttributeError):
+                raise CommandError(
+                    f"{MANIFEST} in the folder is damaged: use another folder."
+                ) from None
+            if before != document:
+                raise CommandError(
+                    f"The folder contains another job's shards (other {' and '.join(changed)}):"
+                    " remove the folder or use another one."
+                )
         _remove_unfinished(folder)
         try:
             yield
         finally:
             _remove_unfinished(folder)
-
-
-def _require_same_job(folder: Path, document: dict[str, Any]) -> None:
-    """Write the manifest into a folder without other files.
-
-    Raises CommandError if a folder with other files has no manifest, or that of another job.
-    """
-    path = folder / MANIFEST
-    others = [one.name for one in folder.iterdir() if one.name not in {_LOCK, MANIFEST}]
-    others = [name for name in others if not name.startswith(TEMPORARY_PREFIX)]
-    # A job that failed before its first shard does not bind the next one.
-    if not path.exists() or not others:
-        if others:
-            raise CommandError("The folder contains other files: use an empty or a new folder.")
-        write_manifest(folder, document, None)
-        return
-    try:
-        before = orjson.loads(path.read_bytes()).pop("job")
-        changed = sorted(name for name in document if before.get(name) != document[name])
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise CommandError(f"{MANIFEST} in the folder is damaged: use another folder.") from None
-    if before != document:
-        raise CommandError(
-            f"The folder contains another job's shards (other {' and '.join(changed)}): remove the"
-            " folder or use another one."
-        )
 
 
 def write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, Any] | None) -> None:
@@ -207,5 +187,5 @@ def write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, Any
 
 
 def _remove_unfinished(folder: Path) -> None:
-    for one in folder.glob(f"{TEMPORARY_PREFIX}*"):
-        one.unlink(missing_ok=True)
+    for file in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        file.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -21,10 +22,9 @@ import pyarrow as pa
 
 from polyseme import __version__
 from polyseme.bulk.job import Job, lock_folder, write_manifest
-from polyseme.bulk.rows import Totals
 from polyseme.bulk.shards import ShardResult, read_totals, write_shard
 from polyseme.bulk.sources import InputFile, Shard, kept_schema, split_shards
-from polyseme.bulk.tables import COLUMNS
+from polyseme.bulk.tables import COLUMNS, Totals
 from polyseme.errors import CommandError, PolysemeError
 
 OnShard: TypeAlias = Callable[[ShardResult], None]
@@ -32,11 +32,10 @@ OnShard: TypeAlias = Callable[[ShardResult], None]
 WriteShards: TypeAlias = Callable[[Job, Iterable[Shard], OnShard], None]
 """`write_in_processes` or `write_on_cluster`, with `workers` or `address` bound by `partial`."""
 
-Finished: TypeAlias = "SimpleQueue[Future[ShardResult] | None]"
-"""The futures of shards in the order in which they finish; None stands for Ctrl-C."""
-
 _SHARDS_AHEAD = 2
 """Maximum number of unfinished shards for each worker: the current one and the next."""
+_CLUSTER_TIMEOUT = 60
+"""Seconds to wait for the scheduler of a cluster, and then for the first worker."""
 _MAX_DEATHS = 3
 """The run fails when workers have died this many times while the same shard was pending."""
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -138,11 +137,8 @@ def write_in_processes(
     pending: dict[int, Shard] = {}
     deaths: Counter[int] = Counter()
     while True:
-        finished: Finished = SimpleQueue()
         try:
-            with _interrupts_in(finished), _process_pool(job, workers) as pool:
-                at_once = workers * _SHARDS_AHEAD
-                _write_in_pool(pool, job, remaining, at_once, pending, finished, on_shard)
+            return _write_in_pool(job, remaining, pending, on_shard, workers)
         except BrokenProcessPool:
             deaths.update(pending.keys() or {-1})
             if max(deaths.values()) >= _MAX_DEATHS:
@@ -150,90 +146,84 @@ def write_in_processes(
                     "Workers die repeatedly, perhaps for lack of memory: use fewer --workers or a"
                     " smaller --batch-rows. Finished shards are kept."
                 ) from None
-        else:
-            return
 
 
 def _write_in_pool(
-    pool: ProcessPoolExecutor,
     job: Job,
     remaining: Iterator[Shard],
-    at_once: int,
     pending: dict[int, Shard],
-    finished: Finished,
     on_shard: OnShard,
+    workers: int,
 ) -> None:
-    """Submit the pending shards and then the remaining ones, a bounded number at a time."""
+    """Write the pending shards and then the remaining ones, a bounded number at a time.
 
-    def submit(shard: Shard) -> None:
-        pending[shard.number] = shard
-        pool.submit(write_shard, job, shard).add_done_callback(finished.put)
-
-    for shard in list(pending.values()):
-        submit(shard)
-    while True:
-        for shard in islice(remaining, at_once - len(pending)):
-            submit(shard)
-        if not pending:
-            return
-        future = finished.get()
-        if future is None:
-            raise KeyboardInterrupt
-        result = future.result()
-        del pending[result.number]
-        on_shard(result)
-
-
-@contextmanager
-def _process_pool(job: Job, workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Create a pool; if the block raises, its workers are terminated immediately."""
-    before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, _CONTEXT, _start_worker, (job,))
-    try:
-        # Workers inherit that Ctrl-C is ignored, so that only this process handles it.
-        with _handling_interrupts(signal.SIG_IGN):
-            for _ in range(workers):
-                pool.submit(os.getpid)  # starts a worker, because no worker is idle yet
-        yield pool
-    except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _interrupts_in(finished: Finished) -> Iterator[None]:
-    """Put None into the queue on Ctrl-C in the block, instead of raising KeyboardInterrupt.
-
-    KeyboardInterrupt could be raised while this thread has a lock of the pool, and the threads of
-    the pool would wait for it forever.
+    If this raises, the workers are terminated immediately.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # nohup, or a shell's &
-        yield
-        return
+    finished: SimpleQueue[Future[ShardResult] | None] = SimpleQueue()
+    # On Ctrl-C, None is put into the queue. KeyboardInterrupt could be raised while this thread has
+    # a lock of the pool, and the threads of the pool would wait for it forever.
     with _handling_interrupts(lambda *_: finished.put(None)):
-        yield
+        before = set(multiprocessing.active_children())
+        pool = ProcessPoolExecutor(workers, _CONTEXT, start_worker, (job,))
+
+        def submit(shard: Shard) -> None:
+            pending[shard.number] = shard
+            pool.submit(write_shard, job, shard).add_done_callback(finished.put)
+
+        try:
+            # Workers inherit that Ctrl-C is ignored, so that only this process handles it.
+            with _handling_interrupts(signal.SIG_IGN):
+                for _ in range(workers):
+                    pool.submit(os.getpid)  # starts a worker, because no worker is idle yet
+            for shard in list(pending.values()):
+                submit(shard)
+            while True:
+                for shard in islice(remaining, workers * _SHARDS_AHEAD - len(pending)):
+                    submit(shard)
+                if not pending:
+                    return
+                future = finished.get()
+                if future is None:
+                    signal.default_int_handler(signal.SIGINT, None)
+                result = future.result()
+                del pending[result.number]
+                on_shard(result)
+        except BaseException:
+            for child in set(multiprocessing.active_children()) - before:
+                child.terminate()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
 def _handling_interrupts(handler: Any) -> Iterator[None]:
-    """Handle Ctrl-C with a function in the block, or ignore it with SIG_IGN."""
-    if threading.current_thread() is not threading.main_thread():
+    """Handle Ctrl-C with a function in the block, or ignore it with SIG_IGN.
+
+    In another thread, and if Ctrl-C is ignored (nohup, or a shell's &), nothing changes.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _start_worker(job: Job) -> None:
+def start_worker(job: Job) -> None:
     """Prepare a worker: it uses one thread, maps the model and exits with its parent process."""
+
+    def exit_with_parent() -> None:
+        parent: Any = multiprocessing.parent_process()
+        if parent is not None:
+            wait_for_connections([parent.sentinel])
+            os._exit(1)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
     pa.set_cpu_count(1)
     with suppress(CommandError, PolysemeError):  # writing the first shard raises it again
         job.load_model()
@@ -250,8 +240,49 @@ def tune_garbage_collector() -> None:
     gc.set_threshold(200_000, 20, 100)
 
 
-def _exit_with_parent() -> None:
-    parent: Any = multiprocessing.parent_process()
-    if parent is not None:
-        wait_for_connections([parent.sentinel])
-        os._exit(1)
+def write_on_cluster(job: Job, shards: Iterable[Shard], on_shard: OnShard, *, address: str) -> None:
+    """Write shards as tasks of a Dask cluster, whose workers have the model and share the folder.
+
+    The scheduler gives the shards of a lost worker to another one. Raises CommandError if the
+    scheduler or the workers fail, or if a row cannot be encoded.
+    """
+    import distributed
+
+    dask: Any = distributed  # only partly typed
+    remaining = iter(shards)
+    try:
+        client = dask.Client(address, timeout=_CLUSTER_TIMEOUT, set_as_default=False)
+    except (OSError, TimeoutError, ValueError):
+        raise CommandError(
+            "The Dask scheduler does not respond: give its address to --scheduler, such as"
+            " tcp://host:8786."
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=_CLUSTER_TIMEOUT)
+        except TimeoutError:
+            raise CommandError("The scheduler has no workers: start some, and run again.") from None
+        futures = dask.as_completed(loop=client.loop)
+        while True:
+            at_once = _SHARDS_AHEAD * max(1, sum(client.nthreads().values()))
+            while futures.count() < at_once and (shard := next(remaining, None)) is not None:
+                with warnings.catch_warnings():
+                    # Dask recommends `scatter` for large data, but a lost worker loses it.
+                    warnings.simplefilter("ignore", UserWarning)
+                    futures.add(client.submit(write_shard, job, shard, pure=False))
+            if futures.is_empty():
+                return
+            future = next(futures)
+            try:
+                result: ShardResult = future.result()
+            except dask.KilledWorker:
+                raise CommandError(
+                    "Workers die repeatedly while they write one shard, perhaps for lack of memory:"
+                    " use a smaller --batch-rows; finished shards are kept."
+                ) from None
+            except dask.CancelledError:
+                raise CommandError(
+                    "The scheduler has disconnected: run again when it is available."
+                ) from None
+            on_shard(result)
+            future.release()

@@ -3,7 +3,6 @@
 import os
 import platform
 import resource
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,14 +16,20 @@ from numpy.typing import NDArray
 
 from polyseme.atomic_files import atomic_files
 from polyseme.bulk.job import Job
-from polyseme.bulk.rows import Rows, Totals, bulk_error, count_rows, tokenize_rows
 from polyseme.bulk.sources import Shard
-from polyseme.bulk.tables import TOTALS_KEY, write_table
+from polyseme.bulk.tables import (
+    TOTALS_KEY,
+    Totals,
+    bulk_error,
+    count_rows,
+    tokenize_rows,
+    write_table,
+)
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.operations.embed import pooled_options, sentence_vectors
 from polyseme.operations.encode import Text, Tokenized, cast, encode_each, encode_sentences, windows
-from polyseme.operations.options import PER_TOKEN, EncodeOptions
+from polyseme.operations.options import PER_TOKEN
 from polyseme.operations.serialize import token_documents
 
 
@@ -48,7 +53,7 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
     Raises CommandError if a row cannot be encoded, and the errors of `Job.load_model`.
     """
     model = job.load_model()
-    write = _write_npz if job.options.format == "npz" else write_table
+    write = write_npz if job.options.format == "npz" else write_table
     path = job.shard_path(shard.number)
     # The totals are renamed first, because a shard with its final name is complete.
     paths = [_totals_path(path), path] if job.options.format == "jsonl" else [path]
@@ -58,22 +63,15 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
             if len(files) > 1:
                 files[0].write(orjson.dumps(asdict(totals)))
         except PolysemeError as error:
-            raise bulk_error(error, _range(shard)) from None
+            raise bulk_error(error, shard.label()) from None
         except MemoryError:
             raise CommandError(
-                f"{_range(shard)}: there is not enough memory; use fewer --workers or a smaller"
+                f"{shard.label()}: there is not enough memory; use fewer --workers or a smaller"
                 " --batch-rows. Finished shards are kept."
             ) from None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     process = (platform.node(), os.getpid())
     return ShardResult(shard.number, totals, shard.bytes_read, process, peak)
-
-
-def _range(shard: Shard) -> str:
-    """Return the description of a shard's rows for messages."""
-    first, last = shard.ranges[0], shard.ranges[-1]
-    file = "" if last.name == first.name else f" of {last.name}"
-    return f"Row {first.first} of {first.name} to row {last.first + len(last.rows) - 1}{file}"
 
 
 def _totals_path(path: Path) -> Path:
@@ -96,68 +94,58 @@ def read_totals(path: Path) -> Totals:
         raise CommandError(f"{path.name} is damaged: remove it and run again.") from None
 
 
-def _write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
-    """Write an archive like that of /v1/encode, also with `rows`.
+def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
+    """Write an archive like that of /v1/encode (`serialize.npz_archive`), also with `rows`.
 
-    It has `files` if there are several input files, and `vectors` if there is a pooling.
+    It has `files` if there are several input files, and `vectors` if there is a pooling. The arrays
+    are not all in memory: sentences are encoded once for each requested array of PER_TOKEN and once
+    for the others.
     """
-    options, ranges = job.options, shard.ranges
+    options, encoding, ranges = job.options, job.options.encoding, shard.ranges
     texts: list[Text | None] = []
     sentences: list[Tokenized] = []
-    for one in ranges:
-        of_file = one.rows.column(0).to_pylist()
-        present = ["" if text is None else text for text in of_file]
-        rows = Rows(one.name, one.first, present)
-        sentences += tokenize_rows(job, model, rows, options.encoding)
-        texts += of_file
-    numbers = [np.arange(one.first, one.first + len(one.rows)) for one in ranges]
+    for rows in ranges:
+        present = ["" if text is None else text for text in rows.texts]
+        sentences += tokenize_rows(job, model, rows, present, encoding)
+        texts += rows.texts
+
+    numbers = [np.arange(rows.first, rows.first + len(rows.rows)) for rows in ranges]
     arrays = {"rows": np.concatenate([np.empty(0, np.int64), *numbers])}
     if job.several_files:
-        names = [one.name for one in ranges for _ in range(len(one.rows))]
+        names = [rows.name for rows in ranges for _ in range(len(rows.rows))]
         arrays["files"] = np.array(names, np.str_)
     if options.pooling:
         pooled = pooled_options(options.pooling)
-        vectors = np.empty((0, model.manifest.dimension), np.float32)
+        vectors = [np.empty((0, model.manifest.dimension), np.float32)]
         for window in windows(model, sentences, pooled):
             encoded = encode_sentences(model, window, pooled)
-            vectors = np.append(vectors, sentence_vectors(model, encoded, options.pooling), axis=0)
-        arrays["vectors"] = cast(vectors, options.encoding.dtype)
+            vectors.append(sentence_vectors(model, encoded, options.pooling))
+        arrays["vectors"] = cast(np.concatenate(vectors), encoding.dtype)
     totals = count_rows(sentences, texts)
+    offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)], dtype=np.int64)
+    facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]
     with ZipFile(file, "w") as archive:
-        _write_encoded(archive, model, sentences, options.encoding)
+        _write_member(archive, "offsets", offsets)
+        _write_member(archive, "tokens", np.frombuffer(orjson.dumps(facts), np.uint8))
+        for part, width in PER_TOKEN.items():
+            if part in encoding.include:
+                shape = (int(offsets[-1]), width * model.manifest.dimension)
+                dtype = np.dtype(encoding.dtype).str
+                header = {"descr": dtype, "fortran_order": False, "shape": shape}
+                with archive.open(f"{part}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array_header_1_0(member, header)
+                    alone = encoding.model_copy(update={"include": [part]})
+                    for sentence in encode_each(model, sentences, alone):
+                        member.write(np.ascontiguousarray(sentence.arrays[part]).data)
+        rest = [part for part in encoding.include if part not in PER_TOKEN]
+        others = encoding.model_copy(update={"include": rest})
+        for number, sentence in enumerate(encode_each(model, sentences, others)):
+            for part, array in sentence.arrays.items():
+                _write_member(archive, f"{part}_{number}", array)
         for name, array in arrays.items():
             _write_member(archive, name, array)
         archive.comment = orjson.dumps(asdict(totals))
     return totals
-
-
-def _write_encoded(
-    archive: ZipFile, model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
-) -> None:
-    """Write the members of `serialize.npz_archive` without keeping all arrays in memory.
-
-    Sentences are encoded once for each requested array of PER_TOKEN and once for the others.
-    """
-    offsets = np.cumsum([0, *(len(one.words) for one in sentences)], dtype=np.int64)
-    facts = [
-        {"tokens": token_documents(one.tokens), "truncated": one.truncated} for one in sentences
-    ]
-    _write_member(archive, "offsets", offsets)
-    _write_member(archive, "tokens", np.frombuffer(orjson.dumps(facts), np.uint8))
-    for part, width in PER_TOKEN.items():
-        if part in options.include:
-            shape = (int(offsets[-1]), width * model.manifest.dimension)
-            header = {"descr": np.dtype(options.dtype).str, "fortran_order": False, "shape": shape}
-            alone = options.model_copy(update={"include": [part]})
-            with archive.open(f"{part}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array_header_1_0(member, header)
-                for one in encode_each(model, sentences, alone):
-                    member.write(np.ascontiguousarray(one.arrays[part]).data)
-    rest = [part for part in options.include if part not in PER_TOKEN]
-    others = options.model_copy(update={"include": rest})
-    for number, one in enumerate(encode_each(model, sentences, others)):
-        for part, array in one.arrays.items():
-            _write_member(archive, f"{part}_{number}", array)
 
 
 def _write_member(archive: ZipFile, name: str, array: NDArray[Any]) -> None:

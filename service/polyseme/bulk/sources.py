@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from glob import glob
+from glob import iglob
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from polyseme.errors import CommandError, listed
+from polyseme.progress import Progress
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text"]
 _KINDS: dict[str, Kind] = {
@@ -70,38 +71,36 @@ def find_files(path: Path) -> list[InputFile]:
     """
     if path.is_dir():
         # Skip files that are not data, such as `_SUCCESS` and `.crc`.
-        found = [
-            one
-            for one in path.rglob("*")
-            if one.is_file()
-            and not any(part.startswith((".", "_")) for part in one.relative_to(path).parts)
+        paths = [
+            file
+            for file in path.rglob("*")
+            if file.is_file()
+            and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
         ]
         base = path
     else:
-        found = [path] if path.is_file() else [Path(one) for one in glob(str(path))]  # noqa: PTH207 - Path.glob takes no absolute pattern
-        found = [one for one in found if one.is_file()]
-        shared = set.intersection(*(set(one.parents) for one in found)) if found else set()
-        base = max(shared, key=lambda one: len(one.parts), default=Path())
-    if not found:
+        # Path.glob takes no absolute pattern, and matches hidden files.
+        matches = [path] if path.is_file() else map(Path, iglob(str(path)))  # noqa: PTH207
+        paths = [file for file in matches if file.is_file()]
+        shared = set.intersection(*(set(file.parents) for file in paths)) if paths else set()
+        base = max(shared, key=lambda folder: len(folder.parts), default=Path())
+    if not paths:
         raise CommandError(
             f"{path.name}: there is no such file or folder with files, and no file matches it as a"
             " pattern."
         )
-    return [_input_file(one, base) for one in sorted(found)]
-
-
-def _input_file(path: Path, base: Path) -> InputFile:
-    compression = _COMPRESSIONS.get(path.suffix.lower())
-    inner = path.with_suffix("") if compression else path
-    kind = _KINDS.get(inner.suffix.lower())
-    if kind is None or (compression and kind == "parquet"):
-        raise CommandError(
-            f"{path.name} is not of a supported kind: .parquet, .jsonl, .ndjson, .csv, .tsv or"
-            " .txt; all but the first also with .gz, .zst or .bz2."
-        )
-    stat = path.stat()
-    name = path.relative_to(base).as_posix()
-    return InputFile(path, name, kind, compression, stat.st_size, stat.st_mtime_ns)
+    files = []
+    for file in sorted(paths):
+        compression = _COMPRESSIONS.get(file.suffix.lower())
+        kind = _KINDS.get((file.with_suffix("") if compression else file).suffix.lower())
+        if kind is None or (compression and kind == "parquet"):
+            raise CommandError(
+                f"{file.name} is not of a supported kind: .parquet, .jsonl, .ndjson, .csv, .tsv or"
+                " .txt; all but the first also with .gz, .zst or .bz2."
+            )
+        stat, name = file.stat(), file.relative_to(base).as_posix()
+        files.append(InputFile(file, name, kind, compression, stat.st_size, stat.st_mtime_ns))
+    return files
 
 
 @dataclass(frozen=True)
@@ -120,10 +119,44 @@ def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
     Raises CommandError if the file's content does not match its suffix, or a column is missing. A
     field to keep may be missing in a JSON object; its value is then null.
     """
-    readers = {"parquet": _read_parquet, "jsonl": _read_jsonl, "text": _read_text}
+    readers = {"parquet": read_parquet, "jsonl": read_jsonl, "text": read_text}
     with _explaining_errors(file):
-        for columns, count in readers.get(file.kind, _read_csv)(file, [column, *keep]):
-            yield Chunk(_record_batch(file, columns, keep), count)
+        for columns, count in readers.get(file.kind, read_csv)(file, [column, *keep]):
+            texts = columns[0]
+            if pa.types.is_dictionary(texts.type):
+                texts = texts.dictionary_decode()
+            lists = pa.types.is_list(texts.type) or pa.types.is_large_list(texts.type)
+            inner = texts.type.value_type if lists else texts.type
+            if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
+                raise CommandError(
+                    f"{file.name}: the column of texts has the type {texts.type}; --column must"
+                    " name a column of strings or of lists of strings."
+                )
+            texts = texts.cast(pa.list_(pa.string()) if lists else pa.string())
+            batch = pa.RecordBatch.from_arrays([texts, *columns[1:]], names=[TEXTS, *keep])
+            batch.validate(full=True)  # other programs may write strings that are not UTF-8
+            yield Chunk(batch, count)
+
+
+def read_texts(
+    files: Sequence[InputFile], column: str, progress: Progress, stage: str
+) -> Iterator[tuple[str, int, str]]:
+    """Yield the file's name, the row and the text of each row with a text, words joined by spaces.
+
+    Raises the errors of `read`.
+    """
+    bytes_before = rows_before = 0
+    with progress.stage(stage, sum(file.bytes for file in files)) as bar:
+        for file in files:
+            row = 0
+            for chunk in read(file, column, ()):
+                texts = chunk.rows.column(TEXTS).to_pylist()
+                for place, text in enumerate(texts, row):
+                    if text:
+                        yield file.name, place, text if isinstance(text, str) else " ".join(text)
+                row += len(texts)
+                bar.reach(bytes_before + chunk.bytes_read, rows_before + row)
+            bytes_before, rows_before = bytes_before + file.bytes, rows_before + row
 
 
 _Columns: TypeAlias = tuple[list[Any], int]
@@ -152,30 +185,14 @@ def _explaining_errors(file: InputFile) -> Iterator[None]:
         ) from None
 
 
-def _record_batch(file: InputFile, columns: list[Any], keep: Sequence[str]) -> Any:
-    texts = columns[0]
-    if pa.types.is_dictionary(texts.type):
-        texts = texts.dictionary_decode()
-    lists = pa.types.is_list(texts.type) or pa.types.is_large_list(texts.type)
-    inner = texts.type.value_type if lists else texts.type
-    if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
-        raise CommandError(
-            f"{file.name}: the column of texts has the type {texts.type}; --column must name a"
-            " column of strings or of lists of strings."
-        )
-    columns = [texts.cast(pa.list_(pa.string()) if lists else pa.string()), *columns[1:]]
-    batch = pa.RecordBatch.from_arrays(columns, names=[TEXTS, *keep])
-    batch.validate(full=True)  # other programs may write strings that are not UTF-8
-    return batch
-
-
 def _missing_column(file: InputFile, column: str, columns: Sequence[str]) -> CommandError:
     return CommandError(
         f"{file.name}: there is no column {column}; the columns are {listed(columns)}."
     )
 
 
-def _read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+def read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+    """Yield the columns of a Parquet file."""
     with pq.ParquetFile(file.path, buffer_size=_READ_BYTES, pre_buffer=False) as parquet:
         for name in names:
             if name not in parquet.schema_arrow.names:
@@ -184,11 +201,12 @@ def _read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         columns = list(dict.fromkeys(names))
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
             done += len(batch)
-            found = [batch.column(batch.schema.names.index(name)) for name in names]
-            yield found, file.bytes * done // total
+            arrays = [batch.column(batch.schema.names.index(name)) for name in names]
+            yield arrays, file.bytes * done // total
 
 
-def _read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+def read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+    """Yield the columns of a .csv or .tsv file as strings."""
     delimiter = "," if file.kind == "csv" else "\t"
     with pa.OSFile(str(file.path)) as raw, _decompress(raw, file) as stream:
         reader = pyarrow.csv.open_csv(
@@ -207,7 +225,8 @@ def _read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
             yield [batch.column(batch.schema.names.index(name)) for name in names], raw.tell()
 
 
-def _read_text(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+def read_text(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+    """Yield the lines of a .txt file, whose only column is `text`."""
     for name in names:
         if name != "text":
             raise _missing_column(file, name, ["text"])
@@ -216,14 +235,30 @@ def _read_text(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         yield [texts] * len(names), count
 
 
-def _read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+def read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
+    """Yield the columns of lines of JSON objects."""
     row = 0
     for lines, count in _read_lines(file):
-        records = []
-        for line in lines:
-            if line.strip():
-                records.append(_read_record(line, file, row, names))
-                row += 1
+        records: list[list[Any]] = []
+        for line in filter(bytes.strip, lines):
+            try:
+                record = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                message = f"{file.name}: row {row} is not well-formed JSON at column {error.colno}."
+                raise CommandError(message) from None
+            if not isinstance(record, dict):
+                raise CommandError(f"{file.name}: row {row} is not a JSON object.")
+            # A record without this field is an error: it usually means that --column is wrong.
+            if names[0] not in record:
+                raise _missing_column(file, f"{names[0]} in row {row}", list(record))
+            text = record[names[0]]
+            words = isinstance(text, list) and all(isinstance(word, str) for word in text)
+            if not (text is None or isinstance(text, str) or words):
+                raise CommandError(
+                    f"{file.name}: the text of row {row} is neither a string nor a list of strings."
+                )
+            records.append([record.get(name) for name in names])
+            row += 1
         texts = [record[0] for record in records]
         types = {type(text) for text in texts if text is not None}
         if len(types) > 1:
@@ -240,26 +275,6 @@ def _read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
             ]
             columns.append(pa.array(kept, pa.string()))
         yield columns, count
-
-
-def _read_record(line: bytes, file: InputFile, row: int, names: list[str]) -> list[Any]:
-    try:
-        found = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        message = f"{file.name}: row {row} is not well-formed JSON at column {error.colno}."
-        raise CommandError(message) from None
-    if not isinstance(found, dict):
-        raise CommandError(f"{file.name}: row {row} is not a JSON object.")
-    # A record without this field is an error: it usually means that --column is wrong.
-    if names[0] not in found:
-        raise _missing_column(file, f"{names[0]} in row {row}", list(found))
-    text = found[names[0]]
-    words = isinstance(text, list) and all(isinstance(word, str) for word in text)
-    if not (text is None or isinstance(text, str) or words):
-        raise CommandError(
-            f"{file.name}: the text of row {row} is neither a string nor a list of strings."
-        )
-    return [found.get(name) for name in names]
 
 
 def _read_lines(file: InputFile) -> Iterator[tuple[list[bytes], int]]:
@@ -297,6 +312,25 @@ class RowRange:
     rows: Any
     """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
 
+    @property
+    def texts(self) -> list[Any]:
+        """The texts: strings, lists of words, or None."""
+        texts: list[Any] = self.rows.column(0).to_pylist()
+        return texts
+
+    @property
+    def kept(self) -> list[Any]:
+        """The columns to keep."""
+        return list(self.rows.columns[1:])
+
+    def slice(self, start: int, end: int) -> "RowRange":
+        """Return a part of the rows."""
+        return RowRange(self.name, self.first + start, self.rows.slice(start, end - start))
+
+    def label(self, place: int) -> str:
+        """Return the description of a row for messages."""
+        return f"Row {self.first + place} of {self.name}"
+
 
 @dataclass
 class Shard:
@@ -308,7 +342,13 @@ class Shard:
     """bytes of all input files read up to the end of this shard"""
 
     def __len__(self) -> int:
-        return sum(len(one.rows) for one in self.ranges)
+        return sum(len(part.rows) for part in self.ranges)
+
+    def label(self) -> str:
+        """Return the description of the rows for messages."""
+        first, last = self.ranges[0], self.ranges[-1]
+        file = "" if last.name == first.name else f" of {last.name}"
+        return f"{first.label(0)} to row {last.first + len(last.rows) - 1}{file}"
 
 
 def kept_schema(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Any:
@@ -331,52 +371,42 @@ def split_shards(
     for file in files:
         row = 0
         for chunk in read(file, column, kept_columns.names):
-            rows = _cast_kept(chunk, kept_columns, file)
-            sizes = np.cumsum(_text_sizes(rows.column(0)))
+            texts, *kept = chunk.rows.columns
+            try:
+                kept = [
+                    array.cast(kind) for array, kind in zip(kept, kept_columns.types, strict=True)
+                ]
+            except pa.ArrowException:
+                raise CommandError(
+                    f"{file.name}: a column of --keep has another type than in an earlier file."
+                ) from None
+            batch = pa.RecordBatch.from_arrays([texts, *kept], names=[TEXTS, *kept_columns.names])
+            rows = RowRange(file.name, row, batch)
+            if pa.types.is_list(texts.type):
+                lengths = pc.multiply(pc.list_value_length(texts), _WORD_BYTES)
+            else:
+                lengths = pc.binary_length(texts)
+            # A row without a text counts as well.
+            bytes_of_rows = pc.add(pc.fill_null(lengths, 0), _WORD_BYTES).cast(pa.int64())
+            sizes = np.cumsum(bytes_of_rows.to_numpy(zero_copy_only=False))
             start = 0
-            while start < len(rows):
+            while start < len(batch):
                 if len(shard) >= max_rows or room <= 0:
                     yield shard
                     shard, room = Shard(shard.number + 1), _SHARD_BYTES
                 before = sizes[start - 1] if start else 0
                 # The row that crosses the size limit stays in this shard, so each shard gets a row.
                 end = min(
-                    len(rows),
+                    len(batch),
                     start + max_rows - len(shard),
                     int(np.searchsorted(sizes, before + room)) + 1,
                 )
-                shard.ranges.append(
-                    RowRange(file.name, row + start, rows.slice(start, end - start))
-                )
+                shard.ranges.append(rows.slice(start, end))
                 room -= int(sizes[end - 1] - before)
                 shard.bytes_read = files_read + chunk.bytes_read
                 start = end
-            row += len(rows)
+            row += len(batch)
         files_read += file.bytes
     shard.bytes_read = files_read
     if shard.ranges or shard.number == 0:
         yield shard
-
-
-def _cast_kept(chunk: Chunk, schema: Any, file: InputFile) -> Any:
-    """Return the rows, with the columns to keep cast to the types of the schema."""
-    rows = chunk.rows
-    try:
-        columns = [rows.column(place + 1).cast(one.type) for place, one in enumerate(schema)]
-    except pa.ArrowException:
-        raise CommandError(
-            f"{file.name}: a column of --keep has another type than in an earlier file."
-        ) from None
-    return pa.RecordBatch.from_arrays([rows.column(0), *columns], names=[TEXTS, *schema.names])
-
-
-def _text_sizes(texts: Any) -> Any:
-    """Return the approximate number of bytes of each text. [S] -> [S]"""
-    if pa.types.is_list(texts.type):
-        sizes = pc.multiply(pc.list_value_length(texts), _WORD_BYTES)
-    else:
-        sizes = pc.binary_length(texts)
-    # A row without a text counts as well.
-    return (
-        pc.add(pc.fill_null(sizes, 0), _WORD_BYTES).to_numpy(zero_copy_only=False).astype(np.int64)
-    )

@@ -2,30 +2,28 @@
 
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import IO, Any, get_args
 
 import click
 import orjson
 
+from polyseme.atomic_files import atomic_files
 from polyseme.cli.options import (
-    case_option,
+    choice_option,
+    exit_on_signals,
+    field_option,
+    given_fields,
     model_option,
-    open_output,
-    output_option,
-    phrases_option,
     require_unicode,
-    share_option,
+    shared_options,
+    with_options,
     with_registry,
 )
 from polyseme.models.registry import Registry
-from polyseme.operations.compare import CompareRequest, Comparison
+from polyseme.operations.compare import CompareRequest
 from polyseme.operations.compare import compare as compare_occurrences
-from polyseme.operations.encode import (
-    TokenCounts,
-    encode_each,
-    tokenize,
-)
-from polyseme.operations.options import DEFAULT_PARTS, MAX_LISTED, EncodeOptions, OovPolicy, Part
+from polyseme.operations.encode import TokenCounts, encode_each, tokenize
+from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     Format,
     json_document,
@@ -36,43 +34,31 @@ from polyseme.operations.serialize import (
 )
 from polyseme.operations.work import encode_cost
 from polyseme.settings import Settings
-from polyseme.tokenizer import Case
 
 
 @click.command()
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
-@click.option(
-    "--include",
-    type=click.Choice(get_args(Part)),
-    multiple=True,
-    help="An array to return; may be given several times.",
+@with_options(
+    *(
+        field_option(EncodeOptions, name)
+        for name in ("include", "heads", "oov", "truncate", "share")
+    )
 )
-@click.option(
-    "--heads",
-    type=click.Choice(["all", "mean"]),
-    default="all",
-    show_default=True,
-    help="Attention and scores of each head, or the mean of the heads.",
-)
-@click.option(
-    "--oov",
-    type=click.Choice(get_args(OovPolicy)),
-    help="What to do with unknown words: use a zero vector, compose a vector from subwords, or"
-    " fail. The default is subword if the model has subword vectors, else zero.",
-)
-@click.option("--truncate", is_flag=True, help="Truncate sentences that exceed the limit.")
-@share_option
-@click.option(
+@choice_option(
     "--format",
+    get_args(Format),
+    "json",
+    "One JSON document, a line of JSON for each sentence, or one NumPy archive.",
     "kind",
-    type=click.Choice(get_args(Format)),
-    default="json",
-    show_default=True,
-    help="One JSON document, a line of JSON for each sentence, or one NumPy archive.",
 )
-@output_option
-@phrases_option
-@case_option
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    default="-",
+    help="Output file; by default standard output.",
+)
+@shared_options
+@field_option(EncodeOptions, "case")
 @model_option
 @with_registry
 def encode(
@@ -93,27 +79,28 @@ def encode(
     if not sentences:
         raise click.UsageError("There is no text: give texts as arguments or on standard input.")
     model = registry.model(options["model"])
-    encoding = EncodeOptions(
-        include=[*(options["include"] or DEFAULT_PARTS)],
-        heads=options["heads"],
-        oov=options["oov"],
-        case=options["case"],
-        phrases=options["phrases"],
-        truncate=options["truncate"],
-        share=options["share"],
-    )
-    limits = settings.limits()
+    encoding = EncodeOptions.of(**given_fields(EncodeOptions, options))
     cost = encode_cost(model, encoding, number_cost(kind), streamed=kind == "ndjson")
-    tokenized = tokenize(model, sentences, encoding, limits, cost=cost)
+    tokenized = tokenize(model, sentences, encoding, settings.limits(), cost=cost)
     encoded = encode_each(model, tokenized, encoding)
-    with open_output(output) as out:
+
+    def write(out: IO[bytes]) -> None:
         if kind == "npz":
             out.write(npz_archive(model.manifest, list(encoded), encoding))
         elif kind == "ndjson":
-            out.writelines(sentence_json(one) + b"\n" for one in encoded)
+            out.writelines(sentence_json(sentence) + b"\n" for sentence in encoded)
         else:
-            results = [sentence_document(one) for one in encoded]
+            results = [sentence_document(sentence) for sentence in encoded]
             out.write(json_document(model.manifest, results, TokenCounts(tokenized)) + b"\n")
+
+    if str(output) == "-":
+        write(sys.stdout.buffer)
+    elif output.exists() and not output.is_file():
+        with output.open("wb") as file:  # a pipe or a device, such as /dev/stdout
+            write(file)
+    else:
+        with exit_on_signals(), atomic_files(output) as (out,):
+            write(out)
 
 
 @click.command()
@@ -125,78 +112,57 @@ def encode(
     required=True,
     help="The word to compare: one for all texts, or one for each.",
 )
-@click.option(
-    "--neighbors",
-    type=click.IntRange(0, MAX_LISTED),
-    default=5,
-    show_default=True,
-    help="Number of neighbors of each vector.",
-)
+@field_option(CompareRequest, "neighbors")
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/compare.")
-@share_option
-@phrases_option
-@case_option
+@field_option(CompareRequest, "share")
+@shared_options
+@field_option(CompareRequest, "case")
 @model_option
 @with_registry
 def compare(
     texts: tuple[str, ...],
     words: tuple[str, ...],
-    neighbors: int,
-    share: float | None,
     as_json: bool,
-    phrases: bool,
-    case: Case,
-    model: str | None,
     registry: Registry,
     settings: Settings,
+    **options: Any,
 ) -> None:
     """Compare a word in the contexts of each TEXT.
 
     To compare two occurrences of a word in one TEXT, give the TEXT twice.
     """
-    occurrences = _occurrences(require_unicode(texts), require_unicode(words))
-    chosen = registry.model(model)
-    request = CompareRequest.of(
-        occurrences=occurrences, neighbors=neighbors, case=case, share=share, phrases=phrases
-    )
-    result = compare_occurrences(chosen, request, settings.limits())
-    if as_json:
-        click.echo(orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode())
-    else:
-        click.echo(_table(result))
-
-
-def _occurrences(texts: tuple[str, ...], words: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Pair texts with words; the nth copy of a pair means the nth occurrence in the text."""
+    require_unicode(texts)
+    require_unicode(words)
     if len(texts) == 1:
         raise click.UsageError("There is only one text: give two or more to compare.")
     if len(words) not in {1, len(texts)}:
         raise click.UsageError("Give --word once for all texts, or once for each.")
     pairs = list(zip(texts, words * len(texts) if len(words) == 1 else words, strict=True))
-    return [
+    # The nth copy of a pair means the nth occurrence in the text.
+    occurrences = [
         {"text": text, "word": word, "nth": pairs[:number].count((text, word))}
         for number, (text, word) in enumerate(pairs)
     ]
-
-
-def _table(result: Comparison) -> str:
-    """Return the comparison as text."""
-    lines = []
-    for number, one in enumerate(result.occurrences):
-        attended = [f"{key.text} {key.weight:.2f}" for key in one.attends_to[:5]]
-        lines += [
-            f"{number}  {one.token.text}  ({one.token.resolution}, shift {one.shift:.2f})",
-            f"   attends to  {', '.join(attended)}",
-            f"   static      {', '.join(near.word for near in one.static_neighbors)}",
-            f"   contextual  {', '.join(near.word for near in one.contextual_neighbors)}",
-        ]
-    lines += ["", "similarity"]
-    similarities = {
-        "static": result.static_similarity,
-        "contextual": result.contextual_similarity,
-    }
-    for name, matrix in similarities.items():
-        for number, row in enumerate(matrix):
+    model = registry.model(options.pop("model"))
+    fields = given_fields(CompareRequest, options)
+    request = CompareRequest.of(occurrences=occurrences, **fields)
+    result = compare_occurrences(model, request, settings.limits())
+    if as_json:
+        click.echo(orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode())
+        return
+    for number, occurrence in enumerate(result.occurrences):
+        token = occurrence.token
+        attended = [f"{key.text} {key.weight:.2f}" for key in occurrence.attends_to[:5]]
+        static = [near.word for near in occurrence.static_neighbors]
+        contextual = [near.word for near in occurrence.contextual_neighbors]
+        click.echo(f"{number}  {token.text}  ({token.resolution}, shift {occurrence.shift:.2f})")
+        click.echo(f"   attends to  {', '.join(attended)}")
+        click.echo(f"   static      {', '.join(static)}")
+        click.echo(f"   contextual  {', '.join(contextual)}")
+    click.echo("\nsimilarity")
+    for name in ("static", "contextual"):
+        for number, row in enumerate(getattr(result, f"{name}_similarity")):
             values = " ".join(f"{value:5.2f}" for value in row)
-            lines.append(f"   {'' if number else name:<11} {values}")
-    return "\n".join([*lines, *(f"note: {note}" for note in result.notes)])
+            click.echo(f"   {'' if number else name:<11} {values}")
+    for note in result.notes:
+        click.echo(f"note: {note}")

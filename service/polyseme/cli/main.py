@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -25,10 +25,10 @@ _COMMANDS = {
     "encode": "polyseme.cli.encode:encode",
     "evaluate": "polyseme_lab.commands.evaluate:evaluate",
     "evaluate attention": "polyseme_lab.commands.evaluate:attention",
-    "evaluate pseudowords": "polyseme_lab.commands.evaluate_downstream:pseudowords",
-    "evaluate senses": "polyseme_lab.commands.evaluate_downstream:senses",
-    "evaluate sentences": "polyseme_lab.commands.evaluate_downstream:sentences",
-    "evaluate tagging": "polyseme_lab.commands.evaluate_downstream:tagging",
+    "evaluate pseudowords": "polyseme_lab.commands.evaluate:pseudowords",
+    "evaluate senses": "polyseme_lab.commands.evaluate:senses",
+    "evaluate sentences": "polyseme_lab.commands.evaluate:sentences",
+    "evaluate tagging": "polyseme_lab.commands.evaluate:tagging",
     "keys": "polyseme.cli.main:keys",
     "models": "polyseme.cli.models:models",
     "senses": "polyseme.cli.senses:senses",
@@ -87,14 +87,16 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except NonFiniteError:
-            _fail(_message(OutOfRangeError()))
+            message = _message(OutOfRangeError())
         except PolysemeError as error:
-            _fail(_message(error))
+            message = _message(error)
         except CommandError as error:
-            _fail(error.sentence)
+            message = error.sentence
         except OSError as error:
             file = f" ({error.filename})" if error.filename else ""
-            _fail(f"{error.strerror or type(error).__name__}{file}.")
+            message = f"{error.strerror or type(error).__name__}{file}."
+        click.echo(f"polyseme: {message}", err=True)
+        sys.exit(1)
 
 
 def _is_installed(name: str) -> bool:
@@ -110,11 +112,6 @@ def _message(error: PolysemeError) -> str:
         if error.extra["setting"] == "max_sentence_tokens":
             hint += " `polyseme encode --truncate` truncates sentences."
     return error.message(hint)
-
-
-def _fail(message: str) -> NoReturn:
-    click.echo(f"polyseme: {message}", err=True)
-    sys.exit(1)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

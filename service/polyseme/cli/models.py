@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,14 +14,15 @@ import click
 import orjson
 
 from polyseme.cli.options import (
+    choice_option,
     destination_option,
     exit_on_signals,
+    require_package,
     require_unicode,
     with_options,
     with_registry,
 )
-from polyseme.cli.progress import ConsoleProgress
-from polyseme.errors import CommandError, ModelFolderError, install_command
+from polyseme.errors import CommandError, ModelFolderError
 from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
 from polyseme.importing.importer import (
@@ -40,7 +40,7 @@ from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry, bundled_models, unusable_entries
 from polyseme.models.writer import remove_model, rename_model
 from polyseme.operations.serialize import manifest_document
-from polyseme.progress import Progress
+from polyseme.progress import ConsoleProgress
 from polyseme.settings import Settings, usable_cpus
 
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
@@ -59,17 +59,18 @@ def list_models(registry: Registry, settings: Settings) -> None:
     Files and folders in the models folder that cannot be models are listed with the reason.
     """
     for name in registry.names:
-        mark = "*" if name == settings.model else " "  # the default model
+        mark = "*" if name == registry.default else " "  # the default model
         try:
-            one = registry.manifest(name)
+            manifest = registry.manifest(name)
         except ModelFolderError as error:
             click.echo(f"{mark} {name}  broken: {error.detail}")
             continue
-        shape = f"{one.vocabulary_size} words  {one.dimension} wide  {one.dtype}"
+        shape = f"{manifest.vocabulary_size} words  {manifest.dimension} wide  {manifest.dtype}"
+        heads = f"{manifest.heads} heads  {len(manifest.layers)} layers"
         note = "  in place of the bundled model" if registry.shadows(name) else ""
-        click.echo(f"{mark} {name}  {shape}  {one.heads} heads  {len(one.layers)} layers{note}")
-    if settings.model not in registry.names:
-        warning = f"no model is named {settings.model}, the default (POLYSEME_MODEL)"
+        click.echo(f"{mark} {name}  {shape}  {heads}{note}")
+    if registry.default not in registry.names:
+        warning = f"no model is named {registry.default}, the default (POLYSEME_MODEL)"
         click.echo(f"polyseme: Warning: {warning}: set another one.", err=True)
     for name, reason in unusable_entries(settings.models_dir).items():
         click.echo(f"  {name if name.isprintable() else ascii(name)}  not a model: {reason}")
@@ -78,7 +79,7 @@ def list_models(registry: Registry, settings: Settings) -> None:
 @models.command()
 @click.argument("name")
 @with_registry
-def show(name: str, registry: Registry, settings: Settings) -> None:  # noqa: ARG001
+def show(name: str, registry: Registry) -> None:
     """Show the main fields of a model's manifest."""
     document = {"name": name, **manifest_document(registry.manifest(name))}
     click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
@@ -87,7 +88,7 @@ def show(name: str, registry: Registry, settings: Settings) -> None:  # noqa: AR
 @models.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @with_registry
-def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> None:  # noqa: ARG001
+def verify(names: tuple[str, ...], registry: Registry) -> None:
     """Check the shapes, checksums and values of models, by default of all models."""
     broken = False
     for name in names or registry.names:
@@ -105,7 +106,7 @@ def verify(names: tuple[str, ...], registry: Registry, settings: Settings) -> No
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_registry
-def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None:
+def remove(name: str, yes: bool, registry: Registry) -> None:
     """Remove a model and its files.
 
     A running service notices it within seconds: requests in progress finish, later ones get a 404,
@@ -118,14 +119,14 @@ def remove(name: str, yes: bool, registry: Registry, settings: Settings) -> None
         click.confirm(f"Remove the model {name} in {folder.parent}?", abort=True, err=True)
     remove_model(folder)
     click.echo(f"{name}: removed")
-    _warn_of_default(name, settings)
+    _warn_of_default(name, registry)
 
 
 @models.command()
 @click.argument("old")
 @click.argument("new")
 @with_registry
-def rename(old: str, new: str, registry: Registry, settings: Settings) -> None:
+def rename(old: str, new: str, registry: Registry) -> None:
     """Rename the model OLD to NEW. A running service notices it within seconds."""
     folder = _own_folder(registry, old, "renamed")
     check_name(new, hint="")
@@ -133,7 +134,7 @@ def rename(old: str, new: str, registry: Registry, settings: Settings) -> None:
         raise CommandError(f"A model {new} already exists; `polyseme models remove` removes it.")
     rename_model(folder, new)
     click.echo(f"{old}: renamed to {new}")
-    _warn_of_default(old, settings)
+    _warn_of_default(old, registry)
 
 
 def _own_folder(registry: Registry, name: str, done: str) -> Path:
@@ -151,9 +152,9 @@ def _own_folder(registry: Registry, name: str, done: str) -> Path:
     return folder
 
 
-def _warn_of_default(name: str, settings: Settings) -> None:
+def _warn_of_default(name: str, registry: Registry) -> None:
     """Warn if the default model has gone and no bundled model of its name takes its place."""
-    if name == settings.model and not (bundled_models() / name).is_dir():
+    if name == registry.default and not (bundled_models() / name).is_dir():
         click.echo(
             f"polyseme: Warning: {name} is the default model (POLYSEME_MODEL): set another one.",
             err=True,
@@ -168,7 +169,7 @@ def _encoding(_context: click.Context, _option: click.Parameter, name: str) -> s
         raise click.BadParameter("Python has no such text encoding.") from None
 
 
-column_option = click.option(
+_column_option = click.option(
     "--column", default="text", show_default=True, help="The column, or field, of --texts."
 )
 _import_options = with_options(
@@ -178,15 +179,15 @@ _import_options = with_options(
         help="A .safetensors file of attention weights, instead of the closed form.",
     ),
     click.option("--no-weights", is_flag=True, help="Parameter-free attention: Q = K = V = X."),
-    click.option(
+    choice_option(
         "--convention",
-        type=click.Choice(get_args(Convention)),
-        help="Layout of the weights: x·W (row, the default) or W·x (column).",
+        get_args(Convention),
+        None,
+        "Layout of the weights: x·W (row, the default) or W·x (column).",
     ),
     click.option("--heads", type=click.IntRange(1, 1024), help="Number of heads of the weights."),
     click.option(
         "--sorted/--unsorted",
-        "by_frequency",
         default=None,
         help="Whether the words are sorted by frequency; by default this is detected.",
     ),
@@ -198,19 +199,18 @@ _import_options = with_options(
         help="A file, folder or pattern of texts (.txt, .jsonl, .csv, .tsv, .parquet) that tell the"
         " frequencies of words and how senses are found; a random sample is used. Needs pyarrow.",
     ),
-    column_option,
+    _column_option,
     click.option(
         "--subwords/--no-subwords",
         default=None,
         help="Compose unknown words from vectors of character n-grams, fitted to the words of the"
         " file or read from a fastText .bin file; by default for 1,000 words or more.",
     ),
-    click.option(
+    choice_option(
         "--dtype",
-        type=click.Choice(get_args(Dtype)),
-        default="float32",
-        show_default=True,
-        help="Data type of the stored vectors; int8 has a scale for each row.",
+        get_args(Dtype),
+        "float32",
+        "Data type of the stored vectors; int8 has a scale for each row.",
     ),
     click.option(
         "--encoding",
@@ -219,7 +219,7 @@ _import_options = with_options(
         callback=_encoding,
         help="The encoding of the words.",
     ),
-    click.option("--skip-bad-rows", is_flag=True, help="Skip rows that cannot be used."),
+    click.option("--skip-bad-rows", "skip", is_flag=True, help="Skip rows that cannot be used."),
     click.option("--replace", is_flag=True, help="Replace an existing model of the same name."),
     click.option("--licence", help="The license of the vectors, for the manifest."),
     click.option(
@@ -237,28 +237,21 @@ _import_options = with_options(
 
 @models.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(get_args(Format)),
-    help="Format of the file; by default detected.",
-)
+@choice_option("--format", get_args(Format), None, "Format of the file; by default detected.")
 @click.option("--name", help="The model's name; by default the file's name without extensions.")
 @click.option("--member", help="File to read in a .zip with several files.")
 @_import_options
-def import_file(
-    file: Path, kind: Format | None, name: str | None, member: str | None, **options: Any
-) -> None:
+def import_file(file: Path, name: str | None, **options: Any) -> None:
     """Create a model from a FILE of GloVe, Word2Vec or fastText vectors.
 
     The FILE may be compressed (.gz, .bz2, .xz, .zip). By default, the attention weights are
     computed in closed form. An import that fails creates no folder.
     """
     if name is None:
-        name = _SUFFIXES.sub("", Path(member or file).name)
-    destination, parsed = _parse_options(options, format=kind, member=member)
+        name = _SUFFIXES.sub("", Path(options["member"] or file).name)
+    destination, parsed = _parse_options(options)
     check_name(name)
-    with exit_on_signals(), _explaining_errors():
+    with _importing():
         _print_summary(import_vectors(file, destination / name, parsed, ConsoleProgress()))
 
 
@@ -283,7 +276,7 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
     check_name(name)
     folder = destination / name
     check_destination(folder, replace=parsed.replace)
-    with exit_on_signals(), _explaining_errors():
+    with _importing():
         file, facts = download_vectors(dataset, mirror, progress)
         parsed = replace(parsed, facts={**facts, **parsed.facts})
         _print_summary(import_vectors(file, folder, parsed, progress))
@@ -299,83 +292,50 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
     help="A file, folder or pattern of texts (.txt, .jsonl, .csv, .tsv, .parquet); a random sample"
     " is used. Needs pyarrow.",
 )
-@column_option
+@_column_option
 @with_registry
-def tune(
-    name: str,
-    texts: tuple[Path, ...],
-    column: str,
-    registry: Registry,
-    settings: Settings,  # noqa: ARG001
-) -> None:
+def tune(name: str, texts: tuple[Path, ...], column: str, registry: Registry) -> None:
     """Adapt the model NAME to texts: frequencies of words, and how senses are found.
 
     This takes minutes and no training. Trained weights remain as they are. A running service
     notices the change within seconds.
     """
     folder = _own_folder(registry, name, "tuned")
-    with exit_on_signals(), _explaining_errors():
-        progress = ConsoleProgress()
-        sample = _sample_texts(texts, column, progress)
-        _print_summary(tune_model(folder, sample, registry.model(name), progress))
+    with _importing():
+        sample = _sample_texts(texts, column)
+        _print_summary(tune_model(folder, sample, registry.model(name), ConsoleProgress()))
 
 
-def _sample_texts(paths: Sequence[Path], column: str, progress: Progress) -> TextSample:
+def _sample_texts(paths: Sequence[Path], column: str) -> TextSample:
     """Read a random sample of texts from files."""
-    if not find_spec("pyarrow"):
-        raise CommandError(f"Reading files needs pyarrow: {install_command('bulk')}.")
-    from polyseme.bulk.sources import TEXTS, find_files, read
+    require_package("pyarrow", "Reading files needs pyarrow", "bulk")
+    from polyseme.bulk.sources import find_files, read_texts
 
     require_unicode((column,))
     files = [file for path in paths for file in find_files(path)]
-
-    def rows() -> Iterator[str]:
-        start = count = 0
-        with progress.stage("reading texts", sum(file.bytes for file in files)) as bar:
-            for file in files:
-                for chunk in read(file, column, ()):
-                    for text in chunk.rows.column(TEXTS).to_pylist():
-                        count += 1
-                        if text:
-                            yield text if isinstance(text, str) else " ".join(text)
-                    bar.reach(start + chunk.bytes_read, count)
-                start += file.bytes
-
-    sample = TextSample.of(rows(), files=[file.name for file in files])
+    rows = read_texts(files, column, ConsoleProgress(), "reading texts")
+    sample = TextSample.of((text for _, _, text in rows), files=[file.name for file in files])
     if not sample.texts:
         raise CommandError("--texts has no text.")
     return sample
 
 
-def _parse_options(options: dict[str, Any], **more: Any) -> tuple[Path, ImportOptions]:
+def _parse_options(options: dict[str, Any]) -> tuple[Path, ImportOptions]:
     """Return the folder of models and the options of the import."""
-    if options["weights"] and options["no_weights"]:
+    destination, without_weights = options.pop("models_dir"), options.pop("no_weights")
+    texts, column = options.pop("texts"), options.pop("column")
+    facts = {"licence": options.pop("licence"), "languages": [*options.pop("languages")]}
+    if options["weights"] and without_weights:
         raise click.UsageError("Give --weights or --no-weights, not both.")
     if not options["weights"] and (options["heads"] or options["convention"]):
         raise click.UsageError("--heads and --convention require --weights.")
-    require_unicode((options["licence"] or "", *options["languages"]))
-    texts = None
-    if options["texts"]:
-        texts = _sample_texts(options["texts"], options["column"], ConsoleProgress())
-    facts = {"licence": options["licence"], "languages": list(options["languages"])}
-    parsed = ImportOptions(
-        limit=options["limit"],
-        dtype=options["dtype"],
-        encoding=options["encoding"],
-        skip=options["skip_bad_rows"],
-        sorted=options["by_frequency"],
-        weights=options["weights"],
-        attention=not options["no_weights"],
-        convention=options["convention"] or "row",
-        heads=options["heads"],
-        replace=options["replace"],
-        processes=options["processes"],
-        subwords=options["subwords"],
-        texts=texts,
+    require_unicode((facts["licence"] or "", *facts["languages"]))
+    return destination, ImportOptions(
+        attention=not without_weights,
+        texts=_sample_texts(texts, column) if texts else None,
         facts={name: fact for name, fact in facts.items() if fact},
-        **more,
+        **{name: value for name, value in options.items() if value is not None},
     )
-    return options["models_dir"], parsed
 
 
 def _print_summary(manifest: Manifest) -> None:
@@ -387,10 +347,11 @@ def _print_summary(manifest: Manifest) -> None:
 
 
 @contextmanager
-def _explaining_errors() -> Iterator[None]:
-    """Raise CommandError for a full disk or a lack of memory."""
+def _importing() -> Iterator[None]:
+    """Clean up on signals, and raise CommandError for a full disk or a lack of memory."""
     try:
-        yield
+        with exit_on_signals():
+            yield
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets no errno
             raise
@@ -406,13 +367,12 @@ def _explaining_errors() -> Iterator[None]:
 
 @models.command("export")
 @click.argument("name")
-@click.option(
+@choice_option(
     "--format",
+    ("word2vec-text", "projector"),
+    "word2vec-text",
+    "One text file, or the Embedding Projector's vectors.tsv and metadata.tsv.",
     "kind",
-    type=click.Choice(["word2vec-text", "projector"]),
-    default="word2vec-text",
-    show_default=True,
-    help="One text file, or the Embedding Projector's vectors.tsv and metadata.tsv.",
 )
 @click.option(
     "--output",
@@ -422,35 +382,21 @@ def _explaining_errors() -> Iterator[None]:
 )
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of words to write.")
 @with_registry
-def export(
-    name: str,
-    kind: str,
-    output: Path,
-    limit: int | None,
-    registry: Registry,
-    settings: Settings,  # noqa: ARG001
-) -> None:
+def export(name: str, kind: str, output: Path, limit: int | None, registry: Registry) -> None:
     """Export the static vectors of a model for other programs."""
     model = registry.model(name)
     with exit_on_signals():
-        if kind == "projector":
-            with _new_folder(output):
+        if kind == "word2vec-text":
+            skipped = export_word2vec(model, output, limit)
+        else:
+            created = not output.exists()
+            try:
+                output.mkdir(parents=True, exist_ok=True)
                 files = output / "vectors.tsv", output / "metadata.tsv"
                 skipped = export_projector(model, *files, limit)
-        else:
-            skipped = export_word2vec(model, output, limit)
+            finally:
+                if created:
+                    with suppress(OSError):  # it is not empty
+                        output.rmdir()
     if skipped:
         click.echo(f"polyseme: {skipped} words with white space were skipped.", err=True)
-
-
-@contextmanager
-def _new_folder(folder: Path) -> Iterator[None]:
-    """Create a folder if it does not exist; remove a created one that is empty at the end."""
-    created = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
-    finally:
-        if created:
-            with suppress(OSError):  # it is not empty
-                folder.rmdir()

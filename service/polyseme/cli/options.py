@@ -1,40 +1,42 @@
-"""Parts shared by several commands: settings, models, options, output files and signals."""
+"""Parts shared by several commands: settings, models, options and signals."""
 
 import functools
+import inspect
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, NoReturn, get_args
+from typing import Any, NoReturn, TypeAlias
 
 import click
+from pydantic import BaseModel
 
-from polyseme.atomic_files import atomic_files
+from polyseme.errors import CommandError, install_command
 from polyseme.models.registry import Registry
-from polyseme.operations.schema import MAX_SHARE
+from polyseme.operations.options import SharedOptions
 from polyseme.settings import PREFIX, SettingError, Settings, default_models_dir
-from polyseme.tokenizer import Case
+
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""A decorator that adds an option to a command."""
+
+_HELP = {
+    "case": "How words are looked up. auto: as written, else in lower case, capitalized or in upper"
+    " case; exact: only as written; lower: only in lower case.",
+    "heads": "Attention and scores of each head, or the mean of the heads.",
+    "include": "An array to return; may be given several times.",
+    "neighbors": "Number of neighbors of each vector.",
+    "oov": "What to do with unknown words: use a zero vector, compose a vector from subwords, or"
+    " fail. The default is subword if the model has subword vectors, else zero.",
+    "share": "Share of the unit static vector that is added to the unit context in contextual"
+    " vectors; by default the model's share.",
+    "truncate": "Truncate sentences that exceed the limit.",
+}
+"""The help of options that are fields of requests."""
 
 model_option = click.option("--model", help="Name of the model; by default POLYSEME_MODEL.")
-case_option = click.option(
-    "--case",
-    type=click.Choice(get_args(Case)),
-    default="auto",
-    show_default=True,
-    help="How words are looked up. auto: as written, else in lower case, capitalized or in upper"
-    " case; exact: only as written; lower: only in lower case.",
-)
-phrases_option = click.option(
-    "--phrases",
-    is_flag=True,
-    help="Make consecutive words one token if the vocabulary has their phrase, such as New_York.",
-)
-share_option = click.option(
-    "--share",
-    type=click.FloatRange(0, MAX_SHARE),
-    help="Share of the unit static vector that is added to the unit context in contextual vectors;"
-    " by default the model's share.",
+column_option = click.option(
+    "--column", default="text", show_default=True, help="The column, or field, of the texts."
 )
 destination_option = click.option(
     "--models-dir",
@@ -43,12 +45,69 @@ destination_option = click.option(
     default=default_models_dir,
     help="Folder in which the model's folder is created; by default in the user's data folder.",
 )
-output_option = click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    default="-",
-    help="Output file; by default standard output.",
+
+
+def with_options(*options: Option) -> Option:
+    """Add several options to a command; its help lists them in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+shared_options = with_options(
+    *(
+        click.option(f"--{name.replace('_', '-')}", is_flag=True, help=field.metadata[0])
+        for name, field in SharedOptions.model_fields.items()
+    )
 )
+"""The options of encode, compare and senses."""
+
+
+def choice_option(
+    flag: str, values: Sequence[str], default: str | None, text: str, *name: str, **more: Any
+) -> Option:
+    """Return an option with one of several values; `name` is that of the argument if it differs."""
+    shown = default is not None
+    return click.option(
+        flag,
+        *name,
+        type=click.Choice(values),
+        default=default,
+        show_default=shown,
+        help=text,
+        **more,
+    )
+
+
+def field_option(request: type[BaseModel], name: str, text: str = "") -> Option:
+    """Return the option of a field: its name, type, bounds, default and help."""
+    field = request.model_json_schema()["properties"][name]
+    several = field.get("type") == "array"
+    schema = field["items"] if several else field.get("anyOf", [field])[0]  # the other one is null
+    flag, text = f"--{name.replace('_', '-')}", text or _HELP[name]
+    if schema["type"] == "boolean":
+        return click.option(flag, is_flag=True, help=text)
+    default = None if several else field["default"]
+    if "enum" in schema:
+        return choice_option(flag, schema["enum"], default, text, multiple=several)
+    bounds = schema["minimum"], schema["maximum"]
+    kinds = {"number": click.FloatRange, "integer": click.IntRange}
+    kind = kinds[schema["type"]](*bounds)
+    shown = default is not None
+    return click.option(flag, type=kind, default=default, show_default=shown, help=text)
+
+
+def given_fields(request: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that are fields of a request and are not left at their defaults."""
+    return {
+        name: [*value] if isinstance(value, tuple) else value
+        for name, value in options.items()
+        if name in request.model_fields and value not in (None, ())
+    }
 
 
 def settings_from(**flags: Any) -> Settings:
@@ -66,7 +125,7 @@ def settings_from(**flags: Any) -> Settings:
 
 
 def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option `--models-dir` to a command, and pass it the registry and the settings."""
+    """Add the option `--models-dir`, and pass the registry and, if requested, the settings."""
 
     @click.option(
         "--models-dir",
@@ -78,20 +137,17 @@ def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, models_dir: Path | None, **options: Any) -> Any:
         settings = settings_from(models_dir=models_dir)
         registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
-        return command(*args, registry=registry, settings=settings, **options)
+        if "settings" in inspect.signature(command).parameters:
+            options["settings"] = settings
+        return command(*args, registry=registry, **options)
 
     return wrapped
 
 
-def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
-    """Add several options to a command; its help lists them in this order."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+def require_package(package: str, purpose: str, extra: str) -> None:
+    """Raise CommandError if a package is not installed."""
+    if not find_spec(package):
+        raise CommandError(f"{purpose}: {install_command(extra)}.")
 
 
 def require_unicode(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,32 +160,19 @@ def require_unicode(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_output(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing; `-` is standard output. A regular file is replaced at the end."""
-    if str(path) == "-":
-        yield sys.stdout.buffer
-    elif path.exists() and not path.is_file():
-        with path.open("wb") as file:  # a pipe or a device, such as /dev/stdout
-            yield file
-    else:
-        with exit_on_signals(), atomic_files(path) as (file,):
-            yield file
-
-
-@contextmanager
 def exit_on_signals() -> Iterator[None]:
     """Raise SystemExit on SIGTERM and SIGHUP, so that cleanup runs as it does after Ctrl-C.
 
     A signal that is ignored, such as SIGHUP under `nohup`, stays ignored.
     """
+
+    def leave(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
     numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
-    before = {number: signal.signal(number, _exit) for number in numbers}
+    before = {number: signal.signal(number, leave) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _exit(number: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + number)

@@ -7,16 +7,15 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import orjson
+from pydantic.fields import FieldInfo
 
-from polyseme.cli.options import settings_from
+from polyseme.cli.options import Option, settings_from, with_options
 from polyseme.errors import CommandError, ModelFolderError
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
@@ -29,18 +28,6 @@ SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag, because every user of the machine can read a command line."""
 
 
-def _flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add an option to a command for each setting that is not secret."""
-    for name, field in reversed(Settings.model_fields.items()):
-        if name not in SECRET:
-            default = "" if field.default == "" or field.default_factory else field.default
-            note = f"  [default: {default}]" if default != "" else ""
-            text = f"{field.description}{note}"
-            flag = f"--{name.replace('_', '-')}"
-            command = click.option(flag, name, metavar="VALUE", help=text)(command)
-    return command
-
-
 def _open_standard_streams() -> None:
     """Open /dev/null for each closed standard stream; otherwise a socket would get its number."""
     for number in range(_STANDARD_ERROR + 1):
@@ -48,8 +35,8 @@ def _open_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _create_metrics_directory() -> None:
@@ -61,9 +48,13 @@ def _create_metrics_directory() -> None:
     """
     given = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     for parent in (*filter(None, (given, "/dev/shm")), None):  # noqa: S108 - private
-        folder = parent or tempfile.gettempdir()
         with suppress(OSError):
-            _remove_abandoned(folder)
+            folder = parent or tempfile.gettempdir()
+            for directory in Path(folder).glob(f"{_METRICS_PREFIX}*"):
+                with suppress(OSError):  # in use, or of another user
+                    descriptor = _lock(directory)
+                    shutil.rmtree(directory, ignore_errors=True)
+                    os.close(descriptor)
             if shutil.disk_usage(folder).free >= _METRICS_BYTES:
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = _locked_directory(folder)
                 return
@@ -80,15 +71,6 @@ def _locked_directory(parent: str) -> str:
             return created
 
 
-def _remove_abandoned(parent: str) -> None:
-    """Remove the metrics directories of services that were killed."""
-    for directory in Path(parent).glob(f"{_METRICS_PREFIX}*"):
-        with suppress(OSError):  # in use, or of another user
-            descriptor = _lock(directory)
-            shutil.rmtree(directory, ignore_errors=True)
-            os.close(descriptor)
-
-
 def _lock(directory: str | Path) -> int:
     """Lock a directory; return its descriptor. Raises BlockingIOError if it is locked."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -100,20 +82,6 @@ def _lock(directory: str | Path) -> int:
     return descriptor
 
 
-def _check_model(registry: Registry, name: str) -> None:
-    """Raise UnknownModelError or CommandError if the default model cannot be used.
-
-    The manifest and the sizes of the files are checked; `create_app` loads the model.
-    """
-    try:
-        registry.manifest(name)
-    except ModelFolderError as error:
-        raise CommandError(
-            f"The default model {name!r} cannot be used: {error.detail} Repair it (`polyseme models"
-            " verify`), or select another one with --model."
-        ) from None
-
-
 def _check_address(settings: Settings) -> None:
     """Raise CommandError if the service cannot listen on the address.
 
@@ -121,14 +89,13 @@ def _check_address(settings: Settings) -> None:
     """
     if "LISTEN_FDS" in os.environ:  # systemd passes a socket
         return
-    host = settings.host.strip("[]")
+    host, port = settings.host.strip("[]"), settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family) as probe:  # as gunicorn binds, without listening
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, settings.port))
+            probe.bind((host, port))
     except OSError as error:
-        port = settings.port
         problems = {
             errno.EADDRINUSE: f"Port {port} of {host} is in use; --port selects another one.",
             errno.EADDRNOTAVAIL: f"{host} is no address of this machine; --host selects another.",
@@ -138,8 +105,41 @@ def _check_address(settings: Settings) -> None:
         raise CommandError(problems.get(error.errno or 0, other)) from None
 
 
-def _announce(settings: Settings) -> None:
-    """Print the address of the service in the format of the log."""
+def _setting_option(name: str, field: FieldInfo) -> Option:
+    """Return the option of a setting."""
+    default = "" if field.default == "" or field.default_factory else field.default
+    note = f"  [default: {default}]" if default != "" else ""
+    flag = f"--{name.replace('_', '-')}"
+    return click.option(flag, name, metavar="VALUE", help=f"{field.description}{note}")
+
+
+@click.command()
+@with_options(
+    *(
+        _setting_option(name, field)
+        for name, field in Settings.model_fields.items()
+        if name not in SECRET
+    )
+)
+def serve(**flags: str | None) -> None:
+    """Serve the models over HTTP.
+
+    Every option can also be set by an environment variable: POLYSEME_ and its name in upper case.
+    """
+    _open_standard_streams()
+    settings = settings_from(**flags)
+    registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
+    try:
+        # This checks the manifest and the sizes of the files; `create_app` loads the model.
+        registry.manifest(settings.model)
+    except ModelFolderError as error:
+        raise CommandError(
+            f"The default model {settings.model!r} cannot be used: {error.detail} Repair it"
+            " (`polyseme models verify`), or select another one with --model."
+        ) from None
+    _check_address(settings)
+    if settings.metrics != "off":
+        _create_metrics_directory()
     line = f"polyseme: http://{settings.host}:{settings.port}"
     if settings.log_format == "json" or (
         settings.log_format == "auto" and not os.isatty(_STANDARD_ERROR)
@@ -150,23 +150,6 @@ def _announce(settings: Settings) -> None:
     # Unbuffered: after a failed write, Python would try to flush its buffer again at exit.
     with suppress(OSError):
         os.write(_STANDARD_ERROR, f"{line}\n".encode())
-
-
-@click.command()
-@_flags
-def serve(**flags: str | None) -> None:
-    """Serve the models over HTTP.
-
-    Every option can also be set by an environment variable: POLYSEME_ and its name in upper case.
-    """
-    _open_standard_streams()
-    settings = settings_from(**flags)
-    registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
-    _check_model(registry, settings.model)
-    _check_address(settings)
-    if settings.metrics != "off":
-        _create_metrics_directory()
-    _announce(settings)
     from polyseme.http.server import Server
 
     Server(settings).run()

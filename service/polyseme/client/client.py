@@ -6,17 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain
-from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.encoder import (
-    Encoder,
-    Text,
-    describe_options,
-)
+from polyseme.client.encoder import Encoder, Text, describe_options
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
     BATCH_BYTES,
@@ -25,21 +20,17 @@ from polyseme.client.requests import (
     BatchSize,
     Exchange,
     Exchanges,
-    HttpRequest,
-    HttpResponse,
     batches,
 )
-from polyseme.client.results import (
-    ModelFacts,
-    Sentence,
-)
+from polyseme.client.results import ModelFacts, Sentence
 from polyseme.client.transport import (
+    DEFAULTS,
+    HttpxAsyncClient,
+    HttpxClient,
     TransportError,
     TransportOptions,
-    from_httpx,
     normalize_url,
     open_client,
-    to_httpx,
     unreachable,
 )
 from polyseme.errors import TooLargeError
@@ -47,22 +38,21 @@ from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 
+if TYPE_CHECKING:
+    import httpx
+
 KEY_VARIABLE = "POLYSEME_API_KEY"
 """The environment variable of the default key."""
 CONCURRENCY = 4
 _T = TypeVar("_T")
 
 
-class Client(Encoder):
-    """A client of a Polyseme service. Threads may share it; a forked process needs its own.
+class BaseClient:
+    """What both clients have in common."""
 
-    Texts are sent in batches of at most `batch_sentences` and `batch_bytes` (a longer text alone),
-    up to `concurrency` batches at a time. Batches that the service rejects as too large are split,
-    and temporary failures are retried. `key` defaults to the environment variable POLYSEME_API_KEY.
-    See docs/client.md.
-    """
+    _kind: ClassVar[type[HttpxClient | HttpxAsyncClient]]
 
-    @describe_options(TransportOptions)
+    @describe_options(TransportOptions, DEFAULTS)
     def __init__(
         self,
         url: str,
@@ -80,23 +70,31 @@ class Client(Encoder):
         """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
-        self._exchanges = Exchanges(model, self._size)
         self._concurrency = concurrency
         key = os.environ.get(KEY_VARIABLE) if key is None else key
-        self._http = open_client(self._root, key, options, concurrency)
+        self._http: Any = open_client(self._kind, self._root, key, options, concurrency)
+        self._exchanges = Exchanges(self._http.build_request, model, self._size)
 
     def __repr__(self) -> str:
-        return f"Client({self._root!r}, model={self._model!r})"
+        return f"{type(self).__name__}({self._root!r}, model={self._model!r})"
+
+
+class Client(BaseClient, Encoder):
+    """A client of a Polyseme service. Threads may share it; a forked process needs its own.
+
+    Texts are sent in batches of at most `batch_sentences` and `batch_bytes` (a longer text alone),
+    up to `concurrency` batches at a time. Batches that the service rejects as too large are split,
+    and temporary failures are retried. `key` defaults to the environment variable POLYSEME_API_KEY.
+    See docs/client.md.
+    """
+
+    _kind = HttpxClient
+    _http: "httpx.Client"
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -169,11 +167,11 @@ class Client(Encoder):
             result: _T = end.value
             return result
 
-    def _send(self, request: HttpRequest) -> HttpResponse:
+    def _send(self, request: "httpx.Request") -> "httpx.Response":
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:
-            return from_httpx(self._http.request(**to_httpx(self._root, request)))
+            return self._http.send(request)
         except TransportError as error:
             raised = unreachable(error)
         raise raised  # outside the handler, so that the traceback has no httpx exceptions

@@ -1,32 +1,20 @@
-"""The interface of `LocalModel` and `Client`, and the checks of its arguments."""
+"""The interface of `LocalModel` and `Client`, and the requests that its methods make."""
 
-import operator
+import inspect
+import textwrap
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from inspect import cleandoc
-from numbers import Integral
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, get_args
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polyseme.client.errors import NoSuchTokenError
-from polyseme.client.results import (
-    Array,
-    ModelFacts,
-    Sentence,
-    VectorKind,
-)
-from polyseme.errors import FieldError, FieldPath, InvalidError
+from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, VectorKind
+from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
 from polyseme.operations.neighbors import Neighbor, NeighborsRequest
-from polyseme.operations.options import (
-    MAX_SENSES,
-    Dtype,
-    EncodeOptions,
-    OovPolicy,
-    Part,
-)
+from polyseme.operations.options import Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.senses import Matching, Senses, SensesRequest
 from polyseme.operations.trace import Trace, TraceRequest
@@ -35,61 +23,126 @@ from polyseme.validation import did_you_mean, one_of
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence, or a list of its words."""
-_Heads: TypeAlias = Literal["all", "mean"]
-_NamedLayers: TypeAlias = Literal["all", "last"]
 
 
-class Options(TypedDict, total=False):
-    """The options of `encode` and `encode_each`.
-
-    Options, which are the fields of /v1/encode (docs/api.md):
-        include: The arrays to return: a list of "static", "contextual", "features", "attention",
-            "queries", "keys", "values" and "scores". Default: static, contextual and attention.
-        layers: The layers whose attention, queries, keys, values and scores are returned: "all"
-            (default), "last" or a list of layer numbers, counted from 0.
-        heads: Attention and scores of "all" heads (default) or their "mean".
-        oov: The vector of a word that is not in the vocabulary: "zero", "subword" (composed of
-            its subwords) or "error" (raise UnknownWordError). Default, None: "subword" if the
-            model has subword vectors, else "zero".
-        case: How words are looked up: "auto" (default), as written or else in another letter case;
-            "exact", as written; "lower", in lower case.
-        phrases: Whether consecutive words become one token if the vocabulary has their phrase.
-            Default: False.
-        truncate: Whether a sentence over the limit of a service is truncated instead of rejected.
-            Default: False.
-        dtype: The type of the arrays: "float32" (default) or "float16".
-        share: The share of the static vector in `contextual`, 0 to 4. Default, None: that of the
-            model.
-    """
-
-    include: Sequence[Part]
-    layers: _NamedLayers | Sequence[int]
-    heads: _Heads
-    oov: OovPolicy | None
-    case: Case
-    phrases: bool
-    truncate: bool
-    dtype: Dtype
-    share: float | None
+# The keyword arguments of several methods, with texts for `help`. Their defaults are those of the
+# fields of the requests.
 
 
-_HAVE_DEFAULTS = ("heads", "oov", "case", "dtype", "share")
-"""The options for which None is the default."""
+class SharedArguments(TypedDict, total=False):
+    """The options of `encode`, `compare`, `senses` and `vector`."""
+
+    phrases: Annotated[
+        bool, "Whether consecutive words become one token if the vocabulary has their phrase."
+    ]
+
+
+class EncodeArguments(SharedArguments, total=False):
+    """The options of `encode` and `encode_each`."""
+
+    include: Annotated[
+        Sequence[Part],
+        'The arrays to return: a list of "static", "contextual", "features", "attention",'
+        ' "queries", "keys", "values" and "scores".',
+    ]
+    layers: Annotated[
+        Literal["all", "last"] | Sequence[int],
+        'The layers whose attention, queries, keys, values and scores are returned: "all", "last"'
+        " or a list of layer numbers, counted from 0.",
+    ]
+    heads: Annotated[
+        Literal["all", "mean"], 'Attention and scores of "all" heads, or their "mean".'
+    ]
+    oov: Annotated[
+        OovPolicy | None,
+        'The vector of a word that is not in the vocabulary: "zero", "subword" (composed of its'
+        ' subwords) or "error" (raise UnknownWordError). None: "subword" if the model has subword'
+        ' vectors, else "zero".',
+    ]
+    case: Annotated[
+        Case,
+        'How words are looked up: "auto", as written or else in another letter case; "exact", as'
+        ' written; "lower", in lower case.',
+    ]
+    truncate: Annotated[
+        bool, "Whether a sentence over the limit of a service is truncated instead of rejected."
+    ]
+    dtype: Annotated[Dtype, 'The type of the arrays: "float32" or "float16".']
+    share: Annotated[
+        float | None,
+        "The share of the static vector in `contextual`, 0 to 4. None: that of the model.",
+    ]
+
+
+class CompareArguments(SharedArguments, total=False):
+    """The options of `compare`."""
+
+    neighbors: Annotated[int, "The number of neighbors of each vector."]
+    case: Annotated[Case, "How words are looked up, as in `encode`."]
+    share: Annotated[
+        float | None,
+        "The share of the static vector in contextual vectors and in the search for contextual"
+        " neighbors. None: the defaults.",
+    ]
+
+
+class SensesArguments(SharedArguments, total=False):
+    """The options of `senses`."""
+
+    forms: Annotated[Sequence[str], "Other forms of the word, such as its plural."]
+    case: Annotated[
+        Matching, 'Whether occurrences are found in "any" letter case or in the "exact" one.'
+    ]
+    senses: Annotated[int | None, "The maximum number of senses. None estimates their number."]
+    keywords: Annotated[int, "The number of keywords of each sense."]
+    neighbors: Annotated[int, "The number of neighbors of each sense."]
+    examples: Annotated[int, "The number of examples of each sense."]
+
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def describe_options(options: type) -> Callable[[_Function], _Function]:
-    """Add the list of options in the docstring of a TypedDict to the docstring of a method.
+def describe_options(
+    options: type, defaults: Mapping[str, object]
+) -> Callable[[_Function], _Function]:
+    """Show the keywords of a TypedDict in the signature and the docstring of a method.
 
-    `help` shows `**options` as the name of the TypedDict only.
+    `help` and completion would show `**options` only; type checkers read the TypedDict itself.
     """
 
     def described(method: _Function) -> _Function:
-        _, _, names = cleandoc(options.__doc__ or "").partition("\n\n")
-        method.__doc__ = f"{cleandoc(method.__doc__ or '')}\n\n{names}"
+        signature = inspect.signature(method)
+        *parameters, _ = signature.parameters.values()
+        lines = [inspect.cleandoc(method.__doc__ or ""), "", "Options:"]
+        for name, annotation in options.__annotations__.items():
+            kind, default = inspect.Parameter.KEYWORD_ONLY, defaults[name]
+            parameters.append(
+                inspect.Parameter(name, kind, default=default, annotation=annotation.__origin__)
+            )
+            meaning = textwrap.fill(f"{name}: {annotation.__metadata__[0]}", 92)
+            lines.append(textwrap.indent(meaning.replace("\n", "\n    "), "    "))
+        method.__doc__ = "\n".join(lines)
+        shown = signature.replace(parameters=parameters)
+        method.__signature__ = shown  # type: ignore[attr-defined]
         return method
 
     return described
+
+
+def as_blocking(blocking: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """Show the signature and the docstring of a method of `Encoder` for an asynchronous one."""
+
+    def described(method: _Function) -> _Function:
+        method.__doc__ = blocking.__doc__
+        method.__signature__ = inspect.signature(blocking)  # type: ignore[attr-defined]
+        return method
+
+    return described
+
+
+def defaults_of(request: type[Request[Any]]) -> dict[str, Any]:
+    """Return the defaults of the fields of a request."""
+    return {name: field.default for name, field in request.model_fields.items()}
 
 
 class Encoder(Protocol):
@@ -126,8 +179,8 @@ class Encoder(Protocol):
         """The width d of a vector."""
         ...
 
-    @describe_options(Options)
-    def encode(self, texts: Sequence[Text], **options: Unpack[Options]) -> list[Sentence]:
+    @describe_options(EncodeArguments, defaults_of(EncodeOptions))
+    def encode(self, texts: Sequence[Text], **options: Unpack[EncodeArguments]) -> list[Sentence]:
         """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
         Raises PolysemeError; `Client` also raises ClientError if the service does not respond or a
@@ -135,11 +188,14 @@ class Encoder(Protocol):
         """
         return self._encode(require_list(texts), encode_options(options))
 
-    @describe_options(Options)
-    def encode_each(self, texts: Iterable[Text], **options: Unpack[Options]) -> Iterator[Sentence]:
+    @describe_options(EncodeArguments, defaults_of(EncodeOptions))
+    def encode_each(
+        self, texts: Iterable[Text], **options: Unpack[EncodeArguments]
+    ) -> Iterator[Sentence]:
         """Yield the results of `encode` for any number of texts, reading a few at a time."""
         return self._encode_each(require_list(texts), encode_options(options))
 
+    @describe_options(SharedArguments, defaults_of(EncodeOptions))
     def vector(
         self,
         text: Text,
@@ -147,7 +203,7 @@ class Encoder(Protocol):
         *,
         nth: int = 0,
         kind: VectorKind = "contextual",
-        phrases: bool = False,
+        **options: Unpack[SharedArguments],
     ) -> Array:
         """Return the vector of a word in a text. -> [d], or [2d] for features
 
@@ -155,7 +211,7 @@ class Encoder(Protocol):
         vocabulary. Raises NoSuchTokenError, a KeyError, if there is no such occurrence, and the
         same exceptions as `encode`.
         """
-        (sentence,) = self.encode([text], include=parse_kind(kind), phrases=phrases)
+        (sentence,) = self._encode([text], vector_options(kind, options))
         return find_vector(sentence, word, nth, kind)
 
     def embed(
@@ -170,47 +226,29 @@ class Encoder(Protocol):
         `pooling` defaults to POLYSEME_POOLING of the service or of this process. Raises the same
         exceptions as `encode`.
         """
-        found = list(self._embed(require_list(texts), embeddings_request(pooling, dimensions)))
-        return np.concatenate(found or [np.zeros((0, dimensions or self.dimension), np.float32)])
+        vectors = list(self._embed(require_list(texts), embeddings_request(pooling, dimensions)))
+        return np.concatenate(vectors or [np.zeros((0, dimensions or self.dimension), np.float32)])
 
+    @describe_options(CompareArguments, defaults_of(CompareRequest))
     def compare(
         self,
         occurrences: Sequence[Occurrence | tuple[str, str]],
-        *,
-        neighbors: int = 5,
-        case: Case = "auto",
-        phrases: bool = False,
-        share: float | None = None,
+        **options: Unpack[CompareArguments],
     ) -> Comparison:
         """Compare m occurrences of words, `[(text, word), …]`; similarities are [m, m].
 
-        `phrases` and `share` have the same meaning as in `encode`; `share` also applies to the
-        contextual neighbors.
         Raises the same exceptions as `encode`.
         """
-        return self._call(compare_request(occurrences, neighbors, case, phrases, share))
+        return self._call(compare_request(occurrences, options))
 
-    def senses(
-        self,
-        word: str,
-        texts: Sequence[str],
-        *,
-        forms: Sequence[str] = (),
-        case: Matching = "any",
-        phrases: bool = False,
-        senses: int | None = None,
-        keywords: int = 8,
-        neighbors: int = 5,
-        examples: int = 3,
-    ) -> Senses:
-        """Return at most `senses` senses of a word in texts; None estimates their number.
+    @describe_options(SensesArguments, {**defaults_of(SensesRequest), "senses": None})
+    def senses(self, word: str, texts: Sequence[str], **options: Unpack[SensesArguments]) -> Senses:
+        """Return the senses of a word in texts.
 
-        The occurrences are the tokens that equal `word` or one of `forms`; upper and lower case
-        are distinguished only if `case` is `exact`.
-        Raises the same exceptions as `encode`, and InvalidError if the word does not occur.
+        The occurrences are the tokens that equal `word` or one of `forms`. Raises the same
+        exceptions as `encode`, and InvalidError if the word does not occur.
         """
-        numbers = {"keywords": keywords, "neighbors": neighbors, "examples": examples}
-        return self._call(senses_request(word, texts, forms, case, phrases, senses, numbers))
+        return self._call(senses_request(word, texts, options))
 
     def neighbors(
         self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
@@ -223,30 +261,28 @@ class Encoder(Protocol):
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        return self._call(trace_request(text, layer, case))
+        return self._call(request_of(TraceRequest, text=text, layer=layer, case=case))
 
     def models(self) -> list[ModelFacts]:
         """Return the models of this encoder. Raises the same exceptions as `encode`."""
         ...
 
 
-_Given = TypeVar("_Given")
+_Iterable = TypeVar("_Iterable")
 
 
-def require_list(
-    given: _Given, items: str = "texts, or a list of lists of words", name: str = ""
-) -> _Given:
-    """Return an iterable of texts or other items unchanged; `items` and `name` are for the message.
+def require_list(values: _Iterable, items: str = "texts, or a list of lists of words") -> _Iterable:
+    """Return an iterable of texts or other items unchanged; `items` is for the message.
 
     Raises TypeError for a value that is not iterable, for a string, which would pass as a list of
     characters, and for a table or a mapping, which would pass as a list of its column names or
     keys.
     """
-    if isinstance(given, Mapping) or hasattr(given, "columns"):
+    if isinstance(values, Mapping) or hasattr(values, "columns"):
         raise TypeError("Give one column of texts, not a table or a mapping.")
-    if isinstance(given, str) or not isinstance(given, Iterable | AsyncIterable):
-        raise TypeError(f"{f'`{name}`: give' if name else 'Give'} a list of {items}.")
-    return given
+    if isinstance(values, str) or not isinstance(values, Iterable | AsyncIterable):
+        raise TypeError(f"Give a list of {items}.")
+    return values
 
 
 def require_text(text: Any, number: int) -> Text:
@@ -258,66 +294,56 @@ def require_text(text: Any, number: int) -> Text:
     words: list[Any] = list(text) if is_list else [text]
     if not all(isinstance(word, str) for word in words):
         raise TypeError(f"Text {number} is neither a string nor a list of words.")
-    require_unicode(f"/input/{number}", *words)
+    plain("".join(words), "input", number)
     return words if is_list else words[0]
 
 
-def require_unicode(pointer: str, *strings: str) -> None:
-    """Raise InvalidError if a string has an unpaired surrogate, which UTF-8 cannot encode."""
-    try:
-        "".join(strings).encode()
-    except UnicodeEncodeError:
-        error = FieldError(path_of(pointer), "is not valid Unicode")
-        raise InvalidError([error], "Remove unpaired surrogates.") from None
-
-
-def encode_options(options: Options) -> EncodeOptions:
-    """Return the options of `encode` as EncodeOptions. Raises TypeError or InvalidError."""
-    for name in options.keys() - Options.__annotations__.keys():
-        question = did_you_mean(name, Options.__annotations__)
+def require_known(options: Mapping[str, object], names: type) -> dict[str, Any]:
+    """Return options. Raises TypeError for one that the TypedDict `names` does not have."""
+    for name in options.keys() - names.__annotations__.keys():
+        question = did_you_mean(name, names.__annotations__)
         raise TypeError(f"Unknown option `{name}`{question or '.'}")
-    fields = {name: plain(value) for name, value in options.items()}
-    for name in _HAVE_DEFAULTS:
-        if fields.get(name, "") is None:
-            del fields[name]
-    return EncodeOptions.of(**fields)
+    return dict(options)
 
 
-def require_choice(pointer: str, value: Any, kind: Any) -> None:
-    """Raise InvalidError unless a value is one of the strings of a Literal type."""
-    allowed = get_args(kind)
-    if not isinstance(value, str) or value not in allowed:
-        raise _invalid(pointer, one_of(allowed))
+_Request = TypeVar("_Request", bound=Request[Any])
 
 
-def parse_integer(pointer: str, value: Any, least: int, most: int | None = None) -> int:
-    """Return a value as an integer. Raises InvalidError unless it is one from `least` to `most`."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
-        raise _invalid(pointer, "must be an integer")
-    if number < least:
-        raise _invalid(pointer, f"must be at least {least}")
-    if most is not None and number > most:
-        raise _invalid(pointer, f"must be at most {most}")
-    return number
+def request_of(kind: type[_Request], **fields: object) -> _Request:
+    """Return a request with these fields. Raises InvalidError if one is invalid."""
+    return kind.of(**{name: plain(value, name) for name, value in fields.items()})
 
 
-def _invalid(pointer: str, message: str) -> InvalidError:
-    return InvalidError([FieldError(path_of(pointer), message)])
+def plain(value: Any, *path: str | int) -> Any:
+    """Return a value without types of NumPy and with lists, as strict requests take them.
+
+    Raises InvalidError for a string with an unpaired surrogate, which UTF-8 cannot encode.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            error = FieldError(path, "is not valid Unicode")
+            raise InvalidError([error], "Remove unpaired surrogates.") from None
+    elif isinstance(value, Mapping):
+        return {name: plain(item, *path, name) for name, item in value.items()}
+    elif isinstance(value, Iterable) and not isinstance(value, bytes):
+        return [plain(item, *path, number) for number, item in enumerate(value)]
+    return value
 
 
-def path_of(pointer: str) -> FieldPath:
-    """Return the path of a JSON pointer."""
-    return tuple(int(part) if part.isdecimal() else part for part in pointer.split("/")[1:])
+def encode_options(options: EncodeArguments) -> EncodeOptions:
+    """Return the options of `encode`. Raises TypeError or InvalidError."""
+    return request_of(EncodeOptions, **require_known(options, EncodeArguments))
 
 
-def parse_kind(kind: VectorKind) -> tuple[VectorKind]:
-    """Return a kind of vector as the value of `include`. Raises InvalidError for another kind."""
-    require_choice("/kind", kind, VectorKind)
-    return (kind,)
+def vector_options(kind: VectorKind, options: SharedArguments) -> EncodeOptions:
+    """Return the options of `encode` for one kind of vector. Raises TypeError or InvalidError."""
+    if kind not in VECTOR_KINDS:
+        raise InvalidError([FieldError(("kind",), one_of(VECTOR_KINDS))])
+    return request_of(EncodeOptions, include=[kind], **require_known(options, SharedArguments))
 
 
 def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Array:
@@ -331,114 +357,53 @@ def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Ar
 
 def embeddings_request(pooling: Pooling | None, dimensions: int | None) -> EmbeddingsRequest:
     """Return a request without texts for sentence vectors. Raises InvalidError."""
-    fields = {"pooling": pooling, "dimensions": plain(dimensions)}
-    given = {name: value for name, value in fields.items() if value is not None}
-    return EmbeddingsRequest.of(input="", wordless="zero", **given)
+    return request_of(
+        EmbeddingsRequest, input="", wordless="zero", pooling=pooling, dimensions=dimensions
+    )
 
 
 def neighbors_request(near: str | ArrayLike, k: int, case: Case) -> NeighborsRequest:
     """Return the request for the neighbors of a word or a vector [d]. Raises InvalidError."""
     if isinstance(near, str):
-        return NeighborsRequest.of(word=near, k=plain(k), case=case)
+        return request_of(NeighborsRequest, word=near, k=k, case=case)
     try:
         row = np.asarray(near, np.float64)
     except (TypeError, ValueError):
         row = np.zeros(())
     if row.ndim != 1 or not np.isfinite(row).all():
-        raise _invalid("/vector", "must be a row of finite numbers")
-    return NeighborsRequest.of(vector=row.tolist(), k=plain(k), case=case)
-
-
-def trace_request(text: str, layer: int, case: Case) -> TraceRequest:
-    """Return the request for the steps of a layer. Raises TypeError or InvalidError."""
-    if not isinstance(text, str):
-        raise TypeError("The text must be a string.")
-    require_unicode("/text", text)
-    return TraceRequest.of(text=text, layer=plain(layer), case=case)
+        raise InvalidError([FieldError(("vector",), "must be a row of finite numbers")])
+    return request_of(NeighborsRequest, vector=row, k=k, case=case)
 
 
 def compare_request(
-    occurrences: Sequence[Occurrence | tuple[str, str]],
-    neighbors: int,
-    case: Case,
-    phrases: bool,
-    share: float | None,
+    occurrences: Sequence[Occurrence | tuple[str, str]], options: CompareArguments
 ) -> CompareRequest:
     """Return the request for a comparison of (text, word) and (text, word, nth) tuples.
 
-    Raises TypeError for what is no occurrence, InvalidError for an invalid one.
+    Raises TypeError for what is no occurrence or an unknown option, InvalidError for an invalid
+    value.
     """
-    pairs = require_list(occurrences, "pairs of a text and a word")
-    given = [_occurrence_fields(one, number) for number, one in enumerate(pairs)]
-    fields = {"neighbors": plain(neighbors), "case": case}
-    if phrases is not False:  # earlier services reject the field
-        fields["phrases"] = plain(phrases)
-    if share is not None:
-        fields["share"] = plain(share)
-    return CompareRequest.of(occurrences=given, **fields)
+    fields = []
+    for number, values in enumerate(require_list(occurrences, "pairs of a text and a word")):
+        occurrence: Any = values
+        if isinstance(values, tuple | list) and len(values) in {2, 3}:
+            occurrence = Occurrence(*values)
+        if not isinstance(occurrence, Occurrence):
+            raise TypeError(
+                f"Occurrence {number} is neither (text, word) nor (text, word, nth) nor an"
+                " Occurrence."
+            )
+        present = {name: value for name, value in vars(occurrence).items() if value is not None}
+        if occurrence.word is None:
+            del present["nth"]
+        fields.append(present)
+    known = require_known(options, CompareArguments)
+    return request_of(CompareRequest, occurrences=fields, **known)
 
 
-def _occurrence_fields(given: Any, number: int) -> dict[str, Any]:
-    """Return the fields of an occurrence that have values."""
-    one = Occurrence(*given) if isinstance(given, tuple | list) and len(given) in {2, 3} else given
-    is_typed = (
-        isinstance(one, Occurrence)
-        and isinstance(one.text, str)
-        and isinstance(one.word, str | None)
-        and isinstance(one.nth, Integral)
-        and not isinstance(one.nth, bool)
-        and isinstance(one.start, Integral | None)
-        and isinstance(one.end, Integral | None)
-    )
-    if not is_typed:
-        raise TypeError(
-            f"Occurrence {number} is neither (text, word) nor (text, word, nth) nor an Occurrence."
-        )
-    require_unicode(f"/occurrences/{number}", one.text, one.word or "")
-    given_fields = {name: plain(value) for name, value in vars(one).items() if value is not None}
-    if one.word is None:
-        del given_fields["nth"]
-    return given_fields
-
-
-def senses_request(
-    word: str,
-    texts: Sequence[str],
-    forms: Sequence[str],
-    case: Matching,
-    phrases: bool,
-    senses: int | None,
-    numbers: Mapping[str, int],
-) -> SensesRequest:
-    """Return the request for the senses of a word in texts; `numbers` are those of each sense.
-
-    Raises TypeError unless the word is a string and the texts and forms are lists of strings,
-    InvalidError for another invalid argument.
-    """
-    if not isinstance(word, str):
-        raise TypeError("The word must be a string.")
-    lists = {
-        "texts": list(require_list(texts, "texts", "texts")),
-        "forms": list(require_list(forms, "words", "forms")),
-    }
-    for name, strings in lists.items():
-        for number, one in enumerate(strings):
-            if not isinstance(one, str):
-                raise TypeError(f"{name[:-1].capitalize()} {number} is not a string.")
-            require_unicode(f"/{name}/{number}", one)
-    require_unicode("/word", word)
-    fields = {name: plain(value) for name, value in numbers.items()}
-    if phrases is not False:  # earlier services reject the field
-        fields["phrases"] = plain(phrases)
-    if senses is not None:
-        fields["senses"] = parse_integer("/senses", senses, 1, MAX_SENSES)
-    return SensesRequest.of(word=word, **lists, case=case, **fields)
-
-
-def plain(value: Any) -> Any:
-    """Return a value without types of NumPy and with lists, as strict requests take them."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
-        return [plain(item) for item in value]
-    return value
+def senses_request(word: str, texts: Sequence[str], options: SensesArguments) -> SensesRequest:
+    """Return the request for the senses of a word in texts. Raises TypeError or InvalidError."""
+    fields = require_known(options, SensesArguments)
+    if fields.get("senses") is None:
+        fields["senses"] = "auto"
+    return request_of(SensesRequest, word=word, texts=require_list(texts, "texts"), **fields)

@@ -11,7 +11,8 @@ Errors that a service reports are raised as the same classes of `polyseme.errors
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -23,6 +24,9 @@ from polyseme.errors import (
     TooLargeError,
     UnknownWordError,
 )
+
+if TYPE_CHECKING:
+    import httpx
 
 _MAX_CHARACTERS = 2000
 """Longer strings of an error document are ignored, except unknown words."""
@@ -66,74 +70,76 @@ def malformed_response() -> AnswerError:
     )
 
 
-def error_of_response(
-    status: int, media_type: str, content: bytes, retry_after: int | None, first: int = 0
-) -> Exception:
-    """Return the error for a response whose status is not 200.
+def media_type_of(response: "httpx.Response") -> str:
+    """Return the Content-Type of a response, without its parameters."""
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+
+
+def error_of_response(response: "httpx.Response", first: int = 0) -> Exception:
+    """Return the error for a complete response whose status is not 200.
 
     `first` is the index of the batch's first text; it is added to the indices in paths.
     """
-    document = None
-    if media_type == "application/problem+json" and len(content) <= _MAX_PROBLEM_BYTES:
-        try:
-            document = orjson.loads(content)
-        except orjson.JSONDecodeError:
-            document = None
-    if not isinstance(document, dict) or not isinstance(document.get("code"), str):
-        return AnswerError(_foreign_response(status), status)
-    error: Any = _error_of_problem(_error_class(document["code"], status), document)
-    if hasattr(error, "retry_after"):
-        error.seconds = error.retry_after if retry_after is None else retry_after
-    if error.request_id:
-        error.add_note(f"Request {error.request_id}")
-    return shift_paths(error, first)
+    status, document = response.status_code, None
+    is_problem = media_type_of(response) == "application/problem+json"
+    if is_problem and len(response.content) <= _MAX_PROBLEM_BYTES:
+        with suppress(orjson.JSONDecodeError):
+            document = orjson.loads(response.content)
+    if isinstance(document, dict) and isinstance(document.get("code"), str):
+        error: Any = _error_of_problem(status, document)
+        if hasattr(error, "retry_after"):
+            error.seconds = int(response.headers.get("Retry-After", error.retry_after))
+        if error.request_id:
+            error.add_note(f"Request {error.request_id}")
+        return shift_paths(error, first)
+    if 300 <= status < 400:
+        sentence = (
+            f"The server responds with {status}, a redirect. The client does not follow it, because"
+            " the key is meant for this address only: use the address that it redirects to."
+        )
+    else:
+        sentence = (
+            f"The server responds with {status} and no error document of Polyseme: it may be a"
+            " proxy or another service."
+        )
+    return AnswerError(sentence, status)
 
 
 def shift_paths(error: PolysemeError, first: int) -> PolysemeError:
     """Add `first`, the index of a batch's first text, to the paths of texts; return the error."""
-    shifted = []
-    for one in error.errors:
-        match one.path:
+    errors = [*error.errors]
+    for place, field in enumerate(errors):
+        match field.path:
             case ("input", int(number), *rest):
-                shifted.append(FieldError(("input", number + first, *rest), one.message))
-            case _:
-                shifted.append(one)
-    error.errors = shifted
+                errors[place] = FieldError(("input", number + first, *rest), field.message)
+    error.errors = errors
     return error
-
-
-def _foreign_response(status: int) -> str:
-    if 300 <= status < 400:
-        return (
-            f"The server responds with {status}, a redirect. The client does not follow it, because"
-            " the key is meant for this address only: use the address that it redirects to."
-        )
-    return (
-        f"The server responds with {status} and no error document of Polyseme: it may be a proxy or"
-        " another service."
-    )
-
-
-def _error_class(code: str, status: int) -> type[PolysemeError]:
-    """Return the class with this code, else the first with this status, else PolysemeError."""
-    classes = list(_subclasses(PolysemeError))
-    same_code = (one for one in classes if one.code == code)
-    same_status = (one for one in classes if one.status == status)
-    return next(same_code, None) or next(same_status, PolysemeError)
 
 
 def _subclasses(root: type[PolysemeError]) -> Iterator[type[PolysemeError]]:
     yield root
-    for one in root.__subclasses__():
-        yield from _subclasses(one)
+    for kind in root.__subclasses__():
+        yield from _subclasses(kind)
 
 
-def _error_of_problem(kind: type[PolysemeError], document: dict[str, Any]) -> PolysemeError:
-    """Return an error with the members of a problem document."""
+def _error_of_problem(status: int, document: dict[str, Any]) -> PolysemeError:
+    """Return an error with the members of a problem document.
+
+    Its class is the one with the code of the document, else the first with the status.
+    """
+    classes = list(_subclasses(PolysemeError))
+    same_code = (kind for kind in classes if kind.code == document["code"])
+    same_status = (kind for kind in classes if kind.status == status)
+    kind = next(same_code, None) or next(same_status, PolysemeError)
     error = kind.__new__(kind)
     PolysemeError.__init__(error, _text(document.get("detail")), _text(document.get("hint")))
     error.request_id = _text(document.get("request_id"))
-    error.errors = list(_field_errors(document.get("errors")))
+    error.errors = []
+    for entry in _list(document.get("errors"))[:MAX_ERRORS]:
+        if isinstance(entry, dict) and (message := _text(entry.get("message"))):
+            parts = (_text(entry.get("pointer")) or "").split("/")[1:]
+            path = tuple(int(part) if _INDEX.fullmatch(part) else part for part in parts)
+            error.errors.append(FieldError(path, message))
     if isinstance(error, TooLargeError):
         limit, size = document.get("limit"), document.get("size")
         error.extra = {
@@ -142,23 +148,15 @@ def _error_of_problem(kind: type[PolysemeError], document: dict[str, Any]) -> Po
             "setting": _text(document.get("setting")) or "unknown",
         }
     if isinstance(error, UnknownWordError):
-        words = document.get("words")
-        listed = words[:_MAX_WORDS] if isinstance(words, list) else []
-        error.words = [word for word in listed if isinstance(word, str)]
+        words = _list(document.get("words"))[:_MAX_WORDS]
+        error.words = [word for word in words if isinstance(word, str)]
     if isinstance(error, MethodNotAllowedError):
         error.allowed = ()
     return error
 
 
-def _field_errors(given: Any) -> Iterator[FieldError]:
-    for one in given[:MAX_ERRORS] if isinstance(given, list) else ():
-        if isinstance(one, dict):
-            pointer, message = _text(one.get("pointer")), _text(one.get("message"))
-            if message is not None:
-                parts = (pointer or "").split("/")[1:]
-                yield FieldError(
-                    tuple(int(part) if _INDEX.fullmatch(part) else part for part in parts), message
-                )
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str | None:

@@ -10,17 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.encoder import (
-    Encoder,
-    Text,
-    require_text,
-)
+from polyseme.client.encoder import Encoder, Text, require_text
 from polyseme.client.errors import shift_paths
-from polyseme.client.results import (
-    ModelFacts,
-    Sentence,
-    read_model_facts,
-)
+from polyseme.client.results import ModelFacts, Sentence, model_facts
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
@@ -163,7 +155,7 @@ class LocalModel(Encoder):
     def models(self) -> list[ModelFacts]:
         """Return a list of this one model."""
         facts = manifest_document(self.model.manifest)
-        return [read_model_facts({"id": self.name, "default": True, **facts})]
+        return [model_facts({"id": self.name, "default": True, **facts})]
 
 
 @contextmanager

@@ -5,17 +5,10 @@ flows do, and returns the result. `client.py` and `async_client.py` run the same
 request may be repeated, because the service keeps no state between requests.
 """
 
-from collections.abc import (
-    AsyncIterable,
-    AsyncIterator,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-)
-from contextlib import contextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -27,15 +20,16 @@ from polyseme.client.encoder import (
     Text,
     require_text,
 )
-from polyseme.client.errors import error_of_response, malformed_response
+from polyseme.client.errors import error_of_response, malformed_response, media_type_of
 from polyseme.client.results import (
     ModelFacts,
     Sentence,
     read_model_facts,
     read_models,
     read_sentences,
+    require,
 )
-from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.errors import TooLargeError
 from polyseme.operations.compare import CompareRequest, Comparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
@@ -44,10 +38,12 @@ from polyseme.operations.schema import Request, Result
 from polyseme.operations.senses import Senses, SensesRequest
 from polyseme.operations.trace import Trace, TraceRequest
 
+if TYPE_CHECKING:
+    import httpx
+
 JSON, NPZ = "application/json", "application/x-npz"
 BATCH_SENTENCES = 64
 BATCH_BYTES = 64 << 10
-_OK = 200
 _T = TypeVar("_T")
 
 
@@ -108,8 +104,11 @@ class Batcher:
         self._tokenized = False
 
     def add(self, text: Text) -> Batch | None:
-        """Add a text. Returns the previous texts if the text does not fit in their batch."""
-        encoded = encode_text(text, self._first + len(self._texts))
+        """Add a text. Returns the previous texts if the text does not fit in their batch.
+
+        Raises TypeError or InvalidError for an invalid text.
+        """
+        encoded = orjson.dumps(require_text(text, self._first + len(self._texts)))
         tokenized = not isinstance(text, str)
         # A request takes either texts or lists of words.
         full = self._size.is_full(len(self._texts), self._bytes, encoded)
@@ -143,62 +142,20 @@ async def async_batches(
     texts: Iterable[Text] | AsyncIterable[Text], size: BatchSize
 ) -> AsyncIterator[Batch]:
     """Yield texts from an iterable or an asynchronous iterable in batches."""
+    if not isinstance(texts, AsyncIterable):
+        for batch in batches(texts, size):
+            yield batch
+        return
     batcher = Batcher(size)
-    if isinstance(texts, AsyncIterable):
-        async for text in texts:
-            if batch := batcher.add(text):
-                yield batch
-    else:
-        for text in texts:
-            if batch := batcher.add(text):
-                yield batch
-    if batch := batcher.flush():
-        yield batch
+    async for text in texts:
+        if full := batcher.add(text):
+            yield full
+    if last := batcher.flush():
+        yield last
 
 
-def encode_text(text: Text, number: int) -> bytes:
-    """Encode a text as JSON. Raises TypeError or InvalidError for an invalid text."""
-    return orjson.dumps(require_text(text, number))
-
-
-@dataclass(frozen=True)
-class HttpRequest:
-    """A request, without the service's URL and the key."""
-
-    method: str
-    path: str
-    accept: str = JSON
-    body: bytes | None = None
-
-
-@dataclass(frozen=True)
-class HttpResponse:
-    """A complete response."""
-
-    status: int
-    media_type: str
-    content: bytes
-    retry_after: int | None = None
-
-    def require(self, media_type: str, first: int = 0) -> bytes:
-        """Return the content if the status is 200 and the media type is as given.
-
-        Raises the error that the service reports, or AnswerError. `first` is the index of the
-        batch's first text.
-        """
-        if self.status != _OK:
-            raise error_of_response(
-                self.status, self.media_type, self.content, self.retry_after, first
-            )
-        if self.media_type != media_type:
-            raise malformed_response()
-        return self.content
-
-
-Exchange: TypeAlias = Generator[HttpRequest, HttpResponse, _T]
-"""A generator that yields requests, is sent their responses and returns a result."""
-
-
+Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response", _T]
+"""A generator that yields requests, is sent their complete responses and returns a result."""
 _ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
     CompareRequest: ("compare", TypeAdapter(Comparison)),
     NeighborsRequest: ("neighbors", TypeAdapter(Neighbors)),
@@ -210,108 +167,124 @@ _EMBEDDINGS = TypeAdapter(Embeddings)
 
 
 class Exchanges:
-    """The exchanges that use one model; None is the service's default model."""
+    """The exchanges that use one model; None is the service's default model.
 
-    def __init__(self, model: str | None, size: BatchSize) -> None:
-        self._model, self._size = model, size
+    `build` is `build_request` of a client of httpx.
+    """
+
+    def __init__(
+        self, build: "Callable[..., httpx.Request]", model: str | None, size: BatchSize
+    ) -> None:
+        self._build, self._model, self._size = build, model, size
 
     def encode(self, batch: Batch, options: EncodeOptions) -> Exchange[list[Sentence]]:
         """Encode a batch of sentences."""
-        fields = options.model_dump(exclude={"include", "encoding", "phrases"}, exclude_none=True)
-        fields["include"] = sorted(set(options.include))
-        if options.phrases:  # earlier services reject the field
-            fields["phrases"] = True
-        sentences: list[Sentence] = []
-        for part, content in (yield from self._send_batch(batch, "/v1/encode", NPZ, fields)):
-            sentences += read_sentences(content, options, len(part.texts))
-        return sentences
+        read = partial(read_sentences, options=options)
+        parts = yield from self._send_batch(batch, "/v1/encode", NPZ, options, read)
+        return [sentence for sentences in parts for sentence in sentences]
 
     def embed(self, batch: Batch, request: EmbeddingsRequest) -> Exchange[NDArray[np.float32]]:
         """Return one vector per sentence for a request without texts. -> [S, d or `dimensions`]"""
-        fields = request.model_dump(exclude={"input"}, exclude_unset=True)
-        fields["encoding_format"] = "base64"
-        vectors = []
-        for part, content in (yield from self._send_batch(batch, "/v1/embeddings", JSON, fields)):
-            with _reading():
-                found = _EMBEDDINGS.validate_json(content, extra="ignore")
-                vectors.append(_stacked(found, len(part.texts), request.dimensions))
-        return np.concatenate(vectors)
+        request = request.model_copy(update={"encoding_format": "base64"})
+        read = partial(_read_embeddings, dimensions=request.dimensions)
+        parts = yield from self._send_batch(batch, "/v1/embeddings", JSON, request, read)
+        return np.concatenate(parts)
 
     def call(self, request: Request[Result]) -> Exchange[Result]:
         """Send the request of an operation."""
-        name, read = _ROUTES[type(request)]
-        fields = request.model_dump(exclude_unset=True)
-        response = yield HttpRequest("POST", f"/v1/{name}", JSON, self._body(fields))
-        content = response.require(JSON)
-        with _reading():
-            result: Result = read.validate_json(content, extra="ignore")
-            return result
+        name, adapter = _ROUTES[type(request)]
+        content = yield from self._send(f"/v1/{name}", JSON, orjson.dumps(self._fields(request)))
+        result: Result = _read(partial(adapter.validate_json, extra="ignore"), content)
+        return result
 
     def models(self) -> Exchange[list[ModelFacts]]:
         """List the models."""
-        response = yield HttpRequest("GET", "/v1/models")
-        content = response.require(JSON)
-        with _reading():
-            return read_models(orjson.loads(content))
+        content = yield from self._send("/v1/models")
+        return _read(read_models, content)
 
     def model(self) -> Exchange[ModelFacts]:
         """Describe the model."""
         if self._model is not None:
-            response = yield HttpRequest("GET", f"/v1/models/{quote(self._model, safe='')}")
-            content = response.require(JSON)
-            with _reading():
-                return read_model_facts(orjson.loads(content))
-        for one in (yield from self.models()):
-            if one.default:
-                return one
+            content = yield from self._send(f"/v1/models/{quote(self._model, safe='')}")
+            return _read(read_model_facts, content)
+        for facts in (yield from self.models()):
+            if facts.default:
+                return facts
         raise malformed_response()
 
     def _send_batch(
-        self, batch: Batch, path: str, accept: str, fields: Mapping[str, Any]
-    ) -> Exchange[list[tuple[Batch, bytes]]]:
-        """Send a batch, split into parts if it is too large; return each part and its response."""
-        found: list[tuple[Batch, bytes]] = []
-        rest = self._body(fields)[1:]
+        self,
+        batch: Batch,
+        path: str,
+        accept: str,
+        request: Request[Any],
+        read: Callable[[bytes, int], _T],
+    ) -> Exchange[list[_T]]:
+        """Send a batch, split into parts if it is too large; return the result of each part.
+
+        `read` reads a response with the results of a number of texts.
+        """
+        results: list[_T] = []
+        fields = self._fields(request)
         pending = [batch]
         while pending:
             part, *others = self._size.split(pending.pop())
             pending += reversed(others)
-            body = b'{"input":[%b],%b' % (b",".join(part.texts), rest)
+            texts = orjson.Fragment(b"[%b]" % b",".join(part.texts))
+            body = orjson.dumps({"input": texts, **fields})
             try:
-                response = yield HttpRequest("POST", path, accept, body)
-                found.append((part, response.require(accept, part.first)))
+                content = yield from self._send(path, accept, body, part.first)
             except TooLargeError as error:
                 if len(part.texts) == 1 or error.extra["setting"] == "max_sentence_tokens":
                     raise  # a smaller batch does not help
                 self._size.reduce(part, error)
                 pending.append(part)
-        return found
+            else:
+                results.append(_read(read, content, len(part.texts)))
+        return results
 
-    def _body(self, fields: Mapping[str, Any]) -> bytes:
-        """Encode the fields of a request and the model's name as JSON."""
-        named = {**fields, **({} if self._model is None else {"model": self._model})}
-        try:
-            return orjson.dumps(named, option=orjson.OPT_SERIALIZE_NUMPY)
-        except orjson.JSONEncodeError:
-            error = FieldError((), "a value is not valid Unicode, or JSON does not have its type")
-        raise InvalidError([error])
+    def _fields(self, request: Request[Any]) -> dict[str, Any]:
+        """Return the fields of a request but `input`, and the model's name.
+
+        Fields that have their defaults are absent, because earlier services do not know all fields.
+        """
+        fields = request.model_dump(exclude={"input"}, exclude_defaults=True)
+        if self._model is not None:
+            fields["model"] = self._model
+        return fields
+
+    def _send(
+        self, path: str, accept: str = JSON, body: bytes | None = None, first: int = 0
+    ) -> Exchange[bytes]:
+        """Return the content of a response with the status 200 and the accepted media type.
+
+        Raises the error that the service reports, or AnswerError. `first` is the index of the
+        batch's first text.
+        """
+        headers, method = {"Accept": accept}, "GET"
+        if body is not None:
+            headers["Content-Type"], method = JSON, "POST"
+        response = yield self._build(method, path, headers=headers, content=body)
+        if response.status_code != 200:
+            raise error_of_response(response, first)
+        if media_type_of(response) != accept:
+            raise malformed_response()
+        return response.content
 
 
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Raise AnswerError if a document cannot be read."""
+def _read(read: Callable[..., _T], *arguments: object) -> _T:
+    """Read a document. Raises AnswerError if `read` raises any exception."""
     try:
-        yield
+        return read(*arguments)
     except Exception:  # noqa: BLE001 - a document from an unknown server
         raise malformed_response() from None
 
 
-def _stacked(found: Embeddings, count: int, width: int | None) -> NDArray[np.float32]:
-    """Return the vectors of all texts. Raises ValueError for other than `count`. -> [count, …]"""
-    vectors = np.stack([one.embedding for one in found.data])
-    indices = [one.index for one in found.data]
-    if indices != list(range(count)) or not np.isfinite(vectors).all():
-        raise ValueError
-    if not vectors.shape[1] or vectors.shape[1] != (width or vectors.shape[1]):
-        raise ValueError
+def _read_embeddings(content: bytes, count: int, dimensions: int | None) -> NDArray[np.float32]:
+    """Return the vectors of all texts. -> [count, d or `dimensions`]"""
+    data = _EMBEDDINGS.validate_json(content, extra="ignore").data
+    vectors = np.stack([entry.embedding for entry in data])
+    require([entry.index for entry in data] == [*range(count)])
+    require(vectors.shape[1] == (dimensions or vectors.shape[1]) > 0)
+    require(np.isfinite(vectors).all())
     return vectors

@@ -1,13 +1,10 @@
-"""The results of an encoder: sentences, comparisons, senses, neighbors, traces, model facts.
-
-The `read_…` functions read them from responses and from documents made in process, and reject
-malformed ones. Only the arrays of an archive are checked completely.
-"""
+"""Sentences and model facts, and their readers, which reject malformed responses."""
 
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
+from itertools import accumulate
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from zipfile import ZIP_STORED, ZipFile
@@ -16,30 +13,44 @@ import numpy as np
 import orjson
 from numpy.lib.format import read_array_header_1_0
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
-from polyseme.client.errors import NoSuchTokenError, NotRequestedError, malformed_response
+from polyseme.client.errors import NoSuchTokenError, NotRequestedError
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Encoded, Token
 from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.operations.schema import OneLine
-from polyseme.tokenizer import Resolution
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array: TypeAlias = NDArray[np.floating]
-Doubles: TypeAlias = NDArray[np.float64]
 VectorKind: TypeAlias = Literal["static", "contextual", "features"]
+VECTOR_KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
 
 
-def _requested(arrays: Mapping[Part, Array], part: Part) -> Array:
-    """Return an array. Raises NotRequestedError if the sentence was encoded without it."""
-    if part not in arrays:
-        raise NotRequestedError(
-            f'The sentence was encoded without `{part}`: add "{part}" to `include` of `encode`.'
-        )
-    return arrays[part]
+class _Requested:
+    """A property that is an entry of `arrays`.
+
+    It raises NotRequestedError if the sentence was encoded without the array.
+    """
+
+    def __init__(self, description: str) -> None:
+        self.__doc__ = description
+
+    def __set_name__(self, _: type, part: Part) -> None:
+        self._part = part
+
+    def __get__(self, owner: "EncodedToken | Sentence | None", _: object = None) -> Array:
+        part = self._part
+        if owner is None:  # `help` reads the attribute of the class
+            return self  # type: ignore[return-value]
+        if part not in owner.arrays:
+            raise NotRequestedError(
+                f'The sentence was encoded without `{part}`: add "{part}" to `include` of `encode`.'
+            )
+        return owner.arrays[part]
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,25 +65,12 @@ class EncodedToken(OneLine, Token):
     arrays: dict[Part, Array] = field(default_factory=dict)
     """the requested ones of `static`, `contextual`, `features` and `attention`"""
 
-    @property
-    def static(self) -> Array:
-        """The row of the static vectors. [d]"""
-        return _requested(self.arrays, "static")
-
-    @property
-    def contextual(self) -> Array:
-        """The row of the contextual vectors. [d]"""
-        return _requested(self.arrays, "contextual")
-
-    @property
-    def features(self) -> Array:
-        """The unit static vector and the unit context, concatenated. [2d]"""
-        return _requested(self.arrays, "features")
-
-    @property
-    def attention(self) -> Array:
-        """The attention to each token. [L, h, n], or [L, n] for the mean of the heads"""
-        return _requested(self.arrays, "attention")
+    static = _Requested("The row of the static vectors. [d]")
+    contextual = _Requested("The row of the contextual vectors. [d]")
+    features = _Requested("The unit static vector and the unit context, concatenated. [2d]")
+    attention = _Requested(
+        "The attention to each token. [L, h, n], or [L, n] for the mean of the heads"
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,45 +106,20 @@ class Sentence(OneLine):
             vars(self)["tokens"] = tokens
             return tokens
 
-    @property
-    def static(self) -> Array:
-        """The static vectors. [n, d]"""
-        return _requested(self.arrays, "static")
-
-    @property
-    def contextual(self) -> Array:
-        """The contextual vectors. [n, d]"""
-        return _requested(self.arrays, "contextual")
-
-    @property
-    def features(self) -> Array:
-        """Unit static vectors and unit contexts, concatenated, for classifiers. [n, 2d]"""
-        return _requested(self.arrays, "features")
-
-    @property
-    def attention(self) -> Array:
-        """The attention. [L, h, n, n], or [L, n, n] for the mean of the heads; rows are queries"""
-        return _requested(self.arrays, "attention")
-
-    @property
-    def queries(self) -> Array:
-        """The queries. [L, h, n, k]"""
-        return _requested(self.arrays, "queries")
-
-    @property
-    def keys(self) -> Array:
-        """The keys. [L, h, n, k]"""
-        return _requested(self.arrays, "keys")
-
-    @property
-    def values(self) -> Array:
-        """The values. [L, h, n, v]"""
-        return _requested(self.arrays, "values")
-
-    @property
-    def scores(self) -> Array:
-        """The scores before scaling, biases and softmax, of the shape of `attention`."""
-        return _requested(self.arrays, "scores")
+    static = _Requested("The static vectors. [n, d]")
+    contextual = _Requested("The contextual vectors. [n, d]")
+    features = _Requested(
+        "Unit static vectors and unit contexts, concatenated, for classifiers. [n, 2d]"
+    )
+    attention = _Requested(
+        "The attention. [L, h, n, n], or [L, n, n] for the mean of the heads; rows are queries",
+    )
+    queries = _Requested("The queries. [L, h, n, k]")
+    keys = _Requested("The keys. [L, h, n, k]")
+    values = _Requested("The values. [L, h, n, v]")
+    scores = _Requested(
+        "The scores before scaling, biases and softmax, of the shape of `attention`."
+    )
 
     @property
     def words(self) -> list[str]:
@@ -258,69 +231,99 @@ class ModelFacts:
     """the model's entry in /v1/models; in process, `id`, `default` and the manifest's fields"""
 
 
-def _require(condition: object) -> None:
+def require(condition: object) -> None:
     """Raise ValueError unless the condition holds."""
     if not condition:
         raise ValueError
 
 
-# JSON documents. These functions raise ValueError, TypeError, KeyError or AttributeError for
-# malformed ones.
-
-_RESOLUTIONS = frozenset(get_args(Resolution))
-_TOKEN_FIELDS = ("text", "start", "end", "key", "resolution")
+# The readers of responses raise exceptions of any class if one is malformed.
 
 
-def read_token(document: Mapping[str, Any]) -> Token:
-    """Read a token."""
-    text, start, end, key, resolution = (document[name] for name in _TOKEN_FIELDS)
-    _require(isinstance(text, str) and (key is None or isinstance(key, str)))
-    _require(type(start) is type(end) and isinstance(start, int | None))
-    _require(resolution in _RESOLUTIONS)
-    return Token(text, start, end, key, resolution)
-
-
-def read_models(document: Mapping[str, Any]) -> list[ModelFacts]:
+def read_models(content: bytes) -> list[ModelFacts]:
     """Read the response of /v1/models."""
-    return [read_model_facts(one) for one in document["data"]]
+    return [model_facts(entry) for entry in orjson.loads(content)["data"]]
 
 
-def read_model_facts(document: Mapping[str, Any]) -> ModelFacts:
+def read_model_facts(content: bytes) -> ModelFacts:
+    """Read the response of /v1/models/{name}."""
+    return model_facts(orjson.loads(content))
+
+
+def model_facts(document: Mapping[str, Any]) -> ModelFacts:
     """Read the entry of one model."""
     names = ("dimension", "vocabulary_size", "layers", "heads")
     numbers: dict[str, Any] = {name: document.get(name) for name in names}
-    _require(all(number is None or isinstance(number, int) for number in numbers.values()))
+    require(all(number is None or isinstance(number, int) for number in numbers.values()))
     default = document.get("default") is True
     return ModelFacts(str(document["id"]), default, document=document, **numbers)
 
 
-# The .npz archives of /v1/encode.
+@dataclass(frozen=True)
+class _SentenceTokens:
+    """The member `tokens` of an archive has one for each sentence."""
 
+    tokens: list[Token]
+    truncated: int
+
+
+_TOKENS = TypeAdapter(list[_SentenceTokens])
 _MAGIC = b"\x93NUMPY\x01\x00"
 _MAX_HEADER_BYTES = 1024
 
 
-def read_sentences(content: bytes, options: EncodeOptions, count: int) -> list[Sentence]:
-    """Read the sentences of a `.npz` archive.
+def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[Sentence]:
+    """Read the sentences of a `.npz` archive of /v1/encode.
 
-    Raises AnswerError unless the archive has exactly the requested sentences and arrays, with
-    consistent shapes and finite values.
+    It must have exactly the requested sentences and arrays, with consistent shapes and finite
+    values.
     """
-    try:
-        return list(_read_sentences(_read_archive(content), options, count))
-    except Exception:  # noqa: BLE001 - zipfile, NumPy and orjson raise many for arbitrary bytes
-        raise malformed_response() from None
-
-
-def _read_archive(content: bytes) -> dict[str, Array]:
-    """Read the arrays of an archive by their names."""
     with ZipFile(io.BytesIO(content)) as archive:
-        infos = archive.infolist()
+        members = archive.infolist()
         # Compressed or repeated members could expand a few bytes into gigabytes.
-        _require(all(one.compress_type == ZIP_STORED for one in infos))
-        _require(all(one.filename.endswith(".npy") for one in infos))
-        _require(len({one.filename for one in infos}) == len(infos))
-        return {one.filename.removesuffix(".npy"): _read_npy(archive.read(one)) for one in infos}
+        require(all(member.compress_type == ZIP_STORED for member in members))
+        require(all(member.filename.endswith(".npy") for member in members))
+        require(len({member.filename for member in members}) == len(members))
+        arrays = {
+            member.filename.removesuffix(".npy"): _read_npy(archive.read(member))
+            for member in members
+        }
+    offsets, encoded = arrays.pop("offsets"), arrays.pop("tokens")
+    require(encoded.dtype == np.uint8)
+    sentences = _TOKENS.validate_json(encoded.tobytes(), strict=True, extra="ignore")
+    require(len(sentences) == count)
+    lengths = [len(sentence.tokens) for sentence in sentences]
+    require(offsets.dtype == np.int64 and offsets.tolist() == [*accumulate(lengths, initial=0)])
+
+    rows = {part: arrays.pop(part) for part in PER_TOKEN if part in options.include}
+    widths = {array.shape[1] / PER_TOKEN[part] for part, array in rows.items()}
+    require(len(widths) <= 1 and 0 not in widths)
+    require(all(array.shape == (sum(lengths), array.shape[1]) for array in rows.values()))
+    per_layer = [part for part in PER_LAYER if part in options.include]
+    layers = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
+    require(not arrays)
+    shapes: dict[Part, set[tuple[int, ...]]] = {part: set() for part in per_layer}
+    for n, of_layers in zip(lengths, layers, strict=True):
+        for part, array in of_layers.items():
+            # [L, h, n, n] or [L, n, n] for the mean of the heads, and [L, h, n, k]
+            paired = part in PER_PAIR
+            require(array.ndim == (3 if paired and options.heads == "mean" else 4))
+            require(array.shape[-2] == n and (not paired or array.shape[-1] == n))
+            if options.layers != "all":
+                require(len(array) == (1 if options.layers == "last" else len({*options.layers})))
+            shapes[part].add(array.shape[:-2] + array.shape[-1:][paired:])
+    require(all(len(of_part) == 1 for of_part in shapes.values() if count))
+    for array in (*rows.values(), *(one for of_layers in layers for one in of_layers.values())):
+        require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())
+
+    read = []
+    for i, (sentence, of_layers) in enumerate(zip(sentences, layers, strict=True)):
+        first, last = offsets[i : i + 2]
+        of_tokens = {part: array[first:last] for part, array in rows.items()}
+        # Copies are writable, and one sentence does not keep the whole response in memory.
+        copies = {part: array.copy() for part, array in (of_tokens | of_layers).items()}
+        read.append(Sentence(sentence.tokens, copies, sentence.truncated))
+    return read
 
 
 def _read_npy(data: bytes) -> Array:
@@ -328,9 +331,9 @@ def _read_npy(data: bytes) -> Array:
 
     No memory is allocated, so a header with a huge shape is harmless.
     """
-    _require(data.startswith(_MAGIC))
+    require(data.startswith(_MAGIC))
     start = 10 + int.from_bytes(data[8:10], "little")
-    _require(start <= _MAX_HEADER_BYTES)
+    require(start <= _MAX_HEADER_BYTES)
     shape, dtype = _read_npy_header(data[8:start])
     return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
@@ -339,62 +342,5 @@ def _read_npy(data: bytes) -> Array:
 def _read_npy_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and the dtype of an array."""
     shape, fortran, dtype = read_array_header_1_0(io.BytesIO(header), _MAX_HEADER_BYTES)
-    _require(not fortran and dtype.kind in "fiu" and all(side >= 0 for side in shape))
+    require(not fortran and dtype.kind in "fiu" and all(side >= 0 for side in shape))
     return shape, dtype
-
-
-def _read_sentences(
-    arrays: dict[str, Array], options: EncodeOptions, count: int
-) -> Iterator[Sentence]:
-    offsets, documents = arrays.pop("offsets"), _read_documents(arrays.pop("tokens"))
-    _require(offsets.dtype == np.int64 and offsets.shape == (count + 1,))
-    _require(len(documents) == count)
-    starts = offsets.tolist()
-    lengths = [len(document["tokens"]) for document in documents]
-    _require(starts[0] == 0 and np.diff(offsets).tolist() == lengths)
-
-    rows = {part: arrays.pop(part) for part in PER_TOKEN if part in options.include}
-    for array in rows.values():
-        _require(array.ndim == 2 and len(array) == starts[-1] and array.shape[1] > 0)
-    _require(len({array.shape[1] / PER_TOKEN[part] for part, array in rows.items()}) <= 1)
-    per_layer = [part for part in PER_LAYER if part in options.include]
-    layer_arrays = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
-    _require(not arrays)
-    _check_layers(layer_arrays, lengths, options)
-    for array in (*rows.values(), *(one for parts in layer_arrays for one in parts.values())):
-        _require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())
-
-    for i, (document, of_layers) in enumerate(zip(documents, layer_arrays, strict=True)):
-        of_tokens = {part: array[starts[i] : starts[i + 1]] for part, array in rows.items()}
-        # Copies are writable, and one sentence does not keep the whole response in memory.
-        copies = {part: array.copy() for part, array in (of_tokens | of_layers).items()}
-        tokens = [read_token(token) for token in document["tokens"]]
-        yield Sentence(tokens, copies, document["truncated"])
-
-
-def _read_documents(array: Array) -> list[dict[str, Any]]:
-    """Return the tokens of each sentence and the number of words that were cut off."""
-    _require(array.dtype == np.uint8)
-    documents = orjson.loads(array.tobytes())
-    _require(isinstance(documents, list))
-    for one in documents:
-        _require(isinstance(one["tokens"], list) and type(one["truncated"]) is int)
-    return list(documents)
-
-
-def _check_layers(
-    layer_arrays: list[dict[Part, Array]], lengths: list[int], options: EncodeOptions
-) -> None:
-    """Check the shapes [L, h, n, …], or [L, n, n] for the mean of the heads."""
-    shapes: dict[Part, set[tuple[int, ...]]] = {}
-    for arrays, n in zip(layer_arrays, lengths, strict=True):
-        for part, array in arrays.items():
-            paired = part in PER_PAIR
-            axes = 3 if paired and options.heads == "mean" else 4
-            _require(array.ndim == axes and array.shape[-2] == n)
-            _require(not paired or array.shape[-1] == n)
-            if options.layers != "all":
-                wanted = 1 if options.layers == "last" else len(set(options.layers))
-                _require(len(array) == wanted)
-            shapes.setdefault(part, set()).add(array.shape[:-2] + array.shape[-1:][paired:])
-    _require(all(len(one) == 1 for one in shapes.values()))

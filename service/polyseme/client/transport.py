@@ -5,12 +5,11 @@ import socket
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 from urllib.parse import urlsplit
 
 from polyseme import __version__
-from polyseme.client.errors import AnswerError, UnreachableError
-from polyseme.client.requests import HttpRequest, HttpResponse
+from polyseme.client.errors import AnswerError, UnreachableError, error_of_response
 from polyseme.errors import TooLargeError, install_command
 
 try:
@@ -20,6 +19,8 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"The client needs httpx: {install_command('client')}.") from error
 
 TransportError = httpx.TransportError
+HttpxClient = httpx.Client
+HttpxAsyncClient = httpx.AsyncClient
 RETRY_STATUSES = (429, 502, 503, 504)
 _RETRY_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 _BACKOFF = 0.25
@@ -31,30 +32,31 @@ _KEEPALIVE = 4
 
 
 class TransportOptions(TypedDict, total=False):
-    """Options of the connection; `DEFAULTS` has their defaults.
+    """Options of the connection; `DEFAULTS` has their defaults."""
 
-    Options of the connection:
-        timeout: Maximum seconds to wait for each byte. The limit for connecting is the same, but
-            at most 10. Default: 60.
-        retries: Maximum number of further attempts of a request. Default: 4.
-        longest_wait: Maximum seconds between attempts; a request is not retried if Retry-After is
-            longer. Default: 60.
-        max_answer_bytes: Maximum size of a response. Default: 256 MiB.
-        proxy: The URL of a proxy; environment variables such as HTTPS_PROXY are ignored. Default:
-            None.
-        tls: The trusted certificate authorities, an ssl.SSLContext. Default, None: those of
-            certifi.
-        transport: The httpx transport to use instead of a connection, such as
-            httpx.WSGITransport(app). Default: None.
-    """
-
-    timeout: float
-    retries: int
-    longest_wait: float
-    max_answer_bytes: int
-    proxy: str | None
-    tls: ssl.SSLContext | None
-    transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None
+    timeout: Annotated[
+        float,
+        "Maximum seconds to wait for each byte. The limit for connecting is the same, but at most"
+        " 10.",
+    ]
+    retries: Annotated[int, "Maximum number of further attempts of a request."]
+    longest_wait: Annotated[
+        float,
+        "Maximum seconds between attempts; a request is not retried if Retry-After is longer.",
+    ]
+    max_answer_bytes: Annotated[int, "Maximum size of a response."]
+    proxy: Annotated[
+        str | None,
+        "The URL of a proxy; environment variables such as HTTPS_PROXY are ignored.",
+    ]
+    tls: Annotated[
+        ssl.SSLContext | None,
+        "The trusted certificate authorities, an ssl.SSLContext. None: those of certifi.",
+    ]
+    transport: Annotated[
+        httpx.BaseTransport | httpx.AsyncBaseTransport | None,
+        "The httpx transport to use instead of a connection, such as httpx.WSGITransport(app).",
+    ]
 
 
 DEFAULTS: TransportOptions = {
@@ -86,27 +88,13 @@ def normalize_url(url: str) -> str:
 
 
 def open_client(
-    root: str, key: str | None, options: TransportOptions, connections: int
-) -> httpx.Client:
-    """Open an httpx client. Raises TypeError or ValueError for invalid options."""
-    return httpx.Client(**_settings(root, key, options, connections, httpx.HTTPTransport))
-
-
-def open_async_client(
-    root: str, key: str | None, options: TransportOptions, connections: int
-) -> httpx.AsyncClient:
-    """Open an asynchronous httpx client. Raises TypeError or ValueError for invalid options."""
-    return httpx.AsyncClient(**_settings(root, key, options, connections, httpx.AsyncHTTPTransport))
-
-
-def _settings(
+    kind: type[httpx.Client | httpx.AsyncClient],
     root: str,
     key: str | None,
     given: TransportOptions,
     connections: int,
-    transport_class: type[httpx.HTTPTransport | httpx.AsyncHTTPTransport],
-) -> dict[str, Any]:
-    """Return the arguments of an httpx client."""
+) -> httpx.Client | httpx.AsyncClient:
+    """Open a client of httpx. Raises TypeError or ValueError for invalid options."""
     for name in given.keys() - DEFAULTS.keys():
         raise TypeError(f"Unknown argument `{name}`.")
     options: TransportOptions = {**DEFAULTS, **given}
@@ -126,7 +114,8 @@ def _settings(
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise ValueError("The key has an invalid character: a space, a line break, …")
         headers["Authorization"] = f"Bearer {key}"
-    inner = options["transport"] or transport_class(
+    is_async = issubclass(kind, httpx.AsyncClient)
+    inner = options["transport"] or (httpx.AsyncHTTPTransport if is_async else httpx.HTTPTransport)(
         # Loading the certificate authorities takes long, and only https needs them.
         verify=options["tls"] or root.lower().startswith("https:"),
         limits=httpx.Limits(
@@ -147,35 +136,15 @@ def _settings(
     )
     complete = _CompleteResponses(inner, options["max_answer_bytes"], options["longest_wait"])
     timeout = options["timeout"]
-    return {
-        "headers": headers,
+    return kind(
+        base_url=root,
+        headers=headers,
         # A call waits without a timeout while other calls of this client use all connections.
-        "timeout": httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
-        "follow_redirects": False,
-        "trust_env": False,
-        "transport": RetryTransport(complete, retry),
-    }
-
-
-def to_httpx(root: str, request: HttpRequest) -> dict[str, Any]:
-    """Return the arguments of `httpx.Client.request`."""
-    headers = {"Accept": request.accept}
-    if request.body is not None:
-        headers["Content-Type"] = "application/json"
-    return {
-        "method": request.method,
-        "url": root + request.path,
-        "headers": headers,
-        "content": request.body,
-    }
-
-
-def from_httpx(response: httpx.Response) -> HttpResponse:
-    """Return the parts of a response of `_CompleteResponses` that an `Exchange` uses."""
-    media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    wait = response.headers.get("Retry-After")
-    seconds = None if wait is None else int(wait)
-    return HttpResponse(response.status_code, media_type, response.content, seconds)
+        timeout=httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
+        follow_redirects=False,
+        trust_env=False,
+        transport=RetryTransport(complete, retry),
+    )
 
 
 def unreachable(error: httpx.TransportError) -> UnreachableError:
@@ -183,43 +152,43 @@ def unreachable(error: httpx.TransportError) -> UnreachableError:
 
     Its message has no text of the library's error; the cause of a failed TLS handshake is kept.
     """
+    cause = _os_error(error)
     if isinstance(error, httpx.ConnectTimeout):
-        return UnreachableError(
+        sentence = (
             "The server at this address does not accept a connection in time: check the address and"
             " the network."
         )
-    if isinstance(error, httpx.TimeoutException):
-        return UnreachableError(
-            "The service takes too long to respond: send less at once, or raise `timeout`."
+    elif isinstance(error, httpx.TimeoutException):
+        sentence = "The service takes too long to respond: send less at once, or raise `timeout`."
+    elif isinstance(cause, ssl.SSLCertVerificationError):
+        sentence = (
+            "The certificate at this address is not valid for it, or not signed by a trusted"
+            " authority: pass the authorities to trust as `tls`, an ssl.SSLContext."
         )
-    cause = _os_error(error)
-    if isinstance(cause, ssl.SSLError):
+    elif isinstance(cause, ssl.SSLError):
         sentence = (
             "The TLS connection to this address fails: if the service has no TLS, its address"
             " begins with http://."
         )
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            sentence = (
-                "The certificate at this address is not valid for it, or not signed by a trusted"
-                " authority: pass the authorities to trust as `tls`, an ssl.SSLContext."
-            )
-        raised = UnreachableError(sentence)
-        raised.__cause__ = cause.with_traceback(None)
-        return raised
-    if isinstance(cause, socket.gaierror):
-        return UnreachableError(
+    elif isinstance(cause, socket.gaierror):
+        sentence = (
             "The name of the host in this address cannot be resolved: check the address and the"
             " network."
         )
-    if isinstance(error, httpx.ConnectError):
-        return UnreachableError(
+    elif isinstance(error, httpx.ConnectError):
+        sentence = (
             "No service responds at this address: start one with `polyseme serve`, or use another"
             " address."
         )
-    return UnreachableError(
-        "The connection to the service fails; if the service has TLS, its address begins with"
-        " https://."
-    )
+    else:
+        sentence = (
+            "The connection to the service fails; if the service has TLS, its address begins with"
+            " https://."
+        )
+    raised = UnreachableError(sentence)
+    if isinstance(cause, ssl.SSLError):
+        raised.__cause__ = cause.with_traceback(None)
+    return raised
 
 
 def _os_error(error: BaseException) -> OSError | None:
@@ -302,7 +271,7 @@ class _CompleteResponses(httpx.BaseTransport, httpx.AsyncBaseTransport):
             seconds = Retry().parse_retry_after(response.headers["Retry-After"])
             headers["Retry-After"] = str(math.ceil(min(seconds, _FOREVER)))
         complete = httpx.Response(response.status_code, headers=headers, content=content)
-        read = from_httpx(complete)
-        if read.status in RETRY_STATUSES and (read.retry_after or 0) > self.longest_wait:
-            read.require("")
+        wait = int(headers.get("Retry-After", 0))
+        if response.status_code in RETRY_STATUSES and wait > self.longest_wait:
+            raise error_of_response(complete)
         return complete

@@ -9,8 +9,7 @@ from threadpoolctl import threadpool_limits
 from polyseme.http import errors, metrics, middleware
 from polyseme.http.auth import ApiKeyAuth
 from polyseme.http.context import supervise_requests
-from polyseme.http.inference import inference
-from polyseme.http.openai import openai
+from polyseme.http.inference import HEADER_LENGTH, inference
 from polyseme.http.pages import pages
 from polyseme.http.rate_limits import RateLimits
 from polyseme.http.routes import routes
@@ -18,17 +17,6 @@ from polyseme.http.service import Service
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings, unknown_variables
 
-_CORS_HEADERS = (
-    "Authorization",
-    "Content-Type",
-    "Accept",
-    "X-Request-ID",
-    "Inference-Header-Content-Length",
-    "X-Stainless-[A-Za-z-]+",  # OpenAI's client in browsers
-)
-_CORS_EXPOSED = ("X-Request-ID", "Server-Timing", "Retry-After", "Inference-Header-Content-Length")
-_CORS_MAX_AGE = 600
-"""Seconds for which a browser remembers a preflight response."""
 _log = logging.getLogger("polyseme")
 
 
@@ -65,7 +53,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     auth.init_app(app, rate_limits)
     charge = rate_limits.charge if rate_limits.enabled else None
     supervise_requests(app, settings, service.limits, charge)
-    for blueprint in (routes, openai, inference, pages):
+    for blueprint in (routes, inference, pages):
         app.register_blueprint(blueprint)
     if settings.metrics != "off":
         metrics.init_app(app, registry)
@@ -83,9 +71,16 @@ def _init_cors(app: Flask, settings: Settings) -> None:
         # Patterns, because flask-cors ignores the case of plain strings.
         origins=[re.compile(rf"{re.escape(origin)}\Z") for origin in settings.cors_origins],
         methods=["GET", "POST"],
-        allow_headers=list(_CORS_HEADERS),
-        expose_headers=list(_CORS_EXPOSED),
-        max_age=_CORS_MAX_AGE,
+        allow_headers=[
+            "Authorization",
+            "Content-Type",
+            "Accept",
+            "X-Request-ID",
+            HEADER_LENGTH,
+            "X-Stainless-[A-Za-z-]+",  # OpenAI's client in browsers
+        ],
+        expose_headers=["X-Request-ID", "Server-Timing", "Retry-After", HEADER_LENGTH],
+        max_age=600,  # seconds for which a browser remembers a preflight response
         supports_credentials=False,
         allow_private_network=False,
         intercept_exceptions=False,

@@ -6,7 +6,6 @@ API, of OpenAI's API and of the Open Inference Protocol.
 
 import logging
 import secrets
-from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -16,7 +15,6 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import (
-    FieldError,
     InvalidError,
     MalformedError,
     MethodNotAllowedError,
@@ -37,7 +35,7 @@ _OPENAI_CODES = {
     "rate_limited": "rate_limit_exceeded",
 }
 """OpenAI's error codes that differ from ours."""
-_OPENAI_PATHS = ("/v1/embeddings", "/v1/models")
+_OPENAI_PATHS = ("/v1/embeddings/", "/v1/models/")
 _SERVER_ERROR = 500
 _log = logging.getLogger("polyseme")
 
@@ -46,8 +44,7 @@ def init_app(app: Flask) -> None:
     """Convert every exception of a request to a problem response."""
     app.register_error_handler(PolysemeError, problem)
     app.register_error_handler(NonFiniteError, lambda _: problem(OutOfRangeError()))
-    app.register_error_handler(HTTPException, _from_werkzeug)
-    app.register_error_handler(Exception, _unexpected)
+    app.register_error_handler(Exception, _other)
 
 
 def problem(error: PolysemeError, **members: Any) -> Response:
@@ -74,11 +71,9 @@ def problem_document(error: PolysemeError, request_id: str, path: str = "") -> d
         "request_id": request_id,
         **error.members(),
     }
-    if path == "/v2" or path.startswith("/v2/"):
+    if f"{path}/".startswith("/v2/"):
         document["error"] = openai_error(error)["message"]
-    elif isinstance(error, UnknownRouteError) or any(
-        path == prefix or path.startswith(f"{prefix}/") for prefix in _OPENAI_PATHS
-    ):
+    elif isinstance(error, UnknownRouteError) or f"{path}/".startswith(_OPENAI_PATHS):
         document["error"] = openai_error(error)
     return document
 
@@ -113,55 +108,48 @@ def raw_response(error: Exception, address: str) -> bytes:
 
 def openai_error(error: PolysemeError) -> dict[str, Any]:
     """Return the `error` of OpenAI's API; most clients show only its message."""
-    kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
     errors = error.errors
     param = subscripted(errors[0].path) if errors else ""
-    detail = f"`{param}`: {error.detail}" if param else error.detail
+    detail, more = error.detail, ""
     if errors and isinstance(error, InvalidError):
-        detail = _first_error(param, errors)
+        detail = f"{errors[0].message}."
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    place = f"`{param}`{more}: " if param else ""
+    kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
     return {
-        "message": f"{detail} {error.hint}",
+        "message": f"{place}{detail} {error.hint}",
         "type": "rate_limit_error" if error.code == "rate_limited" else kind,
         "param": param or None,
         "code": _OPENAI_CODES.get(error.code, error.code),
     }
 
 
-def _first_error(param: str, errors: Sequence[FieldError]) -> str:
-    """Return the message about the first field, with the number of other errors."""
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    place = f"`{param}`{more}: " if param else ""
-    return f"{place}{errors[0].message}."
-
-
 def _path_hint(path: str) -> str | None:
     """Return what to change in a path if that leads to a route, else None."""
+    routes = current_app.url_map.bind("")
+
+    def leads(*parts: str) -> bool:
+        return bool(routes.allowed_methods("/" + "/".join(parts)))
+
     parts = [part for part in path.split("/") if part]
-    if _is_route(parts) and path != "/" + "/".join(parts):
+    if leads(*parts) and path != "/" + "/".join(parts):
         return "The path has a slash too many, at its end or beside another one: remove it."
-    if parts[:2] in (["v1", "v1"], ["v2", "v2"]) and _is_route(parts[1:]):
+    if parts[:2] in (["v1", "v1"], ["v2", "v2"]) and leads(*parts[1:]):
         return "The path has its prefix twice: remove it from the client's base URL."
-    if _is_route(["v1", *parts]):
+    if leads("v1", *parts):
         return "The path lacks the prefix `/v1`: add it to the client's base URL."
     return None
 
 
-def _is_route(parts: Sequence[str]) -> bool:
-    return bool(current_app.url_map.bind("").allowed_methods("/" + "/".join(parts)))
-
-
-def _from_werkzeug(error: HTTPException) -> Response:
+def _other(error: Exception) -> Response:
+    """Respond to an exception of Werkzeug, or to an unexpected one."""
     if isinstance(error, NotFound):
         return problem(UnknownRouteError(hint=_path_hint(request.path)))
     if isinstance(error, MethodNotAllowed):
         return problem(MethodNotAllowedError(list(error.valid_methods or ())))
-    if error.code is not None and 400 <= error.code < _SERVER_ERROR:
+    if isinstance(error, HTTPException) and 400 <= (error.code or 0) < _SERVER_ERROR:
         # An invalid host, or an upgrade that no route supports.
         return problem(MalformedError())
-    return _unexpected(error)
-
-
-def _unexpected(error: Exception) -> Response:
     log_fault(error, current_context().request_id)
     return problem(PolysemeError())
 

@@ -5,29 +5,36 @@ of four bytes, followed by the content. Lengths in a request are checked before 
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
 from flask import Blueprint, Response
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from polyseme import __version__
-from polyseme.errors import FieldError, FieldPath, InvalidError
+from polyseme.errors import FieldError, InvalidError
 from polyseme.http.context import current_context
-from polyseme.http.inference_schemas import (
-    DATATYPES,
-    DEFAULT_OUTPUTS,
-    INPUT,
-    VERSION,
-    InferRequest,
-    InputTensor,
-    OutputName,
+from polyseme.http.parsing import (
+    BINARY,
+    JSON,
+    negotiate_media_type,
+    parse_query_value,
+    read_json_and_bytes,
 )
-from polyseme.http.parsing import BINARY, JSON, negotiate_media_type, read_json_and_bytes
 from polyseme.http.routes import json_response
 from polyseme.http.service import current_service
 from polyseme.operations.encode import Encoded, count_tokens, encode_sentences, tokenize
-from polyseme.operations.options import PER_TOKEN, Limits
+from polyseme.operations.options import (
+    PER_TOKEN,
+    EncodeOptions,
+    Layers,
+    Limits,
+    Part,
+    SentenceOptions,
+)
+from polyseme.operations.schema import Texts, one_of_kinds
 from polyseme.operations.serialize import number_cost
 from polyseme.operations.work import encode_cost
 from polyseme.stages import stage
@@ -35,16 +42,110 @@ from polyseme.stages import stage
 inference = Blueprint("inference", __name__, url_prefix="/v2")
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
+VERSION = "1"
+"""The version reported for every model; models are not versioned."""
+Datatype: TypeAlias = Literal["BYTES", "FP32", "INT64"]
+OutputName: TypeAlias = Literal[
+    "static", "contextual", "features", "attention", "offsets", "attention_offsets", "tokens"
+]
+DATATYPES: dict[OutputName, Datatype] = {
+    "static": "FP32",
+    "contextual": "FP32",
+    "features": "FP32",
+    "attention": "FP32",
+    "offsets": "INT64",
+    "attention_offsets": "INT64",
+    "tokens": "BYTES",
+}
+"""The tensors, in the order of a response to a request without `outputs`."""
+_PARTS: tuple[Part, ...] = ("static", "contextual", "features", "attention")
 _EXTENSIONS = ("binary_tensor_data", "parameters")
 _LENGTH_BYTES = 4
+_MAX_SIZE = (1 << 31) - 1
 
 
-class Output(NamedTuple):
-    """A requested tensor."""
+class _Schema(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class InputParameters(_Schema):
+    """The parameters of an input, from the binary tensor data extension."""
+
+    binary_data_size: Annotated[int, Field(ge=0)] | None = None
+    """size in bytes of the tensor if it is sent after the JSON, without `data`"""
+
+
+def _kind_of_data(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "<nested>" if value and isinstance(value[0], list) else "<flat>"
+    return None
+
+
+class InputTensor(_Schema):
+    """The sentences."""
+
+    name: Literal["text"]
+    datatype: Literal["BYTES"]
+    shape: list[Annotated[int, Field(ge=1, le=_MAX_SIZE)]] = Field(
+        min_length=1, max_length=2, fail_fast=True
+    )
+    """[S] or [S, 1]"""
+    data: (
+        Annotated[
+            Annotated[Texts, Tag("<flat>")]
+            | Annotated[list[Texts], Field(fail_fast=True), Tag("<nested>")],
+            one_of_kinds(_kind_of_data, "must be a list of strings, or a list of lists of strings"),
+            Field(
+                description="a flat list of sentences, or lists of one sentence for the shape"
+                " [S, 1]"
+            ),
+        ]
+        | None
+    ) = None
+    parameters: InputParameters | None = None
+
+
+class OutputParameters(_Schema):
+    """The parameters of an output, from the binary tensor data extension."""
+
+    binary_data: bool | None = None
+    """whether to return the tensor as bytes after the JSON"""
+
+
+class OutputTensor(_Schema):
+    """A requested output."""
 
     name: OutputName
-    binary: bool
-    """whether it is sent as bytes after the JSON"""
+    parameters: OutputParameters | None = None
+
+
+def _layers(value: Any) -> Any:
+    """Convert the parameter to `layers` of /v1/encode, for example "0,2" to [0, 2].
+
+    A parameter of this protocol cannot be a list.
+    """
+    if isinstance(value, str):
+        return parse_query_value(EncodeOptions, "layers", [value])
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class InferParameters(SentenceOptions):
+    """Options for all sentences: `binary_data_output`, and fields of /v1/encode."""
+
+    binary_data_output: bool = False
+    """the default of each output's `binary_data`"""
+    layers: Annotated[Layers, BeforeValidator(_layers)] = "all"
+
+
+class InferRequest(_Schema):
+    """Sentences, requested outputs and options."""
+
+    id: Annotated[str, Field(max_length=256)] | None = None
+    """returned in the response"""
+    inputs: list[InputTensor] = Field(min_length=1, max_length=1)
+    outputs: Annotated[list[OutputTensor], Field(max_length=16)] | None = None
+    """default: all outputs but `features`"""
+    parameters: InferParameters | None = None
 
 
 @inference.get("")
@@ -75,18 +176,17 @@ def metadata(name: str) -> Response:
     """Return the input and output tensors of a model; -1 is a variable size."""
     negotiate_media_type(JSON)
     d = current_service().models.manifest(name).dimension
-    row_shapes: dict[str, list[int]] = {part: [width * d] for part, width in PER_TOKEN.items()}
-    outputs = [
-        {"name": one, "datatype": datatype, "shape": [-1, *row_shapes.get(one, [])]}
-        for one, datatype in DATATYPES.items()
-    ]
+    widths: dict[str, list[int]] = {part: [width * d] for part, width in PER_TOKEN.items()}
     return json_response(
         {
             "name": name,
             "versions": [VERSION],
             "platform": "polyseme",
-            "inputs": [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}],
-            "outputs": outputs,
+            "inputs": [{"name": "text", "datatype": "BYTES", "shape": [-1]}],
+            "outputs": [
+                {"name": output, "datatype": datatype, "shape": [-1, *widths.get(output, [])]}
+                for output, datatype in DATATYPES.items()
+            ],
         }
     )
 
@@ -104,24 +204,42 @@ def model_ready(name: str) -> Response:
 def infer(name: str) -> Response:
     """Return the requested tensors of sentences."""
     context, service = current_context(), current_service()
+    limits = service.limits
     with stage("parse").since(context.started):
         negotiate_media_type(JSON, BINARY)
         body, rest = read_json_and_bytes(InferRequest, HEADER_LENGTH)
-        texts = _sentences(body.inputs[0], rest, service.limits)
-        outputs = _requested_outputs(body)
+        parameters = body.parameters or InferParameters()
+        texts = _sentences(body.inputs[0], rest, limits)
+        # The requested tensors, and whether each is sent as bytes after the JSON.
+        outputs: dict[OutputName, bool] = {}
+        for place, output in enumerate(body.outputs or ()):
+            if output.name in outputs:
+                raise InvalidError([FieldError(("outputs", place, "name"), "is a duplicate")])
+            own = output.parameters.binary_data if output.parameters else None
+            outputs[output.name] = parameters.binary_data_output if own is None else own
+        if not outputs:
+            default = (name for name in DATATYPES if name != "features")
+            outputs = dict.fromkeys(default, parameters.binary_data_output)
     with stage("tokens"):
-        model, limits = service.find_model(name), service.limits
-        options = body.options(frozenset(one.name for one in outputs))
-        in_json = any(not one.binary and DATATYPES[one.name] == "FP32" for one in outputs)
+        model = service.find_model(name)
+        options = EncodeOptions(
+            include=[part for part in _PARTS if part in outputs],
+            **parameters.model_dump(exclude={"binary_data_output"}),
+        )
+        in_json = any(not binary and DATATYPES[name] == "FP32" for name, binary in outputs.items())
         try:
             cost = encode_cost(model, options, number_cost("json" if in_json else "npz"))
             sentences = tokenize(
                 model, texts, options, limits, lambda n: ("inputs", 0, "data", n), cost
             )
         except InvalidError as error:
-            # Name the fields of this protocol, not those of /v1/encode, and drop duplicate errors.
-            errors = [FieldError(_path(one.path), one.message) for one in error.errors]
-            error.errors = list(dict.fromkeys(errors))
+            # Name the fields of this protocol, not those of /v1/encode: `layers[0]` becomes
+            # `parameters.layers`, which several errors may have.
+            renamed: dict[FieldError, None] = {}
+            for one in error.errors:
+                fits = one.path[0] == "inputs"
+                renamed[replace(one, path=one.path if fits else ("parameters", one.path[0]))] = None
+            error.errors = list(renamed)
             raise
         counts = count_tokens(sentences)
     encoded = encode_sentences(model, sentences, options)
@@ -163,108 +281,79 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
         raise _invalid(message, "parameters", "binary_data_size")
     if tensor.data is None:
         return _decode_bytes(rest, count)
-    found: list[str] = []
+    sentences: list[str] = []
     for row in tensor.data:
-        one = [row] if isinstance(row, str) else row
-        if len(one) != 1 or (isinstance(row, list) and len(tensor.shape) == 1):
+        texts = [row] if isinstance(row, str) else row
+        if len(texts) != 1 or (isinstance(row, list) and len(tensor.shape) == 1):
             raise _invalid("is not nested according to its shape", "data")
-        found += one
-    if len(found) != count:
+        sentences += texts
+    if len(sentences) != count:
         raise _invalid("does not have the number of elements of the shape", "data")
-    return found
+    return sentences
 
 
 def _decode_bytes(data: bytes, count: int) -> list[str]:
     """Return the `count` strings of a BYTES tensor; raise InvalidError for other data."""
-    found: list[str] = []
+    texts: list[str] = []
     end = 0
     while end < len(data):
-        if len(found) == count:
+        if len(texts) == count:
             raise _invalid("has more bytes than the elements of its shape need")
         start = end + _LENGTH_BYTES
         end = start + int.from_bytes(data[end:start], "little")
         if end > len(data) or start > len(data):
-            raise _invalid(f"element {len(found)} is longer than the rest of the bytes")
+            raise _invalid(f"element {len(texts)} is longer than the rest of the bytes")
         try:
-            found.append(data[start:end].decode())
+            texts.append(data[start:end].decode())
         except UnicodeDecodeError:
-            raise _invalid(f"element {len(found)} is not UTF-8") from None
-    if len(found) < count:
+            raise _invalid(f"element {len(texts)} is not UTF-8") from None
+    if len(texts) < count:
         raise _invalid("has fewer elements than its shape")
-    return found
+    return texts
 
 
 def _invalid(message: str, *path: str) -> InvalidError:
     return InvalidError([FieldError(("inputs", 0, *path), message)])
 
 
-def _path(path: FieldPath) -> FieldPath:
-    """Convert the path of an option: `layers[0]` becomes `parameters.layers`."""
-    return path if path[0] == "inputs" else ("parameters", path[0])
-
-
-def _requested_outputs(body: InferRequest) -> list[Output]:
-    """Return the requested outputs, or the default ones; raise InvalidError for a duplicate."""
-    binary = body.given_parameters.binary_data_output
-    if not body.outputs:
-        return [Output(name, binary) for name in DEFAULT_OUTPUTS]
-    found: dict[str, Output] = {}
-    for place, one in enumerate(body.outputs):
-        if one.name in found:
-            raise InvalidError([FieldError(("outputs", place, "name"), "is a duplicate")])
-        own = one.parameters.binary_data if one.parameters else None
-        found[one.name] = Output(one.name, binary if own is None else own)
-    return list(found.values())
-
-
 def _serialize(
-    facts: dict[str, Any], outputs: Sequence[Output], encoded: Sequence[Encoded], d: int
+    facts: dict[str, Any], outputs: dict[OutputName, bool], encoded: Sequence[Encoded], d: int
 ) -> tuple[bytes, int | None]:
-    """Return the body of the response, and the length of its JSON if bytes follow."""
+    """Return the body of the response, and the length of its JSON if bytes follow.
+
+    The arrays of the sentences are removed, because memory for both would be twice the response.
+    """
+    per_pair = facts["parameters"]["layers"] * facts["parameters"]["heads"]
+    lengths = [len(result.sentence.words) for result in encoded]
     described: list[dict[str, Any]] = []
     following: list[bytes] = []
-    for output in outputs:
-        per_pair = facts["parameters"]["layers"] * facts["parameters"]["heads"]
-        values = _tensor(output.name, encoded, d, per_pair)
-        facts_of_output: dict[str, Any] = {
-            "name": output.name,
-            "datatype": DATATYPES[output.name],
-            "shape": list(values.shape) if isinstance(values, np.ndarray) else [len(values)],
-        }
-        if output.binary:
-            content = _encode_bytes(values)
-            facts_of_output["parameters"] = {"binary_data_size": len(content)}
-            following.append(content)
+    for name, binary in outputs.items():
+        values: Any
+        if name == "tokens":
+            values = [token.text for result in encoded for token in result.sentence.words]
+        elif name == "offsets":
+            values = np.cumsum([0, *lengths], dtype=np.int64)
+        elif name == "attention_offsets":
+            values = np.cumsum([0, *(per_pair * n**2 for n in lengths)], dtype=np.int64)
         else:
-            flat = values.reshape(-1) if isinstance(values, np.ndarray) else values
-            facts_of_output["data"] = flat
-        described.append(facts_of_output)
+            shape = () if name == "attention" else (PER_TOKEN[name] * d,)
+            arrays = [sentence.arrays.pop(name).reshape(-1, *shape) for sentence in encoded]
+            values = np.concatenate([np.empty((0, *shape), np.float32), *arrays])
+        output: dict[str, Any] = {
+            "name": name,
+            "datatype": DATATYPES[name],
+            "shape": [len(values)] if name == "tokens" else list(values.shape),
+        }
+        if not binary:
+            output["data"] = values if name == "tokens" else values.reshape(-1)
+        else:
+            if name == "tokens":
+                texts = [text.encode() for text in values]
+                content = b"".join(len(t).to_bytes(_LENGTH_BYTES, "little") + t for t in texts)
+            else:
+                content = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+            output["parameters"] = {"binary_data_size": len(content)}
+            following.append(content)
+        described.append(output)
     head = orjson.dumps({**facts, "outputs": described}, option=orjson.OPT_SERIALIZE_NUMPY)
     return b"".join([head, *following]), len(head) if following else None
-
-
-def _tensor(name: OutputName, encoded: Sequence[Encoded], d: int, per_pair: int) -> Any:
-    """Return an array, or strings for `tokens`; attention has `per_pair`·n² values a sentence.
-
-    The array of each sentence is removed, because memory for both would be twice the response.
-    """
-    if name == "tokens":
-        return [token.text for one in encoded for token in one.sentence.words]
-    lengths = [len(one.sentence.words) for one in encoded]
-    if name == "offsets":
-        return np.cumsum([0, *lengths], dtype=np.int64)
-    if name == "attention_offsets":
-        return np.cumsum([0, *(per_pair * n**2 for n in lengths)], dtype=np.int64)
-    if name == "attention":
-        parts = [one.arrays.pop(name).reshape(-1) for one in encoded]
-        return np.concatenate(parts) if parts else np.empty(0, np.float32)
-    empty = np.empty((0, PER_TOKEN[name] * d), np.float32)
-    return np.concatenate([empty, *(one.arrays.pop(name) for one in encoded)])
-
-
-def _encode_bytes(values: Any) -> bytes:
-    """Return the bytes of a tensor."""
-    if isinstance(values, np.ndarray):
-        return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
-    content = [value.encode() for value in values]
-    return b"".join(len(one).to_bytes(_LENGTH_BYTES, "little") + one for one in content)

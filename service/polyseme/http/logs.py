@@ -28,12 +28,8 @@ _log = logging.getLogger("polyseme.requests")
 def log_request(context: RequestContext) -> None:
     """Log a request."""
     level = logging.DEBUG if context.route in PROBES else logging.INFO
-    if _log.isEnabledFor(level):
-        _log.log(level, "request", extra={"fields": _log_fields(context)})
-
-
-def _log_fields(context: RequestContext) -> dict[str, Any]:
-    """Return the log fields of a request, without those that are unknown."""
+    if not _log.isEnabledFor(level):
+        return
     fields = {
         "event": "request",
         "request_id": context.request_id,
@@ -51,7 +47,8 @@ def _log_fields(context: RequestContext) -> dict[str, Any]:
         "trace_id": context.trace_id,
         "aborted": context.aborted or None,
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    known = {name: value for name, value in fields.items() if value is not None}
+    _log.log(level, "request", extra={"fields": known})
 
 
 def logging_config(settings: Settings) -> dict[str, Any]:
@@ -100,13 +97,8 @@ def capture_warnings() -> None:
     # quarter of the time of a log call.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None  # noqa: SLF001 - as in the Logging HOWTO
-    threading.excepthook = _log_thread_exception
-
-
-def _log_thread_exception(error: threading.ExceptHookArgs) -> None:
-    if error.exc_value is not None:
-        exception = (error.exc_type, error.exc_value, error.exc_traceback)
-        logging.getLogger("polyseme").error("a thread ended", exc_info=exception)
+    logger = logging.getLogger("polyseme")
+    threading.excepthook = lambda ended: logger.error("a thread ended", exc_info=ended.exc_value)
 
 
 class StandardError(logging.StreamHandler[Any]):
@@ -125,22 +117,26 @@ class PrivacyFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Remove text of requests from the record; return whether to log it."""
-        if record.name.startswith("opentelemetry") and not self._report_collector(record):
-            return False
+        if record.name.startswith("opentelemetry"):
+            # One warning about traces replaces its own, at most once a minute.
+            now = time.monotonic()
+            since = now - self._collector_warned
+            if record.levelno < logging.WARNING or since < _COLLECTOR_INTERVAL:
+                return False
+            self._collector_warned = now
+            record.name, record.levelno, record.levelname = "polyseme", logging.WARNING, "WARNING"
+            record.msg = "polyseme: OpenTelemetry reports a problem; traces may be lost."
+            record.args, record.exc_info = (), None
         fields = dict(getattr(record, "fields", {}))
         if record.exc_info and record.exc_info[0]:
             fields["error"] = record.exc_info[0].__name__
-            fields["places"] = places(record.exc_info[2])
-        record.fields, record.exc_info, record.exc_text, record.stack_info = (
-            fields,
-            None,
-            None,
-            None,
-        )
-        trusted = record.name.startswith(_TRUSTED)
+            frames = traceback.extract_tb(record.exc_info[2])  # the innermost frame is the last
+            fields["places"] = [f"{one.filename}:{one.lineno} in {one.name}" for one in frames]
+        record.fields, record.exc_info = fields, None
+        record.exc_text = record.stack_info = None
         if not isinstance(record.msg, str):
             record.msg, record.args = type(record.msg).__name__, ()
-        elif not trusted:
+        elif not record.name.startswith(_TRUSTED):
             record.msg, record.args = record.msg.replace("%s", "…").replace("%r", "…"), ()
         elif record.name == "py.warnings":
             # The following lines show code, or are lines of the warning's text.
@@ -149,29 +145,12 @@ class PrivacyFilter(logging.Filter):
             record.args = tuple(map(_harmless, record.args))
         return True
 
-    def _report_collector(self, record: logging.LogRecord) -> bool:
-        """Replace OpenTelemetry's warnings by one about traces, at most once a minute."""
-        now = time.monotonic()
-        if record.levelno < logging.WARNING or now - self._collector_warned < _COLLECTOR_INTERVAL:
-            return False
-        self._collector_warned = now
-        record.name, record.levelno, record.levelname = "polyseme", logging.WARNING, "WARNING"
-        record.msg = "polyseme: OpenTelemetry reports a problem; traces may be lost."
-        record.args, record.exc_info = (), None
-        return True
-
 
 def _harmless(argument: Any) -> Any:
     """Return an argument of a log call; replace exceptions and multi-line strings."""
     if isinstance(argument, BaseException):
         return type(argument).__name__
     return "…" if isinstance(argument, str) and "\n" in argument else argument
-
-
-def places(trace: Any) -> list[str]:
-    """Return the stack of an exception, the innermost frame last."""
-    frames = traceback.extract_tb(trace)
-    return [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
 
 
 class JsonFormatter(OrjsonFormatter):

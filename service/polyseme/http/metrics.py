@@ -1,12 +1,23 @@
-"""Prometheus metrics: definitions, counting, and /metrics.
+"""Prometheus metrics: definitions, counting, /metrics, and the files of multiprocess mode.
 
 If PROMETHEUS_MULTIPROC_DIR is set, prometheus_client runs in multiprocess mode: all processes write
-to files in that directory, and each can report the metrics of all. Label values are from bounded
-sets.
+to files in that directory, and each can report the metrics of all. The pages of these files are
+allocated before they are written, so that a full folder costs metrics and no worker; the files of
+processes that have exited are merged, so that reloads do not fill the folder. Label values are from
+bounded sets.
 """
 
+import fcntl
+import logging
+import mmap
 import os
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from flask import Flask, Response, request
 from prometheus_client import (
@@ -15,31 +26,82 @@ from prometheus_client import (
     Gauge,
     Histogram,
     disable_created_metrics,
+    values,
 )
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.mmap_dict import MmapedDict
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from polyseme import __version__
 from polyseme.errors import PolysemeError
-from polyseme.http import metrics_files
 from polyseme.http.context import RequestContext
-from polyseme.http.metrics_files import DIRECTORY
 from polyseme.models.registry import Registry
 
-disable_created_metrics()  # type: ignore[no-untyped-call]
-metrics_files.count_in_allocated_files()
-_REQUEST_BUCKETS = (
-    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
-    *(1.0, 2.5, 5.0, 10.0, 30.0),
-)
-_STAGE_BUCKETS = (
-    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
-    *(1.0, 5.0),
-)
+DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+_ENTRY = 28
+"""Maximum size of an entry without its key, in bytes: length, padding, value and timestamp."""
+_ATTEMPTS, _PAUSE = 20, 0.01
+"""Number of attempts to merge while metrics are read, and seconds between two of them."""
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+_REQUEST_BUCKETS = (*_SECONDS, 2.5, 5.0, 10.0, 30.0)
+_STAGE_BUCKETS = (0.0001, 0.00025, 0.0005, *_SECONDS, 5.0)
 _STAGES = ("parse", "tokens", "static", "attention", "neighbors", "senses", "write")
 _MAX_MODELS = 100
 """Maximum number of models with separate labels; additional ones count as `other`."""
+_log = logging.getLogger("polyseme")
 
+
+class CountingFile(MmapedDict):
+    """A file of metrics whose pages are allocated before they are written.
+
+    Writing to a page of a memory-mapped file that is not allocated ends the process with SIGBUS if
+    the file system is full. Without space, the process counts in memory that nobody reads, or, if
+    `fallback` is false, OSError is raised.
+    """
+
+    full = False
+    """whether a file could not be allocated since the last warning"""
+
+    def __init__(self, filename: str, *, fallback: bool = True) -> None:
+        """Open a file, or create it with one page of zeros."""
+        self._fallback = fallback
+        new = Path(f"{filename}.new")  # a reader finds no file or a whole one
+        try:
+            if not Path(filename).exists():
+                with new.open("wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, mmap.PAGESIZE)
+                new.replace(filename)
+            super().__init__(filename)  # type: ignore[no-untyped-call]
+        except OSError:
+            new.unlink(missing_ok=True)
+            if not fallback:
+                raise
+            self._count_in_memory(b"")
+
+    def _init_value(self, key: str) -> None:
+        size = capacity = self._capacity
+        while self._used + len(key.encode()) + _ENTRY > size:
+            size *= 2
+        if size > capacity:
+            file: Any = self._f
+            try:
+                os.posix_fallocate(file.fileno(), 0, size)
+            except OSError:
+                if not self._fallback:
+                    raise
+                self._count_in_memory(self._m[:])
+                file.close()
+        super()._init_value(key)  # type: ignore[no-untyped-call]
+
+    def _count_in_memory(self, content: bytes) -> None:
+        memory = os.memfd_create("polyseme-metrics")
+        os.write(memory, content)
+        super().__init__(memory)  # type: ignore[no-untyped-call]
+        CountingFile.full = True
+
+
+values.MmapedDict = CountingFile  # type: ignore[attr-defined, assignment]
+disable_created_metrics()  # type: ignore[no-untyped-call]
 METRICS = CollectorRegistry()
 
 
@@ -99,7 +161,7 @@ def init_app(app: Flask, registry: Registry) -> None:
         if directory := os.environ.get(DIRECTORY):
             collected = CollectorRegistry()
             MultiProcessCollector(collected, directory)  # type: ignore[no-untyped-call]
-            with metrics_files.reading(directory):
+            with locked(directory):
                 return Response(encode(collected), content_type=content_type)
         return Response(encode(METRICS), content_type=content_type)
 
@@ -124,22 +186,18 @@ def start_worker() -> None:
     STARTS.inc()
     WORKERS.set(1)
     INFO.labels(__version__).set(1)
-    metrics_files.warn_if_full()
+    warn_if_full()
 
 
 def update_model_gauges(registry: Registry) -> None:
     """Update the gauges of the models in this process."""
     states = list(registry.states().values())
-    loaded = [one.manifest for one in states if one.status == "loaded" and one.manifest]
+    loaded = [s.manifest for s in states if s.status == "loaded" and s.manifest]
     LOADED.set(len(loaded))
     BROKEN.set(sum(state.problem is not None for state in states))
     READY.set(registry.ready())
-    mapped = (
-        e.bytes
-        for one in loaded
-        for n, e in one.files.items()
-        if n.endswith((".npy", "vocabulary.txt"))
-    )
+    files = [item for manifest in loaded for item in manifest.files.items()]
+    mapped = [file.bytes for name, file in files if name.endswith((".npy", "vocabulary.txt"))]
     MAPPED.set(sum(mapped))
 
 
@@ -167,8 +225,8 @@ def observe(context: RequestContext) -> None:
                 counter.inc(number)
     if context.aborted:
         ABORTED.labels("client_gone").inc()
-    if metrics_files.CountingFile.full:
-        metrics_files.warn_if_full()
+    if CountingFile.full:
+        warn_if_full()
 
 
 def refuse(reason: str) -> None:
@@ -186,16 +244,8 @@ def _route_metrics(route: str, method: str, status: int) -> tuple[Counter, Histo
     return requests, DURATION.labels(route), BYTES.labels(route)
 
 
-@cache
-def _stage_histogram(stage: str) -> Histogram:
-    return STAGE.labels(stage)
-
-
-@cache
-def _error_counter(code: str) -> Counter:
-    return ERRORS.labels(code)
-
-
+_stage_histogram = cache(STAGE.labels)
+_error_counter = cache(ERRORS.labels)
 _counted_models: set[str] = set()
 
 
@@ -208,3 +258,72 @@ def _model_counters(model: str) -> tuple[Counter, ...]:
 
 def _error_codes(error: type[PolysemeError]) -> set[str]:
     return {error.code}.union(*map(_error_codes, error.__subclasses__()))
+
+
+def warn_if_full() -> None:
+    """Log a warning if a file could not be allocated since the last call."""
+    if CountingFile.full:
+        CountingFile.full = False
+        _log.warning(
+            "polyseme: the folder of the metrics is full. This worker counts incompletely until it"
+            " is replaced; free space, or set %s to another folder.",
+            DIRECTORY,
+        )
+
+
+@contextmanager
+def locked(directory: str, operation: int = fcntl.LOCK_SH) -> Iterator[None]:
+    """Keep files from being merged while they are read: no sample is missing or counted twice."""
+    with Path(directory, "lock").open("ab") as file:
+        fcntl.flock(file, operation)
+        yield
+
+
+def remove_dead(dead: int, live: Collection[int]) -> None:
+    """Remove the gauges of a process that has exited, and merge the counts of all but `live`.
+
+    The counts stay in separate files if metrics are being read at this moment or a file system is
+    full; the next call merges them.
+    """
+    directory = os.environ.get(DIRECTORY)
+    if not directory:
+        return
+    with suppress(OSError):
+        mark_process_dead(dead, directory)  # type: ignore[no-untyped-call]
+        for _ in range(_ATTEMPTS):
+            with suppress(BlockingIOError), locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                _merge(Path(directory), live)
+                return
+            time.sleep(_PAUSE)
+
+
+def remove_directory() -> None:
+    """Remove the directory."""
+    if directory := os.environ.get(DIRECTORY):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _merge(directory: Path, live: Collection[int]) -> None:
+    for kind in ("counter", "histogram"):
+        merged = directory / f"{kind}_merged.db"
+        for file in sorted(directory.glob(f"{kind}_[0-9]*.db")):
+            if int(file.stem.partition("_")[2]) in live:
+                continue
+            if merged.exists():
+                _add(file, merged)
+                file.unlink()
+            else:
+                file.rename(merged)
+
+
+def _add(file: Path, merged: Path) -> None:
+    """Add the values of a file to those of another one, in place: this needs hardly any space."""
+    entries = [entry[:2] for entry in MmapedDict.read_all_values_from_file(file)]  # type: ignore[no-untyped-call]
+    total = CountingFile(str(merged), fallback=False)
+    try:
+        for key, _ in entries:
+            total.read_value(key)  # type: ignore[no-untyped-call] # allocates new entries
+        for key, value in entries:
+            total.write_value(key, total.read_value(key)[0] + value, 0.0)  # type: ignore[no-untyped-call]
+    finally:
+        total.close()  # type: ignore[no-untyped-call]

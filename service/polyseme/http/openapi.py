@@ -12,9 +12,8 @@ import orjson
 from pydantic import BaseModel, TypeAdapter
 
 from polyseme import __version__
-from polyseme.http import inference_schemas as protocol
 from polyseme.http import responses
-from polyseme.http.inference_schemas import VERSION, InferRequest
+from polyseme.http.inference import VERSION, InferRequest
 from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
 from polyseme.operations.compare import CompareRequest, MappedComparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
@@ -61,92 +60,69 @@ class Operation(NamedTuple):
     name: str
     summary: str
     body: type[BaseModel] | None
-    response: type | None
+    response: type
     """a pydantic model, or a dataclass that an operation returns"""
     errors: tuple[int, ...]
-    tag: str
+
+    @property
+    def tag(self) -> str:
+        """The group of the operation."""
+        if self.path.startswith("/v2/models/"):
+            return "inference"
+        if self.path.startswith("/v1/models"):
+            return "models"
+        return "vectors" if self.body else "health"
 
 
-def _of_model(path: str, suffix: str) -> tuple[Operation, ...]:
+def _post(path: str, summary: str, body: type[BaseModel], response: type) -> Operation:
+    name = path.rpartition("/")[2]
+    return Operation("post", path, name, summary, body, response, _POST_ERRORS)
+
+
+def _get(path: str, name: str, summary: str, response: type, errors: tuple[int, ...]) -> Operation:
+    return Operation("get", path, name, summary, None, response, errors)
+
+
+def _of_model(path: str, suffix: str = "") -> tuple[Operation, ...]:
     """Return the operations of the Open Inference Protocol at a path of a model or its version."""
-    errors = (*_GET_ERRORS, 404, 503)
-    return (
-        Operation(
-            *("get", path, f"metadata{suffix}", "Get the tensors of a model"),
-            *(None, protocol.ModelMetadataResponse, errors, "inference"),
-        ),
-        Operation(
-            *("get", f"{path}/ready", f"model_ready{suffix}", "Check whether a model is ready"),
-            *(None, protocol.ModelReadyResponse, errors, "inference"),
-        ),
-        Operation(
-            *("post", f"{path}/infer", f"infer{suffix}", "Encode sentences as tensors"),
-            *(InferRequest, protocol.InferResponse, _POST_ERRORS, "inference"),
-        ),
+    errors, ready = (*_GET_ERRORS, 404, 503), "Check whether a model is ready"
+    metadata = (path, "metadata", "Get the tensors of a model", responses.ModelMetadataResponse)
+    infer = (f"{path}/infer", "Encode sentences as tensors", InferRequest, responses.InferResponse)
+    operations = (
+        _get(*metadata, errors),
+        _get(f"{path}/ready", "model_ready", ready, responses.ModelReadyResponse, errors),
+        _post(*infer),
     )
+    return tuple(one._replace(name=one.name + suffix) for one in operations)
 
 
+_FIND = "Find the senses of a word in texts, without labels"
+_NEAREST = "Find the words nearest to a word or a vector"
+_LIVE, _READY = "Check whether the process is running", "Check whether the service is ready"
 OPERATIONS = (
-    Operation(
-        *("post", "/v1/encode", "encode", "Encode sentences as vectors and attention"),
-        *(EncodeRequest, EncodeDocument, _POST_ERRORS, "vectors"),
+    _post("/v1/encode", "Encode sentences as vectors and attention", EncodeRequest, EncodeDocument),
+    _post("/v1/compare", "Compare occurrences of words", CompareRequest, MappedComparison),
+    _post("/v1/senses", _FIND, SensesRequest, MappedSenses),
+    _post("/v1/trace", "Compute every step of attention, in float64", TraceRequest, Trace),
+    _post("/v1/neighbors", _NEAREST, NeighborsRequest, Neighbors),
+    _post("/v1/embeddings", "Embed texts, in OpenAI's format", EmbeddingsRequest, Embeddings),
+    _get("/v1/models", "models", "List all models", responses.ModelsResponse, _GET_ERRORS),
+    _get(
+        "/v1/models/{name}", "model", "Get one model", responses.ModelResponse, (*_GET_ERRORS, 404)
     ),
-    Operation(
-        *("post", "/v1/compare", "compare", "Compare occurrences of words"),
-        *(CompareRequest, MappedComparison, _POST_ERRORS, "vectors"),
-    ),
-    Operation(
-        *("post", "/v1/senses", "senses", "Find the senses of a word in texts, without labels"),
-        *(SensesRequest, MappedSenses, _POST_ERRORS, "vectors"),
-    ),
-    Operation(
-        *("post", "/v1/trace", "trace", "Compute every step of attention, in float64"),
-        *(TraceRequest, Trace, _POST_ERRORS, "vectors"),
-    ),
-    Operation(
-        *("post", "/v1/neighbors", "neighbors", "Find the words nearest to a word or a vector"),
-        *(NeighborsRequest, Neighbors, _POST_ERRORS, "vectors"),
-    ),
-    Operation(
-        *("post", "/v1/embeddings", "embeddings", "Embed texts, in OpenAI's format"),
-        *(EmbeddingsRequest, Embeddings, _POST_ERRORS, "vectors"),
-    ),
-    Operation(
-        *("get", "/v1/models", "models", "List all models"),
-        *(None, responses.ModelsResponse, _GET_ERRORS, "models"),
-    ),
-    Operation(
-        *("get", "/v1/models/{name}", "model", "Get one model"),
-        *(None, responses.ModelResponse, (*_GET_ERRORS, 404), "models"),
-    ),
-    Operation(
-        *("get", "/livez", "livez", "Check whether the process is running"),
-        *(None, responses.LiveResponse, (), "health"),
-    ),
-    Operation(
-        *("get", "/readyz", "readyz", "Check whether the service is ready"),
-        *(None, responses.ReadyResponse, (503,), "health"),
-    ),
-    Operation(
-        *("get", "/v2", "server", "Get the metadata of the server"),
-        *(None, protocol.ServerResponse, (406, 500), "health"),
-    ),
-    Operation(
-        *("get", "/v2/health/live", "server_live", "Check whether the process is running"),
-        *(None, protocol.ServerLiveResponse, (), "health"),
-    ),
-    Operation(
-        *("get", "/v2/health/ready", "server_ready", "Check whether the service is ready"),
-        *(None, protocol.ServerReadyResponse, (503,), "health"),
-    ),
-    *_of_model("/v2/models/{name}", ""),
+    _get("/livez", "livez", _LIVE, responses.LiveResponse, ()),
+    _get("/readyz", "readyz", _READY, responses.ReadyResponse, (503,)),
+    _get("/v2", "server", "Get the metadata of the server", responses.ServerResponse, (406, 500)),
+    _get("/v2/health/live", "server_live", _LIVE, responses.ServerLiveResponse, ()),
+    _get("/v2/health/ready", "server_ready", _READY, responses.ServerReadyResponse, (503,)),
+    *_of_model("/v2/models/{name}"),
     *_of_model(f"/v2/models/{{name}}/versions/{VERSION}", "_of_version"),
 )
 
 
 def document() -> dict[str, Any]:
     """Return the OpenAPI document."""
-    described: set[type] = {responses.ProblemResponse, protocol.InferenceProblemResponse}
+    described: set[type] = {responses.ProblemResponse, responses.InferenceProblemResponse}
     described |= {*_PROBLEMS.values()}
     described |= {kind for o in OPERATIONS for kind in (o.body, o.response) if kind}
     paths: dict[str, Any] = {}
@@ -204,7 +180,7 @@ def _docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
 
     pydantic can read them too, but does so when a class is made: a tenth of a second at each start.
     """
-    found: dict[tuple[str, str], str] = {}
+    docstrings: dict[tuple[str, str], str] = {}
     for definition in ast.parse(inspect.getsource(module)).body:
         if isinstance(definition, ast.ClassDef):
             for pair in pairwise(definition.body):
@@ -213,91 +189,69 @@ def _docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
                         ast.AnnAssign(target=ast.Name(id=field)),
                         ast.Expr(value=ast.Constant(value=str(text))),
                     ):
-                        found[definition.name, field] = " ".join(text.split())
-    return found
+                        docstrings[definition.name, field] = " ".join(text.split())
+    return docstrings
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "operationId": operation.name,
-        "summary": operation.summary,
-        "tags": [operation.tag],
-        "responses": {"200": _success(operation)},
-    }
-    described["responses"] |= {
-        str(status): _problem(status, operation) for status in sorted(operation.errors)
-    }
-    if operation.tag == "health":
-        described["security"] = []
-    if operation.body:
-        content = {JSON: {"schema": _reference(operation.body)}}
-        described["requestBody"] = {"required": True, "content": content}
-    if operation.name == "encode":
-        content[NDJSON] = {
-            "schema": _lines("one sentence per line, as a string or a list of words")
-        }
-        described["parameters"] = _query(EncodeRequest)
-    if operation.body is InferRequest:
-        content[BINARY] = {"schema": _bytes_after_json()}
-    if "{name}" in operation.path:
-        schema = {"type": "string"}
-        described["parameters"] = [
-            {"name": "name", "in": "path", "required": True, "schema": schema}
-        ]
-    return described
-
-
-def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
-    """Return the query parameters for an NDJSON body; commas separate list items."""
-    fields = _schemas({model})[model.__name__]["properties"]
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "description": f"only with a body of type {NDJSON}",
-            "style": "form",
-            "explode": False,
-            "schema": schema,
-        }
-        for name, schema in fields.items()
-        if name != "input"
-    ]
-
-
-def _bytes_after_json() -> dict[str, str]:
-    description = (
-        "JSON, whose length is in Inference-Header-Content-Length, and the bytes of the tensors"
-    )
-    return {"type": "string", "contentMediaType": BINARY, "description": description}
-
-
-def _lines(description: str) -> dict[str, str]:
-    return {"type": "string", "contentMediaType": NDJSON, "description": description}
-
-
-def _success(operation: Operation) -> dict[str, Any]:
     content: dict[str, Any] = {JSON: {"schema": _reference(operation.response)}}
-    if operation.name == "encode":
-        content[NDJSON] = {
-            "schema": _lines(
-                "one entry of `results` per line; the last line has `complete`, and `usage` or"
-                " `error`"
-            )
-        }
-        content[NPZ] = {"schema": {"type": "string", "contentMediaType": NPZ}}
-    if operation.body is InferRequest:
-        content[BINARY] = {"schema": _bytes_after_json()}
     headers = {
         "X-Request-ID": _header("the ID that the client sent, if it is valid, or a random one"),
         "Server-Timing": _header("duration of each stage in milliseconds"),
     }
-    return {"description": "Success.", "content": content, "headers": headers}
+    success = {"description": "Success.", "content": content, "headers": headers}
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "responses": {"200": success},
+    }
+    for status in operation.errors:
+        described["responses"][str(status)] = _problem(status, operation)
+    if operation.tag == "health":
+        described["security"] = []
+    sent: dict[str, Any] = {JSON: {"schema": _reference(operation.body)}}
+    if operation.body:
+        described["requestBody"] = {"required": True, "content": sent}
+    if operation.name == "encode":
+        sent[NDJSON] = _text(NDJSON, "one sentence per line, as a string or a list of words")
+        # For an NDJSON body; commas separate list items.
+        described["parameters"] = [
+            {
+                "name": name,
+                "in": "query",
+                "description": f"only with a body of type {NDJSON}",
+                "style": "form",
+                "explode": False,
+                "schema": schema,
+            }
+            for name, schema in _schemas({EncodeRequest})["EncodeRequest"]["properties"].items()
+            if name != "input"
+        ]
+        content[NDJSON] = _text(
+            NDJSON,
+            "one entry of `results` per line; the last line has `complete`, and `usage` or `error`",
+        )
+        content[NPZ] = {"schema": {"type": "string", "contentMediaType": NPZ}}
+    if operation.body is InferRequest:
+        description = (
+            "JSON, whose length is in Inference-Header-Content-Length, and the bytes of the tensors"
+        )
+        sent[BINARY] = content[BINARY] = _text(BINARY, description)
+    if "{name}" in operation.path:
+        name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+        described["parameters"] = [name]
+    return described
+
+
+def _text(media: str, description: str) -> dict[str, Any]:
+    return {"schema": {"type": "string", "contentMediaType": media, "description": description}}
 
 
 def _problem(status: int, operation: Operation) -> dict[str, Any]:
-    default = (
-        protocol.InferenceProblemResponse if _is_inference(operation) else responses.ProblemResponse
-    )
+    # The Open Inference Protocol has a member `error` in problem documents.
+    inference = operation.path.startswith("/v2")
+    default = responses.InferenceProblemResponse if inference else responses.ProblemResponse
     response = _PROBLEMS.get(operation.name, default)
     described: dict[str, Any] = {
         "description": _STATUSES[status],
@@ -306,11 +260,6 @@ def _problem(status: int, operation: Operation) -> dict[str, Any]:
     if status in _WITH_RETRY_AFTER:
         described["headers"] = {"Retry-After": _header("seconds to wait before the next attempt")}
     return described
-
-
-def _is_inference(operation: Operation) -> bool:
-    """Return whether an operation belongs to the Open Inference Protocol."""
-    return operation.path == "/v2" or operation.path.startswith("/v2/")
 
 
 def _header(description: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The web interface, /docs, /openapi.json, /livez and /readyz."""
 
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
@@ -54,6 +53,8 @@ _DOCS = """<!doctype html>
 </html>
 """
 _OPENAPI_LOCK = Lock()
+_OPENAPI: list[bytes] = []
+"""The document, once it has been asked for."""
 _DOCS_SCRIPT = """\
 SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null });
 """
@@ -118,19 +119,12 @@ def docs_file(name: str) -> Response:
 @pages.get("/openapi.json")
 def openapi() -> Response:
     """Serve the OpenAPI 3.1 document."""
-    return Response(_openapi(), content_type=JSON)
-
-
-def _openapi() -> bytes:
     with _OPENAPI_LOCK:  # two threads must not parse source code at the same time (CPython 3.11)
-        return _openapi_document()
+        if not _OPENAPI:
+            from polyseme.http.openapi import document
 
-
-@cache
-def _openapi_document() -> bytes:
-    from polyseme.http.openapi import document
-
-    return orjson.dumps(document())
+            _OPENAPI.append(orjson.dumps(document()))
+    return Response(_OPENAPI[0], content_type=JSON)
 
 
 @pages.get("/livez")

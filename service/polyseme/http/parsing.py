@@ -29,7 +29,6 @@ BINARY = "application/octet-stream"
 _Body = TypeVar("_Body", bound=BaseModel)
 _NUMBER = regex.compile(r"-?[0-9]{1,9}")
 _DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
-_FLAGS = ("true", "false")
 _SIZE = regex.compile(r"[0-9]{1,15}")
 _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
@@ -70,16 +69,7 @@ def read_json(schema: type[_Body]) -> _Body:
     """
     if _media_type(request.environ.get("CONTENT_TYPE", "")) != JSON:
         raise UnsupportedMediaError
-    if request.environ.get("QUERY_STRING"):
-        raise _query_error()
     return _validate_json(schema, read_body())
-
-
-def _query_error() -> InvalidError:
-    """Return the error for a query string, which is not read: a JSON body has all fields."""
-    error = FieldError((), "must have all fields; the query string is not read")
-    hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
-    return InvalidError([error], hint)
 
 
 def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Body:
@@ -88,33 +78,39 @@ def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Bod
     `check_lines` raises TooLargeError for too many lines; other errors are those of `read_json`.
     Paths of errors are the same as for a JSON body.
     """
-    content = read_body().rstrip(b" \t\r\n")
+    content = read_body(query=True).rstrip(b" \t\r\n")
     check_lines(content.count(b"\n") + 1)
-    fields = {name: parse_query_value(name, sent) for name, sent in request.args.lists()}
+    fields = {name: parse_query_value(schema, name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
         raise InvalidError([FieldError(("input",), "must be in the body, one entry per line")])
-    lines = [_parse_line(number, line) for number, line in enumerate(io.BytesIO(content), 1)]
-    return _validate(schema, {**fields, "input": lines})
+    entries = []
+    for number, line in enumerate(io.BytesIO(content), 1):
+        try:
+            entries.append(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            raise NotJsonError(_not_json(f"Line {number} of the body", line, error)) from None
+    try:
+        return schema.model_validate({**fields, "input": entries})
+    except ValidationError as error:
+        raise invalid_fields(schema, error) from None
 
 
-def parse_query_value(name: str, sent: Sequence[str]) -> Any:
-    """Convert a query parameter of /v1/encode to its JSON value; commas separate list items.
+def parse_query_value(schema: type[BaseModel], name: str, sent: Sequence[str]) -> Any:
+    """Convert a query parameter to the JSON value of a field; commas separate list items.
 
     Invalid values are not rejected here but by validation.
     """
     if name in {"include", "layers"}:
-        parts = [_number(part) for part in ",".join(sent).split(",")] if any(sent) else []
+        texts = ",".join(sent).split(",") if any(sent) else []
+        parts = [int(text) if _NUMBER.fullmatch(text) else text for text in texts]
         named = name == "layers" and len(parts) == 1 and isinstance(parts[0], str)
         return parts[0] if named else parts
     value = sent[0] if len(sent) == 1 else list(sent)
     if name == "share" and isinstance(value, str) and _DECIMAL.fullmatch(value):
         return float(value)
-    flag = name in {"phrases", "truncate"} and value in _FLAGS
+    field = schema.model_fields.get(name)
+    flag = field is not None and field.annotation is bool and value in ("true", "false")
     return value == "true" if flag else value
-
-
-def _number(text: str) -> int | str:
-    return int(text) if _NUMBER.fullmatch(text) else text
 
 
 def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
@@ -127,8 +123,6 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
         raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
-    if request.environ.get("QUERY_STRING"):
-        raise _query_error()
     content = read_body()
     said = request.headers.get(header, str(len(content)))
     if not _SIZE.fullmatch(said) or int(said) > len(content):
@@ -137,8 +131,15 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     return _validate_json(schema, content[: int(said)]), content[int(said) :]
 
 
-def read_body() -> bytes:
-    """Return the whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError."""
+def read_body(*, query: bool = False) -> bytes:
+    """Return the whole body; raise UnsupportedMediaError, NotJsonError or TooLargeError.
+
+    Raises InvalidError for a query string, unless `query` says that the request may have one.
+    """
+    if request.environ.get("QUERY_STRING") and not query:
+        error = FieldError((), "must have all fields; the query string is not read")
+        hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
+        raise InvalidError([error], hint)
     environ = request.environ
     if environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:
         raise UnsupportedMediaError("The body has a Content-Encoding; none is supported.")
@@ -152,26 +153,16 @@ def read_body() -> bytes:
     except Exception:  # noqa: BLE001 - each server has its own exceptions for a broken body
         raise NotJsonError("The body is incomplete or not well-formed HTTP.") from None
     if len(body) > limit or (declared or 0) > limit:
-        _discard(environ["wsgi.input"], min(declared or limit, 4 * limit))
+        # Read the rest: a client that is still sending would miss the response.
+        rest = min(declared or limit, 4 * limit)
+        with suppress(Exception):
+            while rest > 0 and (read := len(environ["wsgi.input"].read(min(rest, 1 << 16)))):
+                rest -= read
         size = declared if declared and declared <= _LARGEST else f"more than {limit}"
         raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
     if declared is not None and len(body) < declared:
         raise NotJsonError("The body is incomplete or not well-formed HTTP.")
     return body
-
-
-def _discard(stream: Any, size: int) -> None:
-    """Read up to `size` bytes: a client that is still sending would miss the response."""
-    with suppress(Exception):
-        while size > 0 and (read := len(stream.read(min(size, 1 << 16)))):
-            size -= read
-
-
-def _parse_line(number: int, line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise NotJsonError(_not_json(f"Line {number} of the body", line, error)) from None
 
 
 def _not_json(what: str, text: bytes, error: orjson.JSONDecodeError) -> str:
@@ -196,10 +187,3 @@ def _validate_json(schema: type[_Body], text: bytes) -> _Body:
     except orjson.JSONDecodeError as error:
         raise NotJsonError(_not_json("The body", text, error)) from None
     raise invalid_fields(schema, invalid)
-
-
-def _validate(schema: type[_Body], value: Any) -> _Body:
-    try:
-        return schema.model_validate(value)
-    except ValidationError as error:
-        raise invalid_fields(schema, error) from None

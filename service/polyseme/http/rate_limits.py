@@ -8,7 +8,6 @@ one deadline, after a quarter of a second.
 import math
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
 
 _KEY_PREFIX = "polyseme"
 """The first part of the names under which requests are counted."""
-_SCOPE = "global"
-"""The scope of flask-limiter's application limits."""
-_WORK_SCOPE = "work"
+_SCOPE, _WORK_SCOPE = "global", "work"
+"""The scope of flask-limiter's application limits, and that of work."""
 _MEMORY = "memory://"
 _REDIS_SECONDS = 0.25
 """Maximum time that a request waits for Redis."""
@@ -43,11 +41,8 @@ class RateLimits:
     def __init__(self, settings: Settings) -> None:
         self._storage = settings.rate_limit_storage.get_secret_value()
         self.enabled = bool(settings.rate_limit)
-        self._request_rates: list[RateLimitItem] = []
-        self._work_rates: list[RateLimitItem] = []
-        if self.enabled:
-            self._request_rates = request_rates(settings.rate_limit)
-            self._work_rates = work_rates(settings.rate_limit)
+        self._request_rates = request_rates(settings.rate_limit) if self.enabled else []
+        self._work_rates = work_rates(settings.rate_limit) if self.enabled else []
 
     def init_app(self, app: Flask) -> None:
         """Limit the requests of each caller; while Redis is unreachable, each worker counts."""
@@ -145,29 +140,24 @@ def _name_of(address: str) -> str:
     An IPv6 address is replaced by its /64 network, because one client has 2**64 addresses.
     """
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return "address:local"
-    if found.version == 6 and not found.ipv4_mapped:
+    if parsed.version == 6 and not parsed.ipv4_mapped:
         return f"address:{ip_network((address, 64), strict=False).network_address}"
     return f"address:{address}"
 
 
-class _Deadline(threading.local):
-    time = 0.0
-    """monotonic time of the deadline of this thread's request"""
-
-
-_deadline = _Deadline()
+_deadline = threading.local()
+"""The monotonic time until which the request of this thread may wait for Redis."""
 
 
 def _start_deadline() -> None:
-    """Start the time in which the request of this thread may wait for Redis."""
     _deadline.time = time.monotonic() + _REDIS_SECONDS
 
 
 def _remaining() -> float:
-    return max(_deadline.time - time.monotonic(), _LEAST)
+    return float(max(getattr(_deadline, "time", 0.0) - time.monotonic(), _LEAST))
 
 
 def connection_pool(uri: str) -> "ConnectionPool":
@@ -201,21 +191,7 @@ class _Socket:
         """Ignore the time, unless it means that the socket does not block."""
         self._blocking = seconds != 0
 
-    def recv(self, *arguments: Any) -> Any:
-        """Receive bytes."""
-        return self._limited(self._socket.recv, *arguments)
-
-    def recv_into(self, *arguments: Any) -> Any:
-        """Receive bytes into a buffer."""
-        return self._limited(self._socket.recv_into, *arguments)
-
-    def sendall(self, data: bytes) -> None:
-        """Send all bytes."""
-        self._limited(self._socket.sendall, data)
-
-    def _limited(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        self._socket.settimeout(_remaining() if self._blocking else 0)
-        return operation(*arguments)
-
     def __getattr__(self, name: str) -> Any:
+        if name in {"recv", "recv_into", "sendall"}:  # redis-py gets them for each operation
+            self._socket.settimeout(_remaining() if self._blocking else 0)
         return getattr(self._socket, name)

@@ -1,11 +1,12 @@
-"""The routes under /v1, except /v1/embeddings: each parses, computes and responds."""
+"""The routes under /v1: each parses, computes and responds."""
 
 from collections.abc import Iterator, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from flask import Blueprint, Response
+from pydantic import BaseModel
 
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import OutOfRangeError, PolysemeError
@@ -25,7 +26,7 @@ from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.compare import compare as compared
-from polyseme.operations.embed import pooled_part
+from polyseme.operations.embed import EmbeddingsRequest, embed, pooled_part
 from polyseme.operations.encode import (
     EncodeRequest,
     TokenCounts,
@@ -56,6 +57,7 @@ from polyseme.operations.trace import trace as steps
 from polyseme.operations.work import encode_cost
 from polyseme.stages import stage
 
+_Body = TypeVar("_Body", bound=BaseModel)
 routes = Blueprint("routes", __name__, url_prefix="/v1")
 _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
 
@@ -79,8 +81,7 @@ def encode() -> Response:
         sentences = tokenize(model, texts, body, limits, path, cost)
         counts = count_tokens(sentences)
     if form == "ndjson":
-        lines = _stream(model, sentences, body, context)
-        return Response(lines, content_type=NDJSON)
+        return Response(_stream(model, sentences, body, context), content_type=NDJSON)
     if form == "npz":
         encoded = encode_sentences(model, sentences, body)
         with stage("write"):
@@ -97,10 +98,7 @@ def encode() -> Response:
 
 
 def _stream(
-    model: Model,
-    sentences: Sequence[Tokenized],
-    options: EncodeOptions,
-    context: RequestContext,
+    model: Model, sentences: Sequence[Tokenized], options: EncodeOptions, context: RequestContext
 ) -> Iterator[bytes]:
     """Yield a line for each sentence, and a last line with the usage or the error."""
     last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
@@ -115,50 +113,36 @@ def _stream(
     except GeneratorExit:
         context.aborted = True
         raise
-    except Exception as error:  # noqa: BLE001 - the status can no longer change
-        last = {"complete": False, "error": _stream_error(error, context)}
+    except Exception as raised:  # noqa: BLE001 - the status can no longer change
+        error = OutOfRangeError() if isinstance(raised, NonFiniteError) else raised
+        if not isinstance(error, PolysemeError):
+            log_fault(error, context.request_id)
+            error = PolysemeError()
+        context.code = error.code
+        last = {"complete": False, "error": problem_document(error, context.request_id)}
     line = orjson.dumps(last) + b"\n"
     context.response_bytes += len(line)
     yield line
 
 
-def _stream_error(error: Exception, context: RequestContext) -> dict[str, Any]:
-    if isinstance(error, NonFiniteError):
-        error = OutOfRangeError()
-    if not isinstance(error, PolysemeError):
-        log_fault(error, context.request_id)
-        error = PolysemeError()
-    context.code = error.code
-    return problem_document(error, context.request_id)
-
-
 @routes.post("/compare")
 def compare() -> Response:
     """Compare occurrences of words."""
-    service = current_service()
-    with stage("parse").since(current_context().started):
-        negotiate_media_type(JSON)
-        body = read_json(CompareRequest)
+    service, body = current_service(), _read(CompareRequest)
     return json_response(compared(service.find_model(body.model), body, service.limits))
 
 
 @routes.post("/senses")
 def senses() -> Response:
     """Find the senses of a word in texts, without labels."""
-    service = current_service()
-    with stage("parse").since(current_context().started):
-        negotiate_media_type(JSON)
-        body = read_json(SensesRequest)
+    service, body = current_service(), _read(SensesRequest)
     return json_response(find_senses(service.find_model(body.model), body, service.limits))
 
 
 @routes.post("/trace")
 def trace() -> Response:
     """Return every step of attention, computed in float64."""
-    service = current_service()
-    with stage("parse").since(current_context().started):
-        negotiate_media_type(JSON)
-        body = read_json(TraceRequest)
+    service, body = current_service(), _read(TraceRequest)
     model = None if body.text is None else service.find_model(body.model)
     return json_response(steps(model, body, service.limits))
 
@@ -166,11 +150,23 @@ def trace() -> Response:
 @routes.post("/neighbors")
 def neighbors() -> Response:
     """Return the words nearest to a word or to a vector."""
-    service = current_service()
+    service, body = current_service(), _read(NeighborsRequest)
+    return json_response(nearest(service.find_model(body.model), body, service.limits))
+
+
+@routes.post("/embeddings")
+def embeddings() -> Response:
+    """Return one vector for each text, as OpenAI's embeddings API does."""
+    service, body = current_service(), _read(EmbeddingsRequest)
+    model, pooling = service.find_model(body.model), service.settings.pooling
+    return json_response(embed(model, body, service.limits, pooling))
+
+
+def _read(schema: type[_Body]) -> _Body:
+    """Parse the body of a route whose response is JSON."""
     with stage("parse").since(current_context().started):
         negotiate_media_type(JSON)
-        body = read_json(NeighborsRequest)
-    return json_response(nearest(service.find_model(body.model), body, service.limits))
+        return read_json(schema)
 
 
 @routes.get("/models")
@@ -179,7 +175,8 @@ def models() -> Response:
     negotiate_media_type(JSON)
     service = current_service()
     service.models.refresh_if_changed()
-    data = [_model_document(service, name, one) for name, one in service.models.states().items()]
+    states = service.models.states().items()
+    data = [_model_document(service, name, state) for name, state in states]
     return json_response({"object": "list", "data": data})
 
 
@@ -193,22 +190,21 @@ def model(name: str) -> Response:
 
 def _model_document(service: Service, name: str, state: ModelStatus) -> dict[str, Any]:
     """Return a model in OpenAI's format, with its manifest, and its problem if it has one."""
-    pooling = service.settings.pooling
-    embeddings = {"pooling": pooling, "vectors": pooled_part(pooling)}
-    return {
+    document = {
         "id": name,
         "object": "model",
         "owned_by": "polyseme",
         "default": name == service.models.default,
         "created": state.created,
         "status": "broken" if state.status == "broken" else "ok",
-        **({"problem": state.problem} if state.problem else {}),
-        **(
-            {"embeddings": embeddings, **manifest_document(state.manifest)}
-            if state.manifest
-            else {}
-        ),
     }
+    if state.problem:
+        document["problem"] = state.problem
+    if state.manifest:
+        pooling = service.settings.pooling
+        document["embeddings"] = {"pooling": pooling, "vectors": pooled_part(pooling)}
+        document |= manifest_document(state.manifest)
+    return document
 
 
 def json_response(document: Any) -> Response:

@@ -15,7 +15,7 @@ from flask import Flask
 from gunicorn import glogging
 from gunicorn.app.base import Application
 
-from polyseme.http import metrics, metrics_files
+from polyseme.http import metrics
 from polyseme.http.app import create_app
 from polyseme.http.logs import capture_warnings, logging_config
 from polyseme.settings import Settings
@@ -39,7 +39,7 @@ class Server(Application):  # type: ignore[misc]
     def load_config(self) -> None:
         """Configure gunicorn, at the start and at every reload."""
         arguments = self.cfg.parser().parse_args(self.cfg.get_cmd_args_from_env())
-        options = {name: one for name, one in vars(arguments).items() if one is not None}
+        options = {name: value for name, value in vars(arguments).items() if value is not None}
         for name, value in {**configuration(self.settings), **options}.items():
             if name != "args":  # the name of an application
                 self.cfg.set(name, value)
@@ -57,6 +57,14 @@ class Server(Application):  # type: ignore[misc]
 
 def configuration(settings: Settings) -> dict[str, Any]:
     """Return gunicorn's settings, among them the hooks below."""
+
+    class Logger(glogging.Logger):  # type: ignore[misc]
+        def setup(self, cfg: Any) -> None:
+            """Configure logging. With `logconfig_dict`, gunicorn would also build access lines."""
+            super().setup(cfg)
+            logging.config.dictConfig(logging_config(settings))
+            capture_warnings()
+
     return {
         "bind": [f"{settings.host}:{settings.port}"],
         "workers": settings.workers,
@@ -80,7 +88,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         # By default, gunicorn opens a control socket in the user's home directory.
         "control_socket_disable": True,
         "proc_name": "polyseme",
-        "logger_class": _logger_class(settings),
+        "logger_class": Logger,
         "loglevel": settings.log_level,
         "when_ready": when_ready,
         "on_reload": on_reload,
@@ -92,32 +100,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _logger_class(settings: Settings) -> type[glogging.Logger]:
-    """Return gunicorn's logger with the log configuration of the service."""
-
-    class Logger(glogging.Logger):  # type: ignore[misc]
-        def setup(self, cfg: Any) -> None:
-            """Configure logging. With `logconfig_dict`, gunicorn would also build access lines."""
-            super().setup(cfg)
-            logging.config.dictConfig(logging_config(settings))
-            capture_warnings()
-
-    return Logger
-
-
 def _service(server_or_worker: Any) -> Any:
     return server_or_worker.app.wsgi().extensions["polyseme"]
-
-
-def _return_memory() -> None:
-    """Make glibc map each block of 256 KiB or more separately and unmap it when it is freed.
-
-    By default, glibc raises this threshold to the size of the largest freed block, and the heaps of
-    the threads become fragmented: after 20,000 hostile requests, a worker with four threads kept
-    185 MB, and 50 MB with a fixed threshold.
-    """
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
 
 
 def _freeze_memory() -> None:
@@ -142,7 +126,12 @@ def when_ready(server: Any) -> None:
 
     server.handle_term = handle_term
     _handle_termination_first(server)
-    _return_memory()
+    # Let glibc map each block of 256 KiB or more separately, and unmap it when it is freed. By
+    # default, it raises this threshold to the size of the largest freed block, and the heaps of the
+    # threads become fragmented: after 20,000 hostile requests, a worker with four threads kept
+    # 185 MB, and 50 MB with a fixed threshold.
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
     _freeze_memory()
 
 
@@ -185,12 +174,12 @@ def worker_exit(_server: Any, worker: Any) -> None:
 
 def child_exit(server: Any, worker: Any) -> None:
     """Remove the gauges of a dead worker, and merge its counts with those of earlier ones."""
-    metrics_files.remove_dead(worker.pid, live={os.getpid(), *server.WORKERS})
+    metrics.remove_dead(worker.pid, live={os.getpid(), *server.WORKERS})
 
 
 def on_exit(_server: Any) -> None:
     """Remove the metrics directory."""
-    metrics_files.remove_directory()
+    metrics.remove_directory()
 
 
 class _Terminated(Exception):  # noqa: N818 - it ends a wait
@@ -213,12 +202,11 @@ def _handle_termination_first(server: Any) -> None:
 
     def wait_for_signals(timeout: float = 1.0) -> list[int]:
         signals = wait(timeout)
-        reloads = [one for one in signals if one == signal.SIGHUP][:1]
-        terminations = [one for one in signals if one in _TERMINATION]
-        others = [one for one in signals if one != signal.SIGHUP and one not in _TERMINATION]
-        if terminations or _service(server).draining:
-            reloads = []
-        return [*terminations, *others, *reloads]
+        terminations = [number for number in signals if number in _TERMINATION]
+        others = [n for n in signals if n not in _TERMINATION and n != signal.SIGHUP]
+        if signal.SIGHUP in signals and not terminations and not _service(server).draining:
+            others.append(signal.SIGHUP)
+        return terminations + others
 
     def reap_unless_terminated() -> None:
         reap()

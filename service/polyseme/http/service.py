@@ -16,17 +16,12 @@ from polyseme.operations.options import Limits
 from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")
-_EXTENSION = "polyseme"
 # Waiting, which other errors with status 503 advise, does not help: an operator must act.
 _SELECT = "Add the model on the server, or set POLYSEME_MODEL to one that GET /v1/models lists."
 _REPAIR = (
     "Repair the model on the server, where `polyseme models verify NAME` reports the problem; the"
     " service finds repaired files within seconds."
 )
-
-
-def _shared_byte() -> mmap.mmap:
-    return mmap.mmap(-1, 1)
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Service:
     limits: Limits
     auth: ApiKeyAuth
     rate_limits: RateLimits
-    _draining: mmap.mmap = field(default_factory=_shared_byte)
+    _draining: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
     """one byte of memory shared by the master and its workers"""
 
     def start_draining(self) -> None:
@@ -87,5 +82,5 @@ class Service:
 
 def current_service() -> Service:
     """Return the service of the current application."""
-    service: Service = current_app.extensions[_EXTENSION]
+    service: Service = current_app.extensions["polyseme"]
     return service

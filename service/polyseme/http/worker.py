@@ -101,8 +101,8 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
 
     def waiting_listeners(self) -> list[Any]:
         """Return the listeners with a pending connection."""
-        open_ones = [listener for listener in self.sockets if listener.sock]
-        return select.select(open_ones, [], [], 0)[0]
+        listeners = [listener for listener in self.sockets if listener.sock]
+        return select.select(listeners, [], [], 0)[0]
 
     def accept(self, listener: Any) -> bool:
         """Accept one connection; if no file descriptor is free, pause and return False."""

@@ -2,7 +2,8 @@
 
 The queries of the single layer are the static vectors. A score is the sum of association, nearness
 and the key's informativeness; the values are the half-whitened static vectors, in which the common
-directions weigh less. docs/decisions/0003 has the measurements.
+directions weigh less. docs/decisions/0003 has the measurements. The whitening of sentence vectors
+follows from the vectors and the word biases.
 """
 
 import math
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats, unit
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, FeatureProjection, Layer, Projection, Residual
+from polyseme.engine.quantization import Rows
+from polyseme.models.model import log_smooth_inverse_frequency
 
 REACH = 16
 """The largest distance between positions; larger distances count as this one."""
@@ -157,6 +160,40 @@ def closed_form(vectors: Floats, key: Projection, *, informative: bool = True) -
         ),
         residual=Residual("unit", SHARE, POSITION_SHARE),
     )
+
+
+def sentence_whitening(rows: Rows, word_bias: Floats | None) -> Projection:
+    """Return the projection that whitens `sif` sentence vectors. [V, d], [V] -> [d, d], [d]
+
+    Without word biases it is the identity, otherwise x ↦ (x − mean)·C^(−0.375), with the exponent
+    of the values of the closed form.
+
+    The mean and the covariance C are those of random sentences, whose words are drawn
+    independently by their frequencies p ∝ exp(−word bias) − 1: a sentence vector is Σ s·u / Σ s of
+    its words, with the unit vector u and the weight s of a word. So the mean is Σ p·s·u / Σ p·s,
+    and C is proportional to Σ p·s²·(u − mean)ᵀ(u − mean), over the 30,000 most frequent words. The
+    scale of C does not matter, because sentence vectors are scaled to norm 1. Eigenvalues are at
+    least a thousandth of the largest.
+    """
+    if word_bias is None:
+        return IDENTITY
+    directions = unit(cast("Floats", rows)[:FREQUENT].astype(np.float64))
+    bias = np.clip(word_bias[:FREQUENT].astype(np.float64), -50, 0)
+    frequencies = np.expm1(-bias)
+    if not frequencies.any():
+        frequencies = np.ones(len(bias))
+    weights = np.exp(log_smooth_inverse_frequency(bias))
+    once = frequencies * weights
+    mean = once @ directions / once.sum()
+    centered = directions - mean
+    covariance = (centered * (once * weights)[:, None]).T @ centered
+    eigenvalues, axes = np.linalg.eigh(covariance)
+    largest = eigenvalues.max()
+    if largest <= 0:
+        return Projection(np.eye(len(mean), dtype=np.float32), np.zeros(len(mean), np.float32))
+    powers = np.maximum(eigenvalues / largest, MIN_EIGENVALUE) ** EXPONENT
+    weight = (axes * powers) @ axes.T
+    return Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))
 
 
 def _sample(vectors: Floats, *, by_frequency: bool) -> NDArray[np.float64]:

@@ -73,10 +73,9 @@ def download_vectors(
             "The folder of this name in gensim's data folder lacks the file named in the index;"
             " remove the folder and try again."
         )
-    facts = {"source": f"gensim-data {name}"}
-    license_ = entry.get("license")
-    known = isinstance(license_, str) and license_.isprintable()
-    return path, facts | ({"licence": license_} if known else {})
+    licence = entry.get("license")
+    known = isinstance(licence, str) and licence.isprintable()
+    return path, {"source": f"gensim-data {name}", **({"licence": licence} if known else {})}
 
 
 def _index_entry(downloader: Any, name: str) -> dict[str, Any]:
@@ -96,8 +95,8 @@ def _index_entry(downloader: Any, name: str) -> dict[str, Any]:
     if name in corpora:
         raise CommandError("gensim-data has a corpus of this name, not vectors.")
     if name not in models or not _PLAIN_NAME.fullmatch(name):
-        known = [one for one in sorted(models) if _PLAIN_NAME.fullmatch(one)]
-        listed = ", ".join([one for one in known if not one.startswith("__")][:20])
+        known = [other for other in sorted(models) if _PLAIN_NAME.fullmatch(other)]
+        listed = ", ".join([other for other in known if not other.startswith("__")][:20])
         raise CommandError(f"gensim-data has no such vectors; it has {listed or 'none'}.")
     entry: dict[str, Any] = models[name]
     if not _PLAIN_NAME.fullmatch(str(entry.get("file_name"))):
@@ -109,7 +108,7 @@ def _download(downloader: Any, name: str, bar: ProgressBar) -> Path:
     """Download the file with gensim if it is missing; remove partial files on an interruption."""
     totals: dict[int, int] = {}
 
-    def report(chunks: int, size: int, total: int, part: int = 0, total_parts: int = 1) -> None:  # noqa: ARG001
+    def report(chunks: int, size: int, total: int, part: int = 0, **_: int) -> None:
         totals[part] = min(chunks * size, total) if total > 0 else chunks * size
         bar.reach(sum(totals.values()))
 
@@ -120,32 +119,26 @@ def _download(downloader: Any, name: str, bar: ProgressBar) -> Path:
         tempfile.tempdir, downloader._progress = folder, report
         try:
             return Path(downloader.load(name, return_path=True))
+        except HTTPError as error:
+            raise CommandError(
+                f"The server responds with {error.code} to the request for the file; try again"
+                " later, or name another mirror with --mirror."
+            ) from None
+        except (ContentTooShortError, ConnectionError, TimeoutError, HTTPException):
+            raise CommandError(_INCOMPLETE) from None
+        except URLError:
+            raise CommandError(_OFFLINE) from None
+        except (*_UNEXPECTED_SHAPE, ValueError):
+            raise CommandError(_INVALID_INDEX) from None
         except Exception as error:
-            message = _explanation(error)
-            if message is None:
+            if "Checksum" not in str(error):  # gensim raises a plain Exception
                 raise
-            raise CommandError(message) from None
+            raise CommandError(
+                "The downloaded file does not have the checksum of the index; try again."
+            ) from None
         finally:
             tempfile.tempdir, downloader._progress = before
             shutil.rmtree(partial_folder, ignore_errors=True)
-
-
-def _explanation(error: Exception) -> str | None:
-    """Return why a download failed, or None for an unexpected error."""
-    if isinstance(error, HTTPError):
-        return (
-            f"The server responds with {error.code} to the request for the file; try again later,"
-            " or name another mirror with --mirror."
-        )
-    if isinstance(error, ContentTooShortError | ConnectionError | TimeoutError | HTTPException):
-        return _INCOMPLETE
-    if isinstance(error, URLError):
-        return _OFFLINE
-    if isinstance(error, (*_UNEXPECTED_SHAPE, ValueError)):
-        return _INVALID_INDEX
-    if "Checksum" in str(error):  # gensim raises a plain Exception
-        return "The downloaded file does not have the checksum of the index; try again."
-    return None
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import CommandError
 from polyseme.importing.formats import FASTTEXT_MAGIC, Decompressed, open_decompressed
-from polyseme.importing.rows import MAX_DIMENSION, MAX_WORD_BYTES, SKIP_HINT
+from polyseme.importing.rows import MAX_DIMENSION, MAX_WORD_BYTES, SKIP_HINT, decoded
 from polyseme.progress import ProgressBar
 
 _BLOCK = 1 << 20
@@ -44,27 +44,6 @@ class Header:
     pruned: int
 
 
-@dataclass(frozen=True)
-class Checked:
-    """The result of checking a file."""
-
-    header: Header
-    skipped: set[int]
-    """indices of the unusable words"""
-
-
-@dataclass(frozen=True)
-class FastText:
-    """The contents of a `.bin`."""
-
-    words: list[str]
-    vectors: NDArray[np.float32]
-    """[V, d], each the mean of the word's vector and those of its n-grams"""
-    counts: NDArray[np.int64]
-    """[V], occurrences of each word"""
-    subwords: Subwords | None
-
-
 class _Parser:
     """A reader of consecutive values that tracks the byte offset."""
 
@@ -73,12 +52,10 @@ class _Parser:
 
     @property
     def position(self) -> int:
-        """The offset of the next byte."""
         return self._file.position - len(self._buffer) + self._at
 
     @property
     def ended(self) -> bool:
-        """Whether the file has no more bytes."""
         if self._at == len(self._buffer):
             self._buffer, self._at = self._file.read(1), 0
         return not self._buffer
@@ -105,13 +82,7 @@ class _Parser:
         self._at = end + 1
         return word
 
-    def skip(self, count: int) -> None:
-        """Skip `count` bytes."""
-        for left in range(count, 0, -_BLOCK):
-            self.take(min(left, _BLOCK))
-
     def fail(self, problem: str, position: int | None = None) -> NoReturn:
-        """Raise CommandError with the byte offset."""
         offset = self.position if position is None else position
         raise CommandError(f"At byte {offset} the fastText file {problem}.")
 
@@ -123,10 +94,12 @@ class _Parser:
         self._bar.reach(self._file.done)
 
 
-def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = False) -> Checked:
+def check(
+    file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = False
+) -> tuple[Header, set[int]]:
     """Parse a file to its end without storing its vectors; raise CommandError if it is invalid.
 
-    With `skip`, unusable words are skipped instead of raising.
+    Returns the header and the indices of the unusable words. Without `skip`, these raise.
     """
     parser = _Parser(file, bar)
     header = _header(parser)
@@ -145,13 +118,15 @@ def check(file: Decompressed, bar: ProgressBar, encoding: str, *, skip: bool = F
     rows, width = parser.numbers("qq")
     if rows < 0 or width < 0:
         parser.fail("has a second table of invalid size")
-    parser.skip(4 * rows * width)
+    for left in range(4 * rows * width, 0, -_BLOCK):
+        parser.take(min(left, _BLOCK))
     if not parser.ended:
         parser.fail("continues after its last table")
-    return Checked(header, skipped)
+    return header, skipped
 
 
 def _header(parser: _Parser) -> Header:
+    """Parse the header and check its values."""
     first, second = parser.numbers("ii")
     begin = struct.pack("<ii", first, second)
     if begin.isascii() and begin.decode().replace("\n", " ").isprintable():
@@ -176,7 +151,7 @@ def _header(parser: _Parser) -> Header:
 
 
 def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> set[int]:
-    """Parse the words; return the indices of the unusable words."""
+    """Parse the words; return the indices of the unusable ones."""
     seen: set[str] = set()
     skipped = set()
     for number in range(count):
@@ -190,7 +165,13 @@ def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> s
         if text in seen:
             parser.fail("has a word twice", position)
         seen.add(text)
-        problem = _word_problem(word, encoding)
+        problem = None
+        if not word.strip():
+            problem = "is empty"
+        elif decoded(word, encoding) is None:
+            problem = f"is not {encoding.upper()}"
+        elif "\n" in text:
+            problem = "has a line feed"
         if problem and not skip:
             parser.fail(f"has a word that {problem}; {SKIP_HINT}", position)
         if problem:
@@ -198,17 +179,6 @@ def _check_words(parser: _Parser, count: int, encoding: str, *, skip: bool) -> s
     if len(skipped) == count:
         parser.fail("has no usable word")
     return skipped
-
-
-def _word_problem(word: bytes, encoding: str) -> str | None:
-    if not word.strip():
-        return "is empty"
-    try:
-        text = word.decode(encoding)
-        text.encode()
-    except UnicodeError:
-        return f"is not {encoding.upper()}"
-    return "has a line feed" if "\n" in text else None
 
 
 @contextmanager
@@ -231,8 +201,13 @@ def open_descriptor(path: Path, member: str | None, bar: ProgressBar) -> Iterato
             yield copy.fileno()
 
 
-def read(descriptor: int, checked: Checked, encoding: str) -> FastText:
-    """Read a checked file with gensim."""
+def read(
+    descriptor: int, header: Header, skipped: set[int], encoding: str
+) -> tuple[list[str], NDArray[np.float32], NDArray[np.int64], Subwords | None]:
+    """Read a checked file with gensim: the words, vectors [V, d], counts [V] and subwords.
+
+    Each vector is the mean of the word's own vector and those of its n-grams.
+    """
     from gensim.models.fasttext import load_facebook_vectors
 
     try:
@@ -240,11 +215,11 @@ def read(descriptor: int, checked: Checked, encoding: str) -> FastText:
             loaded = load_facebook_vectors(descriptor, encoding=encoding)
     except _GENSIM_ERRORS:
         raise CommandError("gensim cannot read the fastText file.") from None
-    subwords, header = None, checked.header
+    subwords = None
     shortest = max(header.min_n, 1)
     if header.bucket and shortest <= header.max_n:
         subwords = Subwords(loaded.vectors_ngrams, shortest, header.max_n)
-    kept = np.setdiff1d(np.arange(header.words), list(checked.skipped))
+    kept = np.setdiff1d(np.arange(header.words), list(skipped))
     words = [loaded.index_to_key[row] for row in kept]
     vectors = loaded.vectors if len(kept) == header.words else loaded.vectors[kept]
-    return FastText(words, vectors, loaded.expandos["count"][kept], subwords)
+    return words, vectors, loaded.expandos["count"][kept], subwords

@@ -122,29 +122,15 @@ def open_decompressed(path: Path, member: str | None = None) -> Iterator[Decompr
 def _decompress(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
     head = raw.read(16)
     raw.seek(0)
-    if head.startswith(_ZIP):
-        return _zip_member(stack, raw, member)
-    if member is not None:
-        raise CommandError("The file is not a .zip, so it has no members.")
-    for magic, opener in _OPENERS.items():
-        if re.match(magic, head):
-            stream: IO[bytes] = opener(raw)
-            return stream
-    return raw
-
-
-def _listed(names: Iterable[str]) -> str:
-    """List up to ten untrusted file names, shortened; unprintable characters become `?`."""
-    shown = (
-        "".join(letter if letter.isprintable() else "?" for letter in name[:60])
-        for name in sorted(names)[:10]
-    )
-    return ", ".join(shown) or "none"
-
-
-def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[bytes]:
-    """Open the only file of a .zip, or the named one, without extracting it to disk."""
-    try:
+    if not head.startswith(_ZIP):
+        if member is not None:
+            raise CommandError("The file is not a .zip, so it has no members.")
+        for magic, opener in _OPENERS.items():
+            if re.match(magic, head):
+                stream: IO[bytes] = opener(raw)
+                return stream
+        return raw
+    try:  # the member is not extracted to disk
         archive = stack.enter_context(zipfile.ZipFile(raw))
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         if member is None and len(names) != 1:
@@ -163,11 +149,26 @@ def _zip_member(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
         ) from None
 
 
+def _listed(names: Iterable[str]) -> str:
+    """List up to ten untrusted file names, shortened; unprintable characters become `?`."""
+    shown = (
+        "".join(letter if letter.isprintable() else "?" for letter in name[:60])
+        for name in sorted(names)[:10]
+    )
+    return ", ".join(shown) or "none"
+
+
 def detect_format(head: bytes) -> Format:
     """Detect a format by the first bytes of a file; raise CommandError for an unknown format."""
     check_columns(head)
-    if head.startswith(FASTTEXT_MAGIC) or _is_old_fasttext(head):
+    if head.startswith(FASTTEXT_MAGIC):
         return "fasttext"
+    if len(head) >= _OLD_FASTTEXT.size:  # a .bin without a magic number (before 2017)
+        fields = _OLD_FASTTEXT.unpack_from(head)
+        dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = fields
+        sizes = 0 < dim <= 1 << 16 and 0 < ws < 1000 and 0 <= neg < 1000 and 0 <= bucket < 1 << 30
+        if sizes and 1 <= loss <= 4 and 1 <= model <= 3 and 0 <= min_n <= 100 and 0 <= max_n <= 100:
+            return "fasttext"
     header = HEADER.match(head)
     if header:
         first = head[header.end() :].lstrip().split(b"\n", 1)[0]
@@ -226,22 +227,13 @@ def _is_row(line: bytes, width: int | None = None) -> bool:
     numbers = fields[1:] if width is None else fields[-width:]
     if not numbers or len(fields) < 1 + len(numbers):
         return False
+    return all(map(is_number, numbers[-50:]))
+
+
+def is_number(text: bytes) -> bool:
+    """Return whether Python reads a text as a number."""
     try:
-        [float(number) for number in numbers[-50:]]
+        float(text)
     except ValueError:
         return False
     return True
-
-
-def _is_old_fasttext(head: bytes) -> bool:
-    """Return whether this looks like a fastText .bin without a magic number (before 2017)."""
-    if len(head) < _OLD_FASTTEXT.size:
-        return False
-    dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = _OLD_FASTTEXT.unpack_from(head)
-    sizes_valid: bool = (
-        0 < dim <= 1 << 16 and 0 < ws < 1000 and 0 <= neg < 1000 and 0 <= bucket < 1 << 30
-    )
-    options_valid: bool = (
-        1 <= loss <= 4 and 1 <= model <= 3 and 0 <= min_n <= 100 and 0 <= max_n <= 100
-    )
-    return sizes_valid and options_valid

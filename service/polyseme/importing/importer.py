@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.quantization import Rows, as_floats, quantize, row_bytes
 from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords
 from polyseme.errors import CommandError
 from polyseme.importing import fasttext
-from polyseme.importing.closed_form import FREQUENT
+from polyseme.importing.closed_form import FREQUENT, sentence_whitening
 from polyseme.importing.formats import (
     Format,
     check_columns,
@@ -27,10 +26,9 @@ from polyseme.importing.formats import (
     open_decompressed,
     read_head,
 )
-from polyseme.importing.loading import CHANGED, load
-from polyseme.importing.rows import VectorFile, scan
+from polyseme.importing.rows import CHANGED, VectorFile, load, scan
 from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
-from polyseme.importing.texts import TextSample, count_words, text_senses
+from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
     FILE_COUNTS,
     PARAMETER_FREE,
@@ -42,14 +40,14 @@ from polyseme.importing.weights import (
     sorted_by_frequency,
     with_word_bias,
 )
-from polyseme.importing.whitening import sentence_whitening
 from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.model import Model
-from polyseme.models.registry import bundled_models, find_models
-from polyseme.models.senses import ContextProjection
+from polyseme.models.registry import bundled_models, file_version, find_models
 from polyseme.models.staging import recover
+from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model, write_model
 from polyseme.progress import SILENT, Progress
+from polyseme.senses.fitting import fit_senses
 from polyseme.senses.projection import RANDOM_SENTENCES, estimate_projection
 
 _BASE_MEMORY = 130_000_000
@@ -116,6 +114,8 @@ class VectorTable:
     """[V], occurrences of each word, if the file has them or texts are given"""
     counted_in: str = FILE_COUNTS
     subwords: Subwords | None = None
+    stored: AttentionWeights | None = None
+    """the weights of `ImportOptions.weights`"""
     skipped: Sequence[str] = ()
     """the unusable rows, as `line 5`, `byte 5` or, in a fastText file, `word 5`"""
 
@@ -188,7 +188,7 @@ def import_vectors(
     """
     check_destination(folder, replace=options.replace)
     head = read_head(path, options.member)
-    kind, version = options.format or detect_format(head), _file_version(path)
+    kind, version = options.format or detect_format(head), file_version(path)
     try:
         if kind == "fasttext":
             table = _read_fasttext(path, options, folder, progress)
@@ -198,10 +198,21 @@ def import_vectors(
             file = VectorFile(path, kind, options.member, options.limit)
             table = _read_rows(file, options, folder, progress)
     except CommandError as error:
-        raise _explained(error, head, options.format) from None
+        if options.format is None:
+            raise
+        try:
+            detected = detect_format(head)
+        except CommandError:
+            raise error from None
+        # A truncated word2vec text file is detected as binary, but has no zero byte.
+        truncated = detected == "word2vec-binary" and b"\0" not in head
+        if detected == options.format or truncated:
+            raise
+        hint = f"The file looks like {_FORMATS[detected]}: use --format {detected}."
+        raise CommandError(f"{error.sentence} {hint}") from None
     with path.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    if _file_version(path) != version:  # words and vectors may be from different versions
+    if file_version(path) != version:  # words and vectors may be from different versions
         raise CommandError(CHANGED)
     if table.skipped:
         count, first = len(table.skipped), table.skipped[0]
@@ -230,8 +241,36 @@ def write_table(
             raise CommandError("The texts have no word of the file; give texts of its language.")
         table = replace(table, counts=counts, counted_in=TEXT_COUNTS)
         training |= {"texts": dict(options.texts.facts)}
-    attention = _attention(table, options, progress)
-    subwords = _subwords(table, options, progress)
+    stored = table.stored
+    if stored and stored.lacks_word_bias:
+        attention = with_word_bias(stored, len(table.words), table.counts, table.counted_in)
+    elif stored:
+        attention = stored
+    elif not options.attention:
+        attention = PARAMETER_FREE
+    elif table.counts is not None:
+        origin = table.counted_in
+        attention = in_closed_form(table.vectors, table.counts, by_rank=False, origin=origin)
+    else:
+        by_rank = options.sorted
+        if by_rank is None:
+            by_rank = sorted_by_frequency(table.words)
+            if not by_rank:
+                progress.say(_UNKNOWN_ORDER if by_rank is None else _UNSORTED)
+        with progress.stage("weighing", 1):
+            attention = in_closed_form(table.vectors, None, by_rank=bool(by_rank))
+    subwords = table.subwords
+    if options.subwords is False:
+        subwords = None
+    elif subwords:
+        subwords = subwords.restricted(table.words)
+    else:
+        subwords = fit_subwords(table.words, table.vectors, progress=progress)
+        if subwords is None and options.subwords:
+            raise CommandError(
+                f"--subwords needs at least {MIN_WORDS:,} words with a nonzero vector, and the file"
+                " has fewer."
+            )
     with progress.stage("writing", table.vectors.nbytes):
         return write_model(
             folder,
@@ -240,7 +279,7 @@ def write_table(
             attention.layers,
             attention.word_bias,
             subwords=subwords,
-            whitening=_whitening(table.vectors, attention),
+            whitening=sentence_whitening(table.vectors, attention.word_bias),
             senses=_senses(len(table.words), options.texts, progress),
             replace=options.replace,
             cased=any(word != word.lower() for word in table.words),
@@ -266,24 +305,11 @@ def tune(folder: Path, sample: TextSample, model: Model, progress: Progress = SI
         changes = {
             "layers": weights.layers,
             "word_bias": weights.word_bias,
-            "whitening": _whitening(model.rows, weights),
+            "whitening": sentence_whitening(model.rows, weights.word_bias),
         }
         facts |= weights.facts
     senses = _senses(len(words), sample, progress)
     return rewrite_model(folder, model, senses=senses, training=facts, **changes)
-
-
-def _explained(error: CommandError, head: bytes, declared: Format | None) -> CommandError:
-    """Return an error that also names the detected format if another one was declared."""
-    try:
-        detected = detect_format(head)
-    except CommandError:
-        return error
-    # A truncated word2vec text file is detected as binary, but has no zero byte.
-    if declared in {None, detected} or (detected == "word2vec-binary" and b"\0" not in head):
-        return error
-    hint = f"The file looks like {_FORMATS[detected]}: use --format {detected}."
-    return CommandError(f"{error.sentence} {hint}")
 
 
 def check_name(name: str, hint: str = "; --name sets it") -> None:
@@ -317,15 +343,16 @@ def _read_rows(
     size = file.path.stat().st_size
     with progress.stage("checking", size) as bar:
         dtype = _float_dtype(options.dtype)
-        found = scan(file, bar, encoding=options.encoding, dtype=dtype, skip=options.skip)
+        checked = scan(file, bar, encoding=options.encoding, dtype=dtype, skip=options.skip)
+    words, width = list(checked.words), checked.dimension
     fits = options.subwords is not False
-    cost = Cost.of_rows(len(found.words), found.dimension, options.dtype, subwords=fits)
-    cost.announce(folder, progress)
-    check_weights(options, list(found.words), found.dimension)
+    Cost.of_rows(len(words), width, options.dtype, subwords=fits).announce(folder, progress)
+    stored = stored_weights(options, len(words), width)  # invalid weights fail early
+    check_word_bias(stored, options, words)
     with progress.stage("reading", size) as bar:
-        vectors = load(found, bar, options.dtype, options.processes)
-    skipped = [f"{file.unit} {position}" for position in found.skipped]
-    return VectorTable(list(found.words), vectors, skipped=skipped)
+        vectors = load(checked, bar, options.dtype, options.processes)
+    skipped = [f"{file.unit} {position}" for position in checked.skipped]
+    return VectorTable(words, vectors, stored=stored, skipped=skipped)
 
 
 def _read_fasttext(
@@ -334,25 +361,28 @@ def _read_fasttext(
     """Check a fastText `.bin`, then read it."""
     size = path.stat().st_size
     with progress.stage("checking", size) as bar, open_decompressed(path, options.member) as file:
-        checked = fasttext.check(file, bar, options.encoding, skip=options.skip)
-    header = checked.header
+        header, skipped = fasttext.check(file, bar, options.encoding, skip=options.skip)
     cost = Cost.of_fasttext(header.words, header.bucket, header.dim, options.dtype)
     cost.announce(folder, progress)
-    words = header.words - len(checked.skipped)
-    _stored_weights(options, min(words, options.limit or words), header.dim)
+    words = header.words - len(skipped)
+    stored = stored_weights(options, min(words, options.limit or words), header.dim)
     with progress.stage("reading", size) as bar:
         with fasttext.open_descriptor(path, options.member, bar) as descriptor:
-            read = fasttext.read(descriptor, checked, options.encoding)
+            names, vectors, counts, subwords = fasttext.read(
+                descriptor, header, skipped, options.encoding
+            )
         bar.reach(size, header.words)
     kept = slice(options.limit)
-    subwords = read.subwords
     if subwords:
         table = convert(as_floats(subwords.table), options.dtype)
         subwords = Subwords(table, subwords.min_n, subwords.max_n)
-    vectors = convert(read.vectors[kept], options.dtype)
-    skipped = [f"word {number + 1}" for number in sorted(checked.skipped)]
     return VectorTable(
-        read.words[kept], vectors, read.counts[kept], subwords=subwords, skipped=skipped
+        names[kept],
+        convert(vectors[kept], options.dtype),
+        counts[kept],
+        subwords=subwords,
+        stored=stored,
+        skipped=[f"word {number + 1}" for number in sorted(skipped)],
     )
 
 
@@ -370,25 +400,6 @@ def _float_dtype(dtype: Dtype) -> str:
     return "float32" if dtype == "int8" else dtype
 
 
-def _attention(table: VectorTable, options: ImportOptions, progress: Progress) -> AttentionWeights:
-    stored = _stored_weights(options, *table.vectors.shape)
-    if stored and stored.lacks_word_bias:
-        return with_word_bias(stored, len(table.words), table.counts, table.counted_in)
-    if stored:
-        return stored
-    if not options.attention:
-        return PARAMETER_FREE
-    if table.counts is not None:
-        return in_closed_form(table.vectors, table.counts, by_rank=False, origin=table.counted_in)
-    by_rank = options.sorted
-    if by_rank is None:
-        by_rank = sorted_by_frequency(table.words)
-        if not by_rank:
-            progress.say(_UNKNOWN_ORDER if by_rank is None else _UNSORTED)
-    with progress.stage("weighing", 1):
-        return in_closed_form(table.vectors, None, by_rank=bool(by_rank))
-
-
 def _senses(
     words: int, sample: TextSample | None, progress: Progress
 ) -> Callable[[Model], ContextProjection] | None:
@@ -398,35 +409,14 @@ def _senses(
     those of a smaller file could be larger than its vectors. The service then estimates them.
     """
     if sample:
-        return partial(text_senses, sample=sample, progress=progress)
+        return partial(fit_senses, texts=sample.texts, progress=progress)
     return estimate_projection if words >= RANDOM_SENTENCES else None
 
 
-def _subwords(table: VectorTable, options: ImportOptions, progress: Progress) -> Subwords | None:
-    """Return the subword vectors of the file, or fitted ones if it has none."""
-    if options.subwords is False:
-        return None
-    if table.subwords:
-        return table.subwords.restricted(table.words)
-    fitted = fit_subwords(table.words, table.vectors, progress=progress)
-    if fitted is None and options.subwords:
-        raise CommandError(
-            f"--subwords needs at least {MIN_WORDS:,} words with a nonzero vector, and the file has"
-            " fewer."
-        )
-    return fitted
-
-
-def _whitening(vectors: Rows, attention: AttentionWeights) -> Projection:
-    """Return the whitening of sentence vectors, the identity without frequencies of words."""
-    if attention.word_bias is None:
-        return IDENTITY
-    return sentence_whitening(vectors, np.asarray(attention.word_bias, np.float32))
-
-
-def check_weights(options: ImportOptions, words: Sequence[str], width: int) -> None:
+def check_word_bias(
+    stored: AttentionWeights | None, options: ImportOptions, words: Sequence[str]
+) -> None:
     """Raise CommandError for weights that words without counts cannot have."""
-    stored = _stored_weights(options, len(words), width)
     if stored and stored.lacks_word_bias and not options.texts:
         by_rank = sorted_by_frequency(words) if options.sorted is None else options.sorted
         if not by_rank:
@@ -436,17 +426,8 @@ def check_weights(options: ImportOptions, words: Sequence[str], width: int) -> N
             )
 
 
-def _stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
-    """Return the weights of `--weights`, or None.
-
-    This is also called before the vectors are read, so that invalid weights fail early.
-    """
+def stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
+    """Return the weights of `--weights`, or None."""
     if not options.weights:
         return None
     return read_weights(options.weights, width, words, options.heads, options.convention)
-
-
-def _file_version(path: Path) -> tuple[int, int, int]:
-    """Return the inode, size and modification time of a file, which detect a change."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,20 +1,22 @@
 """Vectors in memory: gensim's, a mapping of words to arrays, or words and a matrix."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.importing.importer import (
     ImportOptions,
     VectorTable,
-    check_weights,
+    check_word_bias,
     convert,
+    stored_weights,
     write_table,
 )
 from polyseme.importing.rows import MAX_DIMENSION, MAX_WORD_BYTES
@@ -38,8 +40,10 @@ def model_of_vectors(
     table = table_of(vectors, words, options)
     if options.subwords and table.subwords is None and len(table.words) < MIN_WORDS:
         raise ValueError(f"subwords need at least {MIN_WORDS:,} words.")
+    stored = stored_weights(options, *table.vectors.shape)
     if table.counts is None:
-        check_weights(options, table.words, table.vectors.shape[1])
+        check_word_bias(stored, options, table.words)
+    table = replace(table, stored=stored)
     with TemporaryDirectory(prefix="polyseme-") as folder:
         path = Path(folder) / name
         write_table(table, path, options, progress)
@@ -51,7 +55,12 @@ def table_of(vectors: Any, words: Iterable[str] | None, options: ImportOptions) 
     subwords, counts = None, None
     if words is None and hasattr(vectors, "index_to_key"):
         words, rows = vectors.index_to_key, vectors.vectors
-        counts = _counts(vectors)
+        counts = getattr(vectors, "expandos", {}).get("count")
+        if counts is not None:
+            counts = np.asarray(counts, np.int64)
+            # For a file without counts, gensim counts down from the number of words.
+            if np.array_equal(counts, np.arange(len(counts), 0, -1)) or counts.min() < 1:
+                counts = None
         if hasattr(vectors, "vectors_ngrams") and vectors.min_n <= vectors.max_n:
             ngrams = convert(_matrix(vectors.vectors_ngrams), options.dtype)
             subwords = Subwords(ngrams, max(vectors.min_n, 1), vectors.max_n)
@@ -64,42 +73,38 @@ def table_of(vectors: Any, words: Iterable[str] | None, options: ImportOptions) 
         )
     else:
         rows = vectors
-    found = _words(words)[: options.limit]
+    valid = _valid(words)[: options.limit]
     matrix = _matrix(rows)
-    if options.limit is None and len(found) != len(matrix):
-        raise ValueError(f"{len(matrix)} vectors need as many words, not {len(found)}.")
+    if options.limit is None and len(valid) != len(matrix):
+        raise ValueError(f"{len(matrix)} vectors need as many words, not {len(valid)}.")
     matrix = matrix[: options.limit]
     kept = None if counts is None else counts[: options.limit]
-    return VectorTable(found, convert(matrix, options.dtype), kept, subwords=subwords)
+    return VectorTable(valid, convert(matrix, options.dtype), kept, subwords=subwords)
 
 
-def _words(given: Iterable[str]) -> list[str]:
+def _valid(words: Iterable[str]) -> list[str]:
     """Return the words; raise TypeError or ValueError for those that no model can have."""
-    words = list(given)
+    words = list(words)
     places: dict[str, int] = {}
     for place, word in enumerate(words):
         if not isinstance(word, str):
             raise TypeError(f"Word {place} is not a string.")
-        if problem := _problem(word):
-            raise ValueError(f"Word {place} {problem}.")
+        if not word.strip():
+            raise ValueError(f"Word {place} is empty.")
+        if "\n" in word:
+            raise ValueError(f"Word {place} has a line feed.")
+        try:
+            size = len(word.encode())
+        except UnicodeEncodeError:
+            raise ValueError(f"Word {place} is not valid Unicode.") from None
+        if size > MAX_WORD_BYTES:
+            raise ValueError(f"Word {place} has more than {MAX_WORD_BYTES} bytes.")
         if word in places:
             raise ValueError(f"Word {place} repeats word {places[word]}.")
         places[word] = place
     if not words:
         raise ValueError("There are no words.")
     return words
-
-
-def _problem(word: str) -> str | None:
-    if not word.strip():
-        return "is empty"
-    if "\n" in word:
-        return "has a line feed"
-    try:
-        size = len(word.encode())
-    except UnicodeEncodeError:
-        return "is not valid Unicode"
-    return f"has more than {MAX_WORD_BYTES} bytes" if size > MAX_WORD_BYTES else None
 
 
 def _matrix(rows: ArrayLike | Sequence[ArrayLike]) -> Floats:
@@ -113,21 +118,7 @@ def _matrix(rows: ArrayLike | Sequence[ArrayLike]) -> Floats:
     if not 1 <= matrix.shape[1] <= MAX_DIMENSION:
         raise ValueError(f"Vectors of 1 to {MAX_DIMENSION} numbers are supported.")
     with np.errstate(over="ignore"):
-        found: Floats = matrix.astype(np.float32, copy=False)
-    if not np.isfinite(found).all():
+        vectors: Floats = matrix.astype(np.float32, copy=False)
+    if not np.isfinite(vectors).all():
         raise ValueError("A vector has a number that is not finite as float32.")
-    return found
-
-
-def _counts(vectors: Any) -> NDArray[np.int64] | None:
-    """Return the counts of gensim's words. -> [V]
-
-    For a file without counts, gensim counts down from the number of words; these are no counts.
-    """
-    counts = getattr(vectors, "expandos", {}).get("count")
-    if counts is None:
-        return None
-    found = np.asarray(counts, np.int64)
-    size = len(vectors.index_to_key)
-    made_up = np.array_equal(found, np.arange(size, 0, -1))
-    return None if made_up or found.min() < 1 else found
+    return vectors

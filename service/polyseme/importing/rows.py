@@ -1,20 +1,39 @@
-"""Parse GloVe and word2vec files into rows, and check each row in a first pass over the file.
+"""Read GloVe and word2vec files in two passes: check each row, then parse the values with gensim.
 
-Errors name the line, or the byte offset in a binary file.
+The second pass parses a million values at a time. This holds one copy of the table in memory
+instead of two, lets several processes parse a large file, and allows progress reports. Errors name
+the line, or the byte offset in a binary file.
 """
 
 import itertools
 import math
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+import os
+import signal
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from polyseme.engine.arrays import Floats
+from polyseme.engine.quantization import Rows, empty_rows
 from polyseme.errors import CommandError
-from polyseme.importing.formats import HEADER, Decompressed, Format, open_decompressed
+from polyseme.importing.formats import (
+    HEADER,
+    Decompressed,
+    Format,
+    is_number,
+    open_decompressed,
+)
 from polyseme.progress import ProgressBar
 
 MAX_DIMENSION = 65_536
@@ -23,12 +42,20 @@ MAX_WORD_BYTES = 4096
 OVERFLOW = {"float16": 65_520.0, "float32": 2.0**128 * (1 - 2.0**-25)}
 """The smallest value that each dtype rounds to infinity."""
 SKIP_HINT = "--skip-bad-rows skips such rows"
+CHANGED = "The file changed while it was read; import it again."
+Chunk: TypeAlias = tuple[bytes, bool]
+"""The content of a small word2vec file, and whether it is binary."""
+_CHUNK_VALUES = 1_000_000
+"""Maximum number of values in a chunk."""
+_MIN_PARALLEL_VALUES = 4 * _CHUNK_VALUES
+"""Number of values above which starting processes saves time."""
 _MAX_LINE_BYTES = 2 << 20
 _BLOCK = 1 << 20
 _REPORT_INTERVAL = 2048
 """Rows between two progress reports."""
 _EMPTY = "is empty"
 _INVALID_NUMBER = "has an invalid number"
+_NOT_FINITE = "has a value that is not finite as {}"
 _FEW_ROWS = 100
 """Up to this number of rows may be skipped, even if fewer are usable."""
 
@@ -111,82 +138,79 @@ def scan(
     are skipped; CommandError is raised if no row is usable, or if the unusable rows are more than
     _FEW_ROWS and more than the usable rows, not counting blank lines.
     """
-    found = Scan(file, encoding, dtype)
+    checked = Scan(file, encoding, dtype)
+    words, skipped = checked.words, checked.skipped
     with file.open() as opened:
-        for row in found.rows(opened, bar):
-            problem = row.problem or _add(found, row, parse_values=parse_values or skip)
+        for row in checked.rows(opened, bar):
+            problem = row.problem or _add(checked, row, parse_text=parse_values or skip)
             if problem:
                 if not skip:
                     position = f"{file.unit.capitalize()} {row.position}"
                     raise CommandError(f"{position} {problem}; {SKIP_HINT}.")
-                found.skipped[row.position] = problem
-        bar.reach(opened.done, len(found.words))
-    if not found.words:
-        vectors = "usable vectors: all rows were skipped" if found.skipped else "vectors"
+                skipped[row.position] = problem
+        bar.reach(opened.done, len(words))
+    if not words:
+        vectors = "usable vectors: all rows were skipped" if skipped else "vectors"
         raise CommandError(f"The file has no {vectors}.")
-    skipped = sum(problem != _EMPTY for problem in found.skipped.values())
-    if skipped > max(len(found.words), _FEW_ROWS):
-        place, why = next(iter(found.skipped.items()))
+    unusable = sum(problem != _EMPTY for problem in skipped.values())
+    if unusable > max(len(words), _FEW_ROWS):
+        place, why = next(iter(skipped.items()))
         raise CommandError(
-            f"Most rows are unusable, {skipped:,} of {skipped + len(found.words):,}:"
+            f"Most rows are unusable, {unusable:,} of {unusable + len(words):,}:"
             f" {file.unit} {place} {why}."
         )
-    return found
+    return checked
 
 
-def _add(found: Scan, row: Row, *, parse_values: bool) -> str | None:
+def _add(checked: Scan, row: Row, *, parse_text: bool) -> str | None:
     """Add a row to the scan; return why it is unusable, or None."""
-    try:
-        word = row.word.decode(found.encoding)
-        word.encode()
-    except UnicodeError:
-        return (
-            f"has a word that is not {found.encoding.upper()} (--encoding names another encoding)"
-        )
+    word = decoded(row.word, checked.encoding)
+    if word is None:
+        encoding = checked.encoding.upper()
+        return f"has a word that is not {encoding} (--encoding names another encoding)"
     if "\n" in word:
         return "has a line feed in its word"
-    if word in found.words:
-        return f"repeats the word of {found.file.unit} {found.words[word]}"
-    problem = _value_problem(found, row.values, parse_text=parse_values)
-    if problem is None:
-        found.words[word] = row.position
-        binary = found.file.format == "word2vec-binary"
-        dimension = len(row.values) // 4 if binary else row.values.count(b" ") + 1
-        found.dimension = found.dimension or dimension
-    return problem
-
-
-def _value_problem(found: Scan, values: bytes, *, parse_text: bool) -> str | None:
-    """Return why the values of a row are unusable, or None."""
-    limit = OVERFLOW[found.dtype]
-    if found.file.format == "word2vec-binary":
+    if word in checked.words:
+        return f"repeats the word of {checked.file.unit} {checked.words[word]}"
+    values, limit, finite = row.values, OVERFLOW[checked.dtype], True
+    if checked.file.format == "word2vec-binary":
         finite = float(np.abs(np.frombuffer(values, "<f4")).max()) < limit
-    elif b"_" in values or not values.isascii():
-        return _INVALID_NUMBER  # Python accepts `1_000` and digits of other scripts
-    elif parse_text:
-        try:
-            numbers = [float(value) for value in values.split(b" ")]
-        except ValueError:
-            return _INVALID_NUMBER
-        finite = math.isfinite(sum(numbers)) and max(map(abs, numbers)) < limit
+        dimension = len(values) // 4
     else:
+        if b"_" in values or not values.isascii():
+            return _INVALID_NUMBER  # Python accepts `1_000` and digits of other scripts
+        if parse_text:
+            try:
+                numbers = [float(value) for value in values.split(b" ")]
+            except ValueError:
+                return _INVALID_NUMBER
+            finite = math.isfinite(sum(numbers)) and max(map(abs, numbers)) < limit
+        dimension = values.count(b" ") + 1
+    if not finite:
+        return _NOT_FINITE.format(checked.dtype)
+    checked.words[word] = row.position
+    checked.dimension = checked.dimension or dimension
+    return None
+
+
+def decoded(word: bytes, encoding: str) -> str | None:
+    """Return a word, None if it is not in the encoding or has a lone surrogate."""
+    try:
+        text = word.decode(encoding)
+        text.encode()
+    except UnicodeError:
         return None
-    return None if finite else not_finite(found.dtype)
-
-
-def not_finite(dtype: str) -> str:
-    """Return the message for a row with NaN, infinity or a value too large for the dtype."""
-    return f"has a value that is not finite as {dtype}"
+    return text
 
 
 def _header(file: Decompressed) -> tuple[int, int]:
     """Read the first line of a word2vec file: vocabulary size and dimension."""
-    found = HEADER.fullmatch(file.line(MAX_WORD_BYTES))
-    if not found:
+    match = HEADER.fullmatch(file.line(MAX_WORD_BYTES))
+    if not match:
         raise CommandError(
             "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
         )
-    count, dimension = int(found[1]), int(found[2])
+    count, dimension = int(match[1]), int(match[2])
     if count < 1:
         raise CommandError(f"Line 1 declares {count} words; there must be at least one.")
     _check_dimension(dimension)
@@ -223,34 +247,23 @@ def _text_rows(file: Decompressed, limit: int | None, *, has_header: bool) -> It
         if dimension is None:
             dimension = line.count(b" ")
             _check_dimension(dimension)
-        yield _text_row(number, line, dimension, "declares" if has_header else "has")
+        fields = line.rsplit(b" ", dimension)  # some words in GloVe's largest files contain spaces
+        word, spaces = fields[0], line.count(b" ")
+        if spaces < dimension or (spaces > dimension and any(map(is_number, word.split(b" ")[1:]))):
+            verb = "declares" if has_header else "has"
+            problem = f"has {spaces} values, but line 1 {verb} {dimension}"
+            yield Row(number, b"", b"", problem)
+        else:
+            yield Row(number, word, b" ".join(fields[1:]), _word_problem(word))
         rows += 1
     if count is not None and rows < (count if limit is None else min(count, limit)):
         raise CommandError(f"Line 1 declares {count} words, but the file ends after {rows}.")
-
-
-def _text_row(number: int, line: bytes, dimension: int, verb: str) -> Row:
-    """Split a line; some words in GloVe's largest files contain spaces."""
-    fields = line.rsplit(b" ", dimension)
-    word, values = fields[0], b" ".join(fields[1:])
-    found = line.count(b" ")
-    if found != dimension and (found < dimension or any(map(_is_number, word.split(b" ")[1:]))):
-        return Row(number, b"", b"", f"has {found} values, but line 1 {verb} {dimension}")
-    return Row(number, word, values, _word_problem(word))
 
 
 def _word_problem(word: bytes) -> str | None:
     if not word.strip():
         return "has no word"
     return f"has a word of more than {MAX_WORD_BYTES} bytes" if len(word) > MAX_WORD_BYTES else None
-
-
-def _is_number(text: bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _binary_rows(file: Decompressed, limit: int | None) -> Iterator[Row]:
@@ -282,3 +295,116 @@ def _binary_rows(file: Decompressed, limit: int | None) -> Iterator[Row]:
             raise CommandError(
                 f"Line 1 declares {count} words, but more data follows at byte {position}."
             )
+
+
+def load(checked: Scan, bar: ProgressBar, dtype: str, processes: int) -> Rows:
+    """Read the vectors of a scanned file with gensim, and store them as `dtype`. -> [V, d]
+
+    `dtype` is `float32`, `float16` or `int8`. Raises CommandError if a value cannot be parsed or is
+    not finite.
+    """
+    count, width, file = len(checked.words), checked.dimension, checked.file
+    vectors = empty_rows(count, width, dtype)
+    parallel = processes > 1 and count * width > _MIN_PARALLEL_VALUES
+    start = 0
+    with file.open() as opened:
+        chunks = _chunks(checked, checked.rows(opened, bar))
+        try:
+            for rows in _load_in_processes(chunks, processes) if parallel else map(_load, chunks):
+                end = start + len(rows)
+                if end > count:
+                    raise CommandError(CHANGED)
+                with np.errstate(over="ignore"):
+                    narrow: Floats = rows.astype(checked.dtype, copy=False)
+                finite = np.isfinite(narrow).all(axis=1)
+                if not finite.all():
+                    places = itertools.islice(
+                        checked.words.values(), start + int(finite.argmin()), None
+                    )
+                    raise CommandError(
+                        f"{file.unit.capitalize()} {next(places)}"
+                        f" {_NOT_FINITE.format(checked.dtype)}; {SKIP_HINT}."
+                    )
+                vectors[start:end] = narrow
+                start = end
+        except ValueError:
+            # Scan again and parse each value, for the position of the one that gensim rejects.
+            scan(file, bar, encoding=checked.encoding, dtype=checked.dtype, parse_values=True)
+            raise CommandError("gensim cannot parse a number that Python can.") from None
+        bar.reach(opened.size, start)
+    if start != count:
+        raise CommandError(CHANGED)
+    return vectors
+
+
+def _chunks(checked: Scan, rows: Iterator[Row]) -> Iterator[Chunk]:
+    """Yield the rows as small word2vec files, with row numbers instead of the words."""
+    binary = checked.file.format == "word2vec-binary"
+    end = b"" if binary else b"\n"
+    while chunk := list(itertools.islice(rows, max(_CHUNK_VALUES // checked.dimension, 1))):
+        header = b"%d %d\n" % (len(chunk), checked.dimension)
+        lines = (b"%d " % number + row.values + end for number, row in enumerate(chunk))
+        yield b"".join([header, *lines]), binary
+
+
+def _load(chunk: Chunk) -> NDArray[np.float32]:
+    """Parse one chunk with gensim, which accepts a file descriptor. -> [n, d]"""
+    from gensim.models import KeyedVectors
+
+    data, binary = chunk
+    # `load` checks for values that overflow.
+    with tempfile.TemporaryFile() as file, np.errstate(over="ignore"):
+        file.write(data)
+        file.seek(0)
+        read = KeyedVectors.load_word2vec_format(file.fileno(), binary=binary)
+    vectors: NDArray[np.float32] = read.vectors
+    return vectors
+
+
+def _load_in_processes(chunks: Iterable[Chunk], processes: int) -> Iterator[NDArray[np.float32]]:
+    """Yield the result of `_load` for each chunk, in order, computing a few chunks ahead."""
+    context = get_context("spawn")  # a fork would copy locks that threads hold
+    with _interruptions_blocked():
+        pool = ProcessPoolExecutor(processes, context, _end_with_parent)
+    with pool:
+        ahead: deque[Future[NDArray[np.float32]]] = deque()
+        try:
+            for chunk in chunks:
+                with _interruptions_blocked():
+                    ahead.append(pool.submit(_load, chunk))
+                if len(ahead) > processes + 1:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        except BrokenProcessPool:
+            raise CommandError(
+                "A process that parsed vectors was killed, perhaps because memory ran out;"
+                " --processes 1 uses the least memory."
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interruptions_blocked() -> Iterator[None]:
+    """Block SIGINT and SIGHUP while child processes start.
+
+    Child processes inherit the blocked signals, so that only this process handles them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """End this child process when its parent ends."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

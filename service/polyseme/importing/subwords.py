@@ -61,7 +61,14 @@ def fit_subwords(
     with progress.stage(
         "composing", targets.shape[1] + min(_COLUMNS, targets.shape[1]), in_bytes=False
     ) as bar:
-        iterations = _best_iteration(design, targets[:, :_COLUMNS])
+        # The number of iterations that predicts held-out words best.
+        held, part = np.arange(len(targets)) % _HELD_OUT == 0, targets[:, :_COLUMNS]
+        test, expected = design[held], unit(part[held])
+        scores = [
+            float(np.vecdot(unit(test @ solution), expected).mean())
+            for solution in _solutions(design[~held], part[~held])
+        ]
+        iterations = 1 + int(np.argmax(scores))
         bar.advance(min(_COLUMNS, targets.shape[1]))
         for start in range(0, targets.shape[1], _COLUMNS):
             part = np.ascontiguousarray(targets[:, start : start + _COLUMNS])
@@ -111,17 +118,6 @@ def _design(words: Sequence[str], ngrams: NDArray[np.uint32]) -> "sparse.csr_arr
     weights = np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32)
     shape = (len(words), len(ngrams))
     return sparse.csr_array((weights, np.concatenate(columns), ends), shape=shape)
-
-
-def _best_iteration(design: "sparse.csr_array", targets: Floats) -> int:
-    """Return the number of iterations that predicts held-out words best. [w, B], [w, c]"""
-    held = np.arange(len(targets)) % _HELD_OUT == 0
-    test, expected = design[held], unit(targets[held])
-    scores = [
-        float(np.vecdot(unit(test @ solution), expected).mean())
-        for solution in _solutions(design[~held], targets[~held])
-    ]
-    return 1 + int(np.argmax(scores))
 
 
 def _solutions(design: "sparse.csr_array", targets: Floats) -> Iterator[Floats]:

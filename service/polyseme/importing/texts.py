@@ -1,4 +1,4 @@
-"""What a sample of texts tells about vectors: frequencies of words, and how senses are found."""
+"""A sample of texts, which tells the frequencies of words and how senses are found."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,10 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.models.model import Model
-from polyseme.models.senses import ContextProjection
-from polyseme.progress import SILENT, Progress
-from polyseme.senses.fitting import fit_senses
 from polyseme.tokenizer import spellings
 from polyseme.tokenizer import words as word_spans
 
@@ -31,20 +27,26 @@ class TextSample:
 
     @classmethod
     def of(cls, texts: Iterable[str], **facts: Any) -> "TextSample":
-        """Draw a sample of at most MAX_TEXTS parts of texts.
-
-        Reservoir sampling (Vitter 1985) uses the same memory for any number of texts.
-        """
-        rng = np.random.default_rng(SEED)
-        kept: list[str] = []
-        total = 0
-        for part in _parts(texts):
-            total += 1
-            if len(kept) < MAX_TEXTS:
-                kept.append(part)
-            elif (place := int(rng.integers(total))) < MAX_TEXTS:
-                kept[place] = part
+        """Draw a sample of at most MAX_TEXTS parts of texts."""
+        kept, total = draw_sample(_parts(texts), MAX_TEXTS)
         return cls(kept, {**facts, "texts": total, "sample": len(kept)})
+
+
+def draw_sample(texts: Iterable[str], size: int) -> tuple[list[str], int]:
+    """Return a random sample of at most `size` texts, and the number of all texts.
+
+    Reservoir sampling (Vitter 1985) uses the same memory for any number of texts.
+    """
+    rng = np.random.default_rng(SEED)
+    kept: list[str] = []
+    total = 0
+    for text in texts:
+        total += 1
+        if len(kept) < size:
+            kept.append(text)
+        elif (place := int(rng.integers(total))) < size:
+            kept[place] = text
+    return kept, total
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:
@@ -72,12 +74,8 @@ def count_words(texts: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]
     for word, count in occurrences.items():
         row = rows.get(word)
         if row is None:
-            row = next((rows[one] for one, _ in spellings(word, "auto") if one in rows), None)
+            written = (spelling for spelling, _ in spellings(word, "auto"))
+            row = next((rows[spelling] for spelling in written if spelling in rows), None)
         if row is not None:
             counts[row] += count
     return counts
-
-
-def text_senses(model: Model, sample: TextSample, progress: Progress = SILENT) -> ContextProjection:
-    """Return how senses are found, fitted to the words of the texts."""
-    return fit_senses(model, sample.texts, progress=progress)

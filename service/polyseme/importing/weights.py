@@ -30,7 +30,7 @@ from polyseme.importing.closed_form import (
     informativeness,
 )
 from polyseme.models.manifest import LayerEntry
-from polyseme.models.weights import WORD_BIAS, layers_from_tensors
+from polyseme.models.weights import WORD_BIAS, Source, layers_from_tensors
 
 Convention: TypeAlias = Literal["row", "column"]
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
@@ -58,8 +58,9 @@ _FORMAT_NAME = re.compile(
 )
 _FLOATS = {"F16", "F32", "F64"}
 _MAX_HEADS = 1024
-_FULL = {"q": "query", "k": "key", "v": "value", "o": "output", "out": "output"}
+_PROJECTIONS = {"q": "query", "k": "key", "v": "value", "o": "output"}
 _ENTRIES = TypeAdapter(list[LayerEntry])
+_SOURCE = Source("The weights", "the metadata", "the metadata set")
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def in_closed_form(
         vectors, frequencies = as_floats(vectors[order]), frequencies[order]
     layer = closed_form(vectors, association(vectors, frequencies), informative=informative)
     layer = replace(layer, features=feature_projection(vectors, layer.value, frequencies))
-    return AttentionWeights((layer,), bias, _closed_form_facts(origin))
+    facts = {"attention": "closed form", "informativeness": origin}
+    return AttentionWeights((layer,), bias, facts)
 
 
 def with_word_bias(
@@ -132,10 +134,6 @@ def _frequencies(size: int, counts: NDArray[np.int64] | None, origin: str) -> tu
         return frequencies_by_rank(size), "rank in the file"
     # In a malicious file, the sum of the counts may overflow int64.
     return counts / counts.sum(dtype=np.float64), origin
-
-
-def _closed_form_facts(origin: str) -> dict[str, Any]:
-    return {"attention": "closed form", "informativeness": origin}
 
 
 def sorted_by_frequency(words: Iterable[str]) -> bool | None:
@@ -171,13 +169,28 @@ def read_weights(
     is None if the file has none, even if its layers use one.
     """
     tensors, metadata = _read(path)
-    named = {_canonical_name(name): tensor for name, tensor in tensors.items()}
+    named = {}
+    for name, tensor in tensors.items():
+        match = _NAME.fullmatch(name)
+        if match:
+            letter = (match["full"] or match["short"] or match["proj"])[0].lower()
+            bias = "_bias" if match["bias"] else ""
+            named[f"layers.{int(match['layer'] or 0)}.{_PROJECTIONS[letter]}{bias}"] = tensor
+        elif _FORMAT_NAME.fullmatch(name):
+            named[name] = tensor
+        else:
+            raise CommandError(
+                f"The weights have an unknown tensor {_shown(name)}; known are query, key, value"
+                " and output (of a second layer layers.1.query etc.), aliases such as"
+                " q_proj.weight, and the names in models/README.md."
+            )
     if len(named) < len(tensors):
         raise CommandError(
             "The weights have the same tensor under two names, such as query and q_proj.weight."
         )
-    oriented = {name: _oriented(name, one, dimension, convention) for name, one in named.items()}
-    entries = _layer_entries(metadata.get("layers"), oriented)
+    for name, tensor in named.items():
+        named[name] = _oriented(name, tensor, dimension, convention)
+    entries = _layer_entries(metadata.get("layers"), named)
     if heads is None:
         text = metadata.get("heads", "1")
         if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= _MAX_HEADS:
@@ -186,15 +199,15 @@ def read_weights(
             )
         heads = int(text)
     try:
-        layers = layers_from_tensors(oriented, entries, heads, dimension)
+        layers = layers_from_tensors(named, entries, heads, dimension, _SOURCE)
     except ModelFolderError as error:
-        detail = error.detail.replace("attention.safetensors", "The weights")
-        detail = detail.replace("the manifest sets", "the metadata set")
-        raise CommandError(detail.replace("in the manifest", "in the metadata")) from None
-    bias = oriented.get(WORD_BIAS)
-    if bias is not None and bias.shape != (vocabulary_size,):
+        raise CommandError(error.detail) from None
+    word_bias = named.get(WORD_BIAS)
+    if word_bias is not None and word_bias.shape != (vocabulary_size,):
         raise CommandError(f"The weights' word_bias does not have the shape [{vocabulary_size}].")
-    return AttentionWeights(layers, bias, {"attention": "stored weights", "convention": convention})
+    return AttentionWeights(
+        layers, word_bias, {"attention": "stored weights", "convention": convention}
+    )
 
 
 def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
@@ -202,8 +215,8 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
     tensors = {}
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            for name in file.keys():  # noqa: SIM118 - `file` is not a mapping
+            metadata, names = file.metadata() or {}, file.keys()
+            for name in names:
                 dtype = file.get_slice(name).get_dtype()
                 if dtype not in _FLOATS:
                     raise CommandError(
@@ -222,23 +235,6 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
             )
         tensors[name] = np.ascontiguousarray(narrow)
     return tensors, metadata
-
-
-def _canonical_name(name: str) -> str:
-    """Return the name of a tensor in the model format; raise CommandError for an unknown one."""
-    found = _NAME.fullmatch(name)
-    if found:
-        short = (found["short"] or found["proj"] or "").lower()
-        projection = found["full"].lower() if found["full"] else _FULL[short]
-        layer = int(found["layer"] or 0)
-        return f"layers.{layer}.{projection}{'_bias' if found['bias'] else ''}"
-    if _FORMAT_NAME.fullmatch(name):
-        return name
-    raise CommandError(
-        f"The weights have an unknown tensor {_shown(name)}; known are query, key, value and"
-        " output (of a second layer layers.1.query etc.), aliases such as q_proj.weight, and the"
-        " names in models/README.md."
-    )
 
 
 def _oriented(

@@ -5,13 +5,12 @@ The files are the vectors, a table with a row for each vector, and a configurati
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import orjson
 
 from polyseme.atomic_files import atomic_files
-from polyseme.client.results import Sentence, VectorKind
+from polyseme.client.results import VECTOR_KINDS, Sentence, VectorKind
 
 _COLUMNS = ("token", "kind", "sentence", "place", "key", "resolution", "context")
 _BREAKS = "\\\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
@@ -34,10 +33,9 @@ def save_projection(
     or a sentence has no vectors of a kind, OSError if the files cannot be written; existing files
     are then unchanged.
     """
-    known = get_args(VectorKind)
-    if isinstance(kinds, str) or not kinds or any(kind not in known for kind in kinds):
+    if isinstance(kinds, str) or not kinds or any(kind not in VECTOR_KINDS for kind in kinds):
         example = 'such as `kinds=["static", "contextual"]`'
-        raise ValueError(f"Give a list of kinds, {example}, of {', '.join(known)}.")
+        raise ValueError(f"Give a list of kinds, {example}, of {', '.join(VECTOR_KINDS)}.")
     if any(kind not in sentence.arrays for sentence in sentences for kind in kinds):
         raise ValueError(f"A sentence lacks vectors of a kind: encode with `include={[*kinds]}`.")
     if "features" in kinds and len(kinds) > 1:

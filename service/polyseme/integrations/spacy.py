@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client import Encoder
-from polyseme.client.results import Array, Sentence, VectorKind
+from polyseme.client.results import VECTOR_KINDS, Array, Sentence, VectorKind
 from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
 from polyseme.operations.options import PER_TOKEN, OovPolicy, Part
@@ -26,7 +26,6 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"This needs spaCy: {install_command('spacy')}.") from error
 
 Context: TypeAlias = Literal["sentence", "document"]
-_VECTORS: tuple[VectorKind, ...] = get_args(VectorKind)
 Indices: TypeAlias = NDArray[np.int64]
 """Indices of tokens in a document, [m]."""
 
@@ -81,9 +80,9 @@ class Contextualizer(Pipe):
         self.name = name
         self._source = (model, url)
         self._context, self._most, self._hooks, self._vectors = context, most, hooks, vectors
-        parts: tuple[Part, ...] = (*_VECTORS, "attention")
+        parts: tuple[Part, ...] = (*VECTOR_KINDS, "attention")
         self._options: dict[str, Any] = {
-            "include": _VECTORS if attention == "none" else parts,
+            "include": VECTOR_KINDS if attention == "none" else parts,
             "layers": "last" if layer is None else [layer],
             "heads": "mean" if attention == "mean" else "all",
             "oov": oov,
@@ -164,11 +163,11 @@ def _arrays(n: int, d: int, encoded: Sequence[tuple[Indices, Sentence]]) -> dict
     token indices [m] and the attention [m, m] or [h, m, m] of each chunk.
     """
     arrays: dict[str, Any] = {
-        part: np.zeros((n, PER_TOKEN[part] * d), np.float32) for part in _VECTORS
+        part: np.zeros((n, PER_TOKEN[part] * d), np.float32) for part in VECTOR_KINDS
     }
     attention = []
     for indices, sentence in encoded:
-        for part in _VECTORS:
+        for part in VECTOR_KINDS:
             arrays[part][indices] = sentence.arrays[part]
         if "attention" in sentence.arrays:
             attention.append((indices, np.ascontiguousarray(sentence.attention[0])))
@@ -338,16 +337,11 @@ class _VectorLayer:
             for indices, text in parts:
                 array[indices] = encoded[text] if text in encoded else cache[text]
             rows.append(model.ops.asarray2f(array))  # type: ignore[arg-type] # thinc's own types
-        if is_train:
-            self._keep(encoded)
-        return rows, lambda _: []
-
-    def _keep(self, encoded: dict[tuple[str, ...], Array]) -> None:
-        """Add vectors to the cache, as long as there is space."""
-        for text, array in encoded.items():
+        for text, array in encoded.items() if is_train else ():
             if self.cached_bytes + array.nbytes <= self.max_cache_bytes:
                 self.cache[text] = array
                 self.cached_bytes += array.nbytes
+        return rows, lambda _: []
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process needs: the settings."""

@@ -17,8 +17,8 @@ from polyseme.engine.quantization import Rows, as_floats, stored
 from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
 from polyseme.models.manifest import Manifest
-from polyseme.models.senses import ContextProjection
 from polyseme.models.vocabulary import Vocabulary
+from polyseme.models.weights import ContextProjection, output_width
 from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
 _ROW, _KEY = (itemgetter(ResolvedToken._fields.index(name)) for name in ("row", "key"))
@@ -68,20 +68,19 @@ class Model:
     @cached_property
     def key_width(self) -> int:
         """k, the width of a head's queries and keys."""
-        return self._output_width(self.layers[0].key) // self.manifest.heads
+        width = output_width(self.layers[0].key, self.manifest.dimension)
+        return width // self.manifest.heads
 
     @cached_property
     def value_width(self) -> int:
         """v, the width of a head's values."""
-        return self._output_width(self.layers[0].value) // self.manifest.heads
+        width = output_width(self.layers[0].value, self.manifest.dimension)
+        return width // self.manifest.heads
 
     @cached_property
     def layer_weights(self) -> int:
         """The number of weights of all layers, each of which is multiplied once per token."""
         return sum(layer.size for layer in self.layers)
-
-    def _output_width(self, projection: Projection) -> int:
-        return self.manifest.dimension if projection.weight is None else projection.weight.shape[1]
 
     @cached_property
     def vectors(self) -> Floats:

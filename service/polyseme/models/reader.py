@@ -1,4 +1,9 @@
-"""Reading a model folder: every file is checked before use, and no file is unpickled."""
+"""Reading a model folder: every file is checked before use, and no file is unpickled.
+
+Tables are memory-mapped `.npy` files. Their header is matched with a regular expression, because
+NumPy's reader parses a Python literal:
+https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+"""
 
 import hashlib
 import mmap
@@ -6,10 +11,10 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import safetensors
@@ -17,8 +22,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import load as load_tensors
 
+from polyseme.engine.arrays import Flags
 from polyseme.engine.layers import Layer, Projection
-from polyseme.engine.quantization import QuantizedRows, Rows
+from polyseme.engine.quantization import LARGEST_SCALE, STEPS, QuantizedRows, Rows
 from polyseme.engine.subwords import MAX_WORDS, Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import (
@@ -32,24 +38,20 @@ from polyseme.models.manifest import (
     SUBWORDS,
     VECTORS,
     VOCABULARY,
+    Dtype,
     FileEntry,
     FileName,
     Manifest,
     SubwordsEntry,
 )
 from polyseme.models.model import Model
-from polyseme.models.senses import ContextProjection, projection_from_tensors
-from polyseme.models.vectors import (
-    HASH,
-    SCALE,
-    VALUE_TYPES,
-    InvalidValueFinder,
-    ValueType,
-    map_array,
-    read_header,
+from polyseme.models.vocabulary import Vocabulary, map_file
+from polyseme.models.weights import (
+    WORD_BIAS,
+    layers_from_tensors,
+    projection_from_tensors,
+    whitening_from_tensors,
 )
-from polyseme.models.vocabulary import Vocabulary
-from polyseme.models.weights import WORD_BIAS, layers_from_tensors, whitening_from_tensors
 from polyseme.validation import validation_message
 
 ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
@@ -61,6 +63,45 @@ INVALID_NAME = (
 )
 _MAX_MANIFEST_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
+_INVALID_TENSORS = (
+    *(safetensors.SafetensorError, OSError),
+    *(ValueError, KeyError, TypeError, AttributeError),
+)
+"""Errors that safetensors raises for arbitrary bytes."""
+_MAX_HEADER_BYTES = 4096
+_ALIGNMENT = 16
+"""All versions of NumPy align the data to a multiple of this many bytes."""
+_MAGIC = b"\x93NUMPY\x01\x00"
+_HEADER = (
+    re.escape(_MAGIC) + rb"(..)\{'descr': '([^']{1,16})', 'fortran_order': (True|False),"
+    rb" 'shape': \(%b\), \} *\n"
+)
+_HEADERS = {
+    1: re.compile(_HEADER % rb"(\d{1,12}),", re.DOTALL),
+    2: re.compile(_HEADER % rb"(\d{1,12}), (\d{1,12})", re.DOTALL),
+}
+
+
+class ValueType(NamedTuple):
+    """The dtype and the valid values of an array."""
+
+    dtype: np.dtype[Any]
+    is_valid: Callable[[NDArray[Any]], Flags]
+    problem: str
+    """the verb phrase of the error message "vectors.npy … in row 3." for an invalid value"""
+
+
+VALUE_TYPES: Final[dict[Dtype, ValueType]] = {
+    "float16": ValueType(np.dtype("<f2"), np.isfinite, "is not finite"),
+    "float32": ValueType(np.dtype("<f4"), np.isfinite, "is not finite"),
+    "int8": ValueType(np.dtype("i1"), lambda values: values >= -STEPS, "has -128"),
+}
+SCALE: Final = ValueType(
+    np.dtype("<f4"),
+    lambda scales: (scales > 0) & (scales <= LARGEST_SCALE),
+    "has a scale that is not positive or is too large",
+)
+HASH: Final = ValueType(np.dtype("<u4"), np.isfinite, "is not finite")
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -100,137 +141,173 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
     invalid.
     """
     manifest = read_manifest(folder)
-    vocabulary = _read_vocabulary(folder, manifest, verify=verify)
-    rows = _read_rows(folder, VECTORS, manifest, manifest.vocabulary_size, verify=verify)
-    subwords = None
-    if manifest.subwords:
-        subwords = _read_subwords(folder, manifest, manifest.subwords, vocabulary, verify=verify)
-    layers, word_bias, whitening = _read_attention(folder, manifest, verify=verify)
-    senses = _read_senses(folder, manifest, verify=verify)
+    reader = _Reader(folder, manifest, verify)
+    vocabulary = reader.vocabulary()
+    rows = reader.rows(VECTORS, manifest.vocabulary_size)
+    subwords = reader.subwords(manifest.subwords, vocabulary) if manifest.subwords else None
+    layers, word_bias, whitening = reader.attention()
+    senses = None
+    if SENSES in manifest.files:
+        senses = projection_from_tensors(reader.tensors(SENSES), manifest.dimension)
     return Model(manifest, vocabulary, rows, layers, word_bias, subwords, whitening, senses)
 
 
-def _read_vocabulary(folder: Path, manifest: Manifest, *, verify: bool) -> Vocabulary:
-    with ExitStack() as stack:
-        files = {}
-        for name in (VOCABULARY, INDEX):
-            if entry := manifest.files.get(name):
-                files[name] = stack.enter_context(_open(folder / name, entry))
-                if verify:
-                    _verify_checksum(files[name], name, entry)
-        size = manifest.vocabulary_size
-        return Vocabulary.read(files[VOCABULARY], files.get(INDEX), size, verify=verify)
+@dataclass(frozen=True)
+class _Reader:
+    """A reader of the files of a model, each of which is checked before it is used."""
+
+    folder: Path
+    manifest: Manifest
+    verify: bool
+
+    def vocabulary(self) -> Vocabulary:
+        """Map the vocabulary and its index, which an old folder may lack."""
+        with ExitStack() as stack:
+            files = {}
+            for name in (VOCABULARY, INDEX):
+                if name in self.manifest.files:
+                    files[name] = stack.enter_context(self.open(name))
+                    if self.verify:
+                        self.verify_checksum(files[name], name)
+            size, index = self.manifest.vocabulary_size, None
+            if INDEX in files:
+                start = _read_header(files[INDEX], INDEX, HASH.dtype, 1)[1]
+                index = map_file(files[INDEX]), start
+            return Vocabulary.read(map_file(files[VOCABULARY]), index, size, verify=self.verify)
+
+    def rows(self, name: FileName, count: int | None) -> Rows:
+        """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [count, d]"""
+        dtype = self.manifest.dtype_of(name)
+        table = self.array(name, VALUE_TYPES[dtype], (count, self.manifest.dimension))
+        if dtype != "int8":
+            return table
+        return QuantizedRows(table, self.array(SCALES_OF[name], SCALE, (len(table),)))
+
+    def subwords(self, entry: SubwordsEntry, vocabulary: Vocabulary) -> Subwords:
+        """Read the subwords. A folder of an earlier version has no file of the known n-grams."""
+        table = self.rows(SUBWORDS, None)
+        subwords = Subwords(table, entry.min_n, entry.max_n)
+        if entry.coverage is None:
+            most = range(min(len(vocabulary), MAX_WORDS))
+            return subwords.restricted([vocabulary.word(row) for row in most])
+        ngrams = self.array(NGRAMS, HASH, (len(table) if entry.own_rows else None,))
+        if self.verify and not (ngrams[:-1] < ngrams[1:]).all():
+            raise ModelFolderError(f"{NGRAMS} is not sorted, or has a number twice.")
+        own_rows = bool(entry.own_rows)
+        return replace(subwords, ngrams=ngrams, coverage=entry.coverage, own_rows=own_rows)
+
+    def array(
+        self, name: FileName, value_type: ValueType, shape: tuple[int | None, ...]
+    ) -> NDArray[Any]:
+        """Map an array; None in the shape stands for any size except 0.
+
+        `verify` compares the checksum and checks every value in one pass.
+        """
+        dtype = value_type.dtype
+        invalid: list[int] = []
+
+        def find_invalid(offset: int, chunk: memoryview) -> None:
+            """Find the first invalid value, in the chunk at an offset of the file."""
+            if not invalid:
+                skipped = max(start - offset, 0)
+                valid = value_type.is_valid(np.frombuffer(chunk[skipped:], dtype))
+                if not valid.all():
+                    before = (offset + skipped - start) // dtype.itemsize
+                    invalid.append(before + int(valid.argmin()))
+
+        with self.open(name) as file:
+            sizes, start = _read_header(file, name, dtype, len(shape))
+            fits = all(side in {None, size} for side, size in zip(shape, sizes, strict=True))
+            require_agreement(fits and sizes[0] > 0, name, "shape")
+            if self.verify:
+                self.verify_checksum(file, name, find_invalid)
+                if invalid:
+                    row = invalid[0] // (sizes[1] if len(sizes) > 1 else 1)
+                    raise ModelFolderError(f"{name} {value_type.problem} in row {row}.")
+            # Indexing a plain view is ten times as fast as indexing a memmap.
+            return np.memmap(file, dtype, "r", start, sizes).view(np.ndarray)
+
+    def attention(self) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
+        """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
+        manifest = self.manifest
+        tensors = self.tensors(ATTENTION) if ATTENTION in manifest.files else {}
+        for name, tensor in tensors.items():
+            if tensor.dtype != np.float32:
+                raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not float32.")
+            if not np.isfinite(tensor).all():
+                raise ModelFolderError(f"{ATTENTION}, {name}: a value is not finite.")
+        shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+        require_agreement(shapes == manifest.tensors, ATTENTION, "set of tensors")
+        layers = layers_from_tensors(tensors, manifest.layers, manifest.heads, manifest.dimension)
+        word_bias = tensors.get(WORD_BIAS)
+        if word_bias is None and any(layer.word_bias for layer in manifest.layers):
+            raise ModelFolderError("manifest.json requires the tensor word_bias, which is missing.")
+        if word_bias is not None:
+            fits = word_bias.shape == (manifest.vocabulary_size,)
+            require_agreement(fits, ATTENTION, "shape of word_bias")
+        return layers, word_bias, whitening_from_tensors(tensors, manifest.dimension)
+
+    def tensors(self, name: FileName) -> dict[str, NDArray[Any]]:
+        try:
+            with self.open(name) as file:
+                if self.verify:
+                    self.verify_checksum(file, name)
+                file.seek(0)
+                return load_tensors(file.read())
+        except _INVALID_TENSORS:
+            raise ModelFolderError(f"{name} is not a safetensors file.") from None
+
+    @contextmanager
+    def open(self, name: FileName) -> Iterator[BufferedReader]:
+        """Open a file; raise ModelFolderError unless its size matches the manifest.
+
+        Each file is opened once, so that the mapped file is the one that was checked. A pipe is not
+        opened, because opening it blocks until the other end is opened.
+        """
+        path = self.folder / name
+        try:
+            if not path.is_file():
+                raise FileNotFoundError
+            file = path.open("rb")
+        except OSError:
+            raise ModelFolderError(f"{name} cannot be read.") from None
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            require_agreement(size == self.manifest.files[name].bytes, name, "number of bytes")
+            yield file
+
+    def verify_checksum(
+        self, file: BufferedReader, name: FileName, observer: ChunkObserver | None = None
+    ) -> None:
+        """Read a file; raise ModelFolderError unless its checksum matches the manifest."""
+        try:
+            entry = fingerprint(file, observer)
+        except OSError:
+            raise ModelFolderError(f"{name} cannot be read.") from None
+        require_agreement(entry == self.manifest.files[name], name, "checksum")
 
 
-def _read_rows(
-    folder: Path, name: FileName, manifest: Manifest, count: int | None, *, verify: bool
-) -> Rows:
-    """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [count, d]"""
-    shape = (count, manifest.dimension)
-    dtype = manifest.dtype_of(name)
-    value_type = VALUE_TYPES[dtype]
-    table = _read_array(folder, name, manifest, value_type, shape, verify=verify)
-    if dtype != "int8":
-        return table
-    scales = _read_array(folder, SCALES_OF[name], manifest, SCALE, (len(table),), verify=verify)
-    return QuantizedRows(table, scales)
+def _read_header(
+    file: BufferedReader, name: str, dtype: np.dtype[Any], axes: int
+) -> tuple[tuple[int, ...], int]:
+    """Return the shape of an `.npy` file and the offset of its data.
 
-
-def _read_subwords(
-    folder: Path,
-    manifest: Manifest,
-    entry: SubwordsEntry,
-    vocabulary: Vocabulary,
-    *,
-    verify: bool,
-) -> Subwords:
-    """Read the subwords. A folder of an earlier version has no file of the known n-grams."""
-    table = _read_rows(folder, SUBWORDS, manifest, None, verify=verify)
-    subwords = Subwords(table, entry.min_n, entry.max_n)
-    if entry.coverage is None:
-        most = range(min(len(vocabulary), MAX_WORDS))
-        return subwords.restricted([vocabulary.word(row) for row in most])
-    shape = (len(table) if entry.own_rows else None,)
-    ngrams = _read_array(folder, NGRAMS, manifest, HASH, shape, verify=verify)
-    if verify and not (ngrams[:-1] < ngrams[1:]).all():
-        raise ModelFolderError(f"{NGRAMS} is not sorted, or has a number twice.")
-    return replace(subwords, ngrams=ngrams, coverage=entry.coverage, own_rows=bool(entry.own_rows))
-
-
-def _read_array(
-    folder: Path,
-    name: FileName,
-    manifest: Manifest,
-    value_type: ValueType,
-    shape: tuple[int | None, ...],
-    *,
-    verify: bool,
-) -> NDArray[Any]:
-    """Map an array; None in the shape stands for any size except 0.
-
-    `verify` compares the checksum and checks every value in one pass.
+    Raises ModelFolderError unless the file is a C-ordered array of this dtype.
     """
-    entry = manifest.files[name]
-    with _open(folder / name, entry) as file:
-        header = read_header(file, name, value_type.dtype, len(shape))
-        sizes = zip(shape, header.shape, strict=True)
-        fits = all(size in {None, found} for size, found in sizes)
-        require_agreement(fits and header.shape[0] > 0, name, "shape")
-        if verify:
-            finder = InvalidValueFinder(value_type, header)
-            _verify_checksum(file, name, entry, finder)
-            if finder.row is not None:
-                raise ModelFolderError(f"{name} {value_type.problem} in row {finder.row}.")
-        return map_array(file, value_type.dtype, header)
-
-
-def _read_attention(
-    folder: Path, manifest: Manifest, *, verify: bool
-) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
-    """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
-    tensors = _read_tensors(folder, ATTENTION, manifest, verify=verify)
-    for name, tensor in tensors.items():
-        if tensor.dtype != np.float32:
-            raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not float32.")
-        if not np.isfinite(tensor).all():
-            raise ModelFolderError(f"{ATTENTION}, {name}: a value is not finite.")
-    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
-    require_agreement(shapes == manifest.tensors, ATTENTION, "set of tensors")
-    layers = layers_from_tensors(tensors, manifest.layers, manifest.heads, manifest.dimension)
-    word_bias = tensors.get(WORD_BIAS)
-    if word_bias is None and any(layer.word_bias for layer in manifest.layers):
-        raise ModelFolderError("manifest.json requires the tensor word_bias, which is missing.")
-    if word_bias is not None:
-        fits = word_bias.shape == (manifest.vocabulary_size,)
-        require_agreement(fits, ATTENTION, "shape of word_bias")
-    return layers, word_bias, whitening_from_tensors(tensors, manifest.dimension)
-
-
-def _read_senses(folder: Path, manifest: Manifest, *, verify: bool) -> ContextProjection | None:
-    if SENSES not in manifest.files:
-        return None
-    tensors = _read_tensors(folder, SENSES, manifest, verify=verify)
-    return projection_from_tensors(tensors, manifest.dimension)
-
-
-def _read_tensors(
-    folder: Path, name: FileName, manifest: Manifest, *, verify: bool
-) -> dict[str, NDArray[Any]]:
-    """Read a safetensors file; return no tensors if the manifest does not list it."""
-    entry = manifest.files.get(name)
-    if entry is None:
-        return {}
-    try:
-        with _open(folder / name, entry) as file:
-            if verify:
-                _verify_checksum(file, name, entry)
-            file.seek(0)
-            return load_tensors(file.read())
-    except (
-        *(safetensors.SafetensorError, OSError),
-        *(ValueError, KeyError, TypeError, AttributeError),
-    ):
-        raise ModelFolderError(f"{name} is not a safetensors file.") from None
+    file.seek(0)
+    match = _HEADERS[axes].match(file.read(_MAX_HEADER_BYTES))
+    end = match.end() if match else 0
+    if not match or end != len(_MAGIC) + 2 + int.from_bytes(match[1], "little") or end % _ALIGNMENT:
+        raise ModelFolderError(f"{name} is not an array that can be memory-mapped.")
+    if match[2].decode("latin1") != dtype.str:
+        raise ModelFolderError(f"{name} does not have the dtype {dtype.name}.")
+    if match[3] == b"True":
+        raise ModelFolderError(f"{name} is not in C order.")
+    shape = tuple(map(int, match.groups()[3:]))
+    size = end + int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if os.fstat(file.fileno()).st_size != size:
+        raise ModelFolderError(f"{name} has more or less data than its header declares.")
+    return shape, end
 
 
 def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:
@@ -249,36 +326,6 @@ def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> 
                     observer(size, chunk)
             size += count
     return FileEntry(sha256=digest.hexdigest(), bytes=size)
-
-
-@contextmanager
-def _open(path: Path, entry: FileEntry) -> Iterator[BufferedReader]:
-    """Open a file; raise ModelFolderError unless its size matches the manifest.
-
-    Each file is opened once, so that the mapped file is the one that was checked. A pipe is not
-    opened, because opening it blocks until the other end is opened.
-    """
-    try:
-        if not path.is_file():
-            raise FileNotFoundError
-        file = path.open("rb")
-    except OSError:
-        raise ModelFolderError(f"{path.name} cannot be read.") from None
-    with file:
-        size = os.fstat(file.fileno()).st_size
-        require_agreement(size == entry.bytes, path.name, "number of bytes")
-        yield file
-
-
-def _verify_checksum(
-    file: BufferedReader, name: str, entry: FileEntry, observer: ChunkObserver | None = None
-) -> None:
-    """Read a file; raise ModelFolderError unless its checksum matches the manifest."""
-    try:
-        found = fingerprint(file, observer)
-    except OSError:
-        raise ModelFolderError(f"{name} cannot be read.") from None
-    require_agreement(found == entry, name, "checksum")
 
 
 def require_agreement(condition: bool, file: str, what: str) -> None:

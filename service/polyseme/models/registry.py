@@ -41,6 +41,21 @@ def bundled_models() -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parents[1] / "models"
 
 
+class FileVersion(NamedTuple):
+    """The identity of a file, which changes if the file is replaced or overwritten."""
+
+    device: int
+    inode: int
+    bytes: int
+    modified_ns: int
+
+
+FolderVersion: TypeAlias = Mapping[str, FileVersion | None]
+"""The version of each possible file of a model, None for a missing one."""
+Versions: TypeAlias = Mapping[str, tuple[Path, FolderVersion]]
+"""The folder of each model, and its version."""
+
+
 class ModelStatus(NamedTuple):
     """The status of a model, known without loading it."""
 
@@ -73,6 +88,8 @@ class Registry:
     ) -> None:
         self.default = default
         self._directories = tuple(directories)
+        self._changing = [folder for folder in self._directories if folder != bundled_models()]
+        """without the bundled models, which do not change"""
         self._verify, self._preload, self._follow = verify, preload, follow
         self._refreshing = threading.Lock()
         self._next_check = time.monotonic() + _CHECK_SECONDS if follow else math.inf
@@ -83,18 +100,10 @@ class Registry:
         }
 
     @classmethod
-    def of(
-        cls,
-        models_dir: Path | None,
-        default: str,
-        *,
-        verify: bool = True,
-        preload: bool = False,
-        follow: bool = False,
-    ) -> "Registry":
+    def of(cls, models_dir: Path | None, default: str, **options: bool) -> "Registry":
         """Return a registry of the bundled models and of `models_dir`, which takes precedence."""
         directories = [bundled_models(), *([models_dir] if models_dir else [])]
-        return cls(directories, default, verify=verify, preload=preload, follow=follow)
+        return cls(directories, default, **options)
 
     @property
     def names(self) -> list[str]:
@@ -177,14 +186,9 @@ class Registry:
                 with suppress(RuntimeError):  # the process may not start another thread
                     thread.start()
 
-    def _versions(self) -> "Versions":
-        """Return each folder and its version, without the bundled models, which do not change."""
-        folders = find_models(self._changing())
+    def _versions(self) -> Versions:
+        folders = find_models(self._changing)
         return {name: (folder, _folder_version(folder)) for name, folder in folders.items()}
-
-    def _changing(self) -> list[Path]:
-        """Return the directories without that of the bundled models."""
-        return [directory for directory in self._directories if directory != bundled_models()]
 
     def refresh(self) -> None:
         """Find models that were added, changed, repaired or removed.
@@ -195,7 +199,7 @@ class Registry:
         with self._refreshing:
             self._refresh(self._versions())
 
-    def _refresh(self, seen: "Versions") -> None:
+    def _refresh(self, seen: Versions) -> None:
         folders = self._find_models()
         handles = {
             name: self._handles.get(name) or ModelHandle(folder, verify=self._verify)
@@ -214,10 +218,10 @@ class Registry:
         """
         before = {handle.folder for handle in self._handles.values()}
         for _ in range(_RETRIES):
-            for directory in self._changing():
+            for directory in self._changing:
                 recover(directory)
             folders = find_models(self._directories)
-            if before <= set(folders.values()) and not any(map(is_replacing, self._changing())):
+            if before <= set(folders.values()) and not any(map(is_replacing, self._changing)):
                 break
             time.sleep(_PAUSE)
         return folders
@@ -230,9 +234,12 @@ class Registry:
             self.refresh_if_changed()
             handle = self._handles.get(name)
         if handle is None:
-            found = sorted(self._handles.items())
-            names = [one for one, other in found if _file_version(other.folder / MANIFEST)]
-            raise UnknownModelError(sorted(names, key=lambda one: one != self.default), name)
+            known = [
+                other
+                for other, its_handle in sorted(self._handles.items())
+                if file_version(its_handle.folder / MANIFEST)
+            ]
+            raise UnknownModelError(sorted(known, key=lambda other: other != self.default), name)
         return handle
 
 
@@ -242,7 +249,7 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
     A folder without a manifest is a broken model, except in the folder of the bundled models, which
     has other content in a checkout. Raises ModelFolderError if a directory cannot be read.
     """
-    found = {}
+    folders = {}
     for directory in filter(_is_folder, directories):
         bundled = directory == bundled_models()
         try:
@@ -252,8 +259,8 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
         for entry in entries:
             named = re.fullmatch(NAME_PATTERN, entry.name) is not None
             if named and _is_folder(entry) and (not bundled or (entry / MANIFEST).is_file()):
-                found[entry.name] = entry
-    return found
+                folders[entry.name] = entry
+    return folders
 
 
 def unusable_entries(directory: Path) -> dict[str, str]:
@@ -272,23 +279,6 @@ def unusable_entries(directory: Path) -> dict[str, str]:
         for entry in others
         if not entry.name.startswith(".")
     }
-
-
-class FileVersion(NamedTuple):
-    """The identity of a file, which changes if the file is replaced or overwritten."""
-
-    device: int
-    inode: int
-    bytes: int
-    modified_ns: int
-
-
-FolderVersion: TypeAlias = Mapping[str, FileVersion | None]
-"""The version of each possible file of a model, None for a missing one."""
-
-
-Versions: TypeAlias = Mapping[str, tuple[Path, FolderVersion]]
-"""The folder of each model, and its version."""
 
 
 class LoadResult(NamedTuple):
@@ -346,7 +336,16 @@ class ModelHandle:
         version = _folder_version(self.folder)
         # Probes are frequent, so the manifest is parsed again only after a change.
         if self._examined is None or self._examined[0] != version:
-            self._examined = version, self._examine(version)
+            try:
+                _require_file(version, MANIFEST)
+                manifest = read_manifest(self.folder)
+                for name, entry in manifest.files.items():
+                    size = _require_file(version, name).bytes
+                    require_agreement(size == entry.bytes, name, "number of bytes")
+                status = ModelStatus("unloaded", None, manifest, _created(version))
+            except ModelFolderError as error:
+                status = ModelStatus("broken", error.detail)
+            self._examined = version, status
         return self._examined[1]
 
     def refresh(self, folder: Path) -> None:
@@ -366,21 +365,12 @@ class ModelHandle:
                 self._result = old._replace(problem=None)
                 return
             new = self._read()
-            if new.model is None and old.model is not None and not _overwritten(old, version):
-                problem = f"the folder has changed, and the previous model is in use: {new.problem}"
-                new = old._replace(problem=problem)
+            if new.model is None and old.model is not None:
+                pairs = [(old.version[name], version[name]) for name in old.model.manifest.files]
+                if not any(a and b and a[:2] == b[:2] and a != b for a, b in pairs):
+                    before = "the folder has changed, and the previous model is in use"
+                    new = old._replace(problem=f"{before}: {new.problem}")
             self._result = new
-
-    def _examine(self, version: FolderVersion) -> ModelStatus:
-        try:
-            _require_file(version, MANIFEST)
-            manifest = read_manifest(self.folder)
-            for name, entry in manifest.files.items():
-                size = _require_file(version, name).bytes
-                require_agreement(size == entry.bytes, name, "number of bytes")
-        except ModelFolderError as error:
-            return ModelStatus("broken", error.detail)
-        return ModelStatus("unloaded", None, manifest, _created(version))
 
     def _read(self) -> LoadResult:
         """Read the folder; retry if it changes meanwhile, so that files of two models never mix."""
@@ -412,36 +402,26 @@ def _is_folder(path: Path) -> bool:
 
 
 def _folder_version(folder: Path) -> FolderVersion:
-    """Return the version of each possible file of a model."""
-    return {name: _file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
+    return {name: file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
 
 
-def _file_version(path: Path) -> FileVersion | None:
+def file_version(path: Path) -> FileVersion | None:
     """Return the version of a file, None if it is missing or not a regular file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    return FileVersion(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return FileVersion(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _require_file(version: FolderVersion, name: str) -> FileVersion:
     """Return the version of a file; raise ModelFolderError if it is missing."""
-    found = version[name]
-    if found is None:
+    file = version[name]
+    if file is None:
         raise ModelFolderError(NO_MANIFEST if name == MANIFEST else f"{name} cannot be read.")
-    return found
-
-
-def _overwritten(loaded: LoadResult, now: FolderVersion) -> bool:
-    """Return whether a file of the model was modified in place, rather than replaced by another."""
-    for name in loaded.model.manifest.files if loaded.model else ():
-        before, after = loaded.version[name], now[name]
-        if before and after and before[:2] == after[:2] and before != after:
-            return True
-    return False
+    return file
 
 
 def _created(version: FolderVersion) -> int:

@@ -69,10 +69,10 @@ def require_free(folder: Path, *, replace: bool) -> None:
     `stat` is called only once, because another writer may move the folder between two calls.
     """
     try:
-        found = folder.stat()
+        status = folder.stat()
     except FileNotFoundError:
         return
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise ModelFolderError("the path of the model's folder is a file.")
     if not replace:
         raise ModelFolderError("a model of this name already exists.")
@@ -141,7 +141,18 @@ def recover(directory: Path, *, clean: bool = False) -> None:
     """
     with suppress(OSError):
         for staging in directory.glob(f"{TEMPORARY_PREFIX}*"):
-            _recover(staging, clean=clean)
+            with suppress(OSError):  # it is locked, or this user cannot change it
+                parts = {entry.name.partition("-")[0] for entry in staging.iterdir()}
+                if not parts <= {_LOCK, NEW, OLD} or staging.is_symlink():
+                    continue
+                lock = _open_lock(staging)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _restore(staging)
+                    if clean:
+                        _remove(staging)
+                finally:
+                    os.close(lock)
 
 
 def is_replacing(directory: Path) -> bool:
@@ -151,26 +162,6 @@ def is_replacing(directory: Path) -> bool:
             if not (directory / old.name).exists():
                 return True
     return False
-
-
-def _recover(staging: Path, *, clean: bool) -> None:
-    """Recover from a killed writer; keep a directory that is locked or unknown."""
-    try:
-        parts = {entry.name.partition("-")[0] for entry in staging.iterdir()}
-        if not parts <= {_LOCK, NEW, OLD} or staging.is_symlink():
-            return
-        lock = _open_lock(staging)
-    except OSError:
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _restore(staging)
-        if clean:
-            _remove(staging)
-    except OSError:
-        return
-    finally:
-        os.close(lock)
 
 
 def _open_lock(staging: Path) -> int:

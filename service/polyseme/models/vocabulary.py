@@ -7,7 +7,6 @@ would be copied in each worker (docs/decisions/0004).
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from io import BufferedReader
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
@@ -16,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.errors import ModelFolderError
-from polyseme.models.manifest import INDEX
-from polyseme.models.vectors import read_header
 
 Buffer: TypeAlias = bytes | mmap.mmap
 """The content of `vocabulary.txt`: one word per line in UTF-8, each ended by a line feed."""
@@ -55,32 +52,32 @@ class Vocabulary:
 
     @classmethod
     def read(
-        cls, file: BufferedReader, index_file: BufferedReader | None, size: int, *, verify: bool
+        cls, text: Buffer, index: tuple[Buffer, int] | None, size: int, *, verify: bool
     ) -> "Vocabulary":
-        """Map a vocabulary of `size` words and its index; without an index file, build the index.
+        """Return a vocabulary of `size` words; without an index, build it.
 
-        `verify` also checks that each word occurs once and that the index finds it. Raises
-        ModelFolderError if a file is invalid.
+        The index is the content of `index.npy` and the offset of its numbers. `verify` also checks
+        that each word occurs once and that the index finds it. Raises ModelFolderError if a file is
+        invalid.
         """
-        text = map_file(file)
         if count_lines(text) != size:
             raise ModelFolderError(
                 "vocabulary.txt: the number of words differs from manifest.json."
             )
-        if index_file is None:
-            index = Index.of(build_index(text, size), size)
-            mapped = [text]
+        if index is None:
+            table, mapped = Index.of(build_index(text, size), size), [text]
         else:
-            end = read_header(index_file, INDEX, np.dtype("<u4"), 1).end
-            numbers = map_file(index_file)
-            index = Index.of(np.frombuffer(numbers, "<u4", offset=end), size)
-            check_index(index, text, verify=verify)
-            mapped = [text, numbers]
+            numbers, start = index
+            table, mapped = (
+                Index.of(np.frombuffer(numbers, "<u4", offset=start), size),
+                [text, numbers],
+            )
+            check_index(table, text, verify=verify)
         for buffer in mapped:
             # Unmap the pages that the checks read; they stay in the page cache for all workers.
             if isinstance(buffer, mmap.mmap):
                 buffer.madvise(mmap.MADV_DONTNEED)
-        return cls(text, index)
+        return cls(text, table)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -175,8 +172,7 @@ def count_lines(text: Buffer) -> int:
     return count
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """A hash table of V words in B buckets, as in `index.npy`; B is V, or V + 1 if V is even.
 
     A lookup compares the words themselves, so wrong `firsts` or `rows` may miss a word but never
@@ -195,8 +191,7 @@ class Index:
         """Split the array of `index.npy` for `size` words. [2V+B+2] -> [V+1], [B+1], [V]"""
         if len(numbers) != _index_length(size):
             raise ModelFolderError("index.npy: the length does not fit vocabulary.txt.")
-        starts, firsts, rows = np.split(numbers, [size + 1, len(numbers) - size])
-        return cls(starts, firsts, rows)
+        return cls(*np.split(numbers, [size + 1, len(numbers) - size]))
 
     @property
     def buckets(self) -> int:
@@ -229,31 +224,25 @@ def build_index(text: Buffer, size: int) -> UInts:
     hashes %= np.uint32(index.buckets)
     index.rows[:] = np.argsort(hashes, kind="stable")
     np.cumsum(np.bincount(hashes, minlength=index.buckets), out=index.firsts[1:])
-    _check_bucket_sizes(index, text)
+    widths = np.diff(index.firsts)
+    if widths.max() > MAX_BUCKET_SIZE:
+        first, last = index.firsts[widths.argmax() :][:2]
+        seen: set[bytes] = set()
+        for row in index.rows[first:last].tolist():
+            word = index.line(text, row)
+            if word in seen:
+                raise _duplicate(row)
+            seen.add(word)
+        raise ModelFolderError(
+            f"vocabulary.txt has more than {MAX_BUCKET_SIZE} words with the same hash, among them"
+            f" that in line {row + 1}."
+        )
     _check_words(index, text)
     return numbers
 
 
 def _hashes(words: Sequence[bytes]) -> UInts:
     return np.fromiter(map(crc32, words), np.uint32, len(words))
-
-
-def _check_bucket_sizes(index: Index, text: Buffer) -> None:
-    """Raise ModelFolderError if a bucket has more than MAX_BUCKET_SIZE words."""
-    widths = np.diff(index.firsts)
-    if widths.max() <= MAX_BUCKET_SIZE:
-        return
-    first, last = index.firsts[widths.argmax() :][:2]
-    seen: set[bytes] = set()
-    for row in index.rows[first:last].tolist():
-        word = index.line(text, row)
-        if word in seen:
-            raise _duplicate(row)
-        seen.add(word)
-    raise ModelFolderError(
-        f"vocabulary.txt has more than {MAX_BUCKET_SIZE} words with the same hash, among them that"
-        f" in line {row + 1}."
-    )
 
 
 def check_index(index: Index, text: Buffer, *, verify: bool) -> None:

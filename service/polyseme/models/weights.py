@@ -1,4 +1,4 @@
-"""Conversion between the tensors of `attention.safetensors` and the engine's layers.
+"""Conversion between the tensors of `attention.safetensors` and the engine's layers; the senses.
 
 `layers.0.query` and `.key` are `[d, h·k]`, `.value` is `[d, h·v]`, `.output` is `[h·v, d]`, each
 with an optional `…_bias`; `.position_bias` is `[h, 2R+1]` for distances −R to R; `.word_bias_scale`
@@ -7,9 +7,12 @@ is `[h]`; `.attention_norm` and `.feed_forward_norm` have `.gain` and `.shift` `
 `word_bias` is `[V]`; `.features.context` is `[d, t]` and `.features.neighbors` `[d, m]` with the
 bias `[m]`, where t + 2m = d; `sentence_whitening` is `[d, d]` and `sentence_whitening_bias` `[d]`.
 An absent projection is the identity; other absent parts are skipped.
+
+`senses.safetensors` has the projection and the rule with which `/v1/senses` finds senses.
 """
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,64 +29,71 @@ from polyseme.engine.layers import (
     Residual,
 )
 from polyseme.errors import ModelFolderError
-from polyseme.models.manifest import LayerEntry, ResidualEntry
+from polyseme.models.manifest import ATTENTION, SENSES, LayerEntry, ResidualEntry
 
 Tensors = Mapping[str, NDArray[np.float32]]
 WORD_BIAS = "word_bias"
 WHITENING = "sentence_whitening"
+RULE_SIZE = 3
+
+
+class Source(NamedTuple):
+    """Where tensors and the entries of layers come from, in the words of error messages."""
+
+    tensors: str = ATTENTION
+    entries: str = "the manifest"
+    entries_set: str = "the manifest sets"
+
+
+FOLDER = Source()
 
 
 def layers_from_tensors(
-    tensors: Tensors, entries: list[LayerEntry], heads: int, dimension: int
+    tensors: Tensors,
+    entries: list[LayerEntry],
+    heads: int,
+    dimension: int,
+    source: Source = FOLDER,
 ) -> list[Layer]:
     """Build the layers; raise ModelFolderError if a shape is wrong or a tensor is unexpected."""
-    used = {WORD_BIAS, WHITENING, f"{WHITENING}_bias"}
-    layers = [
-        _LayerReader(tensors, f"layers.{number}.", used, dimension).layer(entry, heads)
-        for number, entry in enumerate(entries)
-    ]
-    if (
-        len(
-            {
-                (_output_width(layer.key, dimension), _output_width(layer.value, dimension))
-                for layer in layers
-            }
-        )
-        > 1
-    ):
-        raise ModelFolderError("attention.safetensors has layers of different head widths.")
-    if left := sorted(set(tensors) - used):
-        raise ModelFolderError(f"attention.safetensors has unexpected tensors: {left}.")
+    reader = _Reader(tensors, dimension, source)
+    layers = [reader.layer(number, entry, heads) for number, entry in enumerate(entries)]
+    widths = [[output_width(p, dimension) for p in (layer.key, layer.value)] for layer in layers]
+    if any(width != widths[0] for width in widths):
+        raise ModelFolderError(f"{source.tensors} has layers of different head widths.")
+    known = {WORD_BIAS, WHITENING, f"{WHITENING}_bias"}
+    if left := sorted(set(tensors) - reader.used - known):
+        raise ModelFolderError(f"{source.tensors} has unexpected tensors: {left}.")
     return layers
 
 
 def whitening_from_tensors(tensors: Tensors, dimension: int) -> Projection:
     """Build the whitening of sentence vectors; raise ModelFolderError if a shape is wrong."""
-    reader = _LayerReader(tensors, "", set(), dimension)
+    reader = _Reader(tensors, dimension, FOLDER)
     whitening = reader.projection(WHITENING, dimension)
     reader.require_output(WHITENING, whitening, dimension)
     return whitening
 
 
-class _LayerReader:
-    """A reader of the tensors of one layer that checks each shape."""
+class _Reader:
+    """A reader of tensors that checks each shape and knows which tensors it has read."""
 
-    def __init__(self, tensors: Tensors, prefix: str, used: set[str], d: int) -> None:
-        self.tensors, self.prefix, self.used, self.d = tensors, prefix, used, d
+    def __init__(self, tensors: Tensors, d: int, source: Source) -> None:
+        self.tensors, self.d, self.source = tensors, d, source
+        self.prefix = ""
+        self.used: set[str] = set()
 
-    def layer(self, entry: LayerEntry, heads: int) -> Layer:
-        """Read the layer."""
+    def layer(self, number: int, entry: LayerEntry, heads: int) -> Layer:
+        self.prefix = f"layers.{number}."
         query, key = self.projection("query", self.d), self.projection("key", self.d)
         value = self.projection("value", self.d)
-        width, key_width, value_width = (_output_width(p, self.d) for p in (query, key, value))
+        width, key_width, value_width = (output_width(p, self.d) for p in (query, key, value))
         self.require(width == key_width, "query and key differ in width")
-        self.require(
-            width % heads == 0,
-            "the width of query and key is not a multiple of the number of heads",
-        )
-        self.require(
-            value_width % heads == 0, "the width of value is not a multiple of the number of heads"
-        )
+        for name, each in (("query and key", width), ("value", value_width)):
+            self.require(
+                each % heads == 0,
+                f"the width of {name} is not a multiple of the number of heads",
+            )
         output = self.projection("output", value_width)
         self.require_output("output", output, value_width)
         attention_norm = self.norm("attention_norm", entry)
@@ -93,13 +103,23 @@ class _LayerReader:
             feed_forward is not None or feed_forward_norm is None,
             "feed_forward_norm is present, but the layer has no feed-forward network",
         )
+        position_bias = self.tensor("position_bias", heads, None)
+        self.require(
+            position_bias is None or position_bias.shape[1] % 2 == 1,
+            "position_bias must have an odd number of columns",
+        )
+        factors = self.tensor("word_bias_scale", heads)
+        self.require(
+            factors is None or entry.word_bias,
+            f"word_bias_scale requires `word_bias: true` in {self.source.entries}",
+        )
         return Layer(
             heads=heads,
             query=query,
             key=key,
             value=value,
             output=output,
-            scoring=self.scoring(entry, heads),
+            scoring=Scoring(entry.scale, entry.looks_at, position_bias, entry.word_bias, factors),
             residual=Residual(**entry.residual.model_dump()),
             norm=entry.norm,
             attention_norm=attention_norm,
@@ -109,13 +129,12 @@ class _LayerReader:
         )
 
     def require(self, condition: bool, sentence: str) -> None:
-        """Raise ModelFolderError unless the condition holds."""
         if not condition:
-            raise ModelFolderError(f"attention.safetensors, {self.prefix[:-1]}: {sentence}.")
+            raise ModelFolderError(f"{self.source.tensors}, {self.prefix[:-1]}: {sentence}.")
 
     def require_output(self, name: str, projection: Projection, width: int) -> None:
         """Raise ModelFolderError unless a projection maps rows of `width` values to rows of d."""
-        fits = _output_width(projection, width) == self.d
+        fits = output_width(projection, width) == self.d
         self.require(fits, f"{name} has the wrong output width: expected {self.d}")
 
     def tensor(self, name: str, *shape: int | None) -> NDArray[np.float32] | None:
@@ -124,9 +143,9 @@ class _LayerReader:
         if array is not None:
             self.used.add(self.prefix + name)
             fits = len(array.shape) == len(shape) and all(
-                size in {None, found} for size, found in zip(shape, array.shape, strict=True)
+                side in {None, size} for side, size in zip(shape, array.shape, strict=True)
             )
-            expected = ", ".join("≥1" if size is None else str(size) for size in shape)
+            expected = ", ".join("≥1" if side is None else str(side) for side in shape)
             self.require(
                 fits and array.size > 0,
                 f"{name} has shape {list(array.shape)}, expected [{expected}]",
@@ -139,33 +158,19 @@ class _LayerReader:
         out = width if weight is None else weight.shape[1]
         return Projection(weight, self.tensor(f"{name}_bias", out))
 
-    def scoring(self, entry: LayerEntry, heads: int) -> Scoring:
-        """Read the position bias, and each head's factor of the word bias."""
-        table = self.tensor("position_bias", heads, None)
-        odd = table is None or table.shape[1] % 2 == 1
-        self.require(odd, "position_bias must have an odd number of columns")
-        factors = self.tensor("word_bias_scale", heads)
-        self.require(
-            factors is None or entry.word_bias,
-            "word_bias_scale requires `word_bias: true` in the manifest",
-        )
-        return Scoring(entry.scale, entry.looks_at, table, entry.word_bias, factors)
-
     def norm(self, name: str, entry: LayerEntry) -> LayerNorm | None:
-        """Read a layer norm."""
         gain = self.tensor(f"{name}.gain", self.d)
         shift = self.tensor(f"{name}.shift", self.d)
         self.require((gain is None) == (shift is None), f"{name} needs both gain and shift")
         if gain is None or shift is None:
             return None
-        present = f"{name} is present, but the manifest sets `norm: none`"
+        present = f"{name} is present, but {self.source.entries_set} `norm: none`"
         self.require(entry.norm != "none", present)
         return LayerNorm(gain, shift, entry.norm_epsilon)
 
     def feed_forward(self, entry: LayerEntry) -> FeedForward | None:
-        """Read a feed-forward network."""
         inner = self.projection("feed_forward.inner", self.d)
-        width = _output_width(inner, self.d)
+        width = output_width(inner, self.d)
         outer = self.projection("feed_forward.outer", width)
         if inner.weight is None and outer.weight is None:
             self.require(
@@ -176,7 +181,6 @@ class _LayerReader:
         return FeedForward(inner, outer, entry.activation)
 
     def features(self, entry: LayerEntry) -> FeatureProjection | None:
-        """Read the projection for features."""
         context = self.tensor("features.context", self.d, None)
         neighbors = self.projection("features.neighbors", self.d)
         if context is None or neighbors.weight is None:
@@ -189,7 +193,8 @@ class _LayerReader:
         return FeatureProjection(context, neighbors)
 
 
-def _output_width(projection: Projection, width: int) -> int:
+def output_width(projection: Projection, width: int) -> int:
+    """Return the width of the projected rows of `width` values."""
     return width if projection.weight is None else projection.weight.shape[1]
 
 
@@ -203,23 +208,23 @@ def tensors_from_layers(
     }
     for number, layer in enumerate(layers):
         scoring = layer.scoring
-        found: dict[str, Floats | None] = {
+        parts: dict[str, Floats | None] = {
             "position_bias": scoring.position_bias,
             "word_bias_scale": scoring.word_bias_scale,
         }
         for name in ("query", "key", "value", "output"):
-            found |= _projection_tensors(name, getattr(layer, name))
+            parts |= _projection_tensors(name, getattr(layer, name))
         for name in ("attention_norm", "feed_forward_norm"):
             norm: LayerNorm | None = getattr(layer, name)
             if norm is not None:
-                found |= {f"{name}.gain": norm.gain, f"{name}.shift": norm.shift}
+                parts |= {f"{name}.gain": norm.gain, f"{name}.shift": norm.shift}
         if layer.feed_forward is not None:
-            found |= _projection_tensors("feed_forward.inner", layer.feed_forward.inner)
-            found |= _projection_tensors("feed_forward.outer", layer.feed_forward.outer)
+            parts |= _projection_tensors("feed_forward.inner", layer.feed_forward.inner)
+            parts |= _projection_tensors("feed_forward.outer", layer.feed_forward.outer)
         if layer.features is not None:
-            found["features.context"] = layer.features.context
-            found |= _projection_tensors("features.neighbors", layer.features.neighbors)
-        tensors |= {f"layers.{number}.{name}": tensor for name, tensor in found.items()}
+            parts["features.context"] = layer.features.context
+            parts |= _projection_tensors("features.neighbors", layer.features.neighbors)
+        tensors |= {f"layers.{number}.{name}": tensor for name, tensor in parts.items()}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
@@ -239,3 +244,40 @@ def layer_entry(layer: Layer) -> LayerEntry:
         norm_epsilon=norm.epsilon if norm else 1e-5,
         activation=layer.feed_forward.activation if layer.feed_forward else "gelu",
     )
+
+
+class ContextProjection(NamedTuple):
+    """What is subtracted from surroundings of norm 1, the directions to keep, and the rule."""
+
+    mean: Floats
+    """[3d], or [d] if only the contexts are projected"""
+    directions: Floats
+    """[3d, r], or [d, r]"""
+    rule: Floats
+    """[3], as `senses.clustering.log_odds` uses it"""
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, in C order."""
+        return {name: np.ascontiguousarray(array) for name, array in self._asdict().items()}
+
+
+def projection_from_tensors(tensors: Mapping[str, NDArray[Any]], d: int) -> ContextProjection:
+    """Return the projection of a model of width d; raise ModelFolderError if it is invalid."""
+    if set(tensors) != set(ContextProjection._fields):
+        names = ", ".join(ContextProjection._fields)
+        raise ModelFolderError(f"{SENSES}: the tensors are not {names}.")
+    for name, tensor in tensors.items():
+        if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
+            raise ModelFolderError(f"{SENSES}, {name}: a value is not a finite number.")
+    arrays = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
+    projection = ContextProjection(**arrays)
+    width = len(projection.mean) if projection.mean.ndim == 1 else 0
+    if not (
+        width in {d, 3 * d}
+        and projection.directions.ndim == 2
+        and len(projection.directions) == width
+        and projection.directions.size > 0
+        and projection.rule.shape == (RULE_SIZE,)
+    ):
+        raise ModelFolderError(f"{SENSES}: the shapes do not fit vectors of dimension {d}.")
+    return projection

@@ -34,7 +34,6 @@ from polyseme.models.manifest import (
 )
 from polyseme.models.model import Model
 from polyseme.models.reader import fingerprint, manifest_problem, read_model
-from polyseme.models.senses import ContextProjection
 from polyseme.models.staging import (
     NEW,
     OLD,
@@ -45,7 +44,7 @@ from polyseme.models.staging import (
     staging_directory,
 )
 from polyseme.models.vocabulary import build_index, count_lines, map_file
-from polyseme.models.weights import layer_entry, tensors_from_layers
+from polyseme.models.weights import ContextProjection, layer_entry, tensors_from_layers
 
 _BLOCK_ROWS = 4096
 """Rows of a table that are copied into C order at once."""
@@ -87,7 +86,14 @@ def write_model(
         require_free(folder, replace=replace)
         new = staging / NEW / folder.name
         new.mkdir(parents=True)
-        _write_vocabulary(new, words)
+        try:
+            with (new / VOCABULARY).open("wb") as file:
+                file.writelines(f"{word}\n".encode() for word in words)
+        except UnicodeEncodeError:
+            raise ModelFolderError("a word is not valid Unicode.") from None
+        with (new / VOCABULARY).open("rb") as vocabulary:
+            text = map_file(vocabulary)
+        np.save(new / INDEX, build_index(text, count_lines(text)).astype("<u4", copy=False))
         _write_rows(new, VECTORS, vectors)
         if subwords is not None:
             _write_rows(new, SUBWORDS, subwords.table)
@@ -126,21 +132,13 @@ def rewrite_model(
     These are `layers`, `word_bias`, `whitening` and manifest fields. What is not given stays the
     same, except the senses, which `senses` computes. Raises the errors of `write_model`.
     """
-    kept = ("cased", "languages", "licence", "source", "training", "quality")
-    details = {name: getattr(model.manifest, name) for name in kept}
+    of_model = ("layers", "word_bias", "whitening")
+    of_manifest = ("cased", "languages", "licence", "source", "training", "quality")
+    kept = {name: getattr(model, name) for name in of_model}
+    kept |= {name: getattr(model.manifest, name) for name in of_manifest}
+    words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
     return write_model(
-        folder,
-        [model.vocabulary.word(row) for row in range(len(model.vocabulary))],
-        model.rows,
-        subwords=model.subwords,
-        senses=senses,
-        **{
-            "layers": model.layers,
-            "word_bias": model.word_bias,
-            "whitening": model.whitening,
-            **details,
-            **changes,
-        },
+        folder, words, model.rows, subwords=model.subwords, senses=senses, **(kept | changes)
     )
 
 
@@ -172,18 +170,6 @@ def rename_model(folder: Path, name: str) -> None:
     except FileExistsError:  # another writer was faster
         raise ModelFolderError("a model of this name already exists.") from None
     sync_folder(folder.parent)
-
-
-def _write_vocabulary(folder: Path, words: Sequence[str]) -> None:
-    """Write `vocabulary.txt` and its index."""
-    try:
-        with (folder / VOCABULARY).open("wb") as file:
-            file.writelines(f"{word}\n".encode() for word in words)
-    except UnicodeEncodeError:
-        raise ModelFolderError("a word is not valid Unicode.") from None
-    with (folder / VOCABULARY).open("rb") as file:
-        text = map_file(file)
-    np.save(folder / INDEX, build_index(text, count_lines(text)).astype("<u4", copy=False))
 
 
 def _write_rows(folder: Path, name: FileName, rows: Rows) -> None:

@@ -15,15 +15,14 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import Token, Tokenized, count_tokens, tokenize
 from polyseme.operations.neighbors import Neighbor
-from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Limits
-from polyseme.operations.schema import (
-    ModelName,
-    OneLine,
-    Phrases,
-    Request,
-    Share,
-    response,
+from polyseme.operations.options import (
+    MAX_COMPARED,
+    MAX_LISTED,
+    EncodeOptions,
+    Limits,
+    SharedOptions,
 )
+from polyseme.operations.schema import ModelName, OneLine, Request, Share, response
 from polyseme.operations.work import TextCost, check_request, compare_cost
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, spellings
@@ -155,7 +154,7 @@ class MappedComparison(Comparison):
     """if requested"""
 
 
-class CompareRequest(Request[Comparison]):
+class CompareRequest(SharedOptions[Comparison]):
     """Occurrences to compare."""
 
     occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=MAX_COMPARED)
@@ -166,7 +165,6 @@ class CompareRequest(Request[Comparison]):
     share: Share = None
     model: ModelName = None
     case: Case = "auto"
-    phrases: Phrases = False
 
 
 class _Vectors(NamedTuple):
@@ -189,7 +187,7 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
     """
     occurrences, share, limits = request.occurrences, request.share, limits or Limits()
     with stage("tokens"):
-        options = EncodeOptions(case=request.case, share=share, phrases=request.phrases)
+        options = EncodeOptions(case=request.case, share=share, **request.shared())
         count, near = len(occurrences), request.neighbors
         cost = compare_cost(model, options, count, near, with_map=request.map)
         sentences, texts = tokenize_occurrences(model, occurrences, options, limits, cost)

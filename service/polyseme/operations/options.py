@@ -9,7 +9,7 @@ from pydantic import Field, Tag
 from polyseme.errors import FieldError, FieldPath, InvalidError, TooLargeError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
-from polyseme.operations.schema import Phrases, Request, Share, one_of_kinds
+from polyseme.operations.schema import Request, Result, Share, one_of_kinds
 from polyseme.tokenizer import Case
 
 Part: TypeAlias = Literal[
@@ -66,12 +66,28 @@ Layers: TypeAlias = Annotated[
 ]
 
 
-class EncodeOptions(Request[Any]):
-    """What to return for sentences, and how to look up their words."""
+class SharedOptions(Request[Result]):
+    """The options of encode, compare and senses.
 
-    # A tuple, because pydantic would copy a list for each request.
-    include: Annotated[list[Part], Field(fail_fast=True)] = DEFAULT_PARTS  # type: ignore[assignment]
-    """the arrays to return"""
+    Query parameters, commands and bulk jobs take their names from the fields; `help` of a command
+    has the text in the annotation. `SharedArguments` of the clients has their types and texts.
+    """
+
+    phrases: Annotated[
+        bool,
+        "Make consecutive words one token if the vocabulary has their phrase, such as New_York.",
+    ] = False
+    """make consecutive words one token if the vocabulary has them joined by `_` or `-`, such as
+    `New_York`; up to four words"""
+
+    def shared(self) -> dict[str, Any]:
+        """Return these options, for `EncodeOptions`."""
+        return {name: getattr(self, name) for name in SharedOptions.model_fields}
+
+
+class SentenceOptions(SharedOptions[Any]):
+    """How sentences are encoded, for /v1/encode and /v2."""
+
     layers: Layers = "all"
     """layers of which attention, queries, … are returned, counted from 0"""
     heads: Literal["all", "mean"] = "all"
@@ -80,12 +96,19 @@ class EncodeOptions(Request[Any]):
     """out-of-vocabulary words: a zero vector, a vector composed of subwords, or an error; by
     default `subword` if the model has subword vectors, else `zero`"""
     case: Case = "auto"
-    phrases: Phrases = False
     truncate: bool = False
     """truncate sentences that are too long instead of rejecting them"""
+    share: Share = None
+
+
+class EncodeOptions(SentenceOptions):
+    """What to return for sentences, and how to look up their words."""
+
+    # A tuple, because pydantic would copy a list for each request.
+    include: Annotated[list[Part], Field(fail_fast=True)] = DEFAULT_PARTS  # type: ignore[assignment]
+    """the arrays to return"""
     encoding: Encoding = "float"
     dtype: Dtype = "float32"
-    share: Share = None
 
     def layer_numbers(self, model: Model) -> list[int]:
         """Return the numbers of the requested layers, in ascending order without duplicates.

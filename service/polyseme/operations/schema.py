@@ -88,13 +88,6 @@ Share: TypeAlias = Annotated[
         " `contextual`; the model's share if omitted"
     ),
 ]
-Phrases: TypeAlias = Annotated[
-    bool,
-    Field(
-        description="make consecutive words one token if the vocabulary has them joined by `_` or"
-        " `-`, such as `New_York`; up to four words"
-    ),
-]
 
 
 # The tag of a member of a union is in angle brackets, because pydantic adds it to the location of

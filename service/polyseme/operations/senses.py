@@ -27,12 +27,11 @@ from polyseme.operations.options import (
     MAX_SENSES,
     EncodeOptions,
     Limits,
+    SharedOptions,
 )
 from polyseme.operations.schema import (
     ModelName,
     OneLine,
-    Phrases,
-    Request,
     one_of_kinds,
     response,
 )
@@ -154,7 +153,7 @@ class MappedSenses(Senses):
     occurrences: list[MappedSenseOccurrence]  # type: ignore[assignment] # the same with positions
 
 
-class SensesRequest(Request[Senses]):
+class SensesRequest(SharedOptions[Senses]):
     """A word and texts to find its senses in, or occurrences of the word."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
@@ -180,7 +179,6 @@ class SensesRequest(Request[Senses]):
     """number of examples of each sense"""
     map: bool = False
     """add a position in the plane to each occurrence"""
-    phrases: Phrases = False
     model: ModelName = None
 
     @property
@@ -251,7 +249,7 @@ def find_senses(
     if there are too many, and the errors of `tokenize`.
     """
     limits = limits or Limits()
-    encoding = EncodeOptions(phrases=request.phrases)
+    encoding = EncodeOptions(**request.shared())
     if request.occurrences is None:
         return _in_texts(model, request, encoding, limits)
     occurrences = request.occurrences

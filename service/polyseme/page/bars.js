@@ -1,7 +1,7 @@
 /** A bar chart of words and numbers from 0 to 1. */
 
 import { categoryColor } from "./colors.js";
-import { rovingTabindex, s } from "./elements.js";
+import { rovingTabindex, s, svgDrawing } from "./elements.js";
 import { fitTexts, maxTextWidth, short } from "./text.js";
 
 const { scaleLinear } = globalThis.d3;
@@ -19,10 +19,11 @@ export function bars(rows, { width, name, onpick, stop = 0 }) {
   const labels = fitTexts(rows.map(({ word }) => word), FONT, width * MAX_LABEL - 12);
   const left = Math.ceil(maxTextWidth(labels, FONT)) + 12;
   const x = scaleLinear([0, 1], [left, width - 48]);
-  const element = s(
-    "svg",
+  const element = svgDrawing(
+    "bars",
+    width,
+    rows.length * ROW,
     {
-      class: "bars", viewBox: `0 0 ${width} ${rows.length * ROW}`, width, height: rows.length * ROW,
       role: onpick ? "group" : "img",
       "aria-label": onpick ? `${name}; the arrow keys move between words` : name,
     },

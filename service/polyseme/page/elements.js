@@ -18,6 +18,11 @@ export function s(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** Create a drawing of a size in pixels. */
+export function svgDrawing(name, width, height, attributes, ...children) {
+  return s("svg", { class: name, viewBox: `0 0 ${width} ${height}`, width, height, ...attributes }, children);
+}
+
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
@@ -26,8 +31,18 @@ function fill(element, attributes, children) {
       element.setAttribute(name, value);
     }
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
+}
+
+/** Return a function that returns whether its arguments differ from those of its previous call. */
+export function changeDetector() {
+  let before = null;
+  return (...values) => {
+    const same = before?.length === values.length && values.every((value, i) => value === before[i]);
+    before = values;
+    return !same;
+  };
 }
 
 /** Return a unique id. */
@@ -44,6 +59,23 @@ export function labeled(text, control) {
   return h("div", { class: "field" }, h("label", { for: control.id }, text), control);
 }
 
+/** Return a button that submits nothing. */
+export function quietButton(text, onclick, attributes = {}) {
+  return h("button", { type: "button", class: "quiet", onclick, ...attributes }, text);
+}
+
+/** Return a button for each example, `[name, value]`, in a group. `onpick(value)` is called for a pressed one. */
+export function exampleButtons(examples, onpick) {
+  return h("div", { class: "buttons", role: "group", "aria-label": "Examples" },
+    examples.map(([name, value]) => quietButton(name, () => onpick(value))));
+}
+
+/** Return the element of a view: its title, an introduction and the other children. */
+export function viewElement(title, intro, ...children) {
+  return h("section", { "aria-label": title },
+    h("div", { class: "intro" }, h("h2", {}, title), h("p", {}, intro)), children);
+}
+
 /** Return a select box with options `[value, text]`. */
 export function selectBox(options, value, onchange) {
   const select = h("select", { onchange: () => onchange(select.value) });
@@ -57,51 +89,45 @@ export function setOptions(select, options, value) {
   if (options.some(([key]) => key === value)) select.value = value;
 }
 
+/** Return options for the numbers from `first` on. */
+export function numbered(count, first = 0) {
+  return Array.from({ length: count }, (_, i) => [String(first + i), String(first + i)]);
+}
+
+/** Return options, and one for a value that is none of them: the service's error explains it. */
+export function withValue(options, value) {
+  return options.some(([key]) => key === value) ? options : [...options, [value, value]];
+}
+
+/** Return the select box for a field of the state: its `element` and `show(value)`, which also lists another value. */
+export function choiceField(page, name, label, options = []) {
+  const select = selectBox([], "", (value) => page.update({ [name]: value }));
+  return {
+    element: labeled(label, select),
+    show(value, listed = options) {
+      setOptions(select, withValue(listed, value), value);
+    },
+  };
+}
+
 const CASES = [
   ["auto", "as written, then other cases"],
   ["exact", "as written"],
   ["lower", "lower"],
 ];
 
-/**
- * Return the select box for `case`: its `element` and `show(value)`. An unknown value in the address is
- * listed too, and the service's error explains it.
- */
-export function caseField(page) {
-  const select = selectBox(CASES, "auto", (value) => page.update({ case: value }));
-  return {
-    element: labeled("Case", select),
-    show(value) {
-      const known = CASES.some(([key]) => key === value);
-      setOptions(select, known ? CASES : [...CASES, [value, value]], value);
-    },
-  };
-}
+/** Return the select box for `case`; see `choiceField`. */
+export const caseField = (page) => choiceField(page, "case", "Case", CASES);
 
-/** Return the select box for `k`: its `element` and `show(k)`. It lists `usual` and the count in the address. */
+/** Return the select box for `k`; see `choiceField`. The counts are in order, and text that is not a number is last. */
 export function countField(page, label, usual) {
-  const select = selectBox([], "", (k) => page.update({ k }));
-  // Text that is not a number comes last.
+  const field = choiceField(page, "k", label);
   const rank = (k) => (Number.isFinite(Number(k)) ? Number(k) : Number.MAX_VALUE);
   return {
-    element: labeled(label, select),
+    element: field.element,
     show(k) {
-      const all = [...new Set([...usual, k])].toSorted((a, b) => rank(a) - rank(b));
-      setOptions(select, all.map((each) => [each, each]), k);
-    },
-  };
-}
-
-const SHARES = ["0", "0.2", "0.5", "1", "2", "4"];
-
-/** Return the select box for `share`: its `element` and `show(share)`. It also lists the share in the address. */
-export function shareField(page) {
-  const select = selectBox([], "", (share) => page.update({ share }));
-  return {
-    element: labeled("Share of the static vector", select),
-    show(share) {
-      const listed = share && !SHARES.includes(share) ? [...SHARES, share] : SHARES;
-      setOptions(select, [["", "the model's"], ...listed.map((each) => [each, each])], share);
+      const counts = [...new Set([...usual, k])].toSorted((a, b) => rank(a) - rank(b));
+      field.show(k, counts.map((count) => [count, count]));
     },
   };
 }
@@ -111,23 +137,20 @@ export function countOf(k) {
   return k.trim() && Number.isFinite(Number(k)) ? Number(k) : k;
 }
 
-/** Return the select box for `model`: its `element`, hidden if it has only one option, and `show(name)`. */
+/** Return the select box for `model`, see `choiceField`, which is hidden if it has only one option. */
 export function modelField(page) {
-  const select = selectBox([["", "default"]], "", (model) => page.update({ model }));
-  const element = labeled("Model", select);
-  element.hidden = true;
-  let wanted = "";
+  const field = choiceField(page, "model", "Model", [["", "default"]]);
+  field.element.hidden = true;
+  let latest = "";
   return {
-    element,
+    element: field.element,
     async show(name) {
-      wanted = name;
+      latest = name;
       const models = (await listModels()).filter((model) => model?.status === "ok");
       const options = models.map(({ id, default: isDefault }) => (isDefault ? ["", `${id} (default)`] : [id, id]));
       if (!options.some(([id]) => id === "")) options.unshift(["", "default"]);
-      // An unknown name in the address is listed too, and the service's error explains it.
-      if (wanted && !options.some(([id]) => id === wanted)) options.push([wanted, wanted]);
-      setOptions(select, options, wanted);
-      element.hidden = options.length < 2;
+      field.show(latest, options);
+      field.element.hidden = withValue(options, latest).length < 2;
     },
   };
 }

@@ -4,7 +4,7 @@
  */
 
 import { curl, fetchText, isSendableKey, key, ServiceError, unreadableResponse } from "./client.js";
-import { copyText, download, h, uniqueId } from "./elements.js";
+import { copyText, download, h, quietButton, uniqueId } from "./elements.js";
 
 /** The maximum number of field errors that are listed. */
 const MAX_ERRORS = 8;
@@ -19,23 +19,22 @@ export class Exchange {
     this.results.hidden = true;
     this.alert = h("div", { class: "problem", role: "alert", hidden: true });
     this.waiting = h("p", { class: "muted", role: "status" });
-    this.problem = h("div", { class: "notices" }, this.alert, this.waiting);
+    this.announcement = h("p", { class: "visually-hidden", role: "status" });
+    this.problem = h("div", { class: "notices" }, this.alert, this.waiting, this.announcement);
     this.code = h("code", {});
     this.copied = h("span", { role: "status", class: "status" });
-    const button = (text, onclick) => h("button", { type: "button", class: "quiet", onclick }, text);
     this.source = h(
       "section",
       { class: "source", "aria-label": "Request and response" },
       h(
         "div",
         { class: "buttons" },
-        button("Save JSON", () => download(`${this.file}.json`, this.text, "application/json")),
-        button("Copy the command", () => this.#copy(curl(this.path, this.body))),
-        button("Copy the address", () => this.#copy(location.href)),
+        quietButton("Save JSON", () => download(`${this.file}.json`, this.text, "application/json")),
+        quietButton("Copy the command", () => this.#copy(curl(this.path, this.body))),
+        quietButton("Copy the address", () => this.#copy(location.href)),
         this.copied,
       ),
-      h("details", {}, h("summary", {}, "The request as a command"),
-        h("pre", { tabindex: "0", "aria-label": "curl" }, this.code)),
+      commandDetails(this.code),
     );
   }
 
@@ -65,7 +64,7 @@ export class Exchange {
       const response = JSON.parse(text);
       if (response === null || typeof response !== "object") throw unreadableResponse();
       if (aborter.signal.aborted) return null;
-      Object.assign(this, { path, body, text, arrived });
+      Object.assign(this, { path, body, text, arrived, isNew: true });
       this.code.textContent = curl(path, body);
       this.results.hidden = false;
       this.#notify();
@@ -84,11 +83,18 @@ export class Exchange {
     this.waiting.textContent = "";
   }
 
+  /** Announce a sentence about the response to assistive technology, once: not when it is drawn again. */
+  announce(sentence) {
+    if (this.isNew) this.announcement.textContent = sentence;
+    this.isNew = false;
+  }
+
   /** Hide the results and show a sentence instead: there is nothing to request. */
   clear(sentence) {
     this.aborter?.abort();
     this.id = null;
     this.#endWaiting();
+    this.announcement.textContent = "";
     this.results.hidden = true;
     this.#notify(...(sentence ? [h("p", {}, sentence)] : []));
   }
@@ -136,17 +142,14 @@ function errorNotice({ message, hint, errors, status }, request) {
         h("li", {}, error.pointer ? h("code", {}, error.pointer) : "", " ", withCode(error.message))))
       : null,
     status === 401 ? keyForm() : null,
-    retry
-      ? h("button", {
-        type: "button", class: "quiet", onclick: () => document.dispatchEvent(new CustomEvent("polyseme-retry")),
-      }, "Try again")
-      : null,
-    request
-      ? h("details", {}, h("summary", {}, "The request as a command"),
-        h("pre", {}, h("code", {}, curl(request.path, request.body))))
-      : null,
+    retry ? quietButton("Try again", () => document.dispatchEvent(new CustomEvent("polyseme-retry"))) : null,
+    request ? commandDetails(h("code", {}, curl(request.path, request.body))) : null,
   ].filter(Boolean);
 }
+
+/** Return the details with the curl command of a request. */
+const commandDetails = (code) => h("details", {}, h("summary", {}, "The request as a command"),
+  h("pre", { tabindex: "0", "aria-label": "curl" }, code));
 
 /** Return a sentence as text, with a `code` element for each part in backticks. */
 const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));

@@ -1,6 +1,6 @@
 /** A figure with a title and a drawing, which the reader can save as an SVG or PNG file. */
 
-import { download, h, uniqueId } from "./elements.js";
+import { download, h, quietButton, uniqueId } from "./elements.js";
 
 /** The minimum width of a drawing, in pixels. */
 const MIN_WIDTH = 200;
@@ -10,13 +10,13 @@ export class Figure {
   /** `file` names the saved files. */
   constructor(file, title) {
     const id = uniqueId("figure");
-    this.file = file;
     this.heading = h("h3", { id }, title);
     this.tools = h("div", { class: "tools" });
     this.caption = h("figcaption", {});
     this.body = h("div", { class: "drawing" });
-    this.svgButton = h("button", { type: "button", class: "quiet", onclick: () => this.#saveSvg() }, "Save SVG");
-    const pngButton = h("button", { type: "button", class: "quiet", onclick: () => this.#savePng() }, "Save PNG");
+    this.svgButton = quietButton("Save SVG", () => download(`${file}.svg`, svgText(this.drawing), "image/svg+xml"));
+    const pngButton = quietButton("Save PNG", async () =>
+      download(`${file}.png`, await pngBlob(this.drawing), "image/png"));
     const saving = h("div", { class: "saving" }, this.svgButton, pngButton);
     this.element = h(
       "figure",
@@ -41,14 +41,6 @@ export class Figure {
     this.drawing = drawing;
     this.svgButton.hidden = drawing instanceof HTMLCanvasElement;
     this.body.replaceChildren(...(drawing ? [drawing, ...elements] : []));
-  }
-
-  #saveSvg() {
-    download(`${this.file}.svg`, svgText(this.drawing), "image/svg+xml");
-  }
-
-  async #savePng() {
-    download(`${this.file}.png`, await pngBlob(this.drawing), "image/png");
   }
 }
 

@@ -1,4 +1,4 @@
-/** Tables of numbers, and the keys that move between the cells of a grid. */
+/** Tables of numbers, as elements and as text, and the keys that move between the cells of a grid. */
 
 import { h } from "./elements.js";
 
@@ -38,4 +38,11 @@ export function cellAfterKey({ key, ctrlKey, altKey, metaKey }, { row, column },
   if (!to || altKey || metaKey) return null;
   const clamped = (index, count) => Math.min(Math.max(index, 0), count - 1);
   return { row: clamped(to[0], height), column: clamped(to[1], width) };
+}
+
+/** Return rows of cells as text with a separator, quoted as spreadsheets expect (RFC 4180). */
+export function separatedText(rows, separator, newline) {
+  const special = ['"', separator, "\r", "\n"];
+  const quoted = (text) => (special.some((mark) => text.includes(mark)) ? `"${text.replaceAll('"', '""')}"` : text);
+  return rows.map((cells) => cells.map((cell) => quoted(String(cell))).join(separator)).join(newline);
 }

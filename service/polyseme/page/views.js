@@ -3,8 +3,7 @@
  * opened; it exports `build(page)`, which returns `{element, exchange, show(state)}`.
  */
 
-import { OCCURRENCES, SENTENCES } from "./examples.js";
-import { EXAMPLES } from "./senses/examples.js";
+import { OCCURRENCES, SENTENCES, TEXTS } from "./examples.js";
 
 const FIRST = "attention";
 
@@ -24,7 +23,7 @@ export const VIEWS = {
   },
   senses: {
     title: "Senses",
-    defaults: { text: EXAMPLES[0].text, file: "", word: EXAMPLES[0].word, senses: EXAMPLES[0].senses, model: "", point: "" },
+    defaults: { text: TEXTS[0].text, file: "", word: TEXTS[0].word, senses: TEXTS[0].senses, model: "", point: "" },
     load: () => import("./senses/view.js"),
   },
   steps: {

@@ -14,7 +14,7 @@ import numpy as np
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.models.model import Model
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.progress import SILENT, Progress, ProgressBar
 from polyseme.senses.clustering import DEFAULT_RULE, log_odds, two_cluster_statistics
 from polyseme.senses.occurrences import encode_occurrences

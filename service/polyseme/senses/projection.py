@@ -15,7 +15,7 @@ import numpy as np
 
 from polyseme.engine.arrays import Floats, NonFiniteError, unit
 from polyseme.models.model import Model
-from polyseme.models.senses import ContextProjection
+from polyseme.models.weights import ContextProjection
 from polyseme.senses.clustering import DEFAULT_RULE
 from polyseme.senses.occurrences import FoundOccurrence, encode_occurrences
 from polyseme.tokenizer import ResolvedToken

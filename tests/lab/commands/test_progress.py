@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from polyseme_lab.commands.progress import TrainingProgress
-from tests.cli.test_progress import clock, on_terminal
+from polyseme_lab.commands.train import TrainingProgress
 from tests.lab.training.world import world_model, write_tags
+from tests.test_progress import clock, on_terminal
 
 __all__ = ["clock"]
 

@@ -90,6 +90,7 @@ def test_training_without_data_is_a_usage_error(train):
         (("--norm", "between"), "'--norm'"),
         (("--tags", "nowhere"), "'--tags'"),
         (("--recipe", "tags.jsonl"), "--recipe: "),
+        (("--hidden", 0.5), "--hidden: does not apply to the objective contrastive."),
     ],
 )
 def test_an_invalid_option_is_a_usage_error(train, options, message):
@@ -148,12 +149,6 @@ def test_an_option_that_hidden_words_do_not_have_is_a_usage_error(train, folder,
     assert done.stderr.decode().splitlines()[-1] == f"Error: {message}"
 
 
-def test_hidden_words_do_not_apply_without_their_objective(train):
-    done = train("--corpus", "corpus.txt", "--hidden", 0.5)
-    assert done.returncode == 2
-    assert b"--hidden: does not apply to the objective contrastive." in done.stderr
-
-
 def test_an_existing_model_is_replaced_only_on_request(train, folder):
     before = (folder / "models" / "world" / "manifest.json").read_bytes()
     assert "--replace" in error_of(train("--tags", "tags.jsonl", "--output", "world", *QUICK))
@@ -162,15 +157,17 @@ def test_an_existing_model_is_replaced_only_on_request(train, folder):
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_a_bundled_model_is_never_replaced(train):
-    done = train("--tags", "tags.jsonl", "--output", "wiki-en", "--replace", *QUICK)
-    assert "A bundled model has this name" in error_of(done)
-
-
-def test_a_symbolic_link_is_never_replaced(train, folder):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("wiki-en", "A bundled model has this name"),
+        ("link", "The model's folder is a symbolic link"),
+    ],
+)
+def test_a_bundled_model_or_a_symbolic_link_is_never_replaced(train, folder, name, message):
     (folder / "models" / "link").symlink_to(folder / "models" / "world")
-    done = train("--tags", "tags.jsonl", "--output", "link", "--replace", *QUICK)
-    assert "The model's folder is a symbolic link" in error_of(done)
+    done = train("--tags", "tags.jsonl", "--output", name, "--replace", *QUICK)
+    assert message in error_of(done)
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", ""])

@@ -21,6 +21,8 @@ from tests.lab.evaluation.sets import COARSE, by_neighbor
 TEST, GOLD = "coarsewsd/bank/test.data.txt", "coarsewsd/bank/test.gold.txt"
 TRAIN, TRAIN_GOLD = "coarsewsd/bank/train.data.txt", "coarsewsd/bank/train.gold.txt"
 MAP = "coarsewsd/bank/classes_map.txt"
+LABEL = "the label is empty or is not in classes_map.txt"
+LINE = "the line is not the position"
 
 
 def with_second_word(word, **lines):
@@ -160,45 +162,12 @@ def test_folders_of_another_set_are_ignored():
         (TRAIN, None, "bank/train.data.txt is missing"),
         (TRAIN_GOLD, None, "bank/train.gold.txt is missing"),
         (GOLD, ["0", "1"], "bank/test.gold.txt has 2 labels for 4 sentences"),
-        (
-            GOLD,
-            ["0", "1", "2", "1"],
-            "bank/test.gold.txt, line 3: the label is empty or is not in classes_map.txt",
-        ),
-        (
-            GOLD,
-            ["0", "1", "", "1"],
-            "bank/test.gold.txt, line 3: the label is empty or is not in classes_map.txt",
-        ),
-        (
-            TRAIN_GOLD,
-            ["0", "1", "bank_river"],
-            "bank/train.gold.txt, line 3: the label is empty or is not in classes_map.txt",
-        ),
-        (
-            TEST,
-            ["0\tbank"] * 3 + ["no tab"],
-            "bank/test.data.txt, line 4: the line is not the position",
-        ),
-        (
-            TEST,
-            ["0\tbank"] * 3 + ["2\ta bank"],
-            "bank/test.data.txt, line 4: the line is not the position",
-        ),
-        (
-            TEST,
-            ["0\tbank"] * 3 + ["-1\ta bank"],
-            "test.data.txt, line 4: the line is not the position",
-        ),
-        (
-            TEST,
-            ["0\tbank"] * 3 + ["0\t"],
-            "bank/test.data.txt, line 4: the line is not the position",
-        ),
-        (
-            TEST,
-            ["0\tbank"] * 3 + ["²\ta b c"],
-            "bank/test.data.txt, line 4: the line is not the position",
+        (GOLD, ["0", "1", "2", "1"], f"bank/test.gold.txt, line 3: {LABEL}"),
+        (GOLD, ["0", "1", "", "1"], f"bank/test.gold.txt, line 3: {LABEL}"),
+        (TRAIN_GOLD, ["0", "1", "bank_river"], f"bank/train.gold.txt, line 3: {LABEL}"),
+        *(
+            (TEST, ["0\tbank"] * 3 + [line], f"bank/test.data.txt, line 4: {LINE}")
+            for line in ("no tab", "2\ta bank", "-1\ta bank", "0\t", "²\ta b c")
         ),
         (MAP, ["{"], "bank/classes_map.txt is not a JSON object"),
         (MAP, ["3"], "bank/classes_map.txt is not a JSON object"),

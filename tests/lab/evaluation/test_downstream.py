@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score
 from polyseme.client.local import LocalModel
 from polyseme.errors import CommandError
 from polyseme.operations.embed import DEFAULT_POOLING
-from polyseme_lab.evaluation import downstream
+from polyseme_lab.evaluation import datasets
 from polyseme_lab.evaluation.downstream import (
     HIDDEN_WORD,
     LabeledWords,
@@ -177,7 +177,7 @@ def test_a_word_with_a_single_occurrence_is_rejected(tmp_path):
 
 
 def test_a_file_that_is_too_large_is_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(downstream, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(datasets, "MAX_FILE_BYTES", 10)
     path = tmp_path / "dev.tsv"
     path.write_text(TAGS)
     with pytest.raises(CommandError, match="unlike any evaluation set"):

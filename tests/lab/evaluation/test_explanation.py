@@ -17,7 +17,7 @@ from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.explanation import Estimate, estimates, explain
-from polyseme_lab.evaluation.senses import collect_senses
+from polyseme_lab.evaluation.perturbation import collect_senses
 from polyseme_lab.evaluation.sources import LocalSource
 from tests.tiny import full_layer, tiny_model
 

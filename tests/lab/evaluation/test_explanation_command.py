@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme_lab.training.tags import is_lemma_held_out
+from polyseme_lab.training.corpus import is_lemma_held_out
 from tests.cli.conftest import run
 from tests.lab.evaluation.test_explanation import VOCABULARY, cue_layer, sentences, vector
 from tests.tiny import write_tiny

@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
+from polyseme.client.client import Client
 from polyseme.client.results import Sentence, Token
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
@@ -190,11 +191,14 @@ def test_a_response_of_another_server_is_reported(response, message):
             thread.join()
 
 
-def test_a_response_with_other_tokens_is_reported():
+def test_a_response_with_other_tokens_is_reported(address, monkeypatch):
     token = Token("a", None, None, "a", "exact")
     arrays = dict.fromkeys(("static", "contextual"), np.ones((1, 5), np.float32))
+    sentence = Sentence([token], arrays)
+    source = ServiceSource(address())
+    monkeypatch.setattr(Client, "encode_each", lambda *_, **__: [sentence])
     with pytest.raises(CommandError, match="not Polyseme"):
-        sources._static_sentence(("a", "b"), Sentence([token], arrays))
+        list(source([("a", "b")]))
 
 
 def test_figures_of_a_service_need_no_model_in_memory(address):

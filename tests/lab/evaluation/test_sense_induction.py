@@ -115,7 +115,7 @@ def measured(tmp_path_factory):
         models_dir=folder / "models",
         POLYSEME_MODEL="tiny",
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0, done.stderr  # a slow machine shows progress
     return done.stdout.decode(), json.loads((folder / "senses.json").read_bytes())
 
 

@@ -247,18 +247,24 @@ def test_each_ablated_system_lacks_only_its_part(tmp_path, model):
 
 def test_different_occurrences_with_the_same_window_have_the_same_transformer_vector(monkeypatch):
     """Each word is one piece. Halved twice, both windows have 225 words on each side."""
+    torch = pytest.importorskip("torch", reason="needs the extra `compare`")
 
-    def tokenizer(words, **_):
-        return SimpleNamespace(input_ids=words)
+    class Encoded(dict):
+        def word_ids(self, number):
+            return range(len(self["batch"][number]))
 
-    def piece_means(_network, _tokenizer, batch, places):
-        return [
-            np.array([[len(words), place] for place in of_sentence])
-            for words, of_sentence in zip(batch, places, strict=True)
-        ]
+    def tokenizer(words, *, return_tensors=None, **_):
+        return Encoded(batch=words) if return_tensors else SimpleNamespace(input_ids=words)
 
-    network = SimpleNamespace(config=SimpleNamespace(hidden_size=2))
-    monkeypatch.setattr(systems_module, "_load_transformer", lambda: (network, tokenizer))
-    monkeypatch.setattr(systems_module, "_piece_means", piece_means)
+    class Network:
+        """The vector of a word is the length of its sentence, and its position."""
+
+        config = SimpleNamespace(hidden_size=2)
+
+        def __call__(self, batch):
+            rows = [[[len(words), place] for place in range(len(words))] for words in batch]
+            return SimpleNamespace(last_hidden_state=torch.tensor(rows, dtype=torch.float32))
+
+    monkeypatch.setattr(systems_module, "load_transformer", lambda: (Network(), tokenizer))
     asked = [TokenizedOccurrence((first, *["river"] * 900), 450) for first in ("a", "b")]
     np.testing.assert_array_equal(transformer_vectors(asked)(asked), [[451, 225]] * 2)

@@ -24,7 +24,7 @@ SENTENCES = [
 @pytest.fixture(scope="module")
 def network():
     """The network and its tokenizer."""
-    return systems._load_transformer()
+    return systems.load_transformer()
 
 
 def alone(network, words, place):

@@ -9,6 +9,7 @@ from polyseme_lab.evaluation.wic import best_threshold, occurrences_in, parse_pa
 from tests.lab.evaluation.sets import WIC, by_neighbor
 
 DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
+LINE = "dev/dev.data.txt, line 3: the line is not"
 
 
 def test_a_pair_counts_as_the_same_from_the_threshold_of_train_up():
@@ -97,27 +98,10 @@ def test_a_line_has_the_positions_of_both_words():
         ("wic/train/train.data.txt", None, "no train/train.data.txt"),
         (GOLD, ["T"], "dev/dev.gold.txt has 1 labels for 3 pairs"),
         (GOLD, ["T", "F", "1"], "dev/dev.gold.txt, line 3: the label is not T or F"),
-        (
-            DATA,
-            ["bank\tN\t0-0\tbank\tbank"] * 2 + ["x"],
-            "dev/dev.data.txt, line 3: the line is not",
+        *(
+            (DATA, [f"b\tN\t{rest}" for rest in ("0-0\tb\tb", "0-0\tb\tb", line)], LINE)
+            for line in ("x", "0-1\tb\tb", "0\tb\tb", "0-0\tb\t", "0-0\tb\tb\tb")
         ),
-        (
-            DATA,
-            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-1\tb\tb"],
-            "dev.data.txt, line 3: the line is not",
-        ),
-        (
-            DATA,
-            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0\tb\tb"],
-            "dev.data.txt, line 3: the line is not",
-        ),
-        (
-            DATA,
-            ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\t"],
-            "dev.data.txt, line 3: the line is not",
-        ),
-        (DATA, ["b\tN\t0-0\tb\tb"] * 2 + ["b\tN\t0-0\tb\tb\tb"], "line 3: the line is not"),
     ],
 )
 def test_a_malformed_set_is_rejected(name, lines, message):

@@ -6,10 +6,23 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
-
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
-from lab.studies.ablation import OF_LEMMA, embed, held_out, run, sample, sentences_of
+from lab.studies.ablation import (
+    OF_LEMMA,
+    PAIRS,
+    Separation,
+    auc_influence,
+    by_lemma,
+    embed,
+    figures,
+    held_out,
+    pairs_of,
+    run,
+    sample,
+    sentences_of,
+    separation,
+)
 from lab.studies.examples import SENTENCES, attention, neighbors
 from lab.studies.variants import (
     THE_MODEL,
@@ -22,8 +35,7 @@ from lab.studies.variants import (
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from polyseme_lab.training.config import TrainingConfig
-from polyseme_lab.training.held_out import held_out_lemmas
+from polyseme_lab.training.corpus import is_lemma_held_out
 from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
 
 D, H = 5, 3
@@ -187,10 +199,10 @@ def test_only_held_out_lemmas_are_measured_for_a_model_trained_on_tags():
     training = {"recipe": {"held_out": 0.2, "split": 3}, "data": {"tags": 60}}
     found = {one[2] for one in held_out(tagged, training)}
     # Training holds out a word with every part of speech.
-    kept = held_out_lemmas(lemmas, TrainingConfig(held_out=0.2, split=3))
-    assert found == set(np.array(lemmas)[kept])
     verbs = [f"word{number}/VERB" for number in range(60)]
-    assert (held_out_lemmas(verbs, TrainingConfig(held_out=0.2, split=3)) == kept).all()
+    for names in (lemmas, verbs):
+        kept = [is_lemma_held_out(name, 0.2, 3) for name in names]
+        assert found == set(np.array(lemmas)[kept])
     assert 0 < len(found) < 40
     for other in ({}, {**training, "data": {"tags": 0}}, {**training, "recipe": {"held_out": 0}}):
         assert held_out(tagged, other) == tagged
@@ -234,3 +246,86 @@ def test_neighbors_of_examples_exclude_words_of_the_sentence(bundled):
         assert not own & {word.casefold() for word, _ in one["contextual"]}
         assert one["word"] not in [word for word, _ in one["static"]]
         assert len(one["static"]) == len(one["contextual"]) == 6
+
+
+def lemmas_of(rng, count=6):
+    tagged = [t for n in range(count) for t in tags(f"w{n}/NOUN", (9, 9), 18 * n)]
+    vectors = unit(rng.standard_normal((len(tagged), 3)))
+    return vectors, by_lemma(tagged)
+
+
+@pytest.mark.slow
+def test_pairs_are_two_occurrences_of_one_lemma():
+    _, lemmas = lemmas_of(np.random.default_rng(8))
+    pairs = pairs_of(lemmas)
+    assert len(pairs.same) == PAIRS
+    assert (pairs.first != pairs.second).all()
+    assert (pairs.first // 18 == pairs.lemma).all()
+    assert (pairs.second // 18 == pairs.lemma).all()
+    assert ((pairs.first % 18 < 9) == (pairs.second % 18 < 9)).tolist() == pairs.same.tolist()
+
+
+def test_the_error_of_an_auc_follows_its_definition():
+    """The structural components of Obuchowski 1997, by comparing all pairs."""
+    cosines = np.array([0.9, 0.2, 0.5, 0.5, 0.1, 0.7])
+    same = np.array([True, True, True, False, False, False])
+    lemma = np.array([0, 1, 2, 0, 1, 2])
+
+    def beats(a, b):
+        return 1.0 if a > b else 0.5 if a == b else 0.0
+
+    grid = np.array([[beats(a, b) for b in cosines[~same]] for a in cosines[same]])
+    area = grid.mean()
+    expected = (grid.mean(axis=1) - area) / 3 + (grid.mean(axis=0) - area) / 3
+    found = auc_influence(cosines, same, lemma, 3)
+    np.testing.assert_allclose(found, np.sqrt(3 / 2) * expected)
+    assert found.sum() == pytest.approx(0)
+
+
+@pytest.mark.slow
+def test_the_error_of_an_auc_agrees_with_resampled_lemmas():
+    rng = np.random.default_rng(9)
+    count = 60
+    lemma = np.repeat(np.arange(count), 40)
+    same = rng.random(len(lemma)) < 0.5
+    shift = rng.normal(1, 0.8, count)[lemma]  # lemmas differ in their separation
+    cosines = rng.standard_normal(len(lemma)) + same * shift
+    error = np.sqrt((auc_influence(cosines, same, lemma, count) ** 2).sum())
+
+    from sklearn.metrics import roc_auc_score
+
+    resampled = []
+    for _ in range(200):
+        rows = np.concatenate(
+            [np.flatnonzero(lemma == one) for one in rng.integers(count, size=count)]
+        )
+        resampled.append(roc_auc_score(same[rows], cosines[rows]))
+    assert error == pytest.approx(np.std(resampled), rel=0.25)
+
+
+def test_a_difference_is_taken_lemma_by_lemma():
+    one = Separation(np.array([0.5, 0.7, 0.9]), 0.6, np.array([0.03, -0.04]))
+    other = Separation(np.array([0.6, 0.8, 1.0]), 0.65, np.array([0.03, -0.03]))
+    found = figures(other, one)
+    # Each noun gains 0.1, so the difference has no error although the figures have one.
+    assert found["nouns_macro_f1"] == {
+        "value": 80.0,
+        "error": 11.55,
+        "difference": 10.0,
+        "difference_error": 0.0,
+    }
+    assert found["pairs_auc"]["error"] == 4.24
+    assert found["pairs_auc"]["difference"] == 5.0
+    assert found["pairs_auc"]["difference_error"] == 1.0
+    assert str(figures(one, one)["pairs_auc"]["difference"]) == "0.0"
+
+
+def test_perfect_vectors_have_full_scores():
+    _, lemmas = lemmas_of(np.random.default_rng(10))
+    pairs = pairs_of(lemmas)
+    vectors = np.eye(2)[np.arange(108) % 18 // 9]
+    found = figures(separation(vectors, lemmas, pairs))
+    assert found == {
+        "nouns_macro_f1": {"value": 100.0, "error": 0.0},
+        "pairs_auc": {"value": 100.0, "error": 0.0},
+    }

@@ -1,4 +1,4 @@
-"""The training data and the held-out data: read, split and drawn."""
+"""The training data and the held-out data: read, split, drawn, in contexts, and scored."""
 
 import numpy as np
 import pytest
@@ -12,8 +12,28 @@ from tests.tiny import SUBWORDS, tiny_model
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme_lab.training.data import MAX_TOKENS, TrainingFiles, read_training_files
-from polyseme_lab.training.held_out import held_out_lemmas, split_data
+from polyseme.engine.arrays import unit
+from polyseme_lab.training.corpus import is_lemma_held_out
+from polyseme_lab.training.data import (
+    MAX_TOKENS,
+    ContextReader,
+    Draw,
+    Occurrences,
+    Sentences,
+    TokenTable,
+    TrainingFiles,
+    read_training_files,
+)
+from polyseme_lab.training.held_out import (
+    MAX_SCORED,
+    MAX_SCORED_OF_GROUP,
+    centroids_f1,
+    pairs_auc,
+    score_vectors,
+    select_measurable,
+    split_data,
+)
+from polyseme_lab.training.network import TableTensors
 
 
 def read(model, *, tags=None, corpus=None, **recipe):
@@ -39,12 +59,11 @@ def test_a_lemma_is_trained_on_or_held_out_but_never_both(world, tags):
     data, recipe = read(world, tags=tags)
     split = split_data(data, recipe)
     trained = keys_of(data, drawn(split, recipe)[0])
+    names = data.tagged.names
     held = {
         name.split("/")[0]
-        for name, out in zip(
-            data.tagged.names, held_out_lemmas(data.tagged.names, recipe), strict=True
-        )
-        if out
+        for name in names
+        if is_lemma_held_out(name, recipe.held_out, recipe.split)
     }
     assert len(held) > 3
     assert trained == {word("bank", n) for n in range(AMBIGUOUS)} - held
@@ -53,12 +72,13 @@ def test_a_lemma_is_trained_on_or_held_out_but_never_both(world, tags):
 
 
 def test_the_held_out_lemmas_do_not_depend_on_the_seed_of_training(world, tags):
-    held = [
-        held_out_lemmas(data.tagged.names, recipe).tolist()
-        for data, recipe in (read(world, tags=tags, seed=seed) for seed in (1, 2))
-    ]
-    assert held[0] == held[1]
-    assert True in held[0]
+    scored = []
+    for seed in (1, 2):
+        data, recipe = read(world, tags=tags, seed=seed)
+        positions = split_data(data, recipe).held_out.occurrences.positions
+        scored.append(keys_of(data, positions))
+    assert scored[0] == scored[1]
+    assert scored[0]
 
 
 def test_a_word_of_the_corpus_is_trained_on_or_held_out_but_never_both(world, corpus):
@@ -158,3 +178,179 @@ def test_held_out_lemmas_are_held_out_in_the_corpus_too(world, tags, corpus):
     scored = keys_of(data, split.held_out.occurrences.positions)
     assert len(scored) > 3
     assert not trained & scored
+
+
+UNKNOWN = 5
+TABLE = TokenTable(
+    np.array([[1, 0], [2, 0], [0, 3], [0, 4], [5, 5], [0, 0]], np.float32),
+    np.array([0, 0, 1, 2, 3, -1]),  # Apple and apple are one word
+    np.array([-1, -2, -3, -4, -5, 0], np.float32),
+    ("Apple", "apple", "bank", "the", "a", ""),
+    np.arange(6),
+)
+FIRST, SECOND = [0, 2, 3, 1, 5, 4], [2, 3, 4]
+SENTENCES = Sentences(
+    np.array(FIRST + SECOND, np.int32),
+    np.array([1, 2, 3, 1, 5, 4, *SECOND], np.int32),
+    np.array([0, 6, 9]),
+)
+CONTEXTS = ContextReader(TABLE, SENTENCES)
+
+
+def draw(*positions, hidden=False):
+    zeros = np.zeros(len(positions), np.int64)
+    return Draw(Occurrences(np.array(positions), zeros, zeros), np.full(len(positions), hidden))
+
+
+def without_augmentation(**changes):
+    """A configuration without random changes of contexts, but for those given."""
+    return TrainingConfig(**{"cut": 0, "key_dropout": 0, **changes})
+
+
+def test_a_whole_context_is_its_sentence():
+    entries = CONTEXTS.whole(draw(2, 6), 60)
+    assert entries.rows.tolist() == [FIRST, [*SECOND, UNKNOWN, UNKNOWN, UNKNOWN]]
+    assert entries.targets.tolist() == [2, 0]
+
+
+def test_a_window_limits_the_words_on_either_side():
+    entries = CONTEXTS.whole(draw(0, 2, 5), 1)
+    assert entries.rows.tolist() == [[0, 2, UNKNOWN], [2, 3, 1], [5, 4, UNKNOWN]]
+    assert entries.targets.tolist() == [0, 1, 1]
+
+
+def test_a_hidden_word_is_hidden_everywhere_in_any_case():
+    entries = CONTEXTS.whole(draw(0, hidden=True), 60)
+    assert entries.rows.tolist() == [[UNKNOWN, 2, 3, UNKNOWN, UNKNOWN, 4]]
+
+
+def test_contexts_without_augmentation_are_whole():
+    entries = CONTEXTS.augmented(draw(0, 6), without_augmentation(), np.random.default_rng(1))
+    assert entries.rows.tolist() == [FIRST, [*SECOND, UNKNOWN, UNKNOWN, UNKNOWN]]
+
+
+def test_every_word_of_a_context_is_converted_to_lower_case():
+    entries = CONTEXTS.augmented(draw(0), without_augmentation(lower=1), np.random.default_rng(1))
+    assert entries.rows.tolist() == [[1, 2, 3, 1, 5, 4]]
+
+
+def test_tagged_words_are_hidden_at_the_configured_rate():
+    entries = CONTEXTS.augmented(
+        draw(*[0] * 2000), without_augmentation(hide=0.3), np.random.default_rng(1)
+    )
+    hidden = entries.rows[:, 0] == UNKNOWN
+    assert 0.25 < hidden.mean() < 0.35
+    assert (entries.rows[hidden, 3] == UNKNOWN).all()
+    assert (entries.rows[~hidden, 3] == 1).all()
+
+
+def test_words_of_the_context_are_dropped_but_not_the_target():
+    entries = CONTEXTS.augmented(
+        draw(*[2] * 2000), without_augmentation(key_dropout=0.2), np.random.default_rng(1)
+    )
+    dropped = entries.rows == UNKNOWN
+    assert not dropped[:, 2].any()
+    assert 0.17 < dropped[:, [0, 1, 3, 5]].mean() < 0.23
+
+
+def test_contexts_are_truncated_at_the_configured_rate():
+    line = Sentences(np.zeros(101, np.int32), np.zeros(101, np.int32), np.array([0, 101]))
+    contexts = ContextReader(TABLE, line)
+    entries = contexts.augmented(
+        draw(*[50] * 2000), without_augmentation(cut=0.4), np.random.default_rng(1)
+    )
+    lengths = (entries.rows != UNKNOWN).sum(axis=1)
+    assert set(lengths) == {61, *range(5, 18, 2)}
+    assert 0.35 < (lengths < 61).mean() < 0.45
+    assert set(entries.targets[lengths < 61]) == set(range(2, 9))
+
+
+def test_a_batch_has_the_vectors_of_its_entries():
+    tensors = TableTensors(TABLE)
+    batch = tensors.batch(CONTEXTS.whole(draw(6), 60))
+    np.testing.assert_array_equal(batch.vectors[0], TABLE.vectors[SECOND])
+    np.testing.assert_array_equal(batch.word_bias[0], TABLE.word_bias[SECOND])
+    np.testing.assert_array_equal(batch.words[0], TABLE.words[SECOND])
+    assert batch.known.all()
+    assert batch.targets.tolist() == [0]
+
+
+def test_other_vectors_may_replace_those_of_the_table():
+    tensors = TableTensors(TABLE)
+    batch = tensors.batch(CONTEXTS.whole(draw(6), 60), tensors.vectors * 2)
+    np.testing.assert_array_equal(batch.vectors[0], 2 * TABLE.vectors[SECOND])
+
+
+def rng(seed=1):
+    return np.random.default_rng(seed)
+
+
+def occurrences(groups, labels):
+    return Occurrences(np.arange(len(groups)), np.array(groups), np.array(labels))
+
+
+def one_hot(labels):
+    """A vector for each occurrence, orthogonal to those of other senses."""
+    return np.eye(max(labels) + 1)[labels]
+
+
+def test_orthogonal_senses_have_perfect_scores():
+    labels = [0] * 8 + [1] * 8 + [2] * 8 + [3] * 8
+    one = occurrences([0] * 16 + [1] * 16, labels)
+    assert score_vectors(one_hot(labels), one, 1).document() == {"auc": 100.0, "macro_f1": 100.0}
+
+
+def test_senses_with_equal_vectors_have_an_auc_of_chance():
+    labels = np.array([0] * 8 + [1] * 8)
+    vectors = unit(np.abs(rng().standard_normal((16, 3))))
+    both = np.concatenate([vectors[:8], vectors[:8]])
+    found = score_vectors(both, occurrences([0] * 16, labels), 1)
+    assert found.auc is not None and 30 < found.auc < 60
+
+
+def test_the_auc_is_estimated_over_the_pairs_of_each_lemma():
+    groups, labels = np.repeat([0, 1, 2], 30), np.arange(90) % 3 + np.repeat([0, 3, 6], 30)
+    vectors = unit(rng(2).standard_normal((90, 4)) + one_hot(labels % 3)[:, [0, 1, 2, 0]])
+    same, different = [], []
+    for i in range(90):
+        for j in range(90):
+            if i != j and groups[i] == groups[j]:
+                (same if labels[i] == labels[j] else different).append(vectors[i] @ vectors[j])
+    wins = np.mean(np.array(same)[:, None] > np.array(different))
+    parts = [np.flatnonzero(groups == group) for group in range(3)]
+    assert pairs_auc(vectors, parts, labels, rng()) == pytest.approx(100 * wins, abs=2.5)
+
+
+def test_the_auc_is_none_for_a_single_sense():
+    assert pairs_auc(np.ones((4, 2)), [np.arange(4)], np.zeros(4, int), rng()) is None
+
+
+def test_the_macro_f1_is_that_of_the_nearest_centroids():
+    # One of the four of sense 1 has the vector of sense 0: recalls 1 and 3/4, precisions 4/5 and 1.
+    labels = np.array([0] * 4 + [1] * 4)
+    vectors = one_hot([0, 0, 0, 0, 1, 1, 1, 0])
+    expected = (2 * 0.8 / 1.8 + 2 * 0.75 / 1.75) / 2
+    found = [centroids_f1(vectors, labels, rng(seed)) for seed in range(5)]
+    assert found == pytest.approx([expected] * 5)
+
+
+def test_only_lemmas_with_two_frequent_senses_are_measured():
+    labels = [0] * 5 + [1] * 5 + [2] * 4 + [3] * 9 + [4] * 4
+    groups = [7] * 14 + [8] * 13
+    kept = select_measurable(occurrences(groups, labels), 5, 1)
+    assert kept.positions.tolist() == list(range(10))
+    assert len(select_measurable(occurrences(groups, labels), 6, 1)) == 0
+
+
+def test_no_occurrences_give_no_measurable_ones():
+    assert len(select_measurable(occurrences([], []), 2, 1)) == 0
+
+
+def test_many_occurrences_are_reduced_to_a_sample():
+    groups = np.repeat(np.arange(100), 400)
+    kept = select_measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
+    _, counts = np.unique(kept.groups, return_counts=True)
+    assert counts.max() <= MAX_SCORED_OF_GROUP
+    assert MAX_SCORED <= len(kept) < MAX_SCORED + MAX_SCORED_OF_GROUP
+    again = select_measurable(occurrences(groups, groups * 2 + np.arange(40_000) % 2), 8, 1)
+    np.testing.assert_array_equal(kept.positions, again.positions)

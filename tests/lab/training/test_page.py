@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from polyseme.cli.main import polyseme
 from polyseme_lab.commands.train import train
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
-from polyseme_lab.training.tags import read_tagged
+from polyseme_lab.training.corpus import read_tagged
 from tests.lab.training.world import world_model, write_corpus, write_tags
 
 PAGE = (Path(__file__).parents[3] / "docs" / "training.md").read_text("utf-8")

@@ -1,15 +1,42 @@
-"""The stack in PyTorch agrees with the engine."""
+"""The stack agrees with the engine; training by hidden words, from a corpus to a model."""
+
+import hashlib
+import math
 
 import numpy as np
 import pytest
 
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import contextualize
+from polyseme.errors import CommandError
+from polyseme.models.reader import read_model
+from polyseme.progress import SILENT
+from polyseme.tokenizer import resolve_all
+from polyseme_lab.training.config import HiddenWordsConfig
+from polyseme_lab.training.data import TrainingFiles
+from polyseme_lab.training.run import checkpoint_names, load_checkpoint
+from tests.lab.training import runs
+from tests.lab.training.runs import digests
+from tests.lab.training.world import WORDS, word, world_model
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme.models.weights import layer_entry, layers_from_tensors  # noqa: E402
-from polyseme_lab.training.stack import REACH, Stack, initial_stack, stack_tensors  # noqa: E402
+from polyseme_lab.training import run as run_module  # noqa: E402
+from polyseme_lab.training.run import (  # noqa: E402
+    TOKENS,
+    HiddenWordsRun,
+    write_trained_model,
+)
+from polyseme_lab.training.stack import (  # noqa: E402  # noqa: E402
+    REACH,
+    Stack,
+    StackTrainer,
+    initial_stack,
+    sampled_softmax_loss,
+    stack_tensors,
+)
 
 D, LAYERS, HEADS, INNER = 15, 3, 5, 11
 CLOSE = {"rtol": 0, "atol": 1e-5}
@@ -89,3 +116,284 @@ def test_a_hidden_word_begins_with_the_mean_of_its_context():
     for projection in (first.value, first.output):
         assert projection.weight.diagonal().mean() == pytest.approx(1, abs=0.02)
         assert np.abs(projection.weight - np.eye(300)).max() < 0.11
+
+
+QUICK = {
+    "steps": 8,
+    "layers": 2,
+    "heads": 3,
+    "feed_forward": 11,
+    "sentences": 16,
+    "negatives": 20,
+    "warmup": 2,
+    "score_every": 4,
+    "held_out_sentences": 50,
+    "precision": "float32",
+    "leave_out": (),
+}
+
+
+def run(model, corpus, *, tags=(), checkpoints=None, resume=False, **recipe):
+    """Train; return the result and the metrics of each step."""
+    steps = []
+    config = HiddenWordsConfig(**{**QUICK, **recipe})
+    training = HiddenWordsRun(model, TrainingFiles((corpus,), tags), config, checkpoints, resume)
+    trained = training.run(SILENT, lambda _, metrics: steps.append(metrics))
+    return trained, steps
+
+
+def encoded(layers, model, words):
+    """The contextual vectors of a sentence."""
+    sentence = model.sentence(resolve_all(words, model.vocabulary))
+    return contextualize(sentence, layers).contextual
+
+
+@pytest.mark.slow
+def test_hidden_words_are_named_from_their_context(world, corpus):
+    """The topic of a sentence makes a part of the vocabulary likely."""
+    trained, metrics = run(world, corpus, steps=200, learning_rate=0.01, score_every=100)
+    scores = trained.facts["held_out"]
+    assert scores["kept"]["held_out_loss"] < scores["before"]["held_out_loss"] - 0.3
+    assert metrics[-1]["loss"] < math.log(len(WORDS)) - 0.3
+
+
+@pytest.mark.slow
+def test_an_ambiguous_word_gets_a_vector_for_each_topic(world, corpus):
+    trained, _ = run(world, corpus, steps=200, learning_rate=0.01, score_every=100)
+
+    def vector(topic):
+        words = [word("bank", 3), *(word(topic, number) for number in (4, 5, 6))]
+        vector = encoded(trained.layers, world, words)[0]
+        return vector / np.linalg.norm(vector)
+
+    assert vector("river") @ vector("money") < 0.95
+
+
+def test_the_loss_is_that_of_all_classes_if_all_are_sampled():
+    torch.manual_seed(1)
+    predicted, classes, bias = torch.randn(5, 3), torch.randn(7, 3), torch.randn(7)
+    targets = torch.tensor([0, 6, 3, 3, 1])
+    found = sampled_softmax_loss(predicted, targets, torch.arange(7), classes, bias, torch.zeros(7))
+    expected = torch.nn.functional.cross_entropy(predicted @ classes.T + bias, targets)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_sampled_sum_is_exact_on_average():
+    """exp(loss) · exp(score of the target) is the estimate of the sum over the classes."""
+    rng = np.random.default_rng(1)
+    torch.manual_seed(1)
+    predicted, classes, bias = torch.randn(1, 3), torch.randn(7, 3), torch.randn(7)
+    chance = np.array([0.9, 0.5, 0.3, 0.3, 0.2, 0.6, 0.4])
+    target = torch.tensor([2])
+    score = predicted @ classes.T + bias
+    sums = []
+    for _ in range(4000):
+        sample = torch.from_numpy(np.flatnonzero(rng.random(7) < chance))
+        log_chance = torch.from_numpy(np.log(chance)).float()
+        loss = sampled_softmax_loss(predicted, target, sample, classes, bias, log_chance)
+        sums.append(float(torch.exp(loss + score[0, 2])))
+    assert np.mean(sums) == pytest.approx(float(score.exp().sum()), rel=0.02)
+
+
+def test_a_batch_without_hidden_words_has_no_loss():
+    none = torch.zeros(0, dtype=torch.int64)
+    loss = sampled_softmax_loss(
+        torch.zeros(0, 3), none, torch.arange(4), torch.ones(4, 3), torch.zeros(4), torch.zeros(4)
+    )
+    assert float(loss) == 0
+
+
+def test_the_held_out_loss_is_that_of_all_words(corpus, monkeypatch):
+    """With vectors of zeros, the first prediction depends on the frequencies only."""
+    folder_model = world_model_of_zeros(corpus.parent)
+    found = {}
+
+    class Recording(StackTrainer):
+        def steps(self):
+            found["counts"], found["held"] = self.data.counts, self.data.held_out()
+            return super().steps()
+
+    monkeypatch.setattr(run_module, "StackTrainer", Recording)
+    trained, _ = run(folder_model, corpus, steps=0)
+    targets = np.concatenate([batch.targets.ravel() for batch in found["held"]])
+    probability = found["counts"] / found["counts"].sum()
+    expected = -np.log(probability[targets]).mean()
+    assert trained.facts["held_out"]["before"]["held_out_loss"] == pytest.approx(expected, abs=1e-3)
+    commonest = (targets == probability.argmax()).mean()
+    assert trained.facts["held_out"]["before"]["named"] == pytest.approx(100 * commonest, abs=0.01)
+
+
+def world_model_of_zeros(folder):
+    (folder / "zeros").mkdir()
+    return world_model(folder / "zeros", vectors=np.zeros((len(WORDS), 7), np.float32))
+
+
+def test_the_model_has_pre_norm_layers_over_the_same_vectors(world, corpus, tmp_path):
+    trained, metrics = run(world, corpus)
+    manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
+    assert manifest.heads == 3
+    assert [(one.norm, one.residual.kind) for one in manifest.layers] == [("before", "add")] * 2
+    assert manifest.tensors["layers.1.feed_forward.inner"] == [7, 11]
+    assert "word_bias" not in manifest.tensors
+    assert digests(tmp_path / "new")["vectors.npy"] == digests(tmp_path / "world")["vectors.npy"]
+    model = read_model(tmp_path / "new")
+    words = ["bankaa", "riveraa", "theaa"]
+    expected = encoded(trained.layers, world, words)
+    np.testing.assert_array_equal(encoded(model.layers, model, words), expected)
+    assert [one["step"] for one in metrics] == list(range(9))
+
+
+def test_the_manifest_describes_the_training(world, corpus, tmp_path):
+    trained, _ = run(world, corpus)
+    training = write_trained_model(tmp_path / "new", world, trained, replacing=False).training
+    assert (training["base"], training["steps"]) == ("world", 8)
+    assert HiddenWordsConfig(**training["recipe"]) == HiddenWordsConfig(**QUICK)
+    checksum = hashlib.sha256(corpus.read_bytes()).hexdigest()
+    assert training["data"] == {
+        "files": [{"kind": "corpus", "name": "corpus.txt", "sha256": checksum}],
+        "sentences": 600,
+        "tokens": 6000,
+    }
+    assert [point["step"] for point in training["history"]] == [0, 4, 8]
+    # Each sentence has ten tokens; a pool of 128 batches has all 550 that are not held out.
+    assert 8 * 30 < training["tokens"] < 8 * 60
+    assert training["held_out"]["kept"].keys() == {"held_out_loss", "named"}
+
+
+def test_a_resumed_training_gives_the_same_files(world, corpus, tmp_path, monkeypatch):
+    whole, metrics = run(world, corpus)
+    place = tmp_path / "checkpoints"
+
+    class Interrupted(StackTrainer):
+        def steps(self):
+            for found in super().steps():
+                if found["step"] == 6:
+                    raise KeyboardInterrupt
+                yield found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "StackTrainer", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(world, corpus, checkpoints=place)
+    assert load_checkpoint(place)[0].step == 4
+    with monkeypatch.context() as patch:
+        patch.setattr("polyseme_lab.training.hidden_words.tokenize", None)  # the tokens are there
+        resumed, rest = run(world, corpus, checkpoints=place, resume=True)
+    assert [one["step"] for one in rest] == [5, 6, 7, 8]
+    assert [one["loss"] for one in rest[:-1]] == [one["loss"] for one in metrics[5:-1]]
+    for folder, trained in (("whole", whole), ("resumed", resumed)):
+        write_trained_model(tmp_path / folder, world, trained, replacing=False)
+    assert digests(tmp_path / "whole") == digests(tmp_path / "resumed")
+    for key in ("held_out", "tokens"):
+        assert whole.facts[key] == resumed.facts[key]
+
+
+def test_a_training_can_be_continued_for_longer_and_end_with_a_decay(world, corpus, tmp_path):
+    place = tmp_path / "checkpoints"
+    run(world, corpus, checkpoints=place, decay=0)
+    longer, metrics = run(world, corpus, checkpoints=place, resume=True, steps=12, decay=0.25)
+    assert longer.facts["steps"] == 12
+    assert [one["step"] for one in metrics] == [9, 10, 11, 12]
+    with pytest.raises(CommandError, match=r"another recipe \(different: hidden\)"):
+        run(world, corpus, checkpoints=place, resume=True, hidden=0.5)
+
+
+def test_a_checkpoint_of_another_objective_is_rejected(world, corpus, tmp_path):
+    runs.run(world, corpus=corpus, checkpoints=tmp_path / "c", steps=1)
+    with pytest.raises(CommandError, match="another recipe"):
+        run(world, corpus, checkpoints=tmp_path / "c", resume=True)
+
+
+def test_a_checkpoint_of_another_corpus_is_rejected(world, corpus, tmp_path):
+    run(world, corpus, checkpoints=tmp_path / "c")
+    corpus.write_text(corpus.read_text() * 2)
+    with pytest.raises(CommandError, match="another model or other training files"):
+        run(world, corpus, checkpoints=tmp_path / "c", resume=True)
+
+
+def test_checkpoints_and_tokens_share_a_folder(world, corpus, tmp_path):
+    run(world, corpus, checkpoints=tmp_path / "c")
+    assert checkpoint_names(tmp_path / "c") == ["00000004", "00000008"]
+    assert (tmp_path / "c" / TOKENS).is_dir()
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"warmup": 4, "decay": 0.0}, [0.25, 0.5, 0.75, 1, 1, 1, 1, 1]),
+        ({"warmup": 0, "decay": 0.5}, [1, 1, 1, 1, 1, 0.75, 0.5, 0.25]),
+        ({"warmup": 2, "decay": 1.0}, [0.5, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]),
+    ],
+)
+def test_the_learning_rate_rises_stays_and_falls(world, corpus, monkeypatch, config, expected):
+    rates = []
+
+    class Recording(StackTrainer):
+        def _loss(self, batch):
+            rates.append(self._optimizer.param_groups[0]["lr"])
+            return super()._loss(batch)
+
+    monkeypatch.setattr(run_module, "StackTrainer", Recording)
+    run(world, corpus, learning_rate=0.002, **config)
+    np.testing.assert_allclose(rates, 0.002 * np.array(expected))
+
+
+def test_the_result_is_an_average_of_the_weights(world, corpus, monkeypatch):
+    states = []
+
+    class Recording(StackTrainer):
+        def _step(self):
+            loss = super()._step()
+            states.append(self.tensors["layers.0.query"].detach().numpy().copy())
+            return loss
+
+    monkeypatch.setattr(run_module, "StackTrainer", Recording)
+    trained, _ = run(world, corpus, steps=2, average=0.15)
+    # The factor of the first step is 1/10, that of the second 0.15.
+    initial = run(world, corpus, steps=0)[0].layers[0].query.weight
+    first = 0.1 * initial + 0.9 * states[0]
+    expected = 0.15 * first + 0.85 * states[1]
+    np.testing.assert_allclose(trained.layers[0].query.weight, expected, atol=1e-6)
+
+
+def test_a_step_changes_every_tensor(world, corpus):
+    before, after = (run(world, corpus, steps=n, weight_decay=0)[0].layers for n in (0, 2))
+    from polyseme.models.weights import tensors_from_layers
+
+    old, new = tensors_from_layers(before), tensors_from_layers(after)
+    # A bias of the keys adds the same number to all scores of a query, which changes no weight.
+    unchanged = [name for name, tensor in old.items() if np.allclose(tensor, new[name], atol=1e-7)]
+    assert [name for name in unchanged if not name.endswith("key_bias")] == []
+
+
+def test_training_ends_after_the_configured_minutes(world, corpus):
+    trained, _ = run(world, corpus, steps=None, minutes=0.005)
+    assert trained.facts["steps"] >= 1
+
+
+def test_a_non_finite_loss_is_reported(world, corpus, monkeypatch):
+    monkeypatch.setattr(StackTrainer, "_loss", lambda *_: torch.tensor(math.nan))
+    with pytest.raises(CommandError, match="smaller --learning-rate"):
+        run(world, corpus)
+
+
+def test_a_stack_that_differs_from_the_engine_is_not_written(world, corpus, tmp_path, monkeypatch):
+    other, _ = run(world, corpus, seed=2)
+    monkeypatch.setattr("polyseme_lab.training.stack.layers_from_tensors", lambda *_: other.layers)
+    with pytest.raises(CommandError, match="Nothing was written"):
+        run(world, corpus, checkpoints=tmp_path / "c")
+    assert checkpoint_names(tmp_path / "c") == []
+
+
+def test_tags_are_rejected(world, corpus, tags):
+    with pytest.raises(CommandError, match="omit --tags"):
+        run(world, corpus, tags=(tags,))
+
+
+def test_bfloat16_gives_nearly_the_same_loss(world, corpus):
+    (_, exact), (_, rounded) = (
+        run(world, corpus, steps=4, precision=precision) for precision in ("float32", "bfloat16")
+    )
+    losses = [[one["loss"] for one in metrics[1:]] for metrics in (exact, rounded)]
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(*losses, rtol=0.02)

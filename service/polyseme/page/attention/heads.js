@@ -2,7 +2,7 @@
 
 import { largest, pixels } from "./heatmap.js";
 import { categoryColor } from "../colors.js";
-import { h, labeled, rovingTabindex, selectBox, setOptions } from "../elements.js";
+import { h, labeled, numbered, quietButton, rovingTabindex, selectBox, setOptions } from "../elements.js";
 
 /** Return the name of a head of a layer; `head` is a number or `mean`. */
 export function headName(layer, head) {
@@ -20,11 +20,8 @@ const PICTURES = [["heatmap", "Heatmap"], ["lines", "Lines"]];
 export class HeadControls {
   constructor(page) {
     this.page = page;
-    this.pictures = PICTURES.map(([picture, name]) => h(
-      "button",
-      { type: "button", class: "quiet", "data-picture": picture, onclick: () => page.update({ picture }) },
-      name,
-    ));
+    this.pictures = PICTURES.map(([picture, name]) =>
+      quietButton(name, () => page.update({ picture }), { "data-picture": picture }));
     this.layer = selectBox([], "0", (layer) => page.update({ layer }));
     this.head = selectBox([], "mean", (head) => page.update({ head }));
     this.layerField = labeled("Layer", this.layer);
@@ -42,10 +39,10 @@ export class HeadControls {
     for (const button of this.pictures) {
       button.setAttribute("aria-pressed", (button.dataset.picture === "lines") === lines);
     }
-    const numbers = Array.from({ length: heads }, (_, i) => String(i));
-    const options = [["mean", "mean of heads"], ...numbers.map((number) => [number, number])];
+    const numbers = numbered(heads).map(([number]) => number);
+    const options = [["mean", "mean of heads"], ...numbered(heads)];
     if (lines) options.push(["each", "each in its color"]);
-    this.#setOptions(this.layer, Array.from({ length: layers }, (_, i) => [String(i), String(i)]), layer);
+    this.#setOptions(this.layer, numbered(layers), layer);
     this.#setOptions(this.head, options, head);
     this.layerField.hidden = layers < 2;
     this.legend.hidden = head !== "each";
@@ -127,9 +124,9 @@ export class Thumbnails {
 
   /** Mark the chosen head; `each` marks all heads of the layer. */
   choose(layer, head) {
-    for (const one of this.buttons) {
-      const chosen = one.layer === layer && (head === "each" ? one.head !== "mean" : one.head === head);
-      one.button.setAttribute("aria-pressed", chosen);
+    for (const { button, ...at } of this.buttons) {
+      const chosen = at.layer === layer && (head === "each" ? at.head !== "mean" : at.head === head);
+      button.setAttribute("aria-pressed", chosen);
     }
     const first = this.element.querySelector("[aria-pressed=true]");
     if (!this.element.contains(document.activeElement)) this.setStop(first);

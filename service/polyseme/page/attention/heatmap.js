@@ -1,7 +1,7 @@
 /** A heatmap of attention weights, as SVG or as canvas, and its cursor. */
 
-import { textColorOn, weightColor } from "../colors.js";
-import { h, s, uniqueId } from "../elements.js";
+import { scaleBoxes, textColorOn, weightColor } from "../colors.js";
+import { h, s, svgDrawing, uniqueId } from "../elements.js";
 import { cellAfterKey } from "../table.js";
 import { decimals, fitTexts, font, maxTextWidth, short } from "../text.js";
 
@@ -13,8 +13,6 @@ const CELL = 34, MAX_CELL = 64, MAX_SIDE = 660;
 const MIN_NUMBERED_CELL = 30;
 const MIN_FONT = 8, MAX_FONT = 12;
 const GAP = 6;
-/** The number of boxes of the color scale. */
-const STEPS = 24;
 
 /** Return the largest weight. */
 export const largest = (rows) => max(rows, (row) => max(row)) ?? 0;
@@ -27,12 +25,11 @@ export function svgHeatmap(words, rows, width) {
   const layout = layoutOf(words, width), maxWeight = largest(rows);
   const labels = labelsOf(layout).map((label) => ({ ...label, element: svgLabel(label, layout.size) }));
   const scale = scaleOf(layout, maxWeight);
-  const drawing = s(
-    "svg",
-    {
-      class: "heatmap", viewBox: `0 0 ${layout.width} ${layout.height}`,
-      width: layout.width, height: layout.height, "aria-hidden": "true",
-    },
+  const drawing = svgDrawing(
+    "heatmap",
+    layout.width,
+    layout.height,
+    { "aria-hidden": "true" },
     ...svgCells(rows, layout, maxWeight),
     ...(layout.cell >= MIN_NUMBERED_CELL ? svgNumbers(rows, layout, maxWeight) : []),
     ...labels.map(({ element }) => element),
@@ -192,10 +189,7 @@ function labelsOf({ labels, left, top, cell, every }) {
 /** Return the color scale: boxes `{x, y, width, height, fill}` and texts `{text, x, y}`. */
 function scaleOf({ left, top, side, width }, maxWeight) {
   const length = Math.min(120, width - left - 50), y = top + side + 12;
-  const box = length / STEPS;
-  const boxes = Array.from({ length: STEPS }, (_, i) => ({
-    x: left + 12 + i * box, y, width: box, height: 10, fill: weightColor(i / (STEPS - 1)),
-  }));
+  const boxes = scaleBoxes(left + 12, y, length, weightColor);
   const texts = [
     { text: "0", x: left, y: y + 5 },
     { text: decimals(maxWeight, maxWeight < 0.1 ? 3 : 2), x: left + length + 17, y: y + 5 },

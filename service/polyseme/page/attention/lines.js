@@ -1,7 +1,7 @@
 /** Attention as lines from query tokens to key tokens, after BertViz's head view. */
 
 import { headColor } from "./heads.js";
-import { h, s, uniqueId } from "../elements.js";
+import { h, s, svgDrawing, uniqueId } from "../elements.js";
 import { fitTexts, maxTextWidth, short, shorten } from "../text.js";
 
 const { max } = globalThis.d3;
@@ -33,10 +33,11 @@ export function linesDrawing(words, heads, width) {
   const groups = all ? words.map((_, i) => s("g", { "data-row": i }, rowLines(heads, i, layout, maxWeight))) : [];
   const lines = s("g", {}, groups);
   const marks = s("g", {});
-  const height = TOP + words.length * ROW;
-  const drawing = s(
-    "svg",
-    { class: "lines", viewBox: `0 0 ${layout.width} ${height}`, width: layout.width, height, "aria-hidden": "true" },
+  const drawing = svgDrawing(
+    "lines",
+    layout.width,
+    TOP + words.length * ROW,
+    { "aria-hidden": "true" },
     s("text", { class: "muted", x: layout.left - 8, y: 10, "text-anchor": "end" }, "query"),
     s("text", { class: "muted", x: layout.keys, y: 10 }, "key"),
     lines, marks, queries, keys,

@@ -2,8 +2,8 @@
 
 import { ranked } from "./sentence.js";
 import { bars } from "../bars.js";
-import { signedColor, theme } from "../colors.js";
-import { h, s } from "../elements.js";
+import { scaleBoxes, signedColor, theme } from "../colors.js";
+import { changeDetector, h, s, svgDrawing } from "../elements.js";
 import { Figure, Readout } from "../figure.js";
 import { decimals, short, shorten } from "../text.js";
 
@@ -18,6 +18,7 @@ export class TokenFigures {
     this.keys = new Figure("polyseme-attends-to", "Attends most to");
     this.vectors = new Figure("polyseme-vectors", "Static and contextual vector");
     this.readout = new Readout();
+    this.changed = changeDetector();
     this.shift = h("p", { class: "shift" });
     this.compare = h("a", {}, "Compare this occurrence…");
     this.vectors.body.before(this.shift, this.readout.element);
@@ -30,9 +31,7 @@ export class TokenFigures {
     // Compare needs two occurrences. If there is only one, the reader types the other.
     const occurrences = [encoded.occurrence(token), other === null ? ["", "", 0] : encoded.occurrence(other)];
     this.compare.href = this.page.address("compare", { occurrences: JSON.stringify(occurrences), model, case: letterCase });
-    const inputs = [encoded, token, theme(), this.keys.width(), this.vectors.width()];
-    if (this.drawn && inputs.every((value, i) => value === this.drawn[i])) return;
-    this.drawn = inputs;
+    if (!this.changed(encoded, token, theme(), this.keys.width(), this.vectors.width())) return;
     this.#drawKeys(encoded, token);
     this.#drawVectors(encoded, token);
   }
@@ -46,7 +45,7 @@ export class TokenFigures {
       ? `Last layer (${last}), mean of heads.` : "Mean of heads.";
     this.keys.show(bars(rows, {
       width: this.keys.width(),
-      name: `${word} attends most to ${rows.map((one) => `${shorten(one.word)}: ${short(one.value)}`).join(", ")}`,
+      name: `${word} attends most to ${rows.map((key) => `${shorten(key.word)}: ${short(key.value)}`).join(", ")}`,
     }));
   }
 
@@ -94,8 +93,6 @@ function cosine(a, b) {
 const STRIP = 34;
 const LABEL = 18;
 const FOOT = 34;
-/** The number of boxes of the color scale. */
-const STEPS = 24;
 
 /**
  * Draw `[{name, vector}]` as strips, `width` pixels wide. Return the `drawing`, and a `slider` over it for the
@@ -107,9 +104,11 @@ function strips(vectors, { width, label, onpoint }) {
   const size = vectors[0].vector.length;
   const stripsHeight = vectors.length * (LABEL + STRIP), height = stripsHeight + FOOT;
   const cell = width / size;
-  const drawing = s(
-    "svg",
-    { class: "strips", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
+  const drawing = svgDrawing(
+    "strips",
+    width,
+    height,
+    { "aria-hidden": "true" },
     vectors.flatMap(({ name, vector }, i) => {
       const y = i * (LABEL + STRIP);
       return [
@@ -131,10 +130,8 @@ function colorScale(y, length, largest) {
   const end = decimals(largest, 2), left = 44;
   return [
     s("text", { class: "muted", x: 0, y: y + 5, "dominant-baseline": "central" }, `−${end}`),
-    ...Array.from({ length: STEPS }, (_, i) => s("rect", {
-      x: left + (i * length) / STEPS, y, width: length / STEPS, height: 10,
-      fill: signedColor((2 * i) / (STEPS - 1) - 1), "shape-rendering": "crispEdges",
-    })),
+    scaleBoxes(left, y, length, (fraction) => signedColor(2 * fraction - 1))
+      .map((box) => s("rect", { ...box, "shape-rendering": "crispEdges" })),
     s("text", { class: "muted", x: left + length + 6, y: y + 5, "dominant-baseline": "central" }, end),
   ];
 }

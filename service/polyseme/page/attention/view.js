@@ -4,7 +4,7 @@ import { EncodedSentence } from "./sentence.js";
 import { AttentionFigure, WeightTable } from "./weights.js";
 import { TokenFigures } from "./token.js";
 import {
-  caseField, h, labeled, modelAndCase, modelField, rovingTabindex, selectBox,
+  caseField, choiceField, exampleButtons, h, labeled, modelAndCase, modelField, rovingTabindex, viewElement,
 } from "../elements.js";
 import { SENTENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
@@ -31,20 +31,9 @@ class AttentionView {
     this.results.append(
       this.tokens.element, this.main, this.token.vectors.element, this.table.element, this.exchange.source,
     );
-    this.element = h(
-      "section",
-      { "aria-label": "Attention" },
-      h(
-        "div",
-        { class: "intro" },
-        h("h2", {}, "Attention"),
-        h("p", {}, "A word has the same static vector in every sentence. Attention weights the other words of the",
-          " sentence and gives each word a contextual vector. Type a sentence to see the attention weights."),
-      ),
-      this.form.element,
-      this.exchange.problem,
-      this.results,
-    );
+    this.element = viewElement("Attention", "A word has the same static vector in every sentence. Attention weights the other"
+      + " words of the sentence and gives each word a contextual vector. Type a sentence to see the attention weights.",
+    this.form.element, this.exchange.problem, this.results);
   }
 
   async show(state) {
@@ -92,7 +81,7 @@ class SentenceForm {
       },
     });
     this.cases = caseField(page);
-    this.unknown = selectBox(UNKNOWN, "", (oov) => page.update({ oov }));
+    this.unknown = choiceField(page, "oov", "Unknown words", UNKNOWN);
     this.model = modelField(page);
     const submit = (event) => {
       event.preventDefault();
@@ -103,11 +92,9 @@ class SentenceForm {
       { class: "card sentence", onsubmit: submit },
       labeled("Sentence", this.text),
       h("div", { class: "controls" },
-        h("div", { class: "buttons grow", role: "group", "aria-label": "Examples" },
-          SENTENCES.map(([name, text]) =>
-            h("button", { type: "button", class: "quiet", onclick: () => this.#submit(text) }, name))),
+        h("div", { class: "grow" }, exampleButtons(SENTENCES, (text) => this.#submit(text))),
         this.cases.element,
-        labeled("Unknown words", this.unknown),
+        this.unknown.element,
         this.model.element,
         h("button", {}, "Show attention")),
     );
@@ -122,7 +109,7 @@ class SentenceForm {
       this.shown = state.text;
     }
     this.cases.show(state.case);
-    this.unknown.value = state.oov;
+    this.unknown.show(state.oov);
     this.model.show(state.model);
   }
 
@@ -209,7 +196,7 @@ class TokenList {
 }
 
 function resolutionText({ text, key, resolution }) {
-  const [, name] = RESOLUTIONS.find(([one]) => one === resolution) ?? OTHER_CASE;
+  const [, name] = RESOLUTIONS.find(([each]) => each === resolution) ?? OTHER_CASE;
   return key !== null && key !== text ? `${name}: ${key}` : name;
 }
 

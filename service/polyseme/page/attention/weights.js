@@ -5,9 +5,9 @@ import { canvasHeatmap, HeatmapCursor, svgHeatmap } from "./heatmap.js";
 import { linesDrawing, QueryList } from "./lines.js";
 import { ranked } from "./sentence.js";
 import { theme } from "../colors.js";
-import { copyText, h } from "../elements.js";
+import { changeDetector, copyText, h, quietButton } from "../elements.js";
 import { Figure, Readout } from "../figure.js";
-import { numberTable } from "../table.js";
+import { numberTable, separatedText } from "../table.js";
 import { decimals, shorten } from "../text.js";
 
 /** The maximum number of words of an SVG heatmap; above it, a canvas is faster. */
@@ -34,6 +34,8 @@ export class AttentionFigure {
     this.figure.tools.append(...this.heads.controls);
     this.readout = new Readout();
     this.figure.body.before(this.heads.legend, this.readout.element);
+    this.thumbnailsChanged = changeDetector();
+    this.figureChanged = changeDetector();
   }
 
   /** Show an encoded sentence; `state` has the layer, head and picture, `token` is the chosen token. */
@@ -43,7 +45,7 @@ export class AttentionFigure {
     const each = lines && state.head === "each";
     const head = each ? "each" : encoded.head(state.head);
     Object.assign(this, { encoded, token, weights: encoded.weights(layer, each ? "mean" : head) });
-    if (this.#changed("painted", [encoded, theme()])) this.thumbnails.draw(encoded);
+    if (this.thumbnailsChanged(encoded, theme())) this.thumbnails.draw(encoded);
     this.thumbnails.choose(layer, head);
     const missing = encoded.missingMessage(state);
     this.missing.hidden = !missing;
@@ -67,16 +69,9 @@ export class AttentionFigure {
     this.addressed = { row, column };
   }
 
-  /** Whether the values differ from those of the previous call with this name. */
-  #changed(name, values) {
-    const before = this[name];
-    this[name] = values;
-    return !before || before.length !== values.length || values.some((value, i) => value !== before[i]);
-  }
-
   #showHeatmap(state) {
     const inputs = ["heatmap", this.weights, theme(), this.figure.width(), devicePixelRatio];
-    if (this.#changed("drawn", inputs)) this.#drawHeatmap(this.encoded.words);
+    if (this.figureChanged(...inputs)) this.#drawHeatmap(this.encoded.words);
     this.cursor.show(this.moved ?? this.encoded.cell(state, this.token, this.weights), this.token);
   }
 
@@ -122,7 +117,7 @@ export class AttentionFigure {
     const inputs = ["lines", this.encoded, theme(), this.figure.width(), layer, ...heads];
     // Without a chosen token, the lines of all tokens are shown.
     this.chosen = state.word === "" ? null : this.token;
-    if (this.#changed("drawn", inputs)) this.#drawLines(layer, heads);
+    if (this.figureChanged(...inputs)) this.#drawLines(layer, heads);
     this.queries.choose(this.token);
     this.#highlightLines(this.pointed ?? null);
   }
@@ -200,8 +195,7 @@ export class WeightTable {
     }
     this.content.replaceChildren(
       h("div", { class: "buttons" },
-        h("button", { type: "button", class: "quiet", onclick: () => this.#copy() }, "Copy as tab-separated text"),
-        this.copied),
+        quietButton("Copy as tab-separated text", () => this.#copy()), this.copied),
       h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table of weights" }, numberTable({
         caption: `${name}: query tokens in rows, key tokens in columns`,
         columns: words,
@@ -212,13 +206,8 @@ export class WeightTable {
   }
 
   async #copy() {
-    const done = await copyText(tabSeparated([["", ...this.words], ...this.rows.map((row, i) => [this.words[i], ...row])]));
+    const rows = [["", ...this.words], ...this.rows.map((row, i) => [this.words[i], ...row])];
+    const done = await copyText(separatedText(rows, "\t", "\n"));
     this.copied.textContent = done ? "Copied." : "The browser blocks copying. Select the table and copy it.";
   }
-}
-
-/** Return rows of cells as tab-separated text, quoted as spreadsheets expect. */
-export function tabSeparated(rows) {
-  const quoted = (text) => (/["\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  return rows.map((cells) => cells.map((cell) => quoted(String(cell))).join("\t")).join("\n");
 }

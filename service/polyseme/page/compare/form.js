@@ -2,13 +2,16 @@
 
 import { formatOccurrences, keepWord, MAX_OCCURRENCES, MIN_OCCURRENCES, tokenIndex, wordAt } from "./occurrences.js";
 import { categoryColor } from "../colors.js";
-import { caseField, countField, h, labeled, modelField, shareField } from "../elements.js";
+import {
+  caseField, choiceField, countField, exampleButtons, h, labeled, modelField, quietButton,
+} from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { letter } from "../text.js";
 
 /** Milliseconds after the last key until typed sentences are shown. */
 const PAUSE = 300;
 const COUNTS = ["3", "5", "8", "12", "20"];
+const SHARES = [["", "the model's"], ...["0", "0.2", "0.5", "1", "2", "4"].map((share) => [share, share])];
 
 export class CompareForm {
   /**
@@ -21,18 +24,17 @@ export class CompareForm {
     this.fields = [];
     this.turn = 0;
     this.rows = h("div", { class: "occurrences" });
-    this.examples = OCCURRENCES.map(([name, occurrences]) =>
-      h("button", { type: "button", class: "quiet", onclick: () => this.#showExample(occurrences) }, name));
-    this.adder = h("button", { type: "button", class: "quiet", onclick: () => this.#add() }, "Add a sentence");
+    this.examples = exampleButtons(OCCURRENCES, (occurrences) => this.#showExample(occurrences));
+    this.adder = quietButton("Add a sentence", () => this.#add());
     this.limits = h("span", { class: "muted status", role: "status" });
     this.count = countField(page, "Number of neighbors", COUNTS);
-    this.share = shareField(page);
+    this.share = choiceField(page, "share", "Share of the static vector", SHARES);
     this.cases = caseField(page);
     this.model = modelField(page);
     this.element = h(
       "form",
       { class: "card compare-form", onsubmit: (event) => event.preventDefault() },
-      h("div", { class: "buttons", role: "group", "aria-label": "Examples" }, this.examples),
+      this.examples,
       this.rows,
       h("div", { class: "buttons" }, this.adder, this.limits),
       h(
@@ -50,14 +52,14 @@ export class CompareForm {
     this.json = json;
     while (this.fields.length < occurrences.length) this.#appendField();
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
-    occurrences.forEach((one, i) => this.fields[i].show(one, i, occurrences.length > MIN_OCCURRENCES));
+    occurrences.forEach((occurrence, i) => this.fields[i].show(occurrence, i, occurrences.length > MIN_OCCURRENCES));
     this.adder.disabled = occurrences.length >= MAX_OCCURRENCES;
     let limits = "";
     if (occurrences.length >= MAX_OCCURRENCES) limits = "Compare shows at most eight sentences.";
     else if (occurrences.length <= MIN_OCCURRENCES) limits = "Compare needs at least two sentences.";
     // Setting an equal text would announce it again.
     if (this.limits.textContent !== limits) this.limits.textContent = limits;
-    this.examples.forEach((button, i) => button.setAttribute("aria-pressed", String(OCCURRENCES[i][1] === json)));
+    [...this.examples.children].forEach((button, i) => button.setAttribute("aria-pressed", String(OCCURRENCES[i][1] === json)));
     this.count.show(state.k);
     this.share.show(state.share);
     this.cases.show(state.case);
@@ -118,7 +120,7 @@ export class CompareForm {
     const word = wordAt(token, this.fields[i].tokens);
     this.fields[i].chosen = word;
     const { text } = this.fields[i].occurrence;
-    this.#read((all) => all.map((one, j) => (j === i && one.text === text ? { ...one, ...word } : one)));
+    this.#read((all) => all.map((each, j) => (j === i && each.text === text ? { ...each, ...word } : each)));
   }
 
   #showExample(occurrences) {
@@ -171,9 +173,7 @@ class OccurrenceField {
     });
     const field = labeled("", this.input);
     this.label = field.firstChild;
-    this.remover = h("button", {
-      type: "button", class: "quiet", onclick: () => on.onremove(this.number),
-    }, "Remove");
+    this.remover = quietButton("Remove", () => on.onremove(this.number));
     this.words = h("div", { class: "words", role: "group" });
     this.missing = h("p", { class: "status", hidden: true },
       "The word to compare is not in this sentence. Press another word.");

@@ -1,12 +1,13 @@
 /** The map: static and contextual vectors of occurrences, and their neighbors, as points. */
 
 import { categoryColor, textColorOn } from "../colors.js";
-import { s } from "../elements.js";
+import { s, svgDrawing } from "../elements.js";
 import { fitTexts, joinNames, letter, maxTextWidth, short } from "../text.js";
+import { legend } from "../words.js";
 
 const { extent } = globalThis.d3;
 
-const EDGE = 26, LINE = 22, MIN_HEIGHT = 200, MAX_HEIGHT = 620, MAX_LABEL = 180;
+const EDGE = 26, MIN_HEIGHT = 200, MAX_HEIGHT = 620, MAX_LABEL = 180;
 /** The kinds of points of occurrences, most important last. */
 const RANK = ["static", "contextual"];
 const KINDS = [
@@ -22,24 +23,23 @@ const KINDS = [
  * called for a pointed or focused point, `onpick(word)` for a chosen neighbor.
  */
 export function mapDrawing(points, { width, words, onpoint, onpick }) {
-  const { items, height: top } = legend(points, words, width);
+  const { items, height: top } = legend(legendEntries(points, words), width, words.length);
   const { height, project } = frame(points, width);
   const placed = points.map((point) => ({ ...point, ...project(point.position), r: RADII[point.kind] }));
   const lines = shiftArrows(placed);
   const order = placed.toSorted(byRank);
   const labels = placeLabels(order.map(withLabel), { width, height, lines: lines.map(({ ends }) => ends) });
   const marks = order.map((point, i) => pointElement(point, labels[i], { width, onpoint, onpick }));
-  const svg = s(
-    "svg",
-    {
-      class: "flat-map", viewBox: `0 0 ${width} ${top + height}`, width, height: top + height,
-      role: "group", "aria-label": "Map of the occurrences and their neighbors; the arrow keys move between points",
-    },
+  const svg = svgDrawing(
+    "flat-map",
+    width,
+    top + height,
+    { role: "group", "aria-label": "Map of the occurrences and their neighbors; the arrow keys move between points" },
     items,
     // The most important points are drawn last, on top.
     s("g", { transform: `translate(0 ${top})` }, lines.map(({ shape }) => shape), marks.toReversed()),
   );
-  addArrowKeys(svg, order.map((point, i) => [point.x, marks[i]]).toSorted(([a], [b]) => a - b).map(([, one]) => one));
+  addArrowKeys(svg, order.map((point, i) => [point.x, marks[i]]).toSorted(([a], [b]) => a - b).map(([, mark]) => mark));
   return svg;
 }
 
@@ -153,30 +153,13 @@ function addArrowKeys(svg, marks) {
   });
 }
 
-/** Draw the legend of the occurrences and of the kinds of points, in lines of the map's width. */
-function legend(points, words, width) {
+/** Return the entries of the legend: the occurrences, and the kinds of points. */
+function legendEntries(points, words) {
   const present = new Set(points.map(({ kind }) => kind));
-  const entries = [
-    ...fitTexts(words, 12, MAX_LABEL).map((word, i) => ({ kind: "contextual", owners: [i], text: word })),
-    ...KINDS.filter(([kind]) => present.has(kind)).map(([kind, text]) => ({ kind, owners: [], text })),
+  return [
+    ...fitTexts(words, 12, MAX_LABEL).map((text, i) => ({ mark: markOf("contextual", [i]), text })),
+    ...KINDS.filter(([kind]) => present.has(kind)).map(([kind, text]) => ({ mark: markOf(kind, []), text })),
   ];
-  let x = 0, y = 0;
-  const items = entries.map(({ kind, owners, text }, i) => {
-    const itemWidth = 26 + maxTextWidth([text], 12) + 16;
-    if (x && (x + itemWidth > width || i === words.length)) {
-      x = 0;
-      y += LINE;
-    }
-    const item = s(
-      "g",
-      { transform: `translate(${x + 11} ${y + LINE / 2})` },
-      markOf(kind, owners),
-      s("text", { x: 15, y: 0, "dominant-baseline": "central" }, text),
-    );
-    x += itemWidth;
-    return item;
-  });
-  return { items, height: y + LINE + 10 };
 }
 
 /** The radius of each kind of mark. */
@@ -227,10 +210,9 @@ function placeLabels(points, { width, height, lines }) {
     && taken.every((box) => right <= box.left || left >= box.right || bottom <= box.top || top >= box.bottom);
   return points.map((point) => {
     const length = maxTextWidth([point.label], 12) * (point.bold ? 1.1 : 1) + 2;
-    const found = candidates(point, length).find(({ box }) => free(box));
-    if (!found) return null;
-    taken.push(found.box);
-    return found;
+    const place = candidates(point, length).find(({ box }) => free(box)) ?? null;
+    if (place) taken.push(place.box);
+    return place;
   });
 }
 
@@ -274,26 +256,19 @@ export function mapPoints({ map, occurrences }) {
   return [
     ...grouped(map.static, "static", "Static vector"),
     ...grouped(map.contextual, "contextual", "Contextual vector"),
-    ...map.neighbors.filter(({ position }) => position).map((one) => neighborPoint(one, occurrences)),
+    ...map.neighbors.filter(({ position }) => position).map((neighbor) => neighborPoint(neighbor, occurrences)),
   ];
 }
 
 function groupsOf(positions) {
-  const found = new Map();
-  positions.forEach((position, i) => {
-    if (!position) return;
-    const key = position.join();
-    if (!found.has(key)) found.set(key, { position, owners: [] });
-    found.get(key).owners.push(i);
-  });
-  return [...found.values()];
+  const indices = positions.map((_, i) => i).filter((i) => positions[i]);
+  return [...Map.groupBy(indices, (i) => positions[i].join()).values()]
+    .map((owners) => ({ position: positions[owners[0]], owners }));
 }
 
 function neighborPoint({ word, position }, occurrences) {
-  const cosines = (list) => occurrences.flatMap((one, i) => {
-    const found = one[list].find((near) => near.word === word);
-    return found ? [{ i, cosine: found.similarity }] : [];
-  });
+  const cosines = (list) => occurrences.flatMap((occurrence, i) =>
+    occurrence[list].filter((near) => near.word === word).map(({ similarity }) => ({ i, cosine: similarity })));
   const before = cosines("static_neighbors"), after = cosines("contextual_neighbors");
   const kind = before.length && after.length ? "both" : before.length ? "before" : "after";
   const withCosines = (near) => joinNames(near.map(({ i, cosine }) => `${letter(i)} ${short(cosine)}`));

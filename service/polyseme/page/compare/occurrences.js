@@ -33,8 +33,7 @@ export function parseOccurrences(json) {
 export function tokenIndex({ word, nth }, tokens) {
   const matching = (form) => tokens.flatMap(({ text }, i) => (form(text) === form(word) ? [i] : []));
   const exact = matching(singleSpaced);
-  const found = exact.length ? exact : matching(folded);
-  return found[nth] ?? -1;
+  return (exact.length ? exact : matching(folded))[nth] ?? -1;
 }
 
 /** Return the `{word, nth}` of token i of a sentence. */

@@ -1,7 +1,7 @@
 /** The cosines between occurrences, as matrices, tables and sentences. */
 
 import { categoryColor, signedColor, textColorOn } from "../colors.js";
-import { h, s } from "../elements.js";
+import { h, s, svgDrawing } from "../elements.js";
 import { numberTable } from "../table.js";
 import { decimals, fitTexts, joinNames, letter, short } from "../text.js";
 
@@ -25,10 +25,11 @@ export function similarityMatrices(panels, words, width) {
   const height = TITLE + HEAD + count * row;
   const offsets = beside ? [[0, 0], [left + count * cell + GAP, 0]] : [[0, 0], [0, height + 20]];
   const total = beside ? height : 2 * height + 20;
-  return s(
-    "svg",
+  return svgDrawing(
+    "similarity",
+    width,
+    total,
     {
-      class: "similarity", viewBox: `0 0 ${width} ${total}`, width, height: total,
       role: "img", "aria-label": "Cosines of every pair of occurrences, static and in context; tables are below",
     },
     panels.map(([title, cosines], i) =>
@@ -53,9 +54,7 @@ function panel(title, cosines, words, { left, cell, row }) {
         s("text", { class: "letter", x: left + (i + 0.5) * cell, y: TITLE + HEAD / 2, ...middle }, letter(i)),
         s("rect", { x: 0, y: y - 8, width: 4, height: 16, fill: categoryColor(i) }),
         s("text", { class: "letter", x: 10, y, "dominant-baseline": "central" }, letter(i)),
-        left > LETTER
-          ? s("text", { x: 26, y, "dominant-baseline": "central" }, fitTexts([word], 12, left - 34))
-          : [],
+        left > LETTER ? s("text", { x: 26, y, "dominant-baseline": "central" }, fitTexts([word], 12, left - 34)) : null,
       ];
     }),
     cosines.map((line, i) => line.map((cosine, j) => {
@@ -70,7 +69,7 @@ function panel(title, cosines, words, { left, cell, row }) {
       const [x, y] = [left + j * cell + 1, top + i * row + 1];
       return [s("rect", { x, y, width: cell - 2, height: row - 2, rx: 3, fill }), number];
     })),
-  ].flat(4);
+  ];
 }
 
 /** Return the matrices as tables, which the reader can copy. */
@@ -140,7 +139,7 @@ export function notesWithLetters({ notes, contextual_similarity: after }) {
     }
     const ending = after[a][b].toFixed(2) === "1.00" ? text.replace(DIFFERENT, EQUAL) : text;
     const pair = [Number(a), Number(b)];
-    const group = groups.find((one) => one.ending === ending && pair.some((i) => one.members.has(i)));
+    const group = groups.find((each) => each.ending === ending && pair.some((i) => each.members.has(i)));
     if (group) pair.forEach((i) => group.members.add(i));
     else groups.push({ ending, members: new Set(pair) });
   }

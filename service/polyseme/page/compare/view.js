@@ -4,12 +4,12 @@ import { badge, CompareForm, emptySentence } from "./form.js";
 import { mapDrawing, mapPoints } from "./map.js";
 import { OccurrenceTokens, parseOccurrences } from "./occurrences.js";
 import { notesWithLetters, similarityMatrices, similaritySentence, similarityTables } from "./similarity.js";
-import { categoryColor } from "../colors.js";
-import { countOf, h, modelAndCase } from "../elements.js";
+import { countOf, h, modelAndCase, viewElement } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { letter, percent, short } from "../text.js";
+import { quotation, wordList } from "../words.js";
 
 /** Build the view. It is built once. */
 export const build = (page) => new CompareView(page);
@@ -28,27 +28,13 @@ class CompareView {
     this.pointed = h("output", { class: "pointed" });
     this.map.element.append(h("p", { class: "pointing" }, this.pointed,
       h("span", {}, "Point at a mark to read its name, or focus the map and use the arrow keys.")));
-    this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.cards = h("div", { class: "occurrence-cards" });
     this.results.append(
       this.matrices.element, this.notes, this.map.element, this.cards, this.exchange.source,
     );
-    this.element = h(
-      "section",
-      { "aria-label": "Compare" },
-      h(
-        "div",
-        { class: "intro" },
-        h("h2", {}, "Compare"),
-        h("p", {}, "A word has the same static vector in every sentence. Its contextual vectors differ, which separates",
-          " its senses. Choose an example, or type sentences and press the word to compare in each."),
-      ),
-      this.form.element,
-      this.fallback,
-      this.announcement,
-      this.exchange.problem,
-      this.results,
-    );
+    this.element = viewElement("Compare", "A word has the same static vector in every sentence. Its contextual vectors differ,"
+      + " which separates its senses. Choose an example, or type sentences and press the word to compare in each.",
+    this.form.element, this.fallback, this.exchange.problem, this.results);
   }
 
   async show(state) {
@@ -70,11 +56,7 @@ class CompareView {
 
   async #compare(occurrences, state) {
     const empty = emptySentence(occurrences);
-    if (empty) {
-      this.response = null;
-      this.announcement.textContent = "";
-      return this.exchange.clear(empty);
-    }
+    if (empty) return this.exchange.clear(empty);
     const response = await this.exchange.request("v1/compare", {
       occurrences: occurrences.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
       neighbors: countOf(state.k),
@@ -101,11 +83,7 @@ class CompareView {
         attention: () => this.#attentionOf(occurrences[i].text, compared.token),
       })));
     this.drawCards();
-    // Announce a new response only, not one that is drawn again.
-    if (response !== this.response) {
-      this.response = response;
-      this.announcement.textContent = `Compared: ${this.matrices.caption.textContent}`;
-    }
+    this.exchange.announce(`Compared: ${this.matrices.caption.textContent}`);
     this.exchange.reportDrawn();
   }
 
@@ -138,20 +116,19 @@ class CompareView {
   }
 }
 
-/** The maximum number of code points that are shown on each side of the word. */
-const MAX_CONTEXT = 160;
-
 /**
  * Return the card of occurrence i: `compared` is its part of the response, `text` its sentence. `links` has
  * functions that return addresses: `word(word)`, and `attention()`, which may return null.
  */
 function occurrenceCard(i, compared, text, links) {
   const { token, shift, static_neighbors: before, contextual_neighbors: after } = compared;
-  const both = new Set(before.map(({ word }) => word).filter((word) => after.some((one) => one.word === word)));
+  const both = new Set(before.map(({ word }) => word).filter((word) => after.some((near) => near.word === word)));
   const unknown = token.resolution === "oov";
   const attention = links.attention();
   const neighborList = (title, neighbors, missing) => h("div", {}, h("h4", {}, title), neighbors.length
-    ? wordList(neighbors.map(({ word, similarity }) => ({ word, value: similarity })), { i, both, link: links.word })
+    ? wordList(neighbors.map(({ word, similarity }) => ({
+      word, value: similarity, text: short(similarity), href: links.word(word), note: both.has(word) ? "in both" : null,
+    })), i)
     : h("p", { class: "muted" }, unknown ? missing : "None requested."));
   return h(
     "article",
@@ -169,39 +146,8 @@ function occurrenceCard(i, compared, text, links) {
       neighborList("Contextual neighbors", after, "No contextual vector."),
     ),
     h("h4", {}, "Attends to"),
-    wordList(compared.attends_to.map((one) => ({ word: one.text, value: one.weight })), { i, wide: true }),
+    wordList(compared.attends_to.map(({ text: word, weight }) => ({ word, value: weight, text: short(weight) })), i,
+      "near wide-words"),
     attention && h("p", {}, h("a", { href: attention }, "Open in Attention")),
   );
-}
-
-/** Return the sentence with its word marked; of a long sentence, the part around the word. */
-function quotation(text, { start, end }) {
-  const letters = [...text];
-  return h(
-    "blockquote",
-    { dir: "auto" },
-    start > MAX_CONTEXT ? "… " : "",
-    letters.slice(Math.max(start - MAX_CONTEXT, 0), start).join(""),
-    h("mark", {}, letters.slice(start, end).join("")),
-    letters.slice(end, end + MAX_CONTEXT).join(""),
-    letters.length > end + MAX_CONTEXT ? " …" : "",
-  );
-}
-
-/** Return words with bars in the color of occurrence i. `both` has the words in both lists; `link(word)` is a URL. */
-function wordList(rows, { i, both, link, wide }) {
-  return h("ol", { class: wide ? "near wide-words" : "near" }, rows.map(({ word, value }) => {
-    const bar = h("span", { class: "near-bar" });
-    bar.style.inlineSize = `${100 * Math.min(Math.max(value, 0), 1)}%`;
-    bar.style.background = categoryColor(i);
-    return h(
-      "li",
-      {},
-      h("span", { class: "near-word" },
-        h(link ? "a" : "span", { dir: "auto", href: link?.(word) }, word),
-        both?.has(word) ? h("small", {}, "in both") : null),
-      h("span", { class: "near-room", "aria-hidden": "true" }, bar),
-      h("span", { class: "number" }, short(value)),
-    );
-  }));
 }

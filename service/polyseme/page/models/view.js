@@ -1,7 +1,7 @@
 /** The view Models: size, source, training and measured quality of each model of the service. */
 
 import { bars } from "../bars.js";
-import { h } from "../elements.js";
+import { h, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { bytes, count, decimals } from "../text.js";
@@ -19,19 +19,8 @@ class ModelsView {
       + " each model's manifest. The service does not check whether a model was trained on these data sets.";
     this.cards = h("div", { class: "models" });
     this.results.append(this.cards, this.figure.element, this.exchange.source);
-    this.element = h(
-      "section",
-      { "aria-label": "Models" },
-      h(
-        "div",
-        { class: "intro" },
-        h("h2", {}, "Models"),
-        h("p", {}, "The models of this service. The field ", h("code", {}, "model"),
-          " of a request selects one; without it, the service uses the default model."),
-      ),
-      this.exchange.problem,
-      this.results,
-    );
+    this.element = viewElement("Models", ["The models of this service. The field ", h("code", {}, "model"),
+      " of a request selects one; without it, the service uses the default model."], this.exchange.problem, this.results);
   }
 
   async show({ model: open }) {
@@ -156,13 +145,13 @@ function valueOf(value) {
   if (!Array.isArray(value)) return factsOf(value);
   const rest = value.length > MAX_LISTED ? ` … and ${value.length - MAX_LISTED} more` : "";
   const shown = value.slice(0, MAX_LISTED);
-  const isObject = (one) => one !== null && typeof one === "object";
+  const isObject = (element) => element !== null && typeof element === "object";
   if (!shown.some(isObject)) return shown.join(", ") + rest;
   // A flat object in a list is written on one line.
-  const item = (one) => {
-    if (!isObject(one)) return String(one);
-    if (Object.values(one).some(isObject)) return valueOf(one);
-    return Object.entries(one).map(([name, each]) => `${name.replaceAll("_", " ")} ${each ?? "–"}`).join(", ");
+  const item = (element) => {
+    if (!isObject(element)) return String(element);
+    if (Object.values(element).some(isObject)) return valueOf(element);
+    return Object.entries(element).map(([name, each]) => `${name.replaceAll("_", " ")} ${each ?? "–"}`).join(", ");
   };
-  return h("ul", { class: "listed" }, shown.map((one) => h("li", {}, item(one))), rest && h("li", {}, rest));
+  return h("ul", { class: "listed" }, shown.map((element) => h("li", {}, item(element))), rest && h("li", {}, rest));
 }

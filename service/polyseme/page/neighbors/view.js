@@ -1,7 +1,7 @@
 /** The view Neighbors: the words nearest to a word. */
 
 import { bars } from "../bars.js";
-import { caseField, countField, countOf, h, labeled, modelAndCase, modelField } from "../elements.js";
+import { caseField, countField, countOf, h, labeled, modelAndCase, modelField, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { short } from "../text.js";
@@ -17,23 +17,9 @@ class NeighborsView {
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-neighbors", this.results);
     this.figure = new Figure("polyseme-neighbors", "Nearest words");
-    this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.results.append(this.figure.element, this.exchange.source);
-    this.element = h(
-      "section",
-      { "aria-label": "Neighbors" },
-      h(
-        "div",
-        { class: "intro" },
-        h("h2", {}, "Neighbors"),
-        h("p", {}, "The words whose static vectors have the largest cosine with the static vector of a word.",
-          " Choose one of them to see its neighbors."),
-      ),
-      this.#form(),
-      this.announcement,
-      this.exchange.problem,
-      this.results,
-    );
+    this.element = viewElement("Neighbors", "The words whose static vectors have the largest cosine with the static vector of"
+      + " a word. Choose one of them to see its neighbors.", this.#form(), this.exchange.problem, this.results);
   }
 
   #form() {
@@ -63,11 +49,7 @@ class NeighborsView {
     this.count.show(state.k);
     this.cases.show(state.case);
     this.model.show(state.model);
-    if (!state.word.trim()) {
-      this.response = null;
-      this.announcement.textContent = "";
-      return this.exchange.clear("Type a word to see its neighbors.");
-    }
+    if (!state.word.trim()) return this.exchange.clear("Type a word to see its neighbors.");
     const response = await this.exchange.request("v1/neighbors", {
       word: state.word.trim(), k: countOf(state.k), ...modelAndCase(state),
     });
@@ -76,13 +58,9 @@ class NeighborsView {
     this.response = response;
     const composed = response.resolution === "subword" ? ", unknown: a composed vector" : "";
     this.#draw(response.neighbors, state.word, composed, isNew);
-    if (isNew) this.#announce(response.neighbors, state.word);
-  }
-
-  #announce(neighbors, word) {
-    const [first] = neighbors;
-    this.announcement.textContent = `${neighbors.length} word${neighbors.length === 1 ? "" : "s"} nearest to ${word}${
-      first ? `, first ${first.word}: ${short(first.similarity)}` : ""}.`;
+    const { length, [0]: first } = response.neighbors;
+    this.exchange.announce(`${length} word${length === 1 ? "" : "s"} nearest to ${state.word}${
+      first ? `, first ${first.word}: ${short(first.similarity)}` : ""}.`);
   }
 
   /** Draw the bars. If a bar has the focus, focus the first bar if the response is new, else the same bar. */
@@ -91,7 +69,7 @@ class NeighborsView {
     const focused = before.includes(document.activeElement);
     const tabStop = isNew ? 0 : Math.max(before.findIndex(({ tabIndex }) => tabIndex === 0), 0);
     this.figure.heading.textContent = `Nearest to ${word}${composed}`;
-    this.figure.show(bars(neighbors.map((one) => ({ word: one.word, value: one.similarity })), {
+    this.figure.show(bars(neighbors.map(({ word: near, similarity }) => ({ word: near, value: similarity })), {
       width: this.figure.width(),
       stop: tabStop,
       name: `Words nearest to ${word} and their cosines`,

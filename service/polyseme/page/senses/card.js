@@ -3,12 +3,10 @@
 import { senseMark } from "./map.js";
 import { OccurrenceTokens, wordAt } from "../compare/occurrences.js";
 import { fetchText, ServiceError } from "../client.js";
-import { categoryColor, textColorOn, weightColor } from "../colors.js";
 import { h, modelAndCase, s } from "../elements.js";
 import { count, decimals, percent, short } from "../text.js";
+import { quotation, wordList } from "../words.js";
 
-/** The maximum number of code points of a sentence that are shown on each side of the word. */
-const MAX_CONTEXT = 160;
 /** The maximum length of an example whose attention is requested: attention has a weight for each pair of words. */
 const MAX_ENCODED = 2000;
 /** The maximum number of attended words that are listed, and the minimum weight of a listed or marked one. */
@@ -17,36 +15,6 @@ const MAX_ATTENDED = 4, MIN_WEIGHT = 0.02;
 /** The mark of a sense beside text. */
 function markOf(sense) {
   return s("svg", { class: "sense-mark", viewBox: "-10 -10 20 20", width: 20, height: 20, "aria-hidden": "true" }, senseMark(sense));
-}
-
-/**
- * Return a sentence with the word of an occurrence marked, and the `attended` tokens `{start, end, weight}`
- * colored by weight; of a long sentence, the part around the word.
- */
-function quotation(text, occurrence, attended = []) {
-  const letters = [...text];
-  const from = Math.max(occurrence.start - MAX_CONTEXT, 0), to = Math.min(occurrence.end + MAX_CONTEXT, letters.length);
-  const largest = Math.max(...attended.map(({ weight }) => weight), 0);
-  const marked = [{ ...occurrence, word: true }, ...attended.filter(({ weight }) => weight >= MIN_WEIGHT)]
-    .filter(({ start, end }) => start >= from && end <= to)
-    .toSorted((a, b) => a.start - b.start);
-  const parts = [from > 0 ? "… " : ""];
-  let at = from;
-  for (const { start, end, word, weight } of marked) {
-    const part = letters.slice(start, end).join("");
-    parts.push(letters.slice(at, start).join(""), word ? h("mark", {}, part) : attendedWord(part, weight, largest));
-    at = end;
-  }
-  parts.push(letters.slice(at, to).join(""), to < letters.length ? " …" : "");
-  return h("blockquote", { dir: "auto" }, parts);
-}
-
-function attendedWord(text, weight, largest) {
-  const element = h("span", { class: "attended" }, text);
-  const color = weightColor(weight, largest);
-  element.style.background = color;
-  element.style.color = textColorOn(color);
-  return element;
 }
 
 /** The cards of the senses. */
@@ -112,6 +80,8 @@ export class SenseCards {
   #card({ id, size, proportion, keywords, neighbors, examples }) {
     const largest = Math.max(...this.response.senses.flatMap((sense) => sense.keywords.map(({ weight }) => weight)));
     const neighborsOf = (word) => this.page.address("neighbors", { ...modelAndCase(this.settings), word });
+    const list = (title, rows) => h("div", {}, h("h4", {}, title),
+      rows.length ? wordList(rows, id) : h("p", { class: "muted" }, "None."));
     return h(
       "article",
       { class: "card sense-card", "aria-label": `Sense ${id + 1}` },
@@ -120,10 +90,10 @@ export class SenseCards {
       h(
         "div",
         { class: "sides" },
-        h("div", {}, h("h4", {}, "Keywords"), wordList(keywords.map(({ word, weight }) => (
-          { word, value: weight / largest, text: decimals(weight, 3) })), id)),
-        h("div", {}, h("h4", {}, "Nearest words"), wordList(neighbors.map(({ word, similarity }) => (
-          { word, value: similarity, text: short(similarity), href: neighborsOf(word) })), id)),
+        list("Keywords", keywords.map(({ word, weight }) =>
+          ({ word, value: weight / largest, text: decimals(weight, 3) }))),
+        list("Nearest words", neighbors.map(({ word, similarity }) =>
+          ({ word, value: similarity, text: short(similarity), href: neighborsOf(word) }))),
       ),
       h("h4", {}, "Examples"),
       this.#examples(examples),
@@ -136,8 +106,8 @@ export class SenseCards {
 
   #example(i) {
     const { occurrences } = this.response;
-    const attended = this.attended.get(i) ?? [];
-    const most = attended.filter(({ weight }) => weight >= MIN_WEIGHT).toSorted((a, b) => b.weight - a.weight).slice(0, MAX_ATTENDED);
+    const attended = (this.attended.get(i) ?? []).filter(({ weight }) => weight >= MIN_WEIGHT);
+    const most = attended.toSorted((a, b) => b.weight - a.weight).slice(0, MAX_ATTENDED);
     return h(
       "li",
       {},
@@ -146,23 +116,6 @@ export class SenseCards {
         [place ? ", " : "", h("bdi", {}, text), ` ${short(weight)}`])) : null,
     );
   }
-}
-
-/** Return words with bars in the color of a sense; `value` is from 0 to 1, `text` the number that is written. */
-function wordList(rows, sense) {
-  if (!rows.length) return h("p", { class: "muted" }, "None.");
-  return h("ol", { class: "near" }, rows.map(({ word, value, text, href }) => {
-    const bar = h("span", { class: "near-bar" });
-    bar.style.inlineSize = `${100 * Math.min(Math.max(value, 0), 1)}%`;
-    bar.style.background = categoryColor(sense);
-    return h(
-      "li",
-      {},
-      h("span", { class: "near-word" }, h(href ? "a" : "span", { dir: "auto", href }, word)),
-      h("span", { class: "near-room", "aria-hidden": "true" }, bar),
-      h("span", { class: "number" }, text),
-    );
-  }));
 }
 
 /** The chosen occurrence: its sentence, sense and confidence, and links to other views. */
@@ -196,7 +149,7 @@ export class ChosenOccurrence {
   }
 
   /** Return links to Attention, and to Compare with another occurrence. */
-  #links(one, other, { model }) {
+  #links(chosen, other, { model }) {
     const indexOf = ({ occurrence, tokens }) => tokens.findIndex(({ start }) => start === occurrence.start);
     const row = (side) => {
       const index = side ? indexOf(side) : -1;
@@ -204,12 +157,12 @@ export class ChosenOccurrence {
       const { word, nth } = wordAt(index, side.tokens);
       return [side.text, word, nth];
     };
-    const index = indexOf(one);
+    const index = indexOf(chosen);
     if (index < 0) return "";
     const link = (view, state, text) => h("a", { href: this.page.address(view, { ...state, model }) }, text);
     return h("p", { class: "links" },
-      link("attention", { text: one.text, word: String(index) }, "Open in Attention"), " · ",
-      link("compare", { occurrences: JSON.stringify([row(one), row(other)]) }, "Open in Compare"));
+      link("attention", { text: chosen.text, word: String(index) }, "Open in Attention"), " · ",
+      link("compare", { occurrences: JSON.stringify([row(chosen), row(other)]) }, "Open in Compare"));
   }
 }
 

@@ -1,13 +1,15 @@
 /** The form of Senses: examples, sentences and files, the word, and the number of senses. */
 
-import { EXAMPLES } from "./examples.js";
 import { beginningOf, FileError, frequentWords, isLong, namesOf, readFiles, sentencesOf } from "./sentences.js";
-import { h, labeled, modelField, selectBox, setOptions } from "../elements.js";
+import {
+  exampleButtons, h, labeled, modelField, numbered, quietButton, selectBox, setOptions, withValue,
+} from "../elements.js";
+import { TEXTS } from "../examples.js";
 import { count } from "../text.js";
 
 /** Milliseconds after the last key until the sentences are counted. */
 const PAUSE = 300;
-const NUMBERS = [["auto", "automatic"], ...Array.from({ length: 20 }, (_, i) => [String(i + 1), String(i + 1)])];
+const NUMBERS = [["auto", "automatic"], ...numbered(20, 1)];
 /** The name of a long text that is not from a file. */
 const PASTED = "pasted text";
 
@@ -20,8 +22,7 @@ export class SensesForm {
     this.name = PASTED;
     /** A long text whose beginning is in the text field, else null. */
     this.whole = null;
-    this.examples = EXAMPLES.map((example) =>
-      h("button", { type: "button", class: "quiet", onclick: () => this.#showExample(example) }, example.word));
+    this.examples = exampleButtons(TEXTS.map((example) => [example.word, example]), (example) => this.#showExample(example));
     this.text = h("textarea", {
       rows: 8, dir: "auto", spellcheck: "false", autocomplete: "off",
       oninput: () => {
@@ -32,7 +33,7 @@ export class SensesForm {
       onpaste: (event) => this.#paste(event),
     });
     this.files = h("input", { type: "file", multiple: true, accept: "text/*,.txt,.text,.log", onchange: () => this.#read() });
-    this.remover = h("button", { type: "button", class: "quiet small", onclick: () => this.#remove() }, "Remove the text");
+    this.remover = quietButton("Remove the text", () => this.#remove(), { class: "quiet small" });
     this.status = h("p", { class: "status", role: "status" });
     this.word = h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
     this.words = h("div", { class: "buttons", role: "group", "aria-label": "Frequent words" });
@@ -50,7 +51,7 @@ export class SensesForm {
           this.#submit({ word: this.word.value.trim() });
         },
       },
-      h("div", { class: "buttons", role: "group", "aria-label": "Examples" }, this.examples),
+      this.examples,
       this.#dropArea(),
       h(
         "div",
@@ -80,13 +81,11 @@ export class SensesForm {
     if (state.word !== this.shownWord) this.word.value = state.word;
     this.shownWord = state.word;
     if (state.senses !== this.shownSenses) {
-      // An unknown number in the address is listed too, and the service's error explains it.
-      const known = NUMBERS.some(([number]) => number === state.senses);
-      setOptions(this.number, known ? NUMBERS : [...NUMBERS, [state.senses, state.senses]], state.senses);
+      setOptions(this.number, withValue(NUMBERS, state.senses), state.senses);
     }
     this.shownSenses = state.senses;
     this.model.show(state.model);
-    this.examples.forEach((button, i) => button.setAttribute("aria-pressed", String(EXAMPLES[i].text === text)));
+    [...this.examples.children].forEach((button, i) => button.setAttribute("aria-pressed", String(TEXTS[i].text === text)));
     this.#markWords();
   }
 
@@ -163,10 +162,10 @@ export class SensesForm {
     this.#say(this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the beginning.`);
     const words = frequentWords(text);
     this.words.hidden = !words.length;
-    this.words.replaceChildren(h("span", { class: "status" }, "Frequent words:"), ...words.map(([word, times]) => h(
-      "button",
-      { type: "button", class: "quiet small", "data-word": word, onclick: () => this.#submit({ word }) },
-      h("bdi", {}, word), h("small", {}, ` ${count(times)}`),
+    this.words.replaceChildren(h("span", { class: "status" }, "Frequent words:"), ...words.map(([word, times]) => quietButton(
+      [h("bdi", {}, word), h("small", {}, ` ${count(times)}`)],
+      () => this.#submit({ word }),
+      { class: "quiet small", "data-word": word },
     )));
     this.#markWords();
   }

@@ -2,8 +2,9 @@
 
 import { frame } from "../compare/map.js";
 import { categoryColor } from "../colors.js";
-import { rovingTabindex, s } from "../elements.js";
-import { fitTexts, maxTextWidth } from "../text.js";
+import { rovingTabindex, s, svgDrawing } from "../elements.js";
+import { fitTexts } from "../text.js";
+import { legend } from "../words.js";
 
 /** The maximum number of occurrences that are drawn; more elements make a browser slow. */
 export const MAX_POINTS = 2000;
@@ -11,7 +12,6 @@ export const MAX_POINTS = 2000;
 const RADIUS = 7, SMALL = 5, MANY = 300;
 /** The distance in pixels up to which the pointer is on a mark. */
 const REACH = 16;
-const LINE = 22, FONT = 12;
 const MAX_KEYWORDS = 4;
 
 /** Corners of the shapes, for a radius of 1. The first shape is a circle. */
@@ -65,7 +65,7 @@ export class SensesMap {
     Object.assign(this, { onpoint, onpick });
     const shown = sample(occurrences.length);
     const pointOf = (i) => [occurrences[i].x, occurrences[i].y];
-    const { items, height: top } = legend(senses, width);
+    const { items, height: top } = legend(legendEntries(senses, width), width);
     const { height, project } = frame(shown.map((i) => ({ position: pointOf(i) })), width);
     const r = shown.length > MANY ? SMALL : RADIUS;
     // The arrow keys move from left to right.
@@ -86,12 +86,11 @@ export class SensesMap {
     this.focusRing = s("circle", { class: "ring unsaved", r: r + 5, display: "none" });
     this.plane = s("g", { transform: `translate(0 ${top})` },
       this.points.map(({ mark }) => mark), this.chosenRing, this.focusRing);
-    this.drawing = s(
-      "svg",
-      {
-        class: "senses-map", viewBox: `0 0 ${width} ${top + height}`, width, height: top + height,
-        role: "group", "aria-label": "Map of the occurrences; the arrow keys move between them, Enter shows the sentence",
-      },
+    this.drawing = svgDrawing(
+      "senses-map",
+      width,
+      top + height,
+      { role: "group", "aria-label": "Map of the occurrences; the arrow keys move between them, Enter shows the sentence" },
       items,
       this.plane,
     );
@@ -102,7 +101,7 @@ export class SensesMap {
 
   /** Mark occurrence i as the chosen one; null for none. */
   choose(i) {
-    const point = this.points.find((one) => one.i === i);
+    const point = this.points.find((each) => each.i === i);
     this.chosen?.mark.setAttribute("aria-pressed", "false");
     point?.mark.setAttribute("aria-pressed", "true");
     if (point && this.focused() === null) this.setStop(point.mark);
@@ -117,7 +116,7 @@ export class SensesMap {
 
   /** Focus occurrence i if it is drawn. */
   focus(i) {
-    const point = this.points.find((one) => one.i === i);
+    const point = this.points.find((each) => each.i === i);
     if (!point) return;
     this.setStop(point.mark);
     point.mark.focus({ preventScroll: true });
@@ -168,25 +167,9 @@ function place(ring, point) {
   ring.setAttribute("display", point ? "inline" : "none");
 }
 
-/** Draw the marks of the senses with their first keywords, in lines of the map's width. */
-function legend(senses, width) {
+/** Return the entries of the legend: the senses with their first keywords. */
+function legendEntries(senses, width) {
   const texts = senses.map(({ keywords }, i) =>
     [`${i + 1}`, keywords.slice(0, MAX_KEYWORDS).map(({ word }) => word).join(", ")].filter(Boolean).join(": "));
-  let x = 0, y = 0;
-  const items = fitTexts(texts, FONT, width - 30).map((text, i) => {
-    const itemWidth = 26 + maxTextWidth([text], FONT) + 16;
-    if (x && x + itemWidth > width) {
-      x = 0;
-      y += LINE;
-    }
-    const item = s(
-      "g",
-      { transform: `translate(${x + 11} ${y + LINE / 2})` },
-      senseMark(i),
-      s("text", { x: 15, y: 0, "dominant-baseline": "central" }, text),
-    );
-    x += itemWidth;
-    return item;
-  });
-  return { items, height: y + LINE + 10 };
+  return fitTexts(texts, 12, width - 30).map((text, i) => ({ mark: senseMark(i), text }));
 }

@@ -4,9 +4,10 @@ import { ChosenOccurrence, SenseCards } from "./card.js";
 import { SensesForm } from "./form.js";
 import { MAX_POINTS, SensesMap } from "./map.js";
 import { theme } from "../colors.js";
-import { countOf, download, h } from "../elements.js";
+import { changeDetector, countOf, download, h, quietButton, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
+import { separatedText } from "../table.js";
 import { count, short, shorten } from "../text.js";
 
 /** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
@@ -21,8 +22,7 @@ class SensesView {
     this.form = new SensesForm(page);
     this.results = h("div", { class: "results senses" });
     this.exchange = new Exchange("polyseme-senses", this.results);
-    this.exchange.source.querySelector("button").after(
-      h("button", { type: "button", class: "quiet", onclick: () => this.#saveCsv() }, "Save CSV"));
+    this.exchange.source.querySelector("button").after(quietButton("Save CSV", () => this.#saveCsv()));
     this.summary = h("p", { class: "summary" });
     this.notes = h("ul", { class: "notes" });
     this.figure = new Figure("polyseme-senses-map", "Map");
@@ -34,26 +34,15 @@ class SensesView {
       this.chosen.element,
     );
     this.cards = new SenseCards(page);
-    this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.results.append(
       h("div", { class: "card" }, this.summary, this.notes),
       this.figure.element, this.cards.element, this.exchange.source,
     );
-    this.element = h(
-      "section",
-      { "aria-label": "Senses" },
-      h(
-        "div",
-        { class: "intro" },
-        h("h2", {}, "Senses"),
-        h("p", {}, "The senses that a word has in your sentences, without labels: its occurrences are clustered by their",
-          " contexts. Choose an example, or paste sentences and type a word."),
-      ),
-      this.form.element,
-      this.announcement,
-      this.exchange.problem,
-      this.results,
-    );
+    this.element = viewElement("Senses", "The senses that a word has in your sentences, without labels: its occurrences are"
+      + " clustered by their contexts. Choose an example, or paste sentences and type a word.",
+    this.form.element, this.exchange.problem, this.results);
+    this.mapChanged = changeDetector();
+    this.chosenChanged = changeDetector();
   }
 
   async show(state) {
@@ -62,11 +51,7 @@ class SensesView {
     const sentences = this.form.sentences(state);
     const word = state.word.trim();
     const missing = missingInput(sentences, word, state.file);
-    if (missing) {
-      this.response = null;
-      this.announcement.textContent = "";
-      return this.exchange.clear(missing);
-    }
+    if (missing) return this.exchange.clear(missing);
     const response = await this.exchange.request("v1/senses", {
       word, texts: sentences, senses: countOf(state.senses), map: true, ...(state.model && { model: state.model }),
     });
@@ -75,19 +60,15 @@ class SensesView {
 
   async #draw(response, sentences) {
     const { state } = this;
-    const isNew = response !== this.response;
-    const inputs = [response, theme(), this.figure.width()];
-    if (!this.drawn || inputs.some((value, i) => value !== this.drawn[i])) {
+    if (this.mapChanged(response, theme(), this.figure.width())) {
       this.#drawMap(response, sentences);
       this.summary.textContent = summaryOf(response);
       this.notes.replaceChildren(...response.notes.map((note) => h("li", {}, note)));
       this.notes.hidden = !response.notes.length;
       this.loaded = this.cards.show(response, sentences, state);
-      this.drawn = inputs;
     }
     Object.assign(this, { response, sentences });
-    // Announce a new response only, not one that is drawn again.
-    if (isNew) this.announcement.textContent = this.summary.textContent;
+    this.exchange.announce(this.summary.textContent);
     const point = /^\d{1,9}$/.test(state.point) ? Number(state.point) : null;
     this.map.choose(point);
     this.exchange.reportDrawn();
@@ -120,9 +101,7 @@ class SensesView {
 
   /** Show the chosen occurrence; it is drawn again for another response, theme or occurrence. */
   async #showChosen(point) {
-    const inputs = [...this.drawn.slice(0, 2), point];
-    if (this.shown && inputs.every((value, i) => value === this.shown[i])) return;
-    this.shown = inputs;
+    if (!this.chosenChanged(this.response, theme(), point)) return;
     await this.chosen.show(this.response, this.sentences, point, this.state);
   }
 
@@ -130,9 +109,8 @@ class SensesView {
     const { response, sentences } = this;
     const rows = response.occurrences.map(({ text, start, end, sense, confidence }) =>
       [text, start, end, sense, confidence, sentences[text]]);
-    download("polyseme-senses.csv", commaSeparated([
-      ["text", "start", "end", "sense", "confidence", "sentence"], ...rows,
-    ]), "text/csv");
+    const header = ["text", "start", "end", "sense", "confidence", "sentence"];
+    download("polyseme-senses.csv", `${separatedText([header, ...rows], ",", "\r\n")}\r\n`, "text/csv");
   }
 }
 
@@ -147,13 +125,7 @@ function missingInput(sentences, word, file) {
 function summaryOf({ word, senses, occurrences, separation }) {
   const number = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
   const sentences = new Set(occurrences.map(({ text }) => text)).size;
-  const found = `${number(occurrences.length, "occurrence")} of “${word}” in ${number(sentences, "sentence")}:`
+  const summary = `${number(occurrences.length, "occurrence")} of “${word}” in ${number(sentences, "sentence")}:`
     + ` ${number(senses.length, "sense")}.`;
-  return senses.length < 2 ? found : `${found} Their separation is ${short(separation)} (mean silhouette, at most 1).`;
-}
-
-/** Return rows of cells as the text of a CSV file (RFC 4180). */
-function commaSeparated(rows) {
-  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  return rows.map((cells) => `${cells.map((cell) => quoted(String(cell))).join(",")}\r\n`).join("");
+  return senses.length < 2 ? summary : `${summary} Their separation is ${short(separation)} (mean silhouette, at most 1).`;
 }

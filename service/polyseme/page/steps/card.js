@@ -3,7 +3,7 @@
 import { isPart } from "./derivation.js";
 import { about, cellText } from "./trace.js";
 import { signedColor, textColorOn, theme, weightColor } from "../colors.js";
-import { h, labeled, selectBox, setOptions, uniqueId } from "../elements.js";
+import { h, labeled, quietButton, selectBox, setOptions, uniqueId } from "../elements.js";
 import { cellAfterKey, numberTable } from "../table.js";
 import { decimals } from "../text.js";
 
@@ -165,14 +165,11 @@ export class StepCard {
 class Pager {
   constructor(title, what, size, onmove) {
     Object.assign(this, { what, size, start: 0, count: 0 });
-    const button = (text, name, by) => h("button", {
-      type: "button", class: "quiet small", "aria-label": `${title}${name} ${what}`,
-      onclick: ({ target }) => {
-        if (target.getAttribute("aria-disabled") === "true") return;
-        this.start += by;
-        onmove();
-      },
-    }, text);
+    const button = (text, name, by) => quietButton(text, ({ target }) => {
+      if (target.getAttribute("aria-disabled") === "true") return;
+      this.start += by;
+      onmove();
+    }, { class: "quiet small", "aria-label": `${title}${name} ${what}` });
     this.earlier = button("‹", "earlier", -size);
     this.later = button("›", "later", size);
     this.text = h("span", { class: "muted" });

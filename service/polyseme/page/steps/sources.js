@@ -2,7 +2,9 @@
 
 import { StepEditor } from "./editor.js";
 import { about } from "./trace.js";
-import { caseField, h, labeled, listModels, modelAndCase, modelField, selectBox, setOptions } from "../elements.js";
+import {
+  caseField, choiceField, h, labeled, listModels, modelAndCase, modelField, numbered, quietButton, selectBox, setOptions,
+} from "../elements.js";
 
 const SOURCES = { example: "Worked example", sentence: "A sentence", numbers: "Own numbers" };
 
@@ -15,9 +17,8 @@ export class StepSources {
       else oninvalid();
     });
     this.panels = { example: this.#example(), sentence: this.#sentence(), numbers: this.editor.element };
-    this.buttons = Object.fromEntries(Object.entries(SOURCES).map(([source, title]) => [source, h("button", {
-      type: "button", class: "quiet", onclick: () => page.update({ source }, { push: true }),
-    }, title)]));
+    this.buttons = Object.fromEntries(Object.entries(SOURCES).map(([source, title]) =>
+      [source, quietButton(title, () => page.update({ source }, { push: true }))]));
     this.element = h("div", { class: "card sources" },
       h("div", { role: "group", "aria-label": "Source of the numbers", class: "buttons" }, Object.values(this.buttons)),
       Object.values(this.panels));
@@ -26,16 +27,14 @@ export class StepSources {
   #example() {
     this.example = selectBox([], "", (example) => this.page.update({ example, cell: "" }, { push: true }));
     this.printed = h("p", { class: "printed-sum" });
-    const edit = h("button", {
-      type: "button", class: "quiet",
-      onclick: () => this.page.update({ source: "numbers", numbers: JSON.stringify(this.request) }, { push: true }),
-    }, "Edit these numbers");
+    const edit = quietButton("Edit these numbers", () =>
+      this.page.update({ source: "numbers", numbers: JSON.stringify(this.request) }, { push: true }));
     return h("div", {}, h("div", { class: "controls" }, labeled("Example", this.example), edit), this.printed);
   }
 
   #sentence() {
     this.text = h("input", { type: "text", dir: "auto", autocomplete: "off", maxlength: "4000" });
-    this.layer = selectBox([["0", "0"]], "0", (layer) => this.page.update({ layer }));
+    this.layer = choiceField(this.page, "layer", "Layer", numbered(1));
     this.cases = caseField(this.page);
     this.model = modelField(this.page);
     const submit = (event) => {
@@ -43,7 +42,7 @@ export class StepSources {
       this.page.update({ text: this.text.value }, { push: true });
     };
     return h("div", {}, h("form", { class: "controls", onsubmit: submit },
-      h("div", { class: "grow" }, labeled("Sentence", this.text)), labeled("Layer", this.layer),
+      h("div", { class: "grow" }, labeled("Sentence", this.text)), this.layer.element,
       this.cases.element, this.model.element, h("button", {}, "Show the steps")));
   }
 
@@ -70,11 +69,7 @@ export class StepSources {
   async #showLayers({ model, layer }) {
     const models = await listModels();
     const { layers = 1 } = models.find(({ id, default: isDefault }) => (model ? id === model : isDefault)) ?? {};
-    const options = Array.from({ length: layers }, (_, i) => String(i));
-    const chosen = layerOf(layer);
-    // An unknown layer in the address is listed too, and the service's error explains it.
-    if (!options.includes(chosen)) options.push(chosen);
-    setOptions(this.layer, options.map((each) => [each, each]), chosen);
+    this.layer.show(layerOf(layer), numbered(layers));
   }
 
   /** Compare an example with the values printed in teaching notes; show a summary and return the values. */

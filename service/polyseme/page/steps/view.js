@@ -5,10 +5,9 @@ import { derive } from "./derivation.js";
 import { exampleOf, requestOf, sourceOf, StepSources } from "./sources.js";
 import { about, cellText, LETTERS, Trace } from "./trace.js";
 import { fetchText } from "../client.js";
-import { h, labeled, selectBox, setOptions } from "../elements.js";
+import { h, labeled, numbered, quietButton, selectBox, setOptions, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 
-const DIGITS = Array.from({ length: 11 }, (_, i) => [String(i), String(i)]);
 const NOT_A_MATRIX = "A matrix is not valid. Correct it to see the steps.";
 
 /** Build the view. It is built once. */
@@ -28,9 +27,9 @@ class StepsView {
       heading.focus({ preventScroll: true });
     });
     this.grid = h("div", { class: "step-cards" });
-    this.head = selectBox([["0", "0"]], "0", (head) => this.page.update({ head }));
+    this.head = selectBox(numbered(1), "0", (head) => this.page.update({ head }));
     this.headField = labeled("Head", this.head);
-    this.digits = selectBox(DIGITS, "4", (decimals) => this.page.update({ decimals }));
+    this.digits = selectBox(numbered(11), "4", (decimals) => this.page.update({ decimals }));
     this.results.append(
       h("div", { class: "controls" }, labeled("Decimals", this.digits), this.headField),
       this.panel.element, this.grid,
@@ -38,17 +37,10 @@ class StepsView {
         h("dl", { class: "facts" }, LETTERS.flatMap(([letter, meaning]) => [h("dt", {}, letter), h("dd", {}, meaning)]))),
       this.exchange.source,
     );
-    this.element = h(
-      "section",
-      { "aria-label": "Step by step", class: "steps-view" },
-      h("div", { class: "intro" }, h("h2", {}, "Step by step"),
-        h("p", {}, "Every number of attention, from embeddings to context. Choose a number to see which numbers it is",
-          " computed from, with the arithmetic written out. The chosen number has a solid frame; the numbers that it",
-          " is computed from have a dashed frame.")),
-      this.sources.element,
-      this.exchange.problem,
-      this.results,
-    );
+    this.element = viewElement("Step by step", "Every number of attention, from embeddings to context. Choose a number to see"
+      + " which numbers it is computed from, with the arithmetic written out. The chosen number has a solid frame; the numbers"
+      + " that it is computed from have a dashed frame.", this.sources.element, this.exchange.problem, this.results);
+    this.element.classList.add("steps-view");
   }
 
   async show(state) {
@@ -89,7 +81,7 @@ class StepsView {
     const cell = trace.cell(state.cell) ?? trace.cell("scores:0:1") ?? trace.cell("scores:0:0");
     const derivation = derive(trace, cell, head, digits);
     this.headField.hidden = trace.heads < 2;
-    setOptions(this.head, Array.from({ length: trace.heads }, (_, i) => [String(i), String(i)]), String(head));
+    setOptions(this.head, numbered(trace.heads), String(head));
     this.digits.value = String(digits);
     this.panel.show(trace.cellName(cell, head), derivation);
     const query = cell.query ?? (cell.name.endsWith("_weight") ? 0 : cell.row);
@@ -148,7 +140,6 @@ class DerivationPanel {
     );
     const names = [...new Set(parts.map((part) => part.name))];
     this.sources.replaceChildren(...(names.length ? [h("span", { class: "muted" }, "Computed from")] : []),
-      ...names.map((source) => h("button", { type: "button", class: "quiet small", onclick: () => this.onstep(source) },
-        about(source).title)));
+      ...names.map((source) => quietButton(about(source).title, () => this.onstep(source), { class: "quiet small" })));
   }
 }

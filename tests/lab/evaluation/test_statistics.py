@@ -1,0 +1,86 @@
+"""Bootstrap intervals, accuracy and macro-F1, compared with theory and scikit-learn."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
+
+from polyseme.errors import CommandError
+from polyseme_lab.evaluation.statistics import (
+    RESAMPLES,
+    IntervalEstimate,
+    accuracy,
+    bootstrap,
+    confusion_cells,
+    macro_f1,
+    resample_counts,
+)
+
+
+def test_every_resample_has_as_many_items_as_the_sample():
+    drawn = resample_counts(7)
+    assert drawn.shape == (RESAMPLES, 7)
+    assert (drawn.sum(axis=1) == 7).all()
+    assert drawn.min() == 0 and drawn.max() > 2
+
+
+def test_the_draws_depend_on_the_stream_only():
+    assert np.array_equal(resample_counts(11, 3), resample_counts(11, 3))
+    assert not np.array_equal(resample_counts(11, 3), resample_counts(11, 4))
+
+
+@pytest.mark.parametrize(("n", "p"), [(100, 0.5), (400, 0.9), (1000, 0.65)])
+def test_the_interval_of_an_accuracy_is_that_of_a_binomial_distribution(n, p):
+    correct = np.arange(n) < n * p
+    estimate = IntervalEstimate.from_resamples(correct.mean(), resample_counts(n) @ correct / n)
+    low, high = 100 * np.array(stats.binom.interval(0.95, n, p)) / n
+    standard_error = 100 * (p * (1 - p) / n) ** 0.5
+    assert estimate.value == 100 * p
+    assert estimate.low == pytest.approx(low, abs=0.4 * standard_error)
+    assert estimate.high == pytest.approx(high, abs=0.4 * standard_error)
+
+
+def test_without_variance_the_interval_is_the_value():
+    assert IntervalEstimate.from_resamples(0.25, np.full(RESAMPLES, 0.25)) == (25.0, 25.0, 25.0)
+
+
+def test_too_many_items_are_rejected():
+    with pytest.raises(CommandError, match="more than 50,000 items"):
+        resample_counts(50_001)
+
+
+def test_bootstrap_means_have_the_theoretical_distribution():
+    values = np.arange(50.0)
+    found = bootstrap(lambda indices: float(values[indices].mean()), 50)
+    assert found.shape == (RESAMPLES,)
+    assert found.mean() == pytest.approx(24.5, abs=0.3)
+    assert found.std() == pytest.approx(values.std() / 50**0.5, rel=0.1)
+    again = bootstrap(lambda indices: float(values[indices].mean()), 50)
+    assert np.array_equal(found, again)
+
+
+def test_accuracy_and_macro_f1_by_hand():
+    counts = np.array([[3, 1], [2, 4]], np.float64)
+    assert accuracy(counts) == 0.7
+    assert macro_f1(counts) == pytest.approx((6 / 9 + 8 / 11) / 2)
+
+
+def test_an_absent_and_unpredicted_sense_does_not_count():
+    counts = np.zeros((3, 3))
+    counts[0, 0], counts[0, 2] = 3, 1
+    assert macro_f1(counts) == pytest.approx((6 / 7 + 0) / 2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_resample_has_the_values_of_scikit_learn(seed):
+    rng = np.random.default_rng(seed)
+    s, n = int(rng.integers(2, 6)), int(rng.integers(1, 40))
+    gold, guesses = rng.integers(s, size=n), rng.integers(s, size=n)
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=5)
+    counts = (drawn @ confusion_cells(gold, guesses, s)).reshape(-1, s, s)
+    for one, found in zip(drawn, counts, strict=True):
+        a, b = gold.repeat(one), guesses.repeat(one)
+        assert np.array_equal(found, confusion_matrix(a, b, labels=range(s)))
+        assert accuracy(found) == pytest.approx(accuracy_score(a, b))
+        assert macro_f1(found) == pytest.approx(f1_score(a, b, average="macro"))
+    assert macro_f1(counts).shape == (5,)

@@ -1,0 +1,242 @@
+"""Checkpoints: damaged ones are rejected, and resumed trainings are reproducible."""
+
+import json
+
+import numpy as np
+import pytest
+
+from polyseme.errors import CommandError
+from polyseme_lab.training.config import TrainingConfig
+from polyseme_lab.training.run import KEPT, load_checkpoint, save_checkpoint
+from tests.lab.training.runs import digests, run
+from tests.lab.training.world import vectors, world_model
+
+pytest.importorskip("torch", reason="the extra [train] is not installed")
+pytest.importorskip("sklearn", reason="the extra [train] is not installed")
+
+from polyseme_lab.training import run as run_module
+from polyseme_lab.training.network import Network
+from polyseme_lab.training.run import write_trained_model
+
+TENSORS = {
+    "now.layers.0.key": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "transposed": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+    "one": np.float32(3),
+}
+
+
+def facts(step=7, **changes):
+    return {
+        "step": step,
+        "seconds": 1.5,
+        "recipe": TrainingConfig(steps=9),
+        "material": {"model": {"vectors.npy": "a"}, "files": []},
+        "history": [{"step": 0, "auc": None, "macro_f1": 50.0}],
+        "best_score": None,
+        "torch": "2",
+        **changes,
+    }
+
+
+def test_a_checkpoint_round_trips(tmp_path):
+    save_checkpoint(tmp_path / "new", TENSORS, **facts())
+    kept, tensors = load_checkpoint(tmp_path / "new")
+    assert set(tensors) == set(TENSORS)
+    for name, tensor in TENSORS.items():
+        assert tensors[name].shape == tensor.shape
+        np.testing.assert_array_equal(tensors[name], tensor)
+    assert {name: getattr(kept, name) for name in facts()} == facts()
+
+
+def test_the_newest_checkpoint_is_loaded_and_the_oldest_are_removed(tmp_path):
+    for step in (1, 5, 10, 200):
+        save_checkpoint(tmp_path, TENSORS, **facts(step))
+    assert load_checkpoint(tmp_path)[0].step == 200
+    names = {path.name for path in tmp_path.iterdir()}
+    assert len(names) == 2 * KEPT
+    assert "00000010.json" in names
+
+
+def test_checkpoints_are_sorted_by_number(tmp_path):
+    for step in (99_999_800, 99_999_900, 100_000_000):
+        save_checkpoint(tmp_path, TENSORS, **facts(step))
+    assert load_checkpoint(tmp_path)[0].step == 100_000_000
+    assert {path.stem for path in tmp_path.iterdir()} == {"99999900", "100000000"}
+
+
+def test_an_incomplete_checkpoint_is_ignored(tmp_path):
+    save_checkpoint(tmp_path, TENSORS, **facts(1))
+    (tmp_path / "00000002.safetensors").write_bytes(b"half")
+    (tmp_path / ".writing-00000002.json").write_bytes(b"half")
+    assert load_checkpoint(tmp_path)[0].step == 1
+    save_checkpoint(tmp_path, TENSORS, **facts(3))
+    left = {path.name.split(".")[0] for path in tmp_path.iterdir()}
+    assert left == {"00000001", "00000003"}
+
+
+def test_other_files_in_the_folder_are_kept(tmp_path):
+    for name in ("notes.json", "other.safetensors"):
+        (tmp_path / name).write_text("mine")
+    for step in range(5):
+        save_checkpoint(tmp_path, TENSORS, **facts(step))
+    assert (tmp_path / "notes.json").read_text() == "mine"
+    assert (tmp_path / "other.safetensors").read_text() == "mine"
+
+
+def damage_tensors(folder):
+    path = folder / "00000007.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def change_json(folder, **changes):
+    path = folder / "00000007.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_tensors,
+        lambda folder: (folder / "00000007.safetensors").unlink(),
+        lambda folder: (folder / "00000007.safetensors").write_bytes(b""),
+        lambda folder: (folder / "00000007.json").write_bytes(b"{"),
+        lambda folder: (folder / "00000007.json").write_bytes(b"\xff"),
+        lambda folder: change_json(folder, step=-1),
+        lambda folder: change_json(folder, more=1),
+        lambda folder: change_json(folder, recipe={"steps": "many"}),
+        lambda folder: change_json(folder, format="other"),
+        lambda folder: change_json(folder, sha256="0" * 64),
+    ],
+)
+def test_a_damaged_checkpoint_is_reported(tmp_path, damage):
+    save_checkpoint(tmp_path, TENSORS, **facts())
+    damage(tmp_path)
+    with pytest.raises(CommandError, match="checkpoint 00000007 is damaged"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_missing_checkpoint_is_reported(tmp_path):
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(CommandError, match="no checkpoint"):
+            load_checkpoint(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("init", ["model", "random"])
+def test_the_same_recipe_gives_the_same_files(world, tags, corpus, tmp_path, init):
+    for name in ("one", "two"):
+        trained, _ = run(world, tags=tags, corpus=corpus, init=init)
+        write_trained_model(tmp_path / name, world, trained, replacing=False)
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+@pytest.mark.slow
+def test_another_seed_gives_another_model(world, tags):
+    (one, _), (two, _) = (run(world, tags=tags, seed=seed) for seed in (1, 2))
+    assert not np.array_equal(one.layers[0].key.weight, two.layers[0].key.weight)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        pytest.param({"tune_embeddings": True}, marks=pytest.mark.slow),
+        pytest.param({"keep": "best"}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_resumed_training_gives_the_same_files(world, tags, corpus, tmp_path, monkeypatch, more):
+    sources = {"tags": tags, "corpus": corpus, **more}
+    whole, metrics = run(world, **sources)
+    place = tmp_path / "checkpoints"
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "Trainer", interrupted_at(6))
+        with pytest.raises(KeyboardInterrupt):
+            run(world, checkpoints=place, **sources)
+    assert load_checkpoint(place)[0].step == 4
+    resumed, rest = run(world, checkpoints=place, resume=True, **sources)
+    assert [one["step"] for one in rest] == [5, 6, 7, 8]
+    assert [one.get("loss") for one in rest] == [one["loss"] for one in metrics[5:]]
+    for folder, trained in (("whole", whole), ("resumed", resumed)):
+        write_trained_model(tmp_path / folder, world, trained, replacing=False)
+    assert digests(tmp_path / "whole") == digests(tmp_path / "resumed")
+    assert whole.facts["held_out"] == resumed.facts["held_out"]
+
+
+def interrupted_at(step):
+    """A trainer that is interrupted after a step."""
+    from polyseme_lab.training.trainer import Trainer
+
+    class Interrupted(Trainer):
+        def steps(self):
+            for metrics in super().steps():
+                if metrics["step"] == step:
+                    raise KeyboardInterrupt
+                yield metrics
+
+    return Interrupted
+
+
+def test_a_finished_training_resumes_without_a_step(world, tags, tmp_path):
+    whole, _ = run(world, tags=tags, checkpoints=tmp_path / "c")
+    again, metrics = run(world, tags=tags, checkpoints=tmp_path / "c", resume=True)
+    assert metrics == []
+    np.testing.assert_array_equal(whole.layers[0].key.weight, again.layers[0].key.weight)
+
+
+def test_a_checkpoint_of_another_run_is_rejected(world, tags, corpus, tmp_path):
+    place = tmp_path / "c"
+    run(world, tags=tags, checkpoints=place)
+    with pytest.raises(CommandError, match=r"another recipe \(different: seed\)"):
+        run(world, tags=tags, checkpoints=place, resume=True, seed=2)
+    with pytest.raises(CommandError, match="another model or other training files"):
+        run(world, tags=tags, corpus=corpus, checkpoints=place, resume=True)
+    tags.write_text(tags.read_text() + tags.read_text())
+    with pytest.raises(CommandError, match="another model or other training files"):
+        run(world, tags=tags, checkpoints=place, resume=True)
+
+
+def test_a_checkpoint_with_best_weights_of_another_shape_is_rejected(world, tags, tmp_path):
+    place = tmp_path / "c"
+    run(world, tags=tags, checkpoints=place, keep="best")
+    kept, tensors = load_checkpoint(place)
+    facts = ("step", "seconds", "recipe", "material", "history", "best_score", "torch")
+    # Any of the tensors that has two rows, of which one is removed.
+    best = min(n for n, tensor in tensors.items() if n.startswith("best.") and len(tensor) > 1)
+    tensors = {**tensors, best: tensors[best][:1]}
+    save_checkpoint(place, tensors, **{name: getattr(kept, name) for name in facts})
+    with pytest.raises(CommandError, match="network of another shape"):
+        run(world, tags=tags, checkpoints=place, keep="best", resume=True)
+
+
+def test_a_folder_with_checkpoints_is_rejected_without_resume(world, tags, tmp_path):
+    run(world, tags=tags, checkpoints=tmp_path / "c")
+    with pytest.raises(CommandError, match="already has checkpoints"):
+        run(world, tags=tags, checkpoints=tmp_path / "c", seed=2)
+
+
+def test_resuming_needs_a_checkpoint(world, tags, tmp_path):
+    with pytest.raises(CommandError, match="--resume requires --checkpoints"):
+        run(world, tags=tags, resume=True)
+    with pytest.raises(CommandError, match="There is no checkpoint"):
+        run(world, tags=tags, checkpoints=tmp_path / "none", resume=True)
+
+
+def test_every_step_draws_new_samples(world, tags):
+    _, metrics = run(world, tags=tags, learning_rate=1e-12, steps=6, groups=2)
+    assert len({one["loss"] for one in metrics if "loss" in one}) == 6
+
+
+def test_a_network_that_differs_from_the_engine_is_not_written(world, tags, tmp_path, monkeypatch):
+    other = world_model(tmp_path / "other", vectors=vectors()[::-1].copy())
+
+    def scored_step(trainer):
+        trainer.state.history.append({"step": 1})
+        yield {"step": 1}
+
+    monkeypatch.setattr(run_module.Trainer, "steps", scored_step)
+    monkeypatch.setattr(Network, "to_layers", lambda _: list(other.layers))
+    with pytest.raises(CommandError, match="Nothing was written"):
+        run(world, tags=tags, checkpoints=tmp_path / "c")
+    assert not (tmp_path / "c").exists()

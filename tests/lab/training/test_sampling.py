@@ -1,0 +1,248 @@
+"""Token tables, and the samplers of a step: lemmas with senses, and pseudo-words."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyseme.models.vocabulary import Vocabulary
+from polyseme.tokenizer import no_subwords, resolve_all, tokenize
+from polyseme_lab.training.corpus import is_held_out
+from polyseme_lab.training.data import (
+    Draw,
+    LemmaSampler,
+    Lexicon,
+    Occurrences,
+    PseudoWordSampler,
+    Sentences,
+    TokenTable,
+    concatenate,
+    merge_draws,
+)
+from tests.tiny import SUBWORDS, VECTORS, WORDS, tiny_model
+from tests.tokenizer.vocabularies import PROPERTY
+
+TEXTS = ["Apple's bank, the river-bank!", "MONEY didn't end gnu gnat", "", "high-end apple Apple"]
+
+
+@pytest.fixture
+def model(tmp_path):
+    bias = np.arange(len(WORDS), dtype=np.float32)
+    return tiny_model(tmp_path, word_bias=bias, subwords=SUBWORDS)
+
+
+@PROPERTY
+@given(st.text("aApPlLeE bn'’.-,:3@_/hwt\n", max_size=60))
+def test_a_text_is_tokenized_as_by_the_service(text):
+    words = Vocabulary.of(b"apple\nApple\nal\n'll\nn't\n.\n-\n3\nbe\nPP\n")
+    lexicon = Lexicon(SimpleNamespace(vocabulary=words, composes=no_subwords))
+    expected = [token.row for token in tokenize(text, words)]
+    found = [entry for entry, _ in lexicon.of_text(text)]
+    rows = [token.row for token in lexicon._tokens]
+    assert [None if entry < 0 else rows[entry] for entry in found] == expected
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_has_the_vectors_that_the_service_gives_it(model, text):
+    lexicon = Lexicon(model)
+    entries = [entry for entry, _ in lexicon.of_text(text)]
+    table = lexicon.table()
+    rows = np.where(np.array(entries, int) < 0, table.unknown, np.array(entries, int))
+    sentence = model.sentence(tokenize(text, model.vocabulary, composes=model.composes))
+    np.testing.assert_array_equal(table.vectors[rows], sentence.vectors)
+    np.testing.assert_array_equal(rows != table.unknown, sentence.known)
+    known = sentence.known
+    np.testing.assert_array_equal(table.word_bias[rows][known], sentence.word_bias[known])
+    same, expected = (w[:, None] == w for w in (table.words[rows], sentence.words))
+    np.testing.assert_array_equal(same[known][:, known], expected[known][:, known])
+
+
+def test_pretokenized_words_are_not_split(model):
+    lexicon = Lexicon(model, composing=False)
+    entries = lexicon.of_words(["high-end", "Apple", "apple"])
+    table = lexicon.table()
+    assert entries[0][0] == Lexicon.UNKNOWN
+    assert [table.keys[entry] for entry, _ in entries[1:]] == ["Apple", "apple"]
+    assert table.rows[[entry for entry, _ in entries[1:]]].tolist() == [1, 0]
+
+
+def test_every_word_has_a_lower_case_entry(model):
+    lexicon = Lexicon(model, composing=False)
+    [(written, lowered)] = lexicon.of_words(["APPLE"])
+    table = lexicon.table()
+    assert (table.keys[written], table.keys[lowered]) == ("APPLE", "apple")
+    assert table.words[written] == table.words[lowered]
+
+
+def test_a_repeated_word_has_the_same_entry(model):
+    lexicon = Lexicon(model)
+    assert lexicon.of_words(["bank", "bank"]) == lexicon.of_words(["bank"]) * 2
+    assert len(lexicon.table().keys) == 2
+
+
+def test_composed_words_are_known_unless_composing_is_off(model):
+    resolved = resolve_all(["gnu"], model.vocabulary, composes=model.composes)
+    assert resolved[0].composed == "gnu"
+    for composing in (True, False):
+        lexicon = Lexicon(model, composing=composing)
+        [(entry, _)] = lexicon.of_words(["gnu"])
+        table = lexicon.table()
+        assert (entry != Lexicon.UNKNOWN) == composing
+        assert (table.rows == -1).all()
+        if composing:
+            np.testing.assert_array_equal(table.vectors[entry], [2, 0, 0, 0, 1])
+
+
+def test_the_last_entry_is_for_unknown_words(model):
+    lexicon = Lexicon(model, composing=False)
+    lexicon.of_words(["bank", "zzz"])
+    table = lexicon.table()
+    assert table.unknown == 1
+    np.testing.assert_array_equal(table.vectors, [VECTORS[WORDS.index("bank")], np.zeros(5)])
+    assert (table.words[-1], table.word_bias[-1], table.rows[-1]) == (-1, 0, -1)
+
+
+def test_without_informativeness_the_table_has_no_word_bias(tmp_path):
+    lexicon = Lexicon(tiny_model(tmp_path))
+    lexicon.of_words(["bank"])
+    assert lexicon.table().word_bias is None
+
+
+def test_sentences_are_concatenated():
+    pairs = [[(0, 1), (-1, 2)], [], [(3, -1)]]
+    found = concatenate([np.array(one, np.int32).reshape(-1, 2) for one in pairs], 9)
+    assert found.entries.tolist() == [0, 9, 3]
+    assert found.lowered.tolist() == [1, 2, 9]
+    assert found.offsets.tolist() == [0, 2, 2, 3]
+
+
+def test_no_sentences_are_concatenated_to_an_empty_one():
+    found = concatenate([], 9)
+    assert (found.entries.tolist(), found.offsets.tolist()) == ([], [0])
+
+
+def occurrences(groups, labels):
+    return Occurrences(np.arange(len(groups)) * 10, np.array(groups), np.array(labels))
+
+
+def rng(seed=1):
+    return np.random.default_rng(seed)
+
+
+def test_only_lemmas_with_two_senses_one_of_which_occurs_twice_are_drawn():
+    lemmas = LemmaSampler(occurrences([0, 0, 0, 1, 1, 2, 2, 2], [0, 0, 1, 2, 2, 3, 4, 5]))
+    assert len(lemmas) == 1
+    drawn = lemmas.draw(rng(), 5, 16)
+    assert sorted(drawn.occurrences.positions) == [0, 10, 20]
+    assert not drawn.hidden.any()
+
+
+def test_a_draw_has_different_lemmas_and_at_most_the_allowed_occurrences():
+    groups = np.repeat(np.arange(10), 40)
+    lemmas = LemmaSampler(occurrences(groups, groups * 4 + np.arange(400) % 4))
+    drawn = lemmas.draw(rng(), 6, 16).occurrences
+    names, counts = np.unique(drawn.groups, return_counts=True)
+    assert (len(names), set(counts)) == (6, {16})
+    assert len(np.unique(drawn.positions)) == 96
+
+
+def test_rare_senses_are_drawn_more_often_than_they_occur():
+    labels = [0] * 90 + [1] * 10
+    lemmas = LemmaSampler(occurrences([0] * 100, labels))
+    drawn = np.concatenate([lemmas.draw(rng(s), 1, 16).occurrences.labels for s in range(50)])
+    assert 0.17 < np.mean(drawn) < 0.35  # 10 % of the occurrences have 25 % of the weight
+
+
+def test_a_sampler_of_no_lemmas_is_empty():
+    assert len(LemmaSampler(occurrences([], []))) == 0
+
+
+def corpus():
+    """Words a, b, … of which the n-th occurs 100 − n times, in sentences of ten."""
+    keys = [chr(97 + n) for n in range(26)] + ["x1", ""]
+    table = TokenTable(
+        np.zeros((28, 2), np.float32), np.array([*range(27), -1]), None, tuple(keys), np.arange(28)
+    )
+    entries = np.repeat(np.arange(27, dtype=np.int32), np.arange(100, 73, -1))
+    entries = rng().permutation(entries)
+    return table, Sentences(
+        entries, entries, np.append(np.arange(0, len(entries), 10), len(entries))
+    )
+
+
+def test_a_pseudo_word_joins_words_of_similar_frequency():
+    table, sentences = corpus()
+    words = PseudoWordSampler(table, sentences, frozenset(), 2)
+    assert len(words) == 26  # without x1, which has a digit
+    drawn = words.draw(rng(), 40, 6)
+    assert drawn.hidden.all()
+    for group in range(40):
+        which = drawn.occurrences.groups == group
+        positions = drawn.occurrences.positions[which]
+        found = sentences.entries[positions]
+        assert len(np.unique(found)) == 2
+        assert len(np.unique(positions)) == len(positions) == 12
+        assert len({*zip(found, drawn.occurrences.labels[which], strict=True)}) == 2
+        assert np.ptp(found) <= 20
+
+
+def test_only_the_most_frequent_words_are_targets_on_request():
+    table, sentences = corpus()
+    words = PseudoWordSampler(table, sentences, frozenset({"a"}), 2, 5)
+    assert len(words) == 5
+    assert 0 not in words.by_frequency  # excluded words do not count
+
+
+def test_the_words_of_a_pseudo_word_are_in_one_group():
+    table, sentences = corpus()
+    drawn = PseudoWordSampler(table, sentences, frozenset(), 20).draw(rng(), 1, 4)
+    labels, counts = np.unique(drawn.occurrences.labels, return_counts=True)
+    assert (len(labels), set(counts)) == (20, {4})
+    assert set(drawn.occurrences.groups) == {0}
+
+
+def test_labels_of_different_pseudo_words_differ():
+    table, sentences = corpus()
+    drawn = PseudoWordSampler(table, sentences, frozenset(), 3).draw(rng(), 40, 12).occurrences
+    pairs = {*zip(drawn.groups.tolist(), drawn.labels.tolist(), strict=True)}
+    assert len({label for _, label in pairs}) == len(pairs)
+
+
+def test_excluded_and_rare_words_are_no_targets():
+    table, sentences = corpus()
+    assert len(PseudoWordSampler(table, sentences, frozenset({"a", "c"}), 3)) == 24
+    few = Sentences(sentences.entries[:50], sentences.lowered[:50], np.array([0, 50]))
+    counts = np.bincount(few.entries, minlength=28)[:26]
+    assert len(PseudoWordSampler(table, few, frozenset(), 3)) == np.count_nonzero(counts >= 5)
+
+
+def test_a_restricted_sampler_draws_only_its_words():
+    table, sentences = corpus()
+    words = PseudoWordSampler(table, sentences, frozenset(), 2).restricted(np.array([3, 4, 5]))
+    drawn = words.draw(rng(), 20, 6).occurrences
+    assert set(sentences.entries[drawn.positions]) == {3, 4, 5}
+
+
+def test_merged_draws_have_distinct_groups_and_labels():
+    one, two = occurrences([0, 0, 2], [0, 1, 5]), occurrences([0, 1], [0, 3])
+    both = merge_draws([Draw(one, np.zeros(3, bool)), Draw(two, np.ones(2, bool))])
+    assert both.occurrences.groups.tolist() == [0, 0, 2, 3, 4]
+    assert both.occurrences.labels.tolist() == [0, 1, 5, 6, 9]
+    assert both.occurrences.positions.tolist() == [0, 10, 20, 0, 10]
+    assert both.hidden.tolist() == [False] * 3 + [True] * 2
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_the_configured_share_of_words_is_held_out(share):
+    words = [f"word{n}" for n in range(4000)]
+    held = [is_held_out(word, share, 1) for word in words]
+    assert abs(np.mean(held) - share) < 0.03
+    assert share == 0 or held != [is_held_out(word, share, 2) for word in words]
+
+
+def test_the_held_out_words_stay_the_same():
+    # `lab/studies/ablation.py` selects the words that a published model was not trained on.
+    held = [n for n in range(40) if is_held_out(f"word{n}", 0.2, 1)]
+    assert held == [7, 12, 18, 20, 24, 30, 34, 35]

@@ -1,0 +1,309 @@
+"""Attacks on the `.npy` files: nothing is unpickled, and only ModelFolderError is raised."""
+
+import io
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+
+from polyseme.engine.quantization import LARGEST_SCALE, quantize
+from polyseme.models.reader import read_model
+from tests.models.damage import (
+    INDEX,
+    NGRAMS,
+    SCALES,
+    SUBWORD_SCALES,
+    SUBWORDS,
+    VECTORS,
+    change_manifest,
+    drop,
+    index_of,
+    npy,
+    read_error,
+    replace,
+    saved,
+    scales_error,
+    with_and_without_verify,
+)
+from tests.tiny import VECTORS as TABLE
+from tests.tiny import WORDS, write_tiny
+
+FLOATS = {VECTORS: TABLE, SUBWORDS: np.ones((2, 5), np.float32)}
+"""The tables of `model_folder`."""
+ARRAYS = {
+    VECTORS: np.ones((11, 5), np.int8),
+    SCALES: np.ones(11, np.float32),
+    SUBWORDS: np.ones((2, 5), np.int8),
+    SUBWORD_SCALES: np.ones(2, np.float32),
+    NGRAMS: np.array([7, 8], np.uint32),
+    INDEX: index_of("".join(f"{word}\n" for word in WORDS).encode()),
+}
+"""The arrays of `quantized_folder`."""
+CASES = [("floats", *each) for each in FLOATS.items()]
+CASES += [("quantized", *each) for each in ARRAYS.items()]
+each_array = pytest.mark.parametrize(
+    ("kind", "name", "array"), CASES, ids=[f"{kind} {name}" for kind, name, _ in CASES]
+)
+TABLES = [(VECTORS, SCALES), (SUBWORDS, SUBWORD_SCALES)]
+each_table = pytest.mark.parametrize(("table", "scales"), TABLES)
+
+
+@pytest.fixture
+def folder(request, kind):
+    """A copy of the model that has the array."""
+    return request.getfixturevalue(f"{'model' if kind == 'floats' else kind}_folder")
+
+
+UNMAPPED = "{} is not an array that can be memory-mapped."
+SHAPE = "{}: the shape differs from manifest.json."
+CUT = "{} has more or less data than its header declares."
+DTYPE = "{} does not have the dtype "
+
+
+class Pickled:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def pickled(array, path):
+    """The array's shape with an object that creates a file."""
+    objects = np.full(array.shape, None, dtype=object)
+    objects.flat[0] = Pickled(path)
+    return saved(objects, allow_pickle=True)
+
+
+@with_and_without_verify
+@each_array
+def test_a_pickle_is_never_run(folder, tmp_path, name, array, verify):
+    target = tmp_path / "made-by-a-pickle"
+    for attack in (pickled(array, target), pickle.dumps(Pickled(target))):
+        replace(folder, name, attack)
+        assert read_error(folder, verify=verify).startswith(
+            (UNMAPPED.format(name), DTYPE.format(name))
+        )
+    assert not target.exists()
+
+
+def test_the_pickle_creates_a_file_when_it_is_loaded(tmp_path):
+    target = tmp_path / "made-by-a-pickle"
+    np.load(io.BytesIO(pickled(TABLE, target)), allow_pickle=True).flat[0].close()
+    assert target.exists()
+
+
+def zipped(array, name="vectors.npy"):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, saved(array))
+    return buffer.getvalue()
+
+
+def attacks(array):
+    """Contents of a file by case, each with the beginning of the message that rejects it."""
+
+    def header(descr=f"'{array.dtype.str}'", order="False", shape=None, rows=None):
+        shape = shape or (len(array) if rows is None else rows, *array.shape[1:])
+        return f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}"
+
+    data = array.tobytes()
+
+    def written(text=None, **changes):
+        return npy(text or header(**changes), data)
+
+    dtypes = ["<f2", "<f4", "<f8", "<i4", "<u4", "<u8", "|i1", "|u1", "|b1", ">f4", ">u4", "<U4"]
+    return {
+        **{
+            dtype: (saved(np.ones(array.shape, dtype)), DTYPE)
+            for dtype in dtypes
+            if dtype != array.dtype.str
+        },
+        "Fortran order": (written(order="True"), "{} is not in C order."),
+        "structs": (saved(np.zeros(array.shape, [("a", "<f4")])), UNMAPPED),
+        "another axis": (saved(array[None]), UNMAPPED),
+        "two axes more": (saved(array[None, None]), UNMAPPED),
+        "a column": (saved(array.reshape(*array.shape, 1)), UNMAPPED),
+        "no axis": (saved(array.ravel()[0]), UNMAPPED),
+        "a header of more rows": (written(rows=11_000), CUT),
+        "a header of 10**30 rows": (written(rows=10**30), UNMAPPED),
+        "rows that overflow": (written(rows=2**62), UNMAPPED),
+        "negative rows": (written(rows=-11), UNMAPPED),
+        "rows that are words": (written(rows="a"), UNMAPPED),
+        "a flag for a size": (written(rows=True), UNMAPPED),
+        "a dtype that is a call": (written(descr="__import__('os').getcwd()"), UNMAPPED),
+        "a dtype of objects": (written(descr="'|O'"), DTYPE),
+        "a dtype in a dict": (written(descr="{}"), UNMAPPED),
+        "a key that is a list": (written("{[]: 1}"), UNMAPPED),
+        "keys that do not compare": (written("{1: 2, 'a': 3}"), UNMAPPED),
+        "another key": (written(header()[:-1] + "'x': 1}"), UNMAPPED),
+        "data that are not aligned": (npy(header(), data, padding=1), UNMAPPED),
+        "half a header": (written(header()[:-2]), UNMAPPED),
+        "an open string": (written("('''"), UNMAPPED),
+        "a deep header": (written("(" * 3000), UNMAPPED),
+        "a long sum": (written("-" * 4000 + "1"), UNMAPPED),
+        "a header of Python 2": (written(shape="(11L, 5L)"), UNMAPPED),
+        "a header of zeros": (written("\0" * 50), UNMAPPED),
+        "an unknown version": (npy(header(), data, version=9), UNMAPPED),
+        "a header longer than the file": (b"\x93NUMPY\x01\x00\xff\xff{", UNMAPPED),
+        "half the magic": (b"\x93NUM", UNMAPPED),
+        "cut short": (saved(array)[:-1], CUT),
+        "a byte more": (saved(array) + b"\0", CUT),
+        "nothing": (b"", UNMAPPED),
+        "text": (b"apple 1 0 0 0 0\n" * 11, UNMAPPED),
+        "zip": (zipped(array), UNMAPPED),
+        "a zip with a parent folder": (zipped(array, "../../vectors.npy"), UNMAPPED),
+        "half a zip": (zipped(array)[:100], UNMAPPED),
+        "the start of a zip": (b"PK\x03\x04" + b"x" * 50, UNMAPPED),
+        "an empty zip": (b"PK\x05\x06" + b"\0" * 18, UNMAPPED),
+    }
+
+
+@with_and_without_verify
+@each_array
+def test_an_invalid_array_is_rejected(folder, name, array, verify):
+    for case, (content, expected) in attacks(array).items():
+        replace(folder, name, content)
+        assert read_error(folder, verify=verify).startswith(expected.format(name)), case
+
+
+@pytest.mark.parametrize(("kind", "name"), [case[:2] for case in CASES])
+def test_a_truncated_array_is_rejected_despite_a_valid_checksum(folder, name):
+    content = (folder / name).read_bytes()
+    for length in (*range(0, len(content), 9), len(content) - 1):
+        replace(folder, name, content[:length])
+        assert read_error(folder) in {UNMAPPED.format(name), CUT.format(name)}
+
+
+LENGTH = "{}: the length does not fit vocabulary.txt."
+MISSHAPEN = [
+    ("floats", VECTORS, TABLE[:-1], SHAPE),
+    ("floats", VECTORS, TABLE.T.copy(), SHAPE),
+    ("floats", SUBWORDS, np.ones((2, 7), np.float32), SHAPE),
+    ("floats", SUBWORDS, np.ones((0, 5), np.float32), SHAPE),
+    *(("quantized", SCALES, np.ones(count, np.float32), SHAPE) for count in (0, 10, 13)),
+    ("quantized", SUBWORD_SCALES, np.ones(3, np.float32), SHAPE),
+    ("quantized", NGRAMS, np.array([7], np.uint32), SHAPE),
+    *(
+        ("quantized", INDEX, np.resize(ARRAYS[INDEX], count), LENGTH)
+        for count in (0, 34, 36, len(index_of(b"more\n" * 12)))
+    ),
+]
+
+
+@with_and_without_verify
+@pytest.mark.parametrize(("kind", "name", "array", "expected"), MISSHAPEN)
+def test_an_array_of_another_size_is_rejected(folder, name, array, expected, verify):
+    replace(folder, name, saved(array))
+    assert read_error(folder, verify=verify) == expected.format(name)
+
+
+INFINITE = [np.nan, np.inf, -np.inf]
+SIGNALLING = np.array([0x7F800001], np.uint32).view(np.float32)[0]
+BEYOND = np.nextafter(LARGEST_SCALE, np.float32(np.inf))
+NOT_POSITIVE = "has a scale that is not positive or is too large"
+INVALID_VALUES = [
+    ("floats", VECTORS, INFINITE, "is not finite"),
+    ("floats", SUBWORDS, INFINITE, "is not finite"),
+    ("quantized", VECTORS, [-128], "has -128"),
+    ("quantized", SUBWORDS, [-128], "has -128"),
+    ("quantized", SCALES, [*INFINITE, SIGNALLING, 0.0, -0.0, -1.0, -1e-45, BEYOND], NOT_POSITIVE),
+    ("quantized", SUBWORD_SCALES, [np.nan], NOT_POSITIVE),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "values", "problem"), INVALID_VALUES)
+def test_the_first_row_with_an_invalid_value_is_named(folder, kind, name, values, problem):
+    valid = FLOATS[name] if kind == "floats" else ARRAYS[name]
+    for value in values:
+        for row in (0, len(valid) // 2, len(valid) - 1):
+            array = valid.copy()
+            array[row:].reshape(len(valid) - row, -1)[:, -1] = value
+            replace(folder, name, saved(array))
+            assert read_error(folder) == f"{name} {problem} in row {row}."
+
+
+@pytest.mark.parametrize("ngrams", [[7, 5], [7, 7]])
+def test_ngrams_that_are_not_sorted_are_rejected(quantized_folder, ngrams):
+    replace(quantized_folder, NGRAMS, saved(np.array(ngrams, np.uint32)))
+    expected = "ngrams.npy is not sorted, or has a number twice."
+    assert read_error(quantized_folder) == expected
+
+
+def test_invalid_values_are_found_in_large_tables(tmp_path):
+    words = [f"w{n}" for n in range(100_003)]
+    floats = np.ones((100_003, 3), np.float32)
+    folder = write_tiny(tmp_path / "tall", words=words, vectors=floats)
+    for row in (70_001, 8193):
+        floats[row, 1] = np.nan
+        replace(folder, VECTORS, saved(floats))
+        assert read_error(folder) == f"vectors.npy is not finite in row {row}."
+    rows = quantize(np.ones((100_003, 3), np.float32))
+    folder = write_tiny(tmp_path / "small", words=words, vectors=rows)
+    rows.integers[99_999, 2] = -128
+    replace(folder, VECTORS, saved(rows.integers))
+    assert read_error(folder) == "vectors.npy has -128 in row 99999."
+    rows.integers[99_999, 2] = 127
+    replace(folder, VECTORS, saved(rows.integers))
+    rows.scales[70_001] = np.nan
+    replace(folder, SCALES, saved(rows.scales))
+    assert read_error(folder) == f"scales.npy {NOT_POSITIVE} in row 70001."
+
+
+@with_and_without_verify
+def test_a_flat_table_is_rejected(model_folder, verify):
+    replace(model_folder, VECTORS, saved(TABLE.ravel()))
+    assert read_error(model_folder, verify=verify) == UNMAPPED.format(VECTORS)
+
+
+def test_without_verify_the_values_are_not_checked(model_folder):
+    table = TABLE.copy()
+    table[3, 3] = np.nan
+    replace(model_folder, VECTORS, saved(table))
+    model = read_model(model_folder, verify=False)
+    assert isinstance(model.vectors.base, np.memmap)
+    assert np.isnan(model.vectors[3, 3])
+
+
+@pytest.mark.parametrize("scale", [1e-45, 1e-38, 1.0, LARGEST_SCALE])
+def test_a_positive_finite_scale_gives_finite_vectors(quantized_folder, scale):
+    replace(quantized_folder, SCALES, saved(np.full(11, scale, np.float32)))
+    assert np.isfinite(read_model(quantized_folder).vectors).all()
+
+
+@with_and_without_verify
+@each_table
+def test_int8_rows_without_scales_are_rejected(quantized_folder, table, scales, verify):
+    drop(quantized_folder, scales)
+    assert read_error(quantized_folder, verify=verify) == scales_error(scales, table)
+
+
+@with_and_without_verify
+@each_table
+def test_scales_with_float_vectors_are_rejected(model_folder, table, scales, verify):
+    (model_folder / scales).write_bytes(saved(np.ones(11, np.float32)))
+    change_manifest(model_folder, lambda m: m["files"].update({scales: m["files"][table]}) and None)
+    assert read_error(model_folder, verify=verify) == scales_error(scales, table)
+
+
+def test_scales_of_missing_subwords_are_rejected(quantized_folder):
+    def change(document):
+        for name in (SUBWORDS, NGRAMS):
+            del document["files"][name]
+        del document["subwords"]
+
+    change_manifest(quantized_folder, change)
+    assert read_error(quantized_folder) == scales_error(SUBWORD_SCALES, SUBWORDS)
+
+
+@with_and_without_verify
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_int8_rows_are_not_read_as_floats(quantized_folder, dtype, verify):
+    for scales in (SCALES, SUBWORD_SCALES):
+        drop(quantized_folder, scales)
+    change_manifest(quantized_folder, lambda m: m.update(dtype=dtype))
+    expected = f"vectors.npy does not have the dtype {dtype}."
+    assert read_error(quantized_folder, verify=verify) == expected

@@ -1,0 +1,526 @@
+"""A reader of the page: windows of the browser, and what the views show in them."""
+
+import json
+import random
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import numpy as np
+from axe_playwright_python.sync_playwright import Axe
+from matplotlib.image import imread
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request, Route
+
+OFF = (
+    # The suggestions of the address bar: each window starts processes for them, which takes as
+    # long as the rest of the window.
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"),
+    # A spare process for another site, which no test opens.
+    "SpareRendererForSitePerProcess",
+    # Those that Playwright disables: of two --disable-features flags, the last one replaces the
+    # first.
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "AimEnabled"),
+    *("OptimizationHints", "NetworkTimeServiceQuerying", "PreconnectToSearch"),
+)
+"""Features of the browser that no test needs."""
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    f"--disable-features={','.join(OFF)}",
+]
+RESIZED = """async (width) => {
+  const frame = () => new Promise(requestAnimationFrame);
+  while (innerWidth !== width) await frame();
+  // The page notices the change in the first frame and draws in the second; the third is drawn.
+  for (let i = 0; i < 3; i += 1) await frame();
+}"""
+RECORD_ANNOUNCEMENTS = """(root) => {
+  globalThis.announced = [];
+  const regionOf = (node) =>
+    (node.closest ? node : node.parentElement)?.closest("output, [role=status], [role=alert]");
+  new MutationObserver((changes) => {
+    const nodes = changes.flatMap(({ target, addedNodes }) => [target, ...addedNodes]);
+    for (const region of new Set(nodes.map(regionOf))) {
+      const text = region?.textContent.trim();
+      if (text && region.getAttribute("aria-live") !== "off") globalThis.announced.push(text);
+    }
+  }).observe(root, { childList: true, characterData: true, subtree: true });
+}"""
+
+
+class Reader:
+    """A window with the page in it, which records requests and errors."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.context = context
+        self.page = context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.base = ""
+        """The address of the service."""
+        self.wrong: list[str] = []
+        """Unexpected errors."""
+        self.requests: list[Request] = []
+        self.reusable = False
+        """Whether the next test may use the loaded page."""
+        self.page.on("request", self._record)
+        self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
+        self.page.on("dialog", lambda dialog: self.wrong.append(f"dialog: {dialog.message}"))
+        self.page.on("console", self._check_message)
+
+    def _record(self, request: Request) -> None:
+        self.requests.append(request)
+        parts = urlsplit(request.url)
+        if parts.scheme in {"http", "https"} and parts.netloc != urlsplit(self.base).netloc:
+            self.wrong.append(f"request to another host: {request.url}")
+
+    def _check_message(self, message: ConsoleMessage) -> None:
+        # Chromium logs each status over 399, which tests of errors expect.
+        expected = "Failed to load resource" in message.text
+        if message.type in {"error", "warning"} and not expected:
+            self.wrong.append(f"console: {message.text}")
+
+    def clear(self) -> None:
+        """Make the window like a new one."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.goto("about:blank")
+        self.context.clear_permissions()
+        self.reusable = False
+
+    def go(self, fragment: str) -> None:
+        """Open an address of the page, and wait until it is drawn."""
+        self.page.goto(f"{self.base}/{fragment}")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the page is drawn and no request is open."""
+        self.page.locator("main > section").wait_for()
+        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        self.page.locator("[aria-busy=true]").first.wait_for(state="detached")
+
+    def back(self) -> None:
+        """Go back in the history."""
+        self.page.go_back()
+        self.settle()
+
+    def reload(self) -> None:
+        """Load the page again."""
+        self.page.reload()
+        self.settle()
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Resize the window, and wait until the page is drawn for the new size."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.evaluate(RESIZED, width)
+        self.settle()
+
+    def open_view(self, title: str) -> None:
+        """Follow the link to a view."""
+        self.page.get_by_role("navigation").get_by_role("link", name=title, exact=True).click()
+
+    def theme(self, value: str) -> None:
+        """Choose the theme."""
+        self.page.get_by_label("Theme").select_option(value)
+        self.settle()
+
+    def choose(self, label: str, value: str) -> None:
+        """Select a value in a list."""
+        self.field(label).select_option(value)
+        self.settle()
+
+    def press(self, name: str) -> None:
+        """Press the button with a name."""
+        self.page.get_by_role("button", name=name, exact=True).click()
+        self.settle()
+
+    def keys(self, *keys: str) -> None:
+        """Press keys, one after the other."""
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.settle()
+
+    def submit(self, label: str, text: str) -> None:
+        """Fill a field, and press Enter in it."""
+        self.field(label).fill(text)
+        self.field(label).press("Enter")
+        self.settle()
+
+    def field(self, label: str) -> Locator:
+        """The control with a label."""
+        return self.page.get_by_label(label, exact=True)
+
+    def button(self, name: str) -> Locator:
+        """The button with a name that contains a text."""
+        return self.page.get_by_role("button", name=name)
+
+    def link(self, name: str) -> Locator:
+        """The link with a name that contains a text."""
+        return self.page.get_by_role("link", name=name)
+
+    def heading(self, name: str) -> Locator:
+        """The heading that contains a text."""
+        return self.page.get_by_role("heading", name=name)
+
+    def figure(self, name: str) -> Locator:
+        """The figure with a title that contains a text."""
+        return self.page.get_by_role("figure", name=name)
+
+    def text(self, text: str) -> Locator:
+        """The element that contains a text."""
+        return self.page.get_by_text(text)
+
+    def examples(self) -> Locator:
+        """The buttons of the examples."""
+        return self.page.get_by_role("group", name="Examples").get_by_role("button")
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of the elements that a selector matches."""
+        return self.page.locator(selector).all_text_contents()
+
+    def numbers(self, selector: str) -> list[float]:
+        """The numbers in the elements that a selector matches."""
+        return [float(text.replace("−", "-")) for text in self.texts(selector)]
+
+    @property
+    def address(self) -> str:
+        """The fragment of the address, with its #."""
+        return self.page.evaluate("location.hash")
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The state in the address."""
+        return query_of(self.address)
+
+    @property
+    def problem(self) -> Locator:
+        """The error message of the page."""
+        return self.page.get_by_role("alert")
+
+    def requested(self) -> list[str]:
+        """The paths of the service's API that the page requested."""
+        return [path for one in self.requests if (path := urlsplit(one.url).path)[:4] == "/v1/"]
+
+    def record_announcements(self, within: str = "body") -> None:
+        """Record the changes of live regions from now on."""
+        self.page.locator(within).first.evaluate(RECORD_ANNOUNCEMENTS)
+
+    def announced(self) -> list[str]:
+        """The recorded announcements since the last call."""
+        return self.page.evaluate("globalThis.announced.splice(0)")
+
+    def saved(self, button: Locator, folder: Path) -> Path:
+        """The file that a button downloads."""
+        with self.page.expect_download() as download:
+            button.click()
+        path = folder / download.value.suggested_filename
+        download.value.save_as(path)
+        return path
+
+    def saved_json(self, folder: Path) -> dict:
+        """The response that the button Save JSON downloads."""
+        return json.loads(self.saved(self.button("Save JSON"), folder).read_text("utf-8"))
+
+    def command(self) -> str:
+        """The curl command that the page shows for the response."""
+        return self.page.locator(".source code").text_content() or ""
+
+    def sent(self) -> dict:
+        """The body of the shown request, from the command."""
+        body = self.command().partition("-d '")[2].removesuffix("'")
+        return json.loads(body.replace("'\\''", "'"))
+
+    def run_command(self) -> dict:
+        """The output of the command in a real shell with curl."""
+        done = subprocess.run(
+            ["bash", "-c", self.command()], capture_output=True, check=True, timeout=60
+        )
+        return json.loads(done.stdout)
+
+    def scrolls_sideways(self) -> bool:
+        """Whether the page is wider than its window."""
+        return self.page.evaluate(
+            "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        )
+
+    def violations(self, axe: Axe) -> list[str]:
+        """The violations that axe-core finds, with the elements."""
+        violations = axe.run(self.page).response["violations"]
+        return [
+            f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes']][:5]}"
+            for one in violations
+        ]
+
+
+def hold(held: list[Route]) -> Callable[[Route], None]:
+    """A route handler that collects requests without continuing them."""
+
+    def keep(route: Route) -> None:
+        held.append(route)
+
+    return keep
+
+
+VIEWS = {
+    "attention": ("Attention", "figure svg.heatmap"),
+    "compare": ("Compare", "figure svg.flat-map"),
+    "senses": ("Senses", "figure svg.senses-map"),
+    "steps": ("Step by step", "[data-step=weights] table"),
+    "neighbors": ("Neighbors", "figure svg.bars"),
+    "models": ("Models", "article .facts"),
+}
+"""The title of each view, and what it shows."""
+
+
+def colors_of(png: bytes) -> np.ndarray:
+    """The colors of a PNG file, as numbers."""
+    picture = imread(BytesIO(png))
+    return np.unique((picture[..., :3] * 255).astype(int) @ [65536, 256, 1])
+
+
+def address(view: str, **state: object) -> str:
+    """The address of a view in a state."""
+    return f"#{view}?{urlencode(state)}"
+
+
+def query_of(address: str) -> dict[str, str]:
+    """The state in an address."""
+    query = parse_qs(address.partition("?")[2], keep_blank_values=True)
+    return {name: values[0] for name, values in query.items()}
+
+
+# Attention
+
+HEBREW = ("שלום", "עולם", "טוב")
+APPLES = "Apple launched a new phone while I was eating an apple."
+APPLE_WORDS = [*APPLES.removesuffix(".").split(), "."]
+COMMON = ["the", "bank", "of", "river", "and", "money", "was", "closed", "came", "apple", "to"]
+LONG_TEXT = " ".join(random.Random(1).choices(COMMON, k=200))
+MIDDLE = """(grid, [row, column, count]) => {
+  const place = () => {
+    const { left, top, width } = grid.getBoundingClientRect();
+    return [left + (column + 0.5) * width / count, top + (row + 0.5) * width / count];
+  };
+  // Without animation: otherwise the page still scrolls while the pointer moves.
+  scrollBy({ top: place()[1] - innerHeight / 2, behavior: "instant" });
+  return place();
+}"""
+
+
+def encoded(client: httpx.Client, text: str, **more: object) -> dict:
+    """The service's result for one sentence."""
+    response = client.post("/v1/encode", json={"input": text, **more})
+    assert response.status_code == 200, response.text
+    return response.json()["results"][0]
+
+
+def weights(client: httpx.Client, text: str, **more: object) -> np.ndarray:
+    """The attention [L, h, n, n], or [L, n, n] with `heads="mean"`."""
+    return np.array(encoded(client, text, **more)["attention"])
+
+
+def attention(reader: Reader) -> Locator:
+    """The figure of attention."""
+    return reader.figure("Attention:")
+
+
+def readout(reader: Reader) -> str:
+    """The text below the figure about the current cell or word."""
+    return attention(reader).get_by_role("status").text_content() or ""
+
+
+def grid(reader: Reader) -> Locator:
+    """The grid of cells of the heatmap."""
+    return reader.page.get_by_role("grid")
+
+
+def point(reader: Reader, row: int, column: int, count: int) -> None:
+    """Scroll to a cell and move the pointer to it."""
+    reader.page.mouse.move(*grid(reader).evaluate(MIDDLE, [row, column, count]))
+
+
+def words(reader: Reader) -> Locator:
+    """The buttons of the words of the sentence."""
+    return reader.page.locator(".attention button.word")
+
+
+def word_texts(reader: Reader) -> list[str]:
+    """The words of the sentence."""
+    return reader.texts(".attention button.word bdi")
+
+
+# Compare
+
+Row = tuple[str, str] | tuple[str, str, int]
+
+APPLE_ROWS: list[Row] = [
+    ("Apple launched a new phone", "Apple"),
+    ("I was eating an apple pie", "apple"),
+]
+BANKS: list[Row] = [("River bank flows", "bank"), ("Money bank grows", "bank")]
+EIGHT: list[Row] = [
+    *APPLE_ROWS,
+    *BANKS,
+    ("He plays bass in a jazz band", "bass"),
+    ("We caught a huge bass in the lake", "bass"),
+    ("Java is a programming language", "Java"),
+    ("qqzzxx flows", "qqzzxx"),
+]
+
+
+def compare_address(rows: object, **fields: str) -> str:
+    """The address of Compare with occurrences, as rows or as the text of the parameter."""
+    occurrences = rows if isinstance(rows, str) else json.dumps(rows)
+    return address("compare", occurrences=occurrences, **fields)
+
+
+def compared(client: httpx.Client, rows: Sequence[Row], **fields: object) -> dict:
+    """The service's response for occurrences."""
+    names = ("text", "word", "nth")
+    occurrences = [dict(zip(names, (*row, 0), strict=False)) for row in rows]
+    body = {"occurrences": occurrences, "neighbors": 8, "map": True, **fields}
+    return client.post("/v1/compare", json=body).raise_for_status().json()
+
+
+def kept(reader: Reader) -> list[list]:
+    """The occurrences in the current address."""
+    return json.loads(reader.query["occurrences"])
+
+
+def words_of(reader: Reader, number: int) -> Locator:
+    """The buttons of the words of a sentence."""
+    group = reader.page.get_by_role("group", name=f"Word of sentence {number} to compare")
+    return group.get_by_role("button")
+
+
+def pressed(reader: Reader, number: int) -> list[int]:
+    """The indices of the selected words of a sentence."""
+    words_of(reader, number).first.wait_for()
+    states = words_of(reader, number).evaluate_all(
+        "(words) => words.map((word) => word.getAttribute('aria-pressed'))"
+    )
+    return [i for i, state in enumerate(states) if state == "true"]
+
+
+def typed(reader: Reader, number: int, text: str) -> None:
+    """Type another sentence and wait for the response."""
+    with reader.page.expect_response("**/v1/compare"):
+        reader.field(f"Sentence {number}").fill(text)
+    reader.settle()
+
+
+def cosines(reader: Reader) -> list[float]:
+    """The numbers in the two matrices, row by row, static first."""
+    return reader.numbers("svg.similarity text.number")
+
+
+def places(reader: Reader) -> dict[str, tuple[float, ...]]:
+    """The positions of the points of the map by name."""
+    points = reader.page.locator("svg.flat-map .point").evaluate_all(
+        "(all) => all.map((one) => ['aria-label', 'transform'].map((n) => one.getAttribute(n)))"
+    )
+    number = re.compile(r"-?[\d.]+(?:e-?\d+)?")
+    return {name: tuple(map(float, number.findall(transform))) for name, transform in points}
+
+
+def card(reader: Reader, name: str) -> Locator:
+    """The card of an occurrence."""
+    return reader.page.get_by_role("article", name=name, exact=True)
+
+
+# Step by step
+
+FILE = Path(__file__).parents[2] / "service" / "polyseme" / "page" / "worked-examples.json"
+EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
+SMALL = {
+    "tokens": ["a", "b"],
+    "embeddings": [[1, 2], [3, -1]],
+    "weights": {
+        "query": [[1, 0, 2, 1], [0, 1, 1, -1]],
+        "key": [[0, 1, 1, 0], [1, 0, 0, 2]],
+        "value": [[1, 2], [0, 1]],
+        "output": [[1, 0], [2, 1]],
+    },
+    "heads": 2,
+}
+"""Two words and two heads, with whole numbers, so that every step can be computed by hand:
+Q = [[1, 2, 4, -1], [3, -1, 5, 4]], K = [[2, 1, 1, 4], [-1, 3, 3, -2]], V = [[1, 4], [3, 5]]."""
+TURNED = {
+    **SMALL,
+    "weights": {name: np.transpose(rows).tolist() for name, rows in SMALL["weights"].items()},
+    "convention": "column",
+}
+"""The same with weights in the column convention, W·x."""
+PLAIN = {"tokens": ["a", "b"], "embeddings": [[1, 2], [3, -1]], "scale": False}
+LONG_WORD = "pneumonoultramicroscopicsilicovolcanoconiosis" * 3
+CELLS = """(kind) => [...document.querySelectorAll(`td.${kind}`)].map((td) =>
+  [td.closest("[data-step]").dataset.step, td.dataset.row, td.dataset.column].join(":"))"""
+ROWS = """(rows) => rows.map((row) =>
+  [...row.querySelectorAll("td .number")].map((number) => number.textContent))"""
+
+
+def steps_address(request: dict | None = None, **fields: object) -> str:
+    """The address of Step by step, with the numbers of a request or with other fields."""
+    own = {} if request is None else {"source": "numbers", "numbers": json.dumps(request)}
+    return address("steps", **own, **fields)
+
+
+def sentence_address(text: str, **fields: object) -> str:
+    """The address of Step by step with a sentence."""
+    return steps_address(source="sentence", text=text, **fields)
+
+
+def traced(client: httpx.Client, **body: object) -> dict[str, list]:
+    """The values of the steps in the service's response, by name."""
+    response = client.post("/v1/trace", json=body)
+    assert response.status_code == 200, response.text
+    return {step["name"]: step["values"] for step in response.json()["steps"]}
+
+
+def steps(reader: Reader) -> list[str]:
+    """The names of the steps on the cards, in order."""
+    cards = reader.page.locator("[data-step]")
+    return cards.evaluate_all("(cards) => cards.map((card) => card.dataset.step)")
+
+
+def numbers(reader: Reader, step: str) -> list[list[float]]:
+    """The numbers in the table of a step."""
+    rows = reader.page.locator(f"[data-step={step}] tbody tr").evaluate_all(ROWS)
+    return [[float(text.replace("−", "-")) for text in row] for row in rows]
+
+
+def row_names(reader: Reader) -> list[str]:
+    """The names of the rows of the scores."""
+    return reader.texts("[data-step=scores] th[scope=row]")
+
+
+def sums(reader: Reader) -> list[str]:
+    """The sums that the panel of the chosen cell shows."""
+    return reader.texts(".derived .sum")
+
+
+def panel(reader: Reader) -> str:
+    """The text of the panel of the chosen cell."""
+    return reader.page.locator(".derived").text_content() or ""
+
+
+def lit(reader: Reader) -> set[str]:
+    """The cells that the chosen cell is computed from, as `step:row:column`."""
+    return set(reader.page.evaluate(CELLS, "lit"))
+
+
+def chosen(reader: Reader) -> list[str]:
+    """The chosen cells, at most one, as `step:row:column`."""
+    return reader.page.evaluate(CELLS, "chosen")
+
+
+def write(reader: Reader, label: str, text: str) -> None:
+    """Write into a field of the editor, and move the focus away."""
+    reader.field(label).fill(text)
+    reader.field(label).blur()
+    reader.settle()

@@ -1,0 +1,120 @@
+"""Progress of long work: a bar on a terminal, lines elsewhere."""
+
+import io
+import os
+import pty
+import re
+import sys
+import termios
+from contextlib import redirect_stderr, redirect_stdout
+from threading import Thread
+
+import pytest
+
+from polyseme import progress
+from polyseme.cli.main import polyseme
+from tests.cli.conftest import run
+from tests.importing.files import many
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A file that takes long enough for a progress bar."""
+    path = tmp_path_factory.mktemp("large") / "large.txt"
+    path.write_bytes(many("glove", 12_000, 100))
+    return path
+
+
+def read_all(master):
+    """The bytes that are written to a terminal until it is closed."""
+    written = b""
+    while True:
+        try:
+            part = os.read(master, 1 << 16)
+        except OSError:  # EIO on Linux when the terminal is closed
+            return written
+        if not part:
+            return written
+        written += part
+
+
+def on_terminal(columns, *arguments):
+    """Run `polyseme` with a terminal as standard error; return exit code, output and errors."""
+    master, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, columns))
+    out, err = io.StringIO(), []
+    reader = Thread(target=lambda: err.append(read_all(master)))
+    reader.start()
+    with open(terminal, "w") as file, redirect_stderr(file), redirect_stdout(out):  # noqa: PTH123
+        try:
+            polyseme([str(argument) for argument in arguments], prog_name="polyseme")
+        except SystemExit as end:
+            code = end.code
+    reader.join()
+    os.close(master)
+    return code, out.getvalue(), err[0].decode()
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
+    command = ("models", "import", large, "--processes", 1, "--models-dir", tmp_path)
+    code, out, err = on_terminal(100, *command, "--no-subwords")
+    assert code == 0
+    assert out == "large  12000 words  100 wide  float32  lower-case  closed form\n"
+    size = re.escape(f"{large.stat().st_size / 1e6:.1f}M")
+    assert re.search(rf"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/{size} ", err), err
+    assert re.search(rf"\rreading: +\d+%\|[^|]*\| [\d.]+M/{size} \[.*[\d,]+ rows\]", err), err
+    assert "polyseme: 12,000 words of dimension 100: about 167 MB of memory to import" in err
+    shown = err.split("\r")
+    assert not shown[-1].strip() or shown[-1].startswith(("polyseme: ", "\n"))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that progress sees, as the only item."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_without_a_terminal_a_line_is_written_every_ten_seconds(clock, capsys):
+    with progress.ConsoleProgress().stage("reading", 7_000_000) as bar:
+        for done in range(8):
+            clock[0] += 4
+            bar.reach(done * 1_000_000, done * 1000)
+    assert capsys.readouterr().err.splitlines() == [
+        "polyseme: reading, 2 of 7 MB, 2,000 rows",
+        "polyseme: reading, 5 of 7 MB, 5,000 rows",
+    ]
+
+
+def test_without_a_terminal_progress_that_is_no_bytes_is_counted(clock, capsys):
+    with progress.ConsoleProgress().stage("sentences", 2000, in_bytes=False) as bar:
+        clock[0] += 1
+        bar.advance(500)
+        clock[0] += 9
+        bar.advance(1000)
+    assert capsys.readouterr().err == "polyseme: sentences, 1,500 of 2,000\n"
+
+
+def test_progress_that_is_no_bytes_is_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.ConsoleProgress().stage("sentences", 20, in_bytes=False) as bar:
+        bar.advance(20)
+    out, err = capsys.readouterr()
+    assert out == "" and "sentences:" in err and "/20 " in err
+
+
+@pytest.mark.slow
+def test_without_a_terminal_the_estimate_is_a_line_and_there_is_no_progress_bar(tmp_path, large):
+    options = ("--dtype", "float16", "--limit", 11_000, "--no-weights", "--no-subwords")
+    done = run("models", "import", large, *options, models_dir=tmp_path)
+    err = done.stderr.decode()
+    assert done.returncode == 0
+    assert done.stdout == b"large  11000 words  100 wide  float16  lower-case  parameter-free\n"
+    assert not {"\r", "\x1b"} & set(err)
+    assert all(line.startswith("polyseme: ") for line in err.splitlines())
+    assert err.splitlines()[0] == (
+        "polyseme: 11,000 words of dimension 100: about 161 MB of memory to import, 2 MB on disk"
+        " for its vectors, shared by all workers."
+    )
