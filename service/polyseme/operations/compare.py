@@ -193,8 +193,9 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
         sentences, texts = tokenize_occurrences(model, occurrences, options, limits, cost)
         count_tokens(sentences)
         places: list[dict[int, int]] = [{} for _ in sentences]
+        tokens = [sentence.tokens for sentence in sentences]
         for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
-            places[text][number] = find_token(sentences[text].tokens, occurrence, number)
+            places[text][number] = find_token(tokens[text], occurrence, number)
     with stage("attention"):
         encoded: dict[int, _Vectors] = {}
         for sentence, one in zip(sentences, places, strict=True):
@@ -283,7 +284,7 @@ def _encode(
 ) -> list[_Vectors]:
     """Return the vectors of the tokens at `places` of a sentence, which is encoded once."""
     check_request()
-    inputs = model.sentence(sentence.tokens)
+    inputs = model.sentence(sentence.words)
     last = len(model.layers) - 1
     result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
     tokens, found = sentence.tokens, []

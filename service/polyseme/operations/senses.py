@@ -259,10 +259,11 @@ def find_senses(
         count_tokens(sentences)
         places: list[list[int]] = [[] for _ in sentences]
         order: list[list[int]] = [[] for _ in sentences]
+        tokens = [sentence.tokens for sentence in sentences]
         for number, (text, one) in enumerate(zip(texts, occurrences, strict=True)):
-            places[text].append(find_token(sentences[text].tokens, one, number))
+            places[text].append(find_token(tokens[text], one, number))
             order[text].append(number)
-    word = sentences[texts[0]].tokens[places[texts[0]][0]].text
+    word = sentences[texts[0]].words[places[texts[0]][0]].text
     return _inventory(model, word, sentences, places, request, order)
 
 
@@ -276,7 +277,7 @@ def _in_texts(
     exact, spelled = request.case == "exact", (word, *request.forms)
     wanted = match_forms(spelled, exact=exact)
     places = [
-        word_places([token.text for token in one.tokens], wanted, exact=exact) for one in sentences
+        word_places([token.text for token in one.words], wanted, exact=exact) for one in sentences
     ]
     if not any(places):
         message = "does not occur in the texts as a token"
@@ -341,8 +342,8 @@ def _work(
     work = 0.0
     for sentence, where in zip(sentences, places, strict=True):
         if where:
-            n = len(sentence.tokens)
-            work += cost.of_sentence(sentence.tokens)
+            n = len(sentence.words)
+            work += cost.of_sentence(sentence)
             work += len(where) * (OCCURRENCE + n * (MEAN_TOKEN + 2 * d * MULTIPLICATION))
     count = sum(map(len, places))
     work += count * 3 * d * width * MULTIPLICATION + cluster_work(count, width, request.count)

@@ -126,7 +126,7 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
         if model is not None and request.text is not None:
             sentence, steps = _trace_text(model, request.text, request.layer, request.case, limits)
             count_tokens([sentence])
-            tokens = [token.text for token in sentence.tokens]
+            tokens = [token.text for token in sentence.words]
         else:
             tokens = request.tokens or []
             steps = _trace_arrays(request, limits)
@@ -143,15 +143,16 @@ def _trace_text(
     """Return the tokens of a text and every step of one layer of a stored model."""
     if layer >= len(model.layers):
         raise InvalidError([FieldError(("layer",), missing_layer(len(model.layers)))])
-    tokens, more = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens, MAX_COUNTED)
-    limits.check_trace_tokens(len(tokens) + more)
-    if not tokens:
+    sentence = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens, MAX_COUNTED)
+    words = sentence.words
+    limits.check_trace_tokens(len(words) + sentence.truncated)
+    if not words:
         raise InvalidError([FieldError(("text",), "has no word")])
     manifest = model.manifest
     widths = (manifest.dimension, model.key_width, model.value_width)
     inner = _inner_width(model.layers[layer], manifest.dimension)
-    _admit(_trace_bytes(len(tokens), manifest.heads, *widths, inner), limits)
-    return Tokenized(tokens), trace_layer(model.sentence(tokens), model.layers, layer)
+    _admit(_trace_bytes(len(words), manifest.heads, *widths, inner), limits)
+    return Tokenized(words), trace_layer(model.sentence(words), model.layers, layer)
 
 
 def _trace_arrays(request: TraceRequest, limits: Limits) -> list[Step]:
