@@ -83,7 +83,7 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     """Encode the lines of a file in this process; print the times and the counts."""
     from polyseme.bulk.run import tune_garbage_collector
     from polyseme.client.local import LocalModel
-    from polyseme.operations.embed import pooled_options, sentence_vector
+    from polyseme.operations.embed import pooled_options, sentence_vectors
     from polyseme.operations.encode import encode_sentence, tokenize
     from polyseme.operations.options import Limits
 
@@ -97,10 +97,10 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
         for start in range(0, len(texts), BATCH):
             for one in tokenize(model, texts[start : start + BATCH], options, Limits()):
                 encoded = encode_sentence(model, one, options)
-                vectors = sentence_vector(model, encoded, "informativeness") if pooled else None
+                vectors = sentence_vectors(model, [encoded], "informativeness") if pooled else None
                 if writes:
                     out.write(encoded.arrays["contextual"] if vectors is None else vectors)
-                tokens += len(one.tokens)
+                tokens += len(one.words)
             if writes and start % SHARD == SHARD - BATCH:
                 out.flush()
                 os.fsync(out.fileno())

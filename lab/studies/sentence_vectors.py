@@ -67,7 +67,7 @@ def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     for one in encode(model, texts, options):
         parts = {"contextual": one.arrays["contextual"], "static": unit(one.arrays["static"])}
         for pooling in get_args(Pooling):
-            weights = token_weights(model, one.tokens, pooling)
+            (weights,) = token_weights(model, [one.tokens], pooling)
             for kind, rows in parts.items():
                 mean = weighted_mean(rows, weights)
                 found.setdefault(f"{kind}, {pooling}", []).append(mean)

@@ -6,9 +6,9 @@ split only if it is not in the vocabulary.
 """
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, pairwise
-from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
 import regex
 
@@ -17,6 +17,7 @@ Resolution: TypeAlias = Literal["exact", "lower", "capitalised", "upper", "subwo
 Span: TypeAlias = tuple[int, int]
 CanCompose: TypeAlias = Callable[[str], bool]
 """A function that returns whether the subwords compose a vector for a spelling."""
+_Value = TypeVar("_Value")
 MAX_WORD_LENGTH = 256
 """Maximum length in code points of a word that is looked up. A longer one is one unknown token: it
 is not normalized, split or composed, all of which may take more than linear time."""
@@ -25,7 +26,8 @@ is not normalized, split or composed, all of which may take more than linear tim
 class ResolvedToken(NamedTuple):
     """A token and its vocabulary entry.
 
-    `start` and `end` are offsets in code points, None for tokens of a pretokenized sentence.
+    `start` and `end` are offsets in code points, None for tokens of a pretokenized sentence, and
+    before `place` sets them.
     """
 
     text: str
@@ -89,6 +91,8 @@ _UNSPLIT_WORD = regex.compile(_UNSPLIT, regex.VERBOSE | regex.IGNORECASE)
 # Penn Treebank contractions: `n't` is split before the n, the others before the apostrophe.
 _CONTRACTION = regex.compile(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", regex.IGNORECASE)
 _JOINT = regex.compile(r"['’‘.·&_‐‑,:-]|(?<=\p{N})(?=\p{L})|(?<=\p{L})(?=\p{N})")
+_PUNCTUATION = '.,;:!?()"'
+"""Marks that do not belong to a word of ASCII letters, digits, `-` and `'` that they surround."""
 _SHORT_RUN = regex.compile(r"([^\s\p{RI}])\1{1,2}")  # not a flag
 
 
@@ -108,7 +112,7 @@ def splits(word: str) -> Iterator[list[Span]]:
 
     The spans of one split are adjacent and cover the word.
     """
-    if _SHORT_RUN.fullmatch(word) and not word[0].isalnum():
+    if not word[:1].isalnum() and _SHORT_RUN.fullmatch(word):
         yield [(i, i + 1) for i in range(len(word))]
         return
     contraction = _CONTRACTION.search(word)
@@ -151,21 +155,18 @@ def no_subwords(_spelling: str) -> bool:
     return False
 
 
-def resolve(
-    word: str, vocabulary: RowLookup, case: Case = "auto", start: int | None = None
-) -> ResolvedToken:
+def resolve(word: str, vocabulary: RowLookup, case: Case = "auto") -> ResolvedToken:
     """Return the token of one word, without splitting or composing it."""
-    end = None if start is None else start + len(word)
-    if len(word) > MAX_WORD_LENGTH:
-        return ResolvedToken(word, start, end, None, "oov", None)
     # Most words are in the vocabulary as written.
-    if case != "lower" and (row := vocabulary.row(word)) is not None:
-        return ResolvedToken(word, start, end, word, "exact", row)
+    if case != "lower" and len(word) <= MAX_WORD_LENGTH:
+        row = vocabulary.row(word)
+        if row is not None:
+            return ResolvedToken(word, None, None, word, "exact", row)
     for spelling, resolution in spellings(word, case):
         row = vocabulary.row(spelling)
         if row is not None:
-            return ResolvedToken(word, start, end, spelling, resolution, row)
-    return ResolvedToken(word, start, end, None, "oov", None)
+            return ResolvedToken(word, None, None, spelling, resolution, row)
+    return ResolvedToken(word, None, None, None, "oov", None)
 
 
 def resolve_all(
@@ -190,7 +191,7 @@ def tokenize(
     composes: CanCompose = no_subwords,
 ) -> list[ResolvedToken]:
     """Return the tokens of a text; split or compose the words that are not in the vocabulary."""
-    return list(iter_tokens(text, vocabulary, case, composes))
+    return place(text, iter_tokens(text, vocabulary, case, composes))
 
 
 def iter_tokens(
@@ -199,16 +200,28 @@ def iter_tokens(
     case: Case = "auto",
     composes: CanCompose = no_subwords,
 ) -> Iterator[ResolvedToken]:
-    """Yield the tokens that `tokenize` returns.
+    """Yield the tokens that `tokenize` returns, without offsets.
 
     All pieces of one word are made at once; these are at most MAX_WORD_LENGTH tokens.
     """
     for start, end in words(text):
-        token = resolve(text[start:end], vocabulary, case, start)
+        token = resolve(text[start:end], vocabulary, case)
         if token.row is None and end - start <= MAX_WORD_LENGTH:
             yield from _split_or_compose(token, vocabulary, case, composes)
         else:
             yield token
+
+
+def place(text: str, tokens: Iterable[ResolvedToken]) -> list[ResolvedToken]:
+    """Return the tokens of a text, in order, with their offsets."""
+    placed: list[ResolvedToken] = []
+    new, find, end = tuple.__new__, text.find, 0
+    for word, _, _, key, resolution, row, composed in tokens:
+        start = find(word, end)  # at `end`, or after white space
+        end = start + len(word)
+        # `tuple.__new__` takes half the time of `ResolvedToken(…)`.
+        placed.append(new(ResolvedToken, (word, start, end, key, resolution, row, composed)))
+    return placed
 
 
 def _split_or_compose(
@@ -220,12 +233,17 @@ def _split_or_compose(
     split whose pieces are all known; the unsplit word, composed from its subwords; the finest
     split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
     """
-    if unsplit := _resolve_unsplit(whole, vocabulary, case, composes):
-        return [unsplit]
-    split: list[Span] = []
-    for split in splits(whole.text):
+    word, split = whole.text, list[Span]()
+    if word.isalpha():  # most unknown words: without a joint and a unit
+        return [_compose(whole, case, composes)]
+    if not word.replace("-", "").replace("'", "").isalpha():
+        unsplit = _resolve_unsplit(whole, vocabulary, case, composes)
+        if unsplit:
+            return [unsplit]
+    for split in splits(word):
         known: list[ResolvedToken] = []
-        for piece in _resolve_pieces(whole, split, vocabulary, case):
+        for start, end in split:
+            piece = resolve(word[start:end], vocabulary, case)
             if piece.row is None:  # the rest of a split with an unknown piece is not looked up
                 break
             known.append(piece)
@@ -233,19 +251,10 @@ def _split_or_compose(
             return known
     composed = _compose(whole, case, composes)
     if composed is whole:
-        tokens = list(_resolve_pieces(whole, split, vocabulary, case))
+        tokens = [resolve(word[start:end], vocabulary, case) for start, end in split]
         if any(token.row is not None and token.text[0].isalnum() for token in tokens):
             return [_compose(token, case, composes) for token in tokens]
     return [composed]
-
-
-def _resolve_pieces(
-    whole: ResolvedToken, split: Iterable[Span], vocabulary: RowLookup, case: Case
-) -> Iterator[ResolvedToken]:
-    """Yield the tokens of the pieces of a word."""
-    offset = whole.start or 0
-    for start, end in split:
-        yield resolve(whole.text[start:end], vocabulary, case, offset + start)
 
 
 def _resolve_unsplit(
@@ -262,8 +271,7 @@ def _resolve_unsplit(
     part = match["name"] or match["unit"]
     if part is None:
         return _compose(token, case, composes)
-    found = _compose(resolve(part, vocabulary, case), case, composes)
-    return found._replace(text=token.text, start=token.start, end=token.end)
+    return _compose(resolve(part, vocabulary, case), case, composes)._replace(text=token.text)
 
 
 def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> ResolvedToken:
@@ -275,6 +283,72 @@ def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> Resolved
     return token
 
 
+class Recent(dict[str, _Value]):
+    """Values computed from short strings; those that are not read for a long time are dropped.
+
+    A full dictionary becomes the older one, whose entries return to the new one when they are read.
+    """
+
+    SIZE = 16_384
+    """Maximum entries of the new and of the older dictionary: together about 10 MB of chunks, or
+    50 MB if each character is a token."""
+    LONGEST = 16
+    """Maximum characters of a string whose value is kept; longer words are rare."""
+
+    def __init__(self, compute: Callable[..., _Value], *arguments: Any) -> None:
+        """Create an empty cache of `compute(self, text, *arguments)`."""
+        super().__init__()
+        self._compute, self._arguments = compute, arguments
+        self._older: dict[str, _Value] = {}
+
+    def __missing__(self, text: str) -> _Value:
+        if len(text) > self.LONGEST:
+            return self._compute(self, text, *self._arguments)
+        value = self._older.get(text)
+        if value is None:
+            value = self._compute(self, text, *self._arguments)
+        if len(self) >= self.SIZE:
+            self._older = dict(self)
+            self.clear()
+        self[text] = value
+        return value
+
+
+def _chunk_tokens(
+    chunks: Recent[tuple[ResolvedToken, ...]],
+    chunk: str,
+    vocabulary: RowLookup,
+    case: Case,
+    composes: CanCompose,
+) -> tuple[ResolvedToken, ...]:
+    """Return the tokens of a chunk; those of punctuation and of a word are shared by chunks."""
+    word = chunk.strip(_PUNCTUATION)
+    if word != chunk and word.isascii() and word.replace("-", "").replace("'", "").isalnum():
+        before, _, after = chunk.partition(word)
+        # A mark that is repeated is one word, such as `...`.
+        if len(before) <= 1 and (len(after) <= 1 or (len(after) == 2 and after[0] != after[1])):
+            tokens = chunks[before] + chunks[word] if before else chunks[word]
+            for mark in after:
+                tokens += chunks[mark]
+            return tokens
+    if word == chunk and word.isascii() and word.isalpha():
+        token = resolve(word, vocabulary, case)
+        if token.row is not None:
+            return (token,)
+    return tuple(iter_tokens(chunk, vocabulary, case, composes))
+
+
+def _word_token(
+    _words: Recent[ResolvedToken],
+    word: str,
+    vocabulary: RowLookup,
+    case: Case,
+    composes: CanCompose,
+) -> ResolvedToken:
+    """Return the token of a word of a pretokenized sentence."""
+    return resolve_all((word,), vocabulary, case, composes)[0]
+
+
 class Tokenizer:
     """A tokenizer with a cache, which returns the same tokens as `tokenize` and `resolve_all`.
 
@@ -283,20 +357,14 @@ class Tokenizer:
     tokenizer.
     """
 
-    CACHE_SIZE = 8192
-    """Maximum cached chunks for each `case`: about 3 MB, or 25 MB if each character is a token. The
-    cache of pretokenized words has the same limits."""
-    MAX_CACHED_LENGTH = 16
-    """Maximum characters of a cached chunk; longer ones are rare."""
     PHRASE_WORDS = 4
     """Maximum words of a phrase."""
 
     def __init__(self, vocabulary: RowLookup, composes: CanCompose = no_subwords) -> None:
         self._vocabulary, self._composes = vocabulary, composes
-        self._chunks: dict[Case, dict[str, list[ResolvedToken]]] = {
-            case: {} for case in get_args(Case)
-        }
-        self._words: dict[Case, dict[str, ResolvedToken]] = {case: {} for case in get_args(Case)}
+        cases = get_args(Case)
+        self._chunks = {c: Recent(_chunk_tokens, vocabulary, c, composes) for c in cases}
+        self._words = {c: Recent(_word_token, vocabulary, c, composes) for c in cases}
 
     def tokens(
         self, text: str, case: Case = "auto", most: int | None = None
@@ -305,44 +373,31 @@ class Tokenizer:
 
         At most `most` + MAX_WORD_LENGTH tokens are made, the pieces of the last word included.
         """
+        return place(text, self.look_up(text, case, most))
+
+    def look_up(
+        self, text: str | Sequence[str], case: Case = "auto", most: int | None = None
+    ) -> list[ResolvedToken]:
+        """Return the tokens of a text without offsets, or one for each word of a list.
+
+        Occurrences of a word share a token. `most` is that of `tokens`.
+        """
+        if not isinstance(text, str):
+            return list(map(self._words[case].__getitem__, text[:most]))
+        chunks, longest = self._chunks[case], Recent.LONGEST
+        if most is None or len(text) <= most:  # each token has a character
+            return list(chain.from_iterable(map(chunks.__getitem__, text.split())))
         found: list[ResolvedToken] = []
-        append, new, find = found.append, tuple.__new__, text.find
-        cache = self._chunks[case]
-        end = 0
         # Each chunk has at least one token, so `most` chunks suffice. The last of the `most` + 2
         # chunks is the unsplit rest of the text, which is not reached.
-        for chunk in text.split(None, -1 if most is None else most + 1):
-            start = find(chunk, end)
-            end = start + len(chunk)
-            tokens: Iterable[ResolvedToken] | None = cache.get(chunk)
-            if tokens is None:
-                left = None if most is None else most - len(found)
-                tokens = self._tokenize_chunk(chunk, case, left)
-            # `tuple.__new__` takes half the time of `ResolvedToken(…)`.
-            for word, first, last, key, resolution, row, composed in tokens:
-                append(
-                    new(
-                        ResolvedToken,
-                        (word, start + first, start + last, key, resolution, row, composed),  # type: ignore[operator]
-                    )
-                )
-            if most is not None and len(found) >= most:
+        for chunk in text.split(None, most + 1):
+            if len(chunk) <= longest:
+                found += chunks[chunk]
+            else:  # a text without white space is one chunk
+                tokens = iter_tokens(chunk, self._vocabulary, case, self._composes)
+                found += islice(tokens, most - len(found))
+            if len(found) >= most:
                 break
-        return found
-
-    def words(self, words: Iterable[str], case: Case = "auto") -> list[ResolvedToken]:
-        """Return one token for each word of a pretokenized sentence."""
-        found = []
-        cache = self._words[case]
-        for word in words:
-            token = cache.get(word)
-            if token is None:
-                (token,) = resolve_all((word,), self._vocabulary, case, self._composes)
-                if len(word) <= self.MAX_CACHED_LENGTH:
-                    if len(cache) >= self.CACHE_SIZE:
-                        cache.clear()
-                    cache[word] = token
-            found.append(token)
         return found
 
     def join(
@@ -381,20 +436,3 @@ class Tokenizer:
                 if found.row is not None:
                     return found._replace(text=whole, start=start, end=end)
         return None
-
-    def _tokenize_chunk(self, chunk: str, case: Case, most: int | None) -> Iterable[ResolvedToken]:
-        """Return the tokens of a chunk; a long one is not cached and gives at most `most`."""
-        if len(chunk) > self.MAX_CACHED_LENGTH:  # a text without white space is one chunk
-            return islice(iter_tokens(chunk, self._vocabulary, case, self._composes), most)
-        tokens = None
-        # Most chunks are ASCII letters, and are one word.
-        if chunk.isascii() and chunk.isalpha():
-            token = resolve(chunk, self._vocabulary, case, 0)
-            tokens = None if token.row is None else [token]
-        if tokens is None:
-            tokens = tokenize(chunk, self._vocabulary, case, self._composes)
-        cache = self._chunks[case]
-        if len(cache) >= self.CACHE_SIZE:
-            cache.clear()
-        cache[chunk] = tokens
-        return tokens

@@ -4,7 +4,7 @@ import hashlib
 import multiprocessing
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import astuple, fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -69,6 +69,32 @@ def test_a_sentence_gets_the_same_bits_before_and_after_other_sentences(n):
     for other in (0, 1, 300, n):
         contextualize(layer_and_sentence(other, seed=1)[1], [layer])
         assert np.array_equal(bits(contextualize(sentence, [layer]).contextual), bits(first))
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_sentence_gets_the_same_bits_in_a_stack(seed):
+    rng = np.random.default_rng(seed)
+    d, n = int(rng.choice([7, 29, 50, 101])), int(rng.choice([0, 1, 2, 5, 20, 63, BLOCK + 1]))
+    count = 2 if n > BLOCK else int(rng.integers(1, 17))
+    layers = [random_layer(rng, d) for _ in range(rng.integers(1, 3))]
+    biased = rng.random() < 0.8
+    sentences = []
+    for _ in range(count):
+        sentence = random_sentence(rng, n, d)
+        # The lengths of some vectors, and some sums of exponentials, need another path.
+        scale = np.float32(rng.choice([1, 1, 1, 100, 1e-20]))
+        bias = normal(rng, n) * scale if biased else None
+        sentences.append(replace(sentence, vectors=sentence.vectors * scale, word_bias=bias))
+    values = zip(*(astuple(sentence) for sentence in sentences), strict=True)
+    stack = SentenceArrays(*(None if v[0] is None else np.stack(v) for v in values))
+    found = contextualize(stack, layers, RECORDED)
+    for place, sentence in enumerate(sentences):
+        alone = contextualize(sentence, layers, RECORDED)
+        assert np.array_equal(bits(found.contextual[place]), bits(alone.contextual))
+        assert np.array_equal(bits(found.attended[place]), bits(alone.attended))
+        for records, expected in zip(found.records, alone.records, strict=True):
+            for name in RECORDED:
+                assert np.array_equal(bits(records[name][place]), bits(expected[name])), name
 
 
 def at_offset(array, offset):

@@ -288,7 +288,7 @@ def test_an_internal_error_leaks_nothing(monkeypatch):
     def fail(*_):
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr("polyseme.operations.embed.sentence_vector", fail)
+    monkeypatch.setattr("polyseme.operations.embed.sentence_vectors", fail)
     answer = create_app().test_client().post(PATH, json={"input": "a"})
     assert (answer.status_code, answer.json["error"]["type"]) == (500, "server_error")
     assert SECRET not in answer.text

@@ -129,7 +129,7 @@ def test_an_import_fits_subwords_unless_they_are_switched_off(tmp_path, vectors,
     if has:
         assert manifest.subwords.dtype == "int8" and manifest.dtype == "float32"
         model = read_model(tmp_path / "models" / "v")
-        (token,) = model.tokenizer.words(["gabbling"], "auto")
+        (token,) = model.tokenizer.look_up(["gabbling"], "auto")
         assert token.composed == "gabbling"
         assert model.static([token]).any()
 

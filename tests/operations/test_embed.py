@@ -10,7 +10,7 @@ from polyseme.errors import InvalidError, UnknownWordError
 from polyseme.operations.embed import (
     EmbeddingsRequest,
     embed,
-    sentence_vector,
+    sentence_vectors,
     token_weights,
     weighted_mean,
 )
@@ -81,14 +81,14 @@ def test_a_composed_word_has_the_weight_of_words_of_its_length(deep_composing):
     assert [token.resolution for token in sentence.tokens] == ["subword", "exact"]
     bank = deep_composing.word_bias[WORDS.index("bank")]
     (tokens,) = deep_composing.expected_word_bias(["zebra"], "tokens")
-    found = token_weights(deep_composing, sentence.tokens, "informativeness")
+    (found,) = token_weights(deep_composing, [sentence.tokens], "informativeness")
     assert found[1] / found[0] == pytest.approx(np.exp(bank - tokens), rel=1e-6)
     (words,) = deep_composing.expected_word_bias(["zebra"], "words")
     assert words != tokens
     p = 1e-3 * np.expm1(-np.minimum([words, bank], 0))
     weights = 1e-4 / (1e-4 + p)
     for pooling in ("sif", "whitened"):
-        found = token_weights(deep_composing, sentence.tokens, pooling)
+        (found,) = token_weights(deep_composing, [sentence.tokens], pooling)
         assert found == pytest.approx(weights / weights.max(), rel=1e-5)
 
 
@@ -101,16 +101,15 @@ def test_whitening_projects_the_mean_of_smooth_inverse_frequency(weighted):
     static = one.arrays["static"] / np.linalg.norm(one.arrays["static"], axis=1, keepdims=True)
     weights = 1e-4 / (1e-4 + np.array([0.001, 0, 0.007]))
     expected = weights @ static / weights.sum() @ weight + bias
-    found = sentence_vector(model, one, "whitened")
+    (found,) = sentence_vectors(model, [one], "whitened")
     assert found == pytest.approx(expected / np.linalg.norm(expected), abs=1e-6)
-    cut = sentence_vector(model, one, "whitened", 2)
+    (cut,) = sentence_vectors(model, [one], "whitened", 2)
     assert cut == pytest.approx(expected[:2] / np.linalg.norm(expected[:2]), abs=1e-6)
     # A text without known words has no direction, not that of the bias.
-    assert not sentence_vector(model, ask_one(model, "qzx"), "whitened").any()
+    assert not sentence_vectors(model, [ask_one(model, "qzx")], "whitened").any()
     # Without whitening, the two poolings are the same.
-    assert (
-        sentence_vector(weighted, one).tobytes() == sentence_vector(weighted, one, "sif").tobytes()
-    )
+    default, sif = (sentence_vectors(weighted, [one], pooling) for pooling in ("whitened", "sif"))
+    assert default.tobytes() == sif.tobytes()
 
 
 def test_weights_of_any_size_are_relative_and_finite(weighted):
@@ -118,10 +117,10 @@ def test_weights_of_any_size_are_relative_and_finite(weighted):
     bias[WORDS.index("bank")] = -1000
     tokens = ask_one(weighted, "apple bank").tokens
     extreme = replace(weighted, word_bias=bias)
-    assert token_weights(extreme, tokens, "informativeness").tolist() == [1, 0]
-    assert token_weights(extreme, tokens, "sif").tolist() == [1, 0]
+    assert token_weights(extreme, [tokens], "informativeness").tolist() == [[1, 0]]
+    assert token_weights(extreme, [tokens], "sif").tolist() == [[1, 0]]
     tiny = replace(weighted, word_bias=np.full(len(WORDS), -1000, np.float32))
-    assert token_weights(tiny, tokens, "sif").tolist() == [1, 1]
+    assert token_weights(tiny, [tokens], "sif").tolist() == [[1, 1]]
 
 
 def test_smooth_inverse_frequency_weighs_unit_static_vectors_by_their_frequency(weighted):
@@ -129,13 +128,13 @@ def test_smooth_inverse_frequency_weighs_unit_static_vectors_by_their_frequency(
     frequencies = np.array([0.001, 0, 0.007])
     weights = 1e-4 / (1e-4 + frequencies)
     one = ask_one(weighted, "Apple apple bank")
-    found = token_weights(weighted, one.tokens, "sif")
+    (found,) = token_weights(weighted, [one.tokens], "sif")
     assert found == pytest.approx(weights, rel=1e-5)
     static = one.arrays["static"] / np.linalg.norm(one.arrays["static"], axis=1, keepdims=True)
     mean = weights @ static
     (vector,) = vectors(weighted, "Apple apple bank", pooling="sif")
     assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    (default,) = [sentence_vector(weighted, one)]
+    default = sentence_vectors(weighted, [one])
     assert default.tobytes() == vector.tobytes()
 
 

@@ -12,7 +12,14 @@ from polyseme.engine.arrays import NonFiniteError
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import FeatureProjection, Layer, Projection, Residual
 from polyseme.errors import MAX_ERRORS, InvalidError, TooLargeError, UnknownWordError
-from polyseme.operations.encode import TokenCounts, encode, tokenize
+from polyseme.operations.encode import (
+    STACK_TOKENS,
+    TokenCounts,
+    encode,
+    encode_each,
+    stacks,
+    tokenize,
+)
 from polyseme.operations.options import EncodeOptions
 from tests.operations.calls import EVERY, as_bits, ask, ask_one, same_bits, trace_text
 from tests.test_stages import recording
@@ -277,15 +284,49 @@ def broad(tmp_path_factory):
 SENTENCE = st.lists(st.sampled_from([*WORDS, "zebra", "BANK"]), min_size=1, max_size=12)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(texts=st.lists(SENTENCE, min_size=1, max_size=6), data=st.data())
-def test_a_sentence_gets_the_same_bits_in_any_batch(deep, texts, data):
-    alone = [ask_one(deep, text, include=EVERY) for text in texts]
-    order = data.draw(st.permutations(range(len(texts))))
-    batch = ask(deep, texts, include=EVERY)
-    permuted = ask(deep, [texts[number] for number in order], include=EVERY)
-    assert all(same_bits(a, b) for a, b in zip(alone, batch, strict=True))
-    assert all(same_bits(alone[n], one) for n, one in zip(order, permuted, strict=True))
+OPTIONS = st.fixed_dictionaries(
+    {"include": st.sampled_from([EVERY, ["contextual"], ["features", "attention"]])},
+    optional={
+        "layers": st.sampled_from(["last", [1]]),
+        "heads": st.just("mean"),
+        "oov": st.sampled_from(["zero", "subword"]),
+        "case": st.sampled_from(["lower", "exact"]),
+        "phrases": st.booleans(),
+        "share": st.sampled_from([0.0, 1.5]),
+    },
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(texts=st.lists(SENTENCE, min_size=1, max_size=40), options=OPTIONS)
+def test_a_sentence_gets_the_same_bits_in_any_batch(deep_composing, texts, options):
+    model = deep_composing
+    alone = [ask_one(model, text, **options) for text in texts]
+    batch = ask(model, texts, **options)
+    reverse = ask(model, texts[::-1], **options)[::-1]
+    tokenized = tokenize(model, texts, EncodeOptions(**options), LIMITS)
+    each = list(encode_each(model, tokenized, EncodeOptions(**options)))
+    for one, *others in zip(alone, batch, reverse, each, strict=True):
+        assert all(same_bits(one, other) for other in others)
+
+
+def test_stacks_have_sentences_of_equal_length_and_a_bounded_number_of_tokens():
+    lengths = [*np.random.default_rng(0).integers(0, 40, 2000).tolist(), 500, 500]
+    found = list(stacks(lengths))
+    assert sorted(number for numbers in found for number in numbers) == [*range(2002)]
+    for numbers in found:
+        assert len({lengths[number] for number in numbers}) == 1
+        assert len(numbers) == 1 or len(numbers) * lengths[numbers[0]] <= STACK_TOKENS
+    assert len(found) < 400
+
+
+def test_sentences_before_an_overflow_are_yielded(deep):
+    overflowing = replace(deep, rows=np.full_like(deep.vectors, 3e38))
+    tokens = tokenize(deep, ["", "", "bank river", ""], EncodeOptions(), LIMITS)
+    found = encode_each(overflowing, tokens, EncodeOptions())
+    assert [len(next(found).tokens) for _ in range(2)] == [0, 0]
+    with pytest.raises(NonFiniteError):
+        next(found)
 
 
 def test_a_wide_model_gives_the_same_bits_in_any_batch(broad):
@@ -405,9 +446,9 @@ def test_a_text_over_the_limit_is_rejected_with_its_size_after_a_few_lookups(cou
 
 @pytest.mark.parametrize("text", [LONG, LONG.split()], ids=["text", "words"])
 def test_a_text_is_truncated_and_the_rest_counted_after_a_few_lookups(counting, text):
-    ((tokens, truncated),) = tokenize(counting, [text], EncodeOptions(truncate=True), TIGHT)
-    assert [token.text for token in tokens] == ["bank", "river"] * 3 + ["bank"]
-    assert truncated == 100_000 - 7
+    (one,) = tokenize(counting, [text], EncodeOptions(truncate=True), TIGHT)
+    assert [token.text for token in one.tokens] == ["bank", "river"] * 3 + ["bank"]
+    assert one.truncated == 100_000 - 7
     assert counting.vocabulary.lookups < 20
 
 
@@ -439,7 +480,7 @@ def test_a_trace_has_its_own_limit(counting):
 
 def test_texts_at_their_limits_pass(counting):
     found = tokenize(counting, ["bank " * 7, "river " * 4], EncodeOptions(), TIGHT)
-    assert [(len(tokens), truncated) for tokens, truncated in found] == [(7, 0), (4, 0)]
+    assert [(len(one.words), one.truncated) for one in found] == [(7, 0), (4, 0)]
 
 
 def test_an_error_has_at_most_a_hundred_entries_and_every_word(plain):

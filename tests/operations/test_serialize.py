@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from polyseme.errors import OutOfRangeError, TooLargeError
 from polyseme.operations.compare import Comparison, MappedComparison, Occurrence
-from polyseme.operations.encode import Encoded, tokenize
+from polyseme.operations.encode import Encoded, Tokenized, tokenize
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import as_base64, manifest_document, number_cost, sentence_json
@@ -145,7 +145,7 @@ def test_json_and_npz_have_the_same_numbers(deep, texts):
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(array=ARRAYS)
 def test_any_array_can_be_written_as_numbers_and_as_base64(array):
-    one = Encoded([], 0, {"static": array, "values": array.T})
+    one = Encoded(Tokenized([]), {"static": array, "values": array.T})
     numbers = json.loads(sentence_json(one))
     packed = json.loads(sentence_json(one, "base64"))
     for part, expected in one.arrays.items():
@@ -172,7 +172,7 @@ def test_numbers_are_written_for_any_array(tmp_path):
     np.save(tmp_path / "array.npy", SMALL)
     mapped = np.load(tmp_path / "array.npy", mmap_mode="r")
     for view in (np.asfortranarray(SMALL), SMALL[::-1][::-1], mapped, mapped[:, :3]):
-        line = sentence_json(Encoded([], 0, {"static": view}))
+        line = sentence_json(Encoded(Tokenized([]), {"static": view}))
         assert json.loads(line)["static"] == [[0, 1, 2], [3, 4, 5]]
 
 
@@ -287,7 +287,7 @@ def check_size(model, sentences, options, number, limits, **how):
     """Add the sentences to the size of a response one by one; return its bytes."""
     admission = TextAdmission(encode_cost(model, options, number, **how), [], limits)
     for one in sentences:
-        admission.add(one.tokens)
+        admission.add(one)
     return int(admission.bytes)
 
 

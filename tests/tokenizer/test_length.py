@@ -20,8 +20,8 @@ WAYS = {
     "a text": lambda tokenizer, text: tokenizer.tokens(text),
     "lower case": lambda tokenizer, text: tokenizer.tokens(text, "lower"),
     "phrases": lambda tokenizer, text: tokenizer.join(tokenizer.tokens(text), "auto", text),
-    "a list of one word": lambda tokenizer, text: tokenizer.words([text]),
-    "a list of words": lambda tokenizer, text: tokenizer.join(tokenizer.words(text.split())),
+    "a list of one word": lambda tokenizer, text: tokenizer.look_up([text]),
+    "a list of words": lambda tokenizer, text: tokenizer.join(tokenizer.look_up(text.split())),
 }
 
 
@@ -99,8 +99,8 @@ def test_a_phrase_of_long_words_is_not_looked_up():
     words = ["x" * (MAX_WORD_LENGTH // 2)] * 2
     vocabulary = Vocabulary("_".join(words), "y_z")
     tokenizer = Tokenizer(vocabulary)
-    assert len(tokenizer.join(tokenizer.words(words))) == 2
-    assert len(tokenizer.join(tokenizer.words(["y", "z"]))) == 1
+    assert len(tokenizer.join(tokenizer.look_up(words))) == 2
+    assert len(tokenizer.join(tokenizer.look_up(["y", "z"]))) == 1
 
 
 def test_a_split_is_abandoned_at_its_first_unknown_piece():

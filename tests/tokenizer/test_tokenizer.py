@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import Tokenizer, no_subwords, resolve_all, tokenize, words
+from polyseme.tokenizer import Recent, Tokenizer, no_subwords, resolve_all, tokenize, words
 from tests.tokenizer.vocabularies import PROPERTY, Vocabulary, texts, texts_with_vocabularies
 
 cases = st.sampled_from(["auto", "exact", "lower"])
@@ -23,8 +23,8 @@ def test_a_text_has_the_same_tokens_with_and_without_the_cache(both, case, compo
     assert tokenizer.tokens(text, case) == expected
     given_words = text.split(" ")
     resolved = resolve_all(given_words, vocabulary, case, composes)
-    assert tokenizer.words(given_words, case) == resolved
-    assert tokenizer.words(given_words, case) == resolved
+    assert tokenizer.look_up(given_words, case) == resolved
+    assert tokenizer.look_up(given_words, case) == resolved
 
 
 @PROPERTY
@@ -76,21 +76,21 @@ def test_a_word_is_looked_up_once():
     vocabulary = Vocabulary("bank", "river")
     tokenizer = Tokenizer(vocabulary)
     tokenizer.tokens("bank river bank")
-    tokenizer.words(["bank", "river"])
+    tokenizer.look_up(["bank", "river"])
     before = vocabulary.lookup_cost
     tokenizer.tokens("river bank bank river")
-    tokenizer.words(["river", "bank"])
+    tokenizer.look_up(["river", "bank"])
     assert vocabulary.lookup_cost == before
 
 
 def test_long_chunks_are_not_cached_and_the_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr(Tokenizer, "CACHE_SIZE", 10)
+    monkeypatch.setattr(Recent, "SIZE", 10)
     vocabulary = Vocabulary()
     tokenizer = Tokenizer(vocabulary)
     long = "x" * 17
     for _ in range(2):
         tokenizer.tokens(f"{long} " + " ".join(f"w{n}" for n in range(105)))
-        tokenizer.words([long, *(f"w{n}" for n in range(105))])
+        tokenizer.look_up([long, *(f"w{n}" for n in range(105))])
         for cache in (tokenizer._chunks["auto"], tokenizer._words["auto"]):
             assert set(cache) == {f"w{n}" for n in range(100, 105)}
             cache.clear()
@@ -103,7 +103,7 @@ def test_a_tokenizer_is_in_no_reference_cycle_with_its_vocabulary():
     vocabulary = Vocabulary("bank")
     tokenizer = Tokenizer(vocabulary, Subwords(vocabulary).composes)
     tokenizer.tokens("bank zebra")
-    tokenizer.words(["bank", "zebra"])
+    tokenizer.look_up(["bank", "zebra"])
     watched = weakref.ref(vocabulary)
     del vocabulary, tokenizer
     assert watched() is None

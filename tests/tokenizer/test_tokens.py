@@ -61,7 +61,7 @@ def test_a_known_word_is_not_split(both, case):
     text, vocabulary = both
     tokens = tokenize(text, vocabulary, case)
     for start, end in words(text):
-        whole = resolve(text[start:end], vocabulary, case, start)
+        whole = resolve(text[start:end], vocabulary, case)._replace(start=start, end=end)
         inside = [t for t in tokens if start <= t.start < end]
         if whole.row is not None:
             assert inside == [whole]
@@ -235,7 +235,7 @@ def with_phrases(text, *known, case="auto"):
     """The tokens of a text, and of the same text pretokenized, with joined phrases."""
     tokenizer = Tokenizer(Vocabulary(*known))
     whole = tokenizer.join(tokenizer.tokens(text, case), case, text)
-    words = tokenizer.join(tokenizer.words(text.split(), case), case)
+    words = tokenizer.join(tokenizer.look_up(text.split(), case), case)
     assert [(t.key, t.resolution) for t in words] == [(t.key, t.resolution) for t in whole]
     return [(t.text, t.start, t.end, t.key, t.resolution) for t in whole], [t[:3] for t in words]
 

@@ -3,7 +3,6 @@
 import os
 import platform
 import resource
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -28,9 +27,9 @@ from polyseme.bulk.tables import (
 )
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
-from polyseme.operations.embed import pooled_options, sentence_vector
-from polyseme.operations.encode import Encoded, Text, Tokenized, cast, encode_sentence
-from polyseme.operations.options import PER_TOKEN, EncodeOptions
+from polyseme.operations.embed import pooled_options, sentence_vectors
+from polyseme.operations.encode import Text, Tokenized, cast, encode_each, encode_sentences, windows
+from polyseme.operations.options import PER_TOKEN
 from polyseme.operations.serialize import token_documents
 
 
@@ -110,24 +109,21 @@ def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
         sentences += tokenize_rows(job, model, rows, present, encoding)
         texts += rows.texts
 
-    def encode_each(selected: EncodeOptions) -> Iterator[Encoded]:
-        return (encode_sentence(model, sentence, selected) for sentence in sentences)
-
     numbers = [np.arange(rows.first, rows.first + len(rows.rows)) for rows in ranges]
     arrays = {"rows": np.concatenate([np.empty(0, np.int64), *numbers])}
     if job.several_files:
         names = [rows.name for rows in ranges for _ in range(len(rows.rows))]
         arrays["files"] = np.array(names, np.str_)
     if options.pooling:
-        pooled = [
-            sentence_vector(model, sentence, options.pooling)
-            for sentence in encode_each(pooled_options(options.pooling))
-        ]
-        vectors = np.array(pooled, np.float32).reshape(len(texts), model.manifest.dimension)
-        arrays["vectors"] = cast(vectors, encoding.dtype)
+        pooled = pooled_options(options.pooling)
+        vectors = [np.empty((0, model.manifest.dimension), np.float32)]
+        for window in windows(model, sentences, pooled):
+            encoded = encode_sentences(model, window, pooled)
+            vectors.append(sentence_vectors(model, encoded, options.pooling))
+        arrays["vectors"] = cast(np.concatenate(vectors), encoding.dtype)
     totals = count_rows(sentences, texts)
-    offsets = np.cumsum([0, *(len(tokens) for tokens, _ in sentences)], dtype=np.int64)
-    facts = [{"tokens": token_documents(t), "truncated": cut} for t, cut in sentences]
+    offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)], dtype=np.int64)
+    facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]
     with ZipFile(file, "w") as archive:
         _write_member(archive, "offsets", offsets)
         _write_member(archive, "tokens", np.frombuffer(orjson.dumps(facts), np.uint8))
@@ -138,12 +134,13 @@ def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
                 header = {"descr": dtype, "fortran_order": False, "shape": shape}
                 with archive.open(f"{part}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array_header_1_0(member, header)
-                    for encoded in encode_each(encoding.model_copy(update={"include": [part]})):
-                        member.write(np.ascontiguousarray(encoded.arrays[part]).data)
+                    alone = encoding.model_copy(update={"include": [part]})
+                    for sentence in encode_each(model, sentences, alone):
+                        member.write(np.ascontiguousarray(sentence.arrays[part]).data)
         rest = [part for part in encoding.include if part not in PER_TOKEN]
-        others = encode_each(encoding.model_copy(update={"include": rest}))
-        for number, encoded in enumerate(others):
-            for part, array in encoded.arrays.items():
+        others = encoding.model_copy(update={"include": rest})
+        for number, sentence in enumerate(encode_each(model, sentences, others)):
+            for part, array in sentence.arrays.items():
                 _write_member(archive, f"{part}_{number}", array)
         for name, array in arrays.items():
             _write_member(archive, name, array)

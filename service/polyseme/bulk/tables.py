@@ -17,14 +17,14 @@ from polyseme.bulk.sources import RowRange, Shard
 from polyseme.errors import CommandError, InvalidError, PolysemeError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.compare import match_forms, word_places
-from polyseme.operations.embed import pooled_part, sentence_vector
+from polyseme.operations.embed import pooled_part, sentence_vectors
 from polyseme.operations.encode import (
     Encoded,
     Text,
     TokenCounts,
     Tokenized,
     cast,
-    encode_sentence,
+    encode_each,
     tokenize,
 )
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Limits
@@ -214,32 +214,27 @@ class Table:
         parts, pooling = self.options.arrays, self.options.pooling
         tokenized = tokenize_rows(self.job, self.model, rows, texts, self.encoding)
         self.totals += count_rows(tokenized, texts)
-        encoded = (encode_sentence(self.model, tokens, self.encoding) for tokens in tokenized)
+        encoded = encode_each(self.model, tokenized, self.encoding)
         group: list[Encoded | None] = []
-        vectors: list[NDArray[np.float32]] = []
         start = size = 0
         for place, text in enumerate(texts):
             sentence = None if text is None else next(encoded)
             if sentence:
-                if pooling:
-                    vectors.append(sentence_vector(self.model, sentence, pooling))
-                sentence = sentence._replace(arrays={part: sentence.arrays[part] for part in parts})
-                size += sum(array.size for array in sentence.arrays.values())
+                size += self.width if pooling else 0
+                size += sum(sentence.arrays[part].size for part in parts)
             group.append(sentence)
             if size >= _GROUP_NUMBERS or place + 1 == len(texts):
-                yield self.sentence_batch(rows.slice(start, place + 1), group, vectors)
-                group, vectors, start, size = [], [], place + 1, 0
+                yield self.sentence_batch(rows.slice(start, place + 1), group)
+                group, start, size = [], place + 1, 0
 
-    def sentence_batch(
-        self, rows: RowRange, group: list[Encoded | None], vectors: list[NDArray[np.float32]]
-    ) -> Any:
-        """Return rows as a record batch; `vectors` are those of the rows that have a text."""
+    def sentence_batch(self, rows: RowRange, group: list[Encoded | None]) -> Any:
+        """Return rows as a record batch."""
         arrays = self.origin(rows, np.arange(len(group)), rows.kept)
         arrays += [pa.array([sentence and sentence.truncated for sentence in group], pa.int32())]
         present = [sentence for sentence in group if sentence]
         if self.options.arrays:
             tokens = [token for sentence in present for token in sentence.tokens]
-            offsets, absent = _offsets([s and len(s.tokens) for s in group])
+            offsets, absent = _offsets([s and len(s.sentence.words) for s in group])
             for name, kind in _TOKEN_COLUMNS.values():
                 values = pa.array(list(map(attrgetter(name), tokens)), kind)
                 arrays.append(pa.ListArray.from_arrays(offsets, values, mask=absent))
@@ -252,9 +247,10 @@ class Table:
             offsets, absent = _offsets([s and s.arrays[part].size // item for s in group])
             arrays.append(pa.ListArray.from_arrays(offsets, values, mask=absent))
         if self.options.pooling:
-            zero, rest = np.zeros(self.width, np.float32), iter(vectors)
-            values = self.numbers([next(rest) if sentence else zero for sentence in group])
-            absent = pa.array([sentence is None for sentence in group], pa.bool_())
+            missing = np.array([sentence is None for sentence in group])
+            vectors = np.zeros((len(group), self.width), np.float32)
+            vectors[~missing] = sentence_vectors(self.model, present, self.options.pooling)
+            values, absent = self.numbers([vectors.reshape(-1)]), pa.array(missing, pa.bool_())
             arrays.append(pa.FixedSizeListArray.from_arrays(values, self.width, mask=absent))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -280,22 +276,26 @@ class Table:
         tokenized = tokenize_rows(self.job, self.model, rows, candidates, self.encoding)
         forms = match_forms(words, exact=exact)
         numbers = [number for number, text in enumerate(candidates) if text is not None]
+        found: list[tuple[int, Tokenized, list[int]]] = []
+        """the index of the row in the batch, its tokens, the indices of the occurrences"""
+        for number, sentence in zip(numbers, tokenized, strict=True):
+            places = list(range(len(sentence.words)))
+            if words:
+                places = word_places([token.text for token in sentence.words], forms, exact=exact)
+            if places:
+                found.append((number, sentence, places))
+        encoded = encode_each(self.model, (sentence for _, sentence, _ in found), self.encoding)
         (part,) = self.options.arrays
         matches: list[tuple[int, int, ResolvedToken]] = []
         """the index of the row in the batch, the index of the token in the sentence, the token"""
         vectors: list[NDArray[np.float32]] = []
         size = 0
-        for number, sentence in zip(numbers, tokenized, strict=True):
+        for number, sentence, places in found:
             tokens = sentence.tokens
-            places = list(range(len(tokens)))
-            if words:
-                places = word_places([token.text for token in tokens], forms, exact=exact)
-            if places:
-                encoded = encode_sentence(self.model, sentence, self.encoding)
-                vectors.append(encoded.arrays[part][places].reshape(-1))
-                size += vectors[-1].size
-                matches += [(number, place, tokens[place]) for place in places]
-            if matches and (size >= _GROUP_NUMBERS or number == numbers[-1]):
+            vectors.append(next(encoded).arrays[part][places].reshape(-1))
+            size += vectors[-1].size
+            matches += [(number, place, tokens[place]) for place in places]
+            if size >= _GROUP_NUMBERS or number == found[-1][0]:
                 yield self.token_batch(rows, matches, vectors)
                 unknown = sum(token.resolution == "oov" for _, _, token in matches)
                 self.totals += Totals(tokens=len(matches), unknown=unknown)

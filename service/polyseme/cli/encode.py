@@ -22,7 +22,7 @@ from polyseme.cli.options import (
 from polyseme.models.registry import Registry
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.compare import compare as compare_occurrences
-from polyseme.operations.encode import TokenCounts, encode_sentence, tokenize
+from polyseme.operations.encode import TokenCounts, encode_each, tokenize
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     Format,
@@ -82,7 +82,7 @@ def encode(
     encoding = EncodeOptions.of(**given_fields(EncodeOptions, options))
     cost = encode_cost(model, encoding, number_cost(kind), streamed=kind == "ndjson")
     tokenized = tokenize(model, sentences, encoding, settings.limits(), cost=cost)
-    encoded = (encode_sentence(model, sentence, encoding) for sentence in tokenized)
+    encoded = encode_each(model, tokenized, encoding)
 
     def write(out: IO[bytes]) -> None:
         if kind == "npz":

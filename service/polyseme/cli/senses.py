@@ -211,10 +211,12 @@ def _write_occurrences(
             write = stack.enter_context(writer).write_batch
         rows: list[dict[str, Any]] = []
         for name, row, sentence in source.sentences("assigning"):
-            ((tokens, _),) = tokenize(model, [sentence], encoding, Limits())
-            places = word_places([token.text for token in tokens], forms, exact=source.exact)
+            (tokenized,) = tokenize(model, [sentence], encoding, Limits())
+            words = [token.text for token in tokenized.words]
+            places = word_places(words, forms, exact=source.exact)
             if not places:
                 continue
+            tokens = tokenized.tokens
             occurrences = encode_occurrences(model, tokens, places, 0)
             points = project_occurrences(occurrences, projection)
             nearest = zip(*assign(points, clusters.centroids), strict=True)

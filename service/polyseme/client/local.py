@@ -25,7 +25,7 @@ from polyseme.operations.embed import (
     Pooling,
     embed,
 )
-from polyseme.operations.encode import Token, encode_sentence, tokenize
+from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.operations.schema import Request, Result
@@ -34,10 +34,6 @@ from polyseme.operations.serialize import manifest_document
 from polyseme.operations.trace import TraceRequest, trace
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
-
-_TEXTS_AT_ONCE = 64
-"""Texts that `encode_each` reads at a time."""
-
 
 UNLIMITED = Limits()
 """In process, the size of a request is not limited, but the ranges of its arguments are."""
@@ -120,22 +116,25 @@ class LocalModel(Encoder):
         return folder
 
     def _encode(self, texts: Iterable[Text], options: EncodeOptions) -> list[Sentence]:
-        with _computing():  # once for all sentences
-            return list(self._encode_each(texts, options))
+        checked = [require_text(text, number) for number, text in enumerate(texts)]
+        with _computing():
+            return list(map(Sentence.of, encode(self.model, checked, options, self._limits)))
 
     def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
         remaining, first = iter(texts), 0
-        while some := list(islice(remaining, _TEXTS_AT_ONCE)):
+        while some := list(islice(remaining, WINDOW)):
             checked = [require_text(text, number) for number, text in enumerate(some, first)]
             try:
                 tokenized = tokenize(self.model, checked, options, self._limits)
             except PolysemeError as error:
                 raise shift_paths(error, first) from None
-            for one in tokenized:
+            encoded = encode_each(self.model, tokenized, options)
+            while True:
                 with _computing():  # BLAS has its threads again before the yield
-                    encoded = encode_sentence(self.model, one, options)
-                tokens = [*map(Token.of, encoded.tokens)]
-                yield Sentence(tokens, encoded.arrays, encoded.truncated)
+                    sentence = next(encoded, None)
+                if sentence is None:
+                    break
+                yield Sentence.of(sentence)
             first += len(some)
 
     def _embed(

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
-from polyseme.operations.encode import Token
+from polyseme.operations.encode import Encoded, Token
 from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.operations.schema import OneLine
 
@@ -87,6 +87,24 @@ class Sentence(OneLine):
     """the requested arrays by name"""
     truncated: int = 0
     """number of words that were cut off"""
+
+    @classmethod
+    def of(cls, encoded: Encoded) -> "Sentence":
+        """Return the sentence of an encoded one; its tokens are made when they are read."""
+        sentence = object.__new__(cls)
+        vars(sentence).update(
+            arrays=encoded.arrays, truncated=encoded.truncated, _source=encoded.sentence
+        )
+        return sentence
+
+    if not TYPE_CHECKING:  # for type checkers, `tokens` is a field
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "tokens" or "_source" not in vars(self):
+                return super().__getattribute__(name)  # raises the error of the attribute
+            tokens = [Token.of(token) for token in self._source.tokens]
+            vars(self)["tokens"] = tokens
+            return tokens
 
     static = _Requested("The static vectors. [n, d]")
     contextual = _Requested("The contextual vectors. [n, d]")

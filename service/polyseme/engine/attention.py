@@ -1,4 +1,8 @@
-"""Scaled dot-product attention (Vaswani et al. 2017, §3.2) over the tokens of one sentence."""
+"""Scaled dot-product attention (Vaswani et al. 2017, §3.2) over the tokens of a sentence.
+
+Every array may have leading axes, `...`: a stack of sentences of equal length. NumPy computes one
+product for each sentence of a stack, so the bits are those of the sentence alone.
+"""
 
 import math
 from dataclasses import dataclass
@@ -25,21 +29,31 @@ the occurrences of its own word."""
 
 @dataclass(frozen=True)
 class SentenceArrays:
-    """The tokens of one sentence as arrays."""
+    """The tokens of one sentence, or of a stack of sentences of equal length, as arrays."""
 
     vectors: Floats
-    """[n, d], a zero row for an unknown token"""
+    """[..., n, d], a zero row for an unknown token"""
     known: Flags
-    """[n], whether the token has a vector"""
+    """[..., n], whether the token has a vector"""
     words: Integers
-    """[n], the same number for every occurrence of a word"""
+    """[..., n], the same number for every occurrence of a word in a sentence"""
     word_bias: Floats | None = None
-    """[n], added to the scores of each token as a key"""
+    """[..., n], added to the scores of each token as a key"""
 
     @cached_property
     def all_known(self) -> bool:
         """Whether every token has a vector."""
-        return bool(np.count_nonzero(self.known) == len(self.known))
+        return bool(np.count_nonzero(self.known) == self.known.size)
+
+    def stacked(self, count: int) -> "SentenceArrays":
+        """Return the tokens of consecutive sentences of equal length as a stack. [B·n] -> [B, n]"""
+        shape = (count, len(self.words) // count)
+        return SentenceArrays(
+            self.vectors.reshape(*shape, self.vectors.shape[-1]),
+            self.known.reshape(shape),
+            self.words.reshape(shape),
+            None if self.word_bias is None else self.word_bias.reshape(shape),
+        )
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,7 @@ class Scoring:
 
 
 def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -> Flags | None:
-    """Return which keys are masked for each row. [n], [n] -> [b, n], or None
+    """Return which keys are masked for each row. [..., n], [..., n] -> [..., b, n], or None
 
     `known` is None if all tokens are known; then the result for the mask `all` is None, too.
     Unknown tokens are masked. If all keys of a row are masked, it attends to its own token, so that
@@ -87,18 +101,20 @@ def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -
     """
     if mask == "all" and known is None:
         return None
+    own = words[..., rows.start : rows.stop, None]
     if mask == "other-words":
-        masked: Flags = words[rows.start : rows.stop, None] == words
+        masked: Flags = own == words[..., None, :]
     else:
-        masked = np.zeros((len(rows), len(words)), np.bool_)
+        masked = np.zeros((*own.shape[:-1], words.shape[-1]), np.bool_)
         if mask == "others":
-            np.fill_diagonal(masked[:, rows.start :], True)
+            masked[..., range(len(rows)), rows] = True
     if known is not None:
-        masked |= ~known
+        masked |= ~known[..., None, :]
     # If all words are known and the first differs from the last, no row masks both of them.
-    if known is not None or not len(words) or words[0] == words[-1]:
-        alone = np.flatnonzero(masked.all(axis=1))
-        masked[alone, alone + rows.start] = False
+    if known is not None or not words.size or (words[..., 0] == words[..., -1]).any():
+        alone = masked.all(axis=-1)
+        if alone.any():
+            masked[..., range(len(rows)), rows] &= ~alone
     return masked
 
 
@@ -113,11 +129,15 @@ def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
     weights: Floats = np.exp(scores)
     totals = weights.sum(axis=-1, keepdims=True)
     # Subtracting the maximum of each row changes no quotient and takes longer than the exponential,
-    # so it is done only if a sum of exponentials is too large or too small.
+    # so it is done only if a sum of exponentials is too large or too small. The last three axes,
+    # [h, b, n], are one sentence, which other sentences do not affect.
     if totals.size and not (_SAFE_TOTALS[0] < totals.min() and totals.max() < _SAFE_TOTALS[1]):
-        scores -= scores.max(axis=-1, keepdims=True)
-        np.exp(scores, out=weights)
-        totals = weights.sum(axis=-1, keepdims=True)
+        safe = (_SAFE_TOTALS[0] < totals) & (totals < _SAFE_TOTALS[1])
+        unsafe = ~safe.all(axis=tuple(range(-min(scores.ndim, 3), 0)))
+        rest = scores[unsafe]
+        rest -= rest.max(axis=-1, keepdims=True)
+        weights[unsafe] = np.exp(rest)
+        totals[unsafe] = weights[unsafe].sum(axis=-1, keepdims=True)
     weights /= totals
     return weights
 
@@ -133,39 +153,42 @@ def attend(
 ) -> tuple[Floats, Floats | None]:
     """Return the weighted sums of the values, and the attention weights if `keep_weights`.
 
-    [h, n, k], [h, n, k], [h, n, v] -> [n, h·v], [h, n, n]
+    [..., h, n, k], [..., h, n, k], [..., h, n, v] -> [..., n, h·v], [..., h, n, n]
 
     softmax(Q·Kᵀ + position bias + factor·word bias) · V over the unmasked keys. The caller divides
     the queries by √k if `scoring.scale` is set. Memory is proportional to n for the scores of a
     block, and to n² only if the weights are kept.
     """
-    heads, n, width = values.shape
-    context = np.empty((n, heads, width), values.dtype)
-    by_head = context.transpose(1, 0, 2)
-    keys = keys.transpose(0, 2, 1)
+    *stack, heads, n, width = values.shape
+    context = np.empty((*stack, n, heads, width), values.dtype)
+    by_head = context.swapaxes(-3, -2)
+    keys = keys.swapaxes(-2, -1)
     word_bias = None
     if scoring.word_bias and sentence.word_bias is not None:
-        word_bias = sentence.word_bias
+        word_bias = sentence.word_bias[..., None, None, :]
         if scoring.word_bias_scale is not None:
-            word_bias = (scoring.word_bias_scale[:, None] * word_bias)[:, None]
+            word_bias = scoring.word_bias_scale[:, None, None] * word_bias
     known = None if sentence.all_known else sentence.known
-    kept = np.empty((heads, n, n), values.dtype) if keep_weights and n > BLOCK else None
-    weights = np.empty((heads, n, n), values.dtype) if keep_weights and not n else None
+    kept = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and n > BLOCK else None
+    weights = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and not n else None
     for start in range(0, n, BLOCK):
         rows = range(start, min(start + BLOCK, n))
-        weights = queries[:, rows.start : rows.stop] @ keys
+        weights = queries[..., rows.start : rows.stop, :] @ keys
         bias = scoring.bias(rows, n)
         if bias is not None:
             weights += bias
         if word_bias is not None:
             weights += word_bias
-        weights = softmax(weights, masked_keys(known, sentence.words, scoring.mask, rows))
+        masked = masked_keys(known, sentence.words, scoring.mask, rows)
+        if masked is not None:
+            masked = masked[..., None, :, :]
+        weights = softmax(weights, masked)
         if kept is not None:
-            kept[:, rows.start : rows.stop] = weights
-        np.matmul(weights, values, out=by_head[:, rows.start : rows.stop])
+            kept[..., rows.start : rows.stop, :] = weights
+        np.matmul(weights, values, out=by_head[..., rows.start : rows.stop, :])
     if kept is not None:
         weights = kept
-    return context.reshape(n, heads * width), weights if keep_weights else None
+    return context.reshape(*stack, n, heads * width), weights if keep_weights else None
 
 
 def key_scale(k: int) -> float:

@@ -1,4 +1,7 @@
-"""Layers: projections, attention, residual, and optional layer norm and feed-forward network."""
+"""Layers: projections, attention, residual, and optional layer norm and feed-forward network.
+
+A layer takes a sentence [n, d] or a stack of sentences of equal length [..., n, d].
+"""
 
 import math
 from collections.abc import Collection, Sequence
@@ -37,7 +40,7 @@ class Projection:
         return 0 if self.weight is None else self.weight.size
 
     def __call__(self, x: Floats) -> Floats:
-        """Project each row. [n, in] -> [n, out]"""
+        """Project each row. [..., n, in] -> [..., n, out]"""
         if self.weight is None:
             return x if self.bias is None else x + self.bias
         y: Floats = x @ self.weight
@@ -60,7 +63,7 @@ class LayerNorm:
     epsilon: float = 1e-5
 
     def __call__(self, x: Floats) -> Floats:
-        """Normalize each row; raise NonFiniteError if a variance overflows. [n, d] -> [n, d]"""
+        """Normalize each row; raise NonFiniteError if a variance overflows. [..., d] -> [..., d]"""
         centered = x - x.mean(axis=-1, keepdims=True)
         variance = require_finite((centered * centered).mean(axis=-1, keepdims=True))
         y: Floats = centered / np.sqrt(variance + self.epsilon) * self.gain + self.shift
@@ -76,7 +79,7 @@ class FeedForward:
     activation: Activation = "gelu"
 
     def activate(self, x: Floats) -> Floats:
-        """Return activation(x·W₁ + b₁), m hidden units for each token. [n, d] -> [n, m]
+        """Return activation(x·W₁ + b₁), m hidden units for each token. [..., n, d] -> [..., n, m]
 
         `gelu` is the tanh approximation (Hendrycks & Gimpel 2016, §2).
         """
@@ -89,7 +92,7 @@ class FeedForward:
         return y
 
     def __call__(self, x: Floats) -> Floats:
-        """Transform each row. [n, d] -> [n, d]"""
+        """Transform each row. [..., n, d] -> [..., n, d]"""
         return self.outer(self.activate(x))
 
 
@@ -107,7 +110,7 @@ class Residual:
     position_share: float = 0.0
 
     def __call__(self, x: Floats, output: Floats, share: float | None = None) -> Floats:
-        """Combine the layer's input and the output of attention. [n, d], [n, d] -> [n, d]
+        """Combine the layer's input and the output of attention. Both and the result: [..., n, d]
 
         `share` overrides `self.share`.
         """
@@ -116,19 +119,19 @@ class Residual:
             return output
         if self.kind == "add":
             return x + output
-        n, d = x.shape
-        norms = np.empty((2, n), x.dtype)
+        *stack, n, d = x.shape
+        norms = np.empty((2, *stack, n), x.dtype)
         np.vecdot(output, output, out=norms[0])
         np.vecdot(x, x, out=norms[1])
         np.sqrt(norms, out=norms)
+        total: Floats = output / norms[0][..., None]
+        total += x * (share / norms[1])[..., None]
         content: Any = True
-        if n and SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]:
-            total: Floats = output / norms[0][:, None]
-            total += x * (share / norms[1])[:, None]
-        else:
-            total = rescale(output, 1)
-            total += rescale(x, share)
-            content = total.any(axis=1, keepdims=True)
+        if n and not (SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]):
+            safe = (norms >= SAFE_LENGTHS[0]) & (norms <= SAFE_LENGTHS[1])
+            safe = np.asarray(safe.all(axis=(0, -1)))
+            total[~safe] = rescale(output[~safe], 1) + rescale(x[~safe], share)
+            content = safe[..., None, None] | total.any(axis=-1, keepdims=True)
         if self.position_share:
             position = scaled_sinusoids(n, d, self.position_share, x.dtype)
             np.add(total, position, out=total, where=content)
@@ -150,16 +153,18 @@ class FeatureProjection:
         return self.context.size + self.neighbors.size
 
     def __call__(self, attended: Floats, sentence: SentenceArrays) -> Floats:
-        """Return unit(attended·C) beside both neighbors. [n, d] -> [n, d]
+        """Return unit(attended·C) beside both neighbors. [..., n, d] -> [..., n, d]
 
         A neighbor that is unknown, or outside the sentence, is zero.
         """
         with np.errstate(all="ignore"):  # the caller tests whether the result is finite
             context = unit(attended @ self.context)
             vectors = self.neighbors(sentence.vectors)
-        vectors = np.where(sentence.known[:, None], vectors, vectors.dtype.type(0))
-        padded = np.pad(vectors, ((1, 1), (0, 0)))
-        return np.concatenate([context, padded[:-2], padded[2:]], axis=1)
+        vectors = np.where(sentence.known[..., None], vectors, vectors.dtype.type(0))
+        previous, following = np.zeros_like(vectors), np.zeros_like(vectors)
+        previous[..., 1:, :] = vectors[..., :-1, :]
+        following[..., :-1, :] = vectors[..., 1:, :]
+        return np.concatenate([context, previous, following], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -219,17 +224,17 @@ class Layer:
         keep_weights: bool = False,
         share: float | None = None,
     ) -> "LayerResult":
-        """Run the layer; `share` overrides the share of its residual. [n, d] -> [n, d]"""
+        """Run the layer; `share` overrides the share of its residual. [..., n, d]"""
         before = self.norm == "before"
         start = self.attention_norm(x) if self.attention_norm and before else x
         if self._query_key is not None:
             both = split_heads(self._query_key(start), 2 * self.heads)
-            queries, keys = both[: self.heads], both[self.heads :]
+            queries, keys = both[..., : self.heads, :, :], both[..., self.heads :, :, :]
         else:
             queries = split_heads(self.query(start), self.heads)
             keys = split_heads(self.key(start), self.heads)
             if self.scoring.scale:
-                queries = queries * queries.dtype.type(key_scale(queries.shape[2]))
+                queries = queries * queries.dtype.type(key_scale(queries.shape[-1]))
         values = self._values(start, sentence)
         context, weights = attend(
             queries, keys, values, sentence, self.scoring, keep_weights=keep_weights
@@ -245,47 +250,51 @@ class Layer:
         return LayerResult(x, attended, weights)
 
     def project(self, x: Floats, sentence: SentenceArrays) -> tuple[Floats, Floats, Floats]:
-        """Return unscaled queries, keys and values. [n, d] -> [h, n, k], [h, n, k], [h, n, v]"""
+        """Return unscaled queries, keys and values.
+
+        [..., n, d] -> [..., h, n, k], [..., h, n, k], [..., h, n, v]
+        """
         start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
         queries, keys = (split_heads(p(start), self.heads) for p in (self.query, self.key))
         return queries, keys, self._values(start, sentence)
 
     def _values(self, x: Floats, sentence: SentenceArrays) -> Floats:
-        """Return the values, which are zero for unknown tokens. [n, d] -> [h, n, v]"""
+        """Return the values, which are zero for unknown tokens. [..., n, d] -> [..., h, n, v]"""
         values = split_heads(self.value(x), self.heads)
         if not sentence.all_known:
             # Not in place: without a projection, the values are a view of `x`.
-            values = np.where(sentence.known[:, None], values, values.dtype.type(0))
+            known = sentence.known[..., None, :, None]
+            values = np.where(known, values, values.dtype.type(0))
         return values
 
 
 class LayerResult(NamedTuple):
-    """The result of one layer for one sentence."""
+    """The result of one layer."""
 
     output: Floats
-    """[n, d]"""
+    """[..., n, d]"""
     attended: Floats
-    """[n, d], the output of attention, before the residual"""
+    """[..., n, d], the output of attention, before the residual"""
     weights: Floats | None
-    """[h, n, n], with `keep_weights`"""
+    """[..., h, n, n], with `keep_weights`"""
 
 
 def split_heads(x: Floats, heads: int) -> Floats:
-    """Return a view with one block of columns for each head. [n, h·k] -> [h, n, k]"""
-    n, width = x.shape
-    return x.reshape(n, heads, width // heads).transpose(1, 0, 2)
+    """Return a view with one block of columns for each head. [..., n, h·k] -> [..., h, n, k]"""
+    *stack, n, width = x.shape
+    return x.reshape(*stack, n, heads, width // heads).swapaxes(-3, -2)
 
 
 class Contextualized(NamedTuple):
-    """The result of a stack of layers for one sentence."""
+    """The result of several layers."""
 
     contextual: Floats
-    """[n, d]"""
+    """[..., n, d]"""
     records: tuple[dict[Recorded, Floats], ...]
     """the requested intermediate arrays of each layer"""
     attended: Floats
-    """[n, d], the output of the last layer's attention, before its residual; the static vectors
-    if there are no layers; it may contain non-finite values"""
+    """[..., n, d], the output of the last layer's attention, before its residual; the static
+    vectors if there are no layers; it may contain non-finite values"""
 
 
 def contextualize(
@@ -296,7 +305,9 @@ def contextualize(
     *,
     share: float | None = None,
 ) -> Contextualized:
-    """Run the layers over a sentence. -> [n, d]
+    """Run the layers over a sentence or a stack of sentences. -> [..., n, d]
+
+    The bits of a sentence are the same alone and in a stack.
 
     `record` names the intermediate arrays to return (`queries`, `keys`, `values`, `scores`,
     `weights`) for the layers `of_layers`, or for all if None. `scores` are queries·keysᵀ, before
@@ -321,7 +332,7 @@ def contextualize(
                 queries, keys, values = layer.project(x, sentence)
                 made = {"queries": queries, "keys": keys, "values": values}
                 if "scores" in projected:
-                    made["scores"] = queries @ keys.transpose(0, 2, 1)
+                    made["scores"] = queries @ keys.swapaxes(-2, -1)
                 kept = {name: made[name] for name in projected}  # type: ignore[misc]
             x, attended, weights = layer(
                 x,

@@ -6,16 +6,18 @@ composed only of n-grams that words of the vocabulary have, and only if these co
 n-grams of another language share rows with those of the vocabulary by chance, and mean nothing.
 """
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Flags, Floats, Integers
+from polyseme.engine.arrays import Flags, Integers
 from polyseme.engine.quantization import Rows
 
 LONGEST = 256
@@ -32,8 +34,9 @@ RANDOM_STRINGS, RANDOM_LENGTHS = 4000, (4, 8)
 """The number of random strings, and the shortest and the longest of them."""
 REJECTED = 0.85
 """The share of random strings that are not composed."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_REMEMBERED = 1024
 _LOOPED = 40
-_WORDS_AT_ONCE = 64
 _VOCABULARY_AT_ONCE = 4096
 _ROWS_AT_ONCE = 1024
 """Words are hashed together because NumPy calls dominate the cost; these bounds limit memory."""
@@ -83,12 +86,12 @@ class Subwords:
             for length in lengths.tolist()
         ]
         hashes = ngram_hashes(strings, self.min_n, self.max_n)
-        shares = [float(self._known(one).mean()) for one in hashes if len(one)]
+        shares = [float(_known(self.ngrams, one)[0].mean()) for one in hashes if len(one)]
         return float(np.quantile(shares, REJECTED, method="lower")) if shares else 0.0
 
     def composes(self, word: str) -> bool:
         """Return whether known n-grams cover enough of a word, which is valid and not too long."""
-        if len(word) > LONGEST or any("\ud800" <= letter <= "\udfff" for letter in word):
+        if len(word) > LONGEST or _SURROGATE.search(word):
             return False
         # A lone `<` or `>` is no n-gram, so an n-gram of length 1 requires a nonempty word.
         shortest = max(self.min_n, 2)
@@ -96,42 +99,52 @@ class Subwords:
             return False
         if self.ngrams is None:
             return True
-        share = self._known(word_hashes(word, self.min_n, self.max_n)).mean()
-        return bool(share > self.coverage)
+        share, _ = self._known_rows(word)
+        return share > self.coverage
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return the mean of the rows of the known n-grams of each of m words. -> [m, d]
 
         `composes` must accept each word. The bits of a vector do not depend on other words.
         """
-        found = np.empty((len(words), self.table.shape[1]), np.float32)
-        for first in range(0, len(words), _WORDS_AT_ONCE):
-            some = words[first : first + _WORDS_AT_ONCE]
-            for number, hashes in enumerate(ngram_hashes(some, self.min_n, self.max_n), first):
-                found[number] = self._mean(self._rows(hashes))
-        return found
+        means = np.empty((len(words), self.table.shape[1]), np.float32)
+        for number, word in enumerate(words):
+            _, rows = self._known_rows(word)
+            total = np.zeros(self.table.shape[1])  # in float64, which does not overflow
+            for start in range(0, len(rows), _ROWS_AT_ONCE):
+                some = self.table[rows[start : start + _ROWS_AT_ONCE]]
+                total += some.sum(axis=0, dtype=np.float64)
+            means[number] = total / len(rows)
+        return means
 
-    def _rows(self, hashes: NDArray[np.uint32]) -> Integers:
-        """Return the rows of the known n-grams. [g] -> [at most g]"""
-        known = hashes[self._known(hashes)]
-        if self.own_rows and self.ngrams is not None:
-            return np.searchsorted(self.ngrams, known)
-        return known.astype(np.int64) % len(self.table)
+    @cached_property
+    def _known_rows(self) -> Callable[[str], tuple[float, Integers]]:
+        """A function that returns the share of known n-grams of a word, and their rows. -> [g]
 
-    def _known(self, hashes: NDArray[np.uint32]) -> Flags:
-        """Return whether each n-gram is known. [g] -> [g]"""
-        if self.ngrams is None:
-            return np.ones(len(hashes), np.bool_)
-        places = np.minimum(np.searchsorted(self.ngrams, hashes), len(self.ngrams) - 1)
-        found: Flags = self.ngrams[places] == hashes
-        return found
+        It remembers the last words: those that `composes` accepts need a vector soon.
+        """
+        # The function does not refer to `self`, so that the table is unmapped with the model.
+        ngrams, buckets = self.ngrams, len(self.table)
+        min_n, max_n, own_rows = self.min_n, self.max_n, self.own_rows
 
-    def _mean(self, rows: Integers) -> Floats:
-        """Return the mean of some rows, summed in float64 to avoid overflow. [g] -> [d]"""
-        total = np.zeros(self.table.shape[1])
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            total += self.table[rows[start : start + _ROWS_AT_ONCE]].sum(axis=0, dtype=np.float64)
-        return total / len(rows)
+        @lru_cache(_REMEMBERED)
+        def known_rows(word: str) -> tuple[float, Integers]:
+            hashes = word_hashes(word, min_n, max_n)
+            known, rows = _known(ngrams, hashes)
+            if not own_rows or ngrams is None:
+                rows = hashes.astype(np.int64) % buckets
+            rows = rows[known]
+            return len(rows) / len(hashes), rows
+
+        return known_rows
+
+
+def _known(ngrams: NDArray[np.uint32] | None, hashes: NDArray[np.uint32]) -> tuple[Flags, Integers]:
+    """Return whether each n-gram is known, and the place of its hash. [G], [g] -> [g], [g]"""
+    if ngrams is None:
+        return np.ones(len(hashes), np.bool_), np.zeros(len(hashes), np.int64)
+    places = np.searchsorted(ngrams, hashes)
+    return ngrams.take(places, mode="clip") == hashes, places
 
 
 def distinct_ngrams(
@@ -168,25 +181,26 @@ def _alphabet(words: Sequence[str]) -> list[str]:
 
 
 def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
-    """Return the hashes of the n-grams of one `<word>`, in any order. -> [g]
+    """Return the hashes of the n-grams of one `<word>`, shorter n-grams first. -> [g]
 
     For one word of up to _LOOPED letters, this loop is faster than `ngram_hashes`: for a short one,
-    five times.
+    seven times.
     """
     if len(word) > _LOOPED:
         return ngram_hashes([word], min_n, max_n)[0]
+    prime = int(_PRIME)
     letters = [
         [byte | 0xFFFFFF00 if byte & 0x80 else byte for byte in letter.encode()]
         for letter in f"<{word}>"
     ]
-    found = []
-    for start in range(len(letters)):
-        value = int(_OFFSET)
-        for n, letter in enumerate(letters[start : start + max_n], 1):
+    hashes, found = [int(_OFFSET)] * len(letters), list[int]()
+    for n in range(1, max_n + 1):
+        del hashes[len(letters) - n + 1 :]
+        for start, letter in enumerate(letters[n - 1 :]):
             for byte in letter:  # sign-extended, as in fastText's FNV-1a
-                value = (value ^ byte) * int(_PRIME) & 0xFFFFFFFF
-            if n >= min_n and (n > 1 or 0 < start < len(letters) - 1):
-                found.append(value)
+                hashes[start] = (hashes[start] ^ byte) * prime & 0xFFFFFFFF
+        if n >= min_n:
+            found += hashes[1:-1] if n == 1 else hashes
     return np.array(found, np.uint32)
 
 

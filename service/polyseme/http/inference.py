@@ -25,7 +25,7 @@ from polyseme.http.parsing import (
 )
 from polyseme.http.routes import json_response
 from polyseme.http.service import current_service
-from polyseme.operations.encode import Encoded, count_tokens, encode_sentence, tokenize
+from polyseme.operations.encode import Encoded, count_tokens, encode_sentences, tokenize
 from polyseme.operations.options import (
     PER_TOKEN,
     EncodeOptions,
@@ -242,7 +242,7 @@ def infer(name: str) -> Response:
             error.errors = list(renamed)
             raise
         counts = count_tokens(sentences)
-    encoded = [encode_sentence(model, sentence, options) for sentence in sentences]
+    encoded = encode_sentences(model, sentences, options)
     with stage("write"):
         facts = {
             "model_name": model.manifest.name,
@@ -324,13 +324,13 @@ def _serialize(
     The arrays of the sentences are removed, because memory for both would be twice the response.
     """
     per_pair = facts["parameters"]["layers"] * facts["parameters"]["heads"]
-    lengths = [len(sentence.tokens) for sentence in encoded]
+    lengths = [len(result.sentence.words) for result in encoded]
     described: list[dict[str, Any]] = []
     following: list[bytes] = []
     for name, binary in outputs.items():
         values: Any
         if name == "tokens":
-            values = [token.text for sentence in encoded for token in sentence.tokens]
+            values = [token.text for result in encoded for token in result.sentence.words]
         elif name == "offsets":
             values = np.cumsum([0, *lengths], dtype=np.int64)
         elif name == "attention_offsets":

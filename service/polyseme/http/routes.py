@@ -33,7 +33,8 @@ from polyseme.operations.encode import (
     TokenCounts,
     Tokenized,
     count_tokens,
-    encode_sentence,
+    encode_each,
+    encode_sentences,
     paths_of,
     tokenize,
 )
@@ -83,13 +84,12 @@ def encode() -> Response:
     if form == "ndjson":
         return Response(_stream(model, sentences, body, context), content_type=NDJSON)
     if form == "npz":
-        encoded = [encode_sentence(model, sentence, body) for sentence in sentences]
+        encoded = encode_sentences(model, sentences, body)
         with stage("write"):
             content = npz_archive(model.manifest, encoded, body)
     else:
         results = []
-        for sentence in sentences:
-            result = encode_sentence(model, sentence, body)
+        for result in encode_each(model, sentences, body):
             with stage("write"):
                 results.append(sentence_document(result, body.encoding))
         with stage("write"):
@@ -104,8 +104,7 @@ def _stream(
     """Yield a line for each sentence, and a last line with the usage or the error."""
     last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
     try:
-        for sentence in sentences:
-            result = encode_sentence(model, sentence, options)
+        for result in encode_each(model, sentences, options):
             line = sentence_json(result, options.encoding) + b"\n"
             context.response_bytes += len(line)
             start = perf_counter()

@@ -204,16 +204,17 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
         sentences, texts = tokenize_occurrences(model, occurrences, options, limits, cost)
         count_tokens(sentences)
         places: list[dict[int, int]] = [{} for _ in sentences]
+        tokens_of = [sentence.tokens for sentence in sentences]
         for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
-            places[text][number] = find_token(sentences[text].tokens, occurrence, number)
+            places[text][number] = find_token(tokens_of[text], occurrence, number)
     with stage("attention"):
         encoded: dict[int, _Vectors] = {}
         last = len(model.layers) - 1
-        for (tokens, _), places_of_text in zip(sentences, places, strict=True):
+        for text, sentence in enumerate(sentences):
             check_request()
-            inputs = model.sentence(tokens)
+            inputs, tokens = model.sentence(sentence.words), tokens_of[text]
             result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
-            for number, place in places_of_text.items():
+            for number, place in places[text].items():
                 # Copies, because a view would keep the vectors of all tokens in memory.
                 static, contextual = inputs.vectors[place].copy(), result.contextual[place].copy()
                 query = contextual

@@ -12,7 +12,15 @@ from pydantic import BeforeValidator, Field, PlainValidator
 from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
-from polyseme.operations.encode import Encoded, count_tokens, encode_sentence, paths_of, tokenize
+from polyseme.operations.encode import (
+    Encoded,
+    count_tokens,
+    encode_sentences,
+    paths_of,
+    stacks,
+    tokenize,
+    windows,
+)
 from polyseme.operations.options import EncodeOptions, Encoding, Limits, Part
 from polyseme.operations.schema import Input, Request, response
 from polyseme.operations.serialize import number_cost
@@ -120,7 +128,7 @@ def embed(
 
     Raises InvalidError for `dimensions` that the model does not have, UnknownWordError or
     InvalidError for a text that has no direction if `wordless` is `refuse`, and the errors of
-    `tokenize` and `encode_sentence`.
+    `tokenize` and `encode_sentences`.
     """
     limits = limits or Limits()
     refuse, pooling = request.wordless == "refuse", request.pooling or default
@@ -138,17 +146,17 @@ def embed(
         cost = cost._replace(sentence=cost.sentence + POOLING + width * number.work)
         sentences = tokenize(model, texts, options, limits, path, cost, require_words=refuse)
         counts = count_tokens(sentences)
-    data = []
-    for index, sentence in enumerate(sentences):
-        encoded = encode_sentence(model, sentence, options)
-        vector = sentence_vector(model, encoded, pooling, width)
-        if refuse and not vector.any():
-            message = "the vectors of its words cancel out, so the text has no direction"
-            raise InvalidError([FieldError(path(index), message)])
-        written: NDArray[np.float32] | str = vector
-        if request.encoding_format == "base64":
-            written = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)
-        data.append(Embedding("embedding", index, written))
+    data: list[Embedding] = []
+    for window in windows(model, sentences, options):
+        encoded = encode_sentences(model, window, options)
+        for vector in sentence_vectors(model, encoded, pooling, width):
+            if refuse and not vector.any():
+                message = "the vectors of its words cancel out, so the text has no direction"
+                raise InvalidError([FieldError(path(len(data)), message)])
+            written: NDArray[np.float32] | str = vector
+            if request.encoding_format == "base64":
+                written = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)
+            data.append(Embedding("embedding", len(data), written))
     usage = EmbeddingsUsage(counts.tokens, counts.tokens)
     return Embeddings("list", data, model.manifest.name, usage)
 
@@ -163,60 +171,79 @@ def pooled_options(pooling: Pooling) -> EncodeOptions:
     return EncodeOptions(include=[pooled_part(pooling)])
 
 
-def sentence_vector(
-    model: Model, one: Encoded, pooling: Pooling = DEFAULT_POOLING, width: int | None = None
+def sentence_vectors(
+    model: Model,
+    encoded: Sequence[Encoded],
+    pooling: Pooling = DEFAULT_POOLING,
+    width: int | None = None,
 ) -> NDArray[np.float32]:
-    """Return the unit vector of a sentence, from the first `width` columns (None: all). -> [width]
+    """Return the unit vectors of S sentences, from the first `width` columns (None: all).
 
-    The vector is zero if no word has a vector.
+    A vector is zero if no word has a vector. Its bits do not depend on other sentences. -> [S, d]
     """
-    vectors = one.arrays[pooled_part(pooling)]
-    if pooling in _STATIC:
-        vectors = unit(vectors)
-    weights = token_weights(model, one.tokens, pooling)
-    mean = weighted_mean(vectors, weights)
-    if pooling == "whitened" and weights.any():
-        mean = model.whitening(mean[None])[0]
-    return require_finite(unit(mean[None, :width])[0]).astype(np.float32, copy=False)
+    part = pooled_part(pooling)
+    result = np.empty((len(encoded), width or model.manifest.dimension), np.float32)
+    for numbers in stacks([len(one.sentence.words) for one in encoded]):
+        vectors = np.stack([encoded[number].arrays[part] for number in numbers])
+        if pooling in _STATIC:
+            vectors = unit(vectors)
+        words = [encoded[number].sentence.words for number in numbers]
+        weights = token_weights(model, words, pooling)
+        means = weighted_mean(vectors, weights)
+        if pooling == "whitened":
+            # One product for each sentence.
+            whitened = model.whitening(means[:, None])[:, 0]
+            means = np.where(weights.any(axis=1, keepdims=True), whitened, means)
+        result[list(numbers)] = require_finite(unit(means[:, :width]))
+    return result
 
 
 def weighted_mean(vectors: Floats, weights: Floats) -> Floats:
-    """Return the mean of rows, weighted by non-negative numbers. [n, d], [n] -> [d]
+    """Return the mean of rows, weighted by non-negative numbers. [..., n, d], [..., n] -> [..., d]
 
     Equation 3 of Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings".
     The mean is zero if there are no rows, or if all weights are 0.
     """
-    total = float(weights.sum(dtype=np.float64))
-    if not total:
-        return np.zeros(vectors.shape[1], vectors.dtype)
-    mean: Floats = (weights / total).astype(vectors.dtype) @ vectors
+    totals = weights.sum(axis=-1, dtype=np.float64, keepdims=True)
+    shares = (weights / np.where(totals, totals, 1).astype(weights.dtype)).astype(vectors.dtype)
+    mean: Floats = (shares[..., None, :] @ vectors)[..., 0, :]
     return mean
 
 
 def token_weights(
-    model: Model, tokens: Sequence[ResolvedToken], pooling: Pooling
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]], pooling: Pooling
 ) -> NDArray[np.float32]:
-    """Return the weight of each token in the mean; 0 for a token without a vector. -> [n]
+    """Return the weight of each token in the mean, of B sentences of n tokens. -> [B, n]
 
-    Weights are relative to the largest. `informativeness` is s = exp(word bias): 1e-3 / (1e-3 + p)
-    for a word of relative frequency p (docs/closed-form.md). `sif` and `whitened` are a / (a + p)
-    with a = 1e-4 (Arora et al. 2017) and the p of s. A composed word has the mean word bias of the
-    tokens of its length, and for `sif` and `whitened` that of the words. For `mean`, and without
-    word biases, the weight of each token with a vector is 1.
+    A token without a vector has the weight 0. Weights are relative to the largest of a sentence.
+    `informativeness` is s = exp(word bias): 1e-3 / (1e-3 + p) for a word of relative frequency p
+    (docs/closed-form.md). `sif` and `whitened` are a / (a + p) with a = 1e-4 (Arora et al. 2017)
+    and the p of s. A composed word has the mean word bias of the tokens of its length, and for
+    `sif` and `whitened` that of the words. For `mean`, and without word biases, the weight of each
+    token with a vector is 1.
     """
-    known = np.array([t.row is not None or t.composed is not None for t in tokens], np.float32)
-    if pooling == "mean" or model.word_bias is None or not known.any():
-        return known
+    tokens = [token for sentence in sentences for token in sentence]
+    shape = (len(sentences), len(tokens) // max(len(sentences), 1))
+    missing = [place for place, token in enumerate(tokens) if token.row is None]
+    known = np.ones(len(tokens), np.float32)
+    known[missing] = [tokens[place].composed is not None for place in missing]
+    if pooling == "mean" or model.word_bias is None or not tokens:
+        return known.reshape(shape)
+    biases = model.word_bias[[token.row or 0 for token in tokens]]
     mean: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
-    expected = model.expected_word_bias([token.composed or "" for token in tokens], mean)
-    biases: Floats = np.array(
-        [
-            bias if token.row is None else model.word_bias[token.row]
-            for token, bias in zip(tokens, expected.tolist(), strict=True)
-        ]
-    )
-    if pooling in _STATIC:
-        biases = log_smooth_inverse_frequency(biases)
-    logs = np.where(known, biases, -np.inf)
-    weights: NDArray[np.float32] = np.exp(logs - logs.max()).astype(np.float32)
+    spellings = [tokens[place].composed or "" for place in missing]
+    biases[missing] = model.expected_word_bias(spellings, mean)
+    known, biases = known.reshape(shape), biases.reshape(shape)
+    weights = np.zeros(shape, np.float32)
+    # The biases of a sentence with a word outside the vocabulary are float64.
+    outside = np.zeros(len(tokens), np.bool_)
+    outside[missing] = True
+    wide, some = outside.reshape(shape).any(axis=1), known.any(axis=1)
+    for dtype, rows in (("float32", some & ~wide), ("float64", some & wide)):
+        if rows.any():
+            logs: Floats = biases[rows].astype(dtype)
+            if pooling in _STATIC:
+                logs = log_smooth_inverse_frequency(logs)
+            logs = np.where(known[rows], logs, -np.inf)
+            weights[rows] = np.exp(logs - logs.max(axis=1, keepdims=True))
     return weights

@@ -1,6 +1,6 @@
 """Encoding of sentences: tokens, static vectors, contextual vectors and attention."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
@@ -8,16 +8,24 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats, require_finite, unit
+from polyseme.engine.arrays import Floats, NonFiniteError, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Limits, Part
+from polyseme.operations.options import (
+    PER_LAYER,
+    PER_PAIR,
+    Dtype,
+    EncodeOptions,
+    Limits,
+    Part,
+)
 from polyseme.operations.schema import Input, ModelName, Request, response
 from polyseme.operations.work import TextAdmission, TextCost, check_request
 from polyseme.stages import record_counts, stage
-from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, words
+from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, place
+from polyseme.tokenizer import words as word_spans
 
 Text: TypeAlias = str | Sequence[str]
 """A sentence: a string to tokenize, or a list of words."""
@@ -25,6 +33,11 @@ PathOfText: TypeAlias = Callable[[int], FieldPath]
 """Returns the path of a text in a request by its index among the texts."""
 MAX_COUNTED = 100_000
 """Maximum number of words that are counted after the last token of a text or a request."""
+STACK_TOKENS = 320
+"""Maximum tokens of the sentences that are computed together; more no longer fit the processor's
+cache (docs/decisions/0028)."""
+WINDOW, WINDOW_NUMBERS = 256, 1 << 22
+"""Maximum sentences of a window, and the numbers in its arrays that end it."""
 MAX_UNKNOWN_WORDS = 1000
 """Maximum number of words in an UnknownWordError."""
 _resolution = attrgetter("resolution")
@@ -64,10 +77,18 @@ class EncodeRequest(EncodeOptions, SentencesRequest):
 class Tokenized(NamedTuple):
     """The tokens of one sentence."""
 
-    tokens: list[ResolvedToken]
+    words: list[ResolvedToken]
+    """the tokens, without offsets if there is a `text`"""
     truncated: int = 0
     """the number of words removed by truncation, of which at most MAX_COUNTED of a request are
     counted"""
+    text: str | None = None
+    """the text, from which the offsets are computed when somebody reads `tokens`"""
+
+    @property
+    def tokens(self) -> list[ResolvedToken]:
+        """The tokens with their offsets; a new list each time."""
+        return self.words if self.text is None else place(self.text, self.words)
 
 
 class TokenCounts:
@@ -76,9 +97,9 @@ class TokenCounts:
     def __init__(self, sentences: Iterable[Tokenized]) -> None:
         self.truncated = 0
         found: list[Resolution] = []
-        for tokens, truncated in sentences:
-            self.truncated += truncated
-            found += map(_resolution, tokens)
+        for sentence in sentences:
+            self.truncated += sentence.truncated
+            found += map(_resolution, sentence.words)
         self.tokens = len(found)
         self.oov = found.count("oov")
         self.subword = found.count("subword")
@@ -95,13 +116,21 @@ def count_tokens(sentences: Iterable[Tokenized]) -> TokenCounts:
 class Encoded(NamedTuple):
     """The result for one sentence; only the requested arrays are present."""
 
-    tokens: list[ResolvedToken]
-    truncated: int
-    """the number of words removed by truncation"""
+    sentence: Tokenized
     arrays: dict[Part, Floats]
     """`static`, `contextual` [n, d]; `features` [n, 2d]; for L requested layers, `attention` and
     `scores` [L, h, n, n], or [L, n, n] as the mean of the heads, `queries` and `keys` [L, h, n, k],
     and `values` [L, h, n, v]"""
+
+    @property
+    def tokens(self) -> list[ResolvedToken]:
+        """The tokens with their offsets; a new list each time."""
+        return self.sentence.tokens
+
+    @property
+    def truncated(self) -> int:
+        """The number of words removed by truncation."""
+        return self.sentence.truncated
 
 
 def paths_of(given: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
@@ -144,7 +173,7 @@ def tokenize(
         one = tokenize_text(text, tokenizer, options.case, most, countable)
         if one.truncated:
             countable = max(countable - one.truncated, 1)
-            size = len(one.tokens) + one.truncated
+            size = len(one.words) + one.truncated
             if not options.truncate:
                 errors = [FieldError(path(number), f"has {size} tokens")]
                 limits.check("max_sentence_tokens", size, errors=errors)
@@ -152,12 +181,12 @@ def tokenize(
                 size = min(size, limits.max_sentence_tokens)
                 rest = _count_words(texts[number + 1 :], MAX_COUNTED)
                 limits.check("max_tokens", total + size + rest)
-        total += len(one.tokens)
+        total += len(one.words)
         if options.phrases:
-            whole = text if isinstance(text, str) else None
-            one = one._replace(tokens=tokenizer.join(one.tokens, options.case, whole))
+            joined = tokenizer.join(one.tokens, options.case, one.text)
+            one = Tokenized(joined, one.truncated)
         sentences.append(one)
-        admission.add(one.tokens)
+        admission.add(one)
     admission.finish()
     if oov == "error":
         _require_known_words(sentences, path)
@@ -174,27 +203,97 @@ def tokenize_text(
     At most `countable` words of a string are counted, in about 1 µs each, for cheap refusals.
     """
     if not isinstance(text, str):
-        tokens = tokenizer.words(text[:most], case)
-        return Tokenized(tokens, len(text) - len(tokens))
-    tokens = tokenizer.tokens(text, case, most + 1)
-    if len(tokens) <= most:
-        return Tokenized(tokens)
-    return Tokenized(tokens[:most], _count_words([text[tokens[most].start or 0 :]], countable))
+        words = tokenizer.look_up(text, case, most)
+        return Tokenized(words, len(text) - len(words))
+    words = tokenizer.look_up(text, case, most + 1)
+    if len(words) <= most:
+        return Tokenized(words, 0, text)
+    rest = place(text, words[: most + 1])[most].start or 0
+    return Tokenized(words[:most], _count_words([text[rest:]], countable), text)
 
 
 def encode_sentence(model: Model, sentence: Tokenized, options: EncodeOptions) -> Encoded:
-    """Return the requested arrays of one sentence.
+    """Return the requested arrays of one sentence; raise the errors of `encode_sentences`."""
+    return encode_sentences(model, [sentence], options)[0]
 
-    The arrays of a sentence are bit-identical alone and in a batch, and for any choice of arrays.
-    Raises NonFiniteError if a result overflows, OutOfRangeError if it exceeds the range of `dtype`.
+
+def encode_sentences(
+    model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
+) -> list[Encoded]:
+    """Return the requested arrays of sentences.
+
+    Sentences of equal length are computed together. The arrays of a sentence are bit-identical
+    alone and in a list, and for any choice of arrays. Raises NonFiniteError if a result overflows,
+    OutOfRangeError if it exceeds the range of `dtype`.
     """
-    tokens, truncated = sentence
+    encoded = [Encoded(sentence, {}) for sentence in sentences]
+    if not options.include:
+        return encoded
+    for numbers in stacks([len(sentence.words) for sentence in sentences]):
+        check_request()
+        arrays = _encode_stack(model, [sentences[number].words for number in numbers], options)
+        for part, array in arrays.items():
+            for number, of_sentence in zip(numbers, array, strict=True):
+                encoded[number].arrays[part] = of_sentence
+    return encoded
+
+
+def encode_each(
+    model: Model, sentences: Iterable[Tokenized], options: EncodeOptions
+) -> Iterator[Encoded]:
+    """Yield the requested arrays of each sentence, which are computed a window at a time.
+
+    If a sentence has an error, those before it are yielded first.
+    """
+    for window in windows(model, sentences, options):
+        try:
+            encoded = encode_sentences(model, window, options)
+        except (NonFiniteError, OutOfRangeError):
+            yield from (encode_sentence(model, sentence, options) for sentence in window)
+        else:
+            yield from encoded
+
+
+def windows(
+    model: Model, sentences: Iterable[Tokenized], options: EncodeOptions
+) -> Iterator[list[Tokenized]]:
+    """Yield consecutive sentences whose arrays fit into memory together."""
+    per_token, per_pair = options.array_numbers(model)
+    window: list[Tokenized] = []
+    numbers = 0
+    for sentence in sentences:
+        window.append(sentence)
+        n = len(sentence.words)
+        numbers += n * (per_token + n * per_pair)
+        if len(window) == WINDOW or numbers >= WINDOW_NUMBERS:
+            yield window
+            window, numbers = [], 0
+    if window:
+        yield window
+
+
+def stacks(lengths: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield the numbers of the sentences of each stack.
+
+    Those of a stack have the same length, and up to STACK_TOKENS tokens unless it is one sentence.
+    """
+    by_length: dict[int, list[int]] = {}
+    for number, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(number)
+    for length, numbers in by_length.items():
+        most = max(STACK_TOKENS // max(length, 1), 1)
+        count = -(-len(numbers) // most)
+        for part in range(count):  # of almost equal size
+            yield numbers[len(numbers) * part // count : len(numbers) * (part + 1) // count]
+
+
+def _encode_stack(
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]], options: EncodeOptions
+) -> dict[Part, Floats]:
+    """Return the requested arrays of B sentences of equal length, with a leading axis [B]."""
     include = options.include
-    if not include:
-        return Encoded(tokens, truncated, {})
-    check_request()
     with stage("static"):
-        inputs = model.sentence(tokens)
+        inputs = model.stack(sentences)
     arrays: dict[Part, Floats] = {}
     if "static" in include:
         arrays["static"] = inputs.vectors
@@ -210,16 +309,18 @@ def encode_sentence(model: Model, sentence: Tokenized, options: EncodeOptions) -
                 arrays["features"] = _features(model, inputs, result)
             for part, name in zip(per_layer, names, strict=True):
                 recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
-                stacked = recorded[0][None] if len(recorded) == 1 else np.stack(recorded)
-                mean = options.heads == "mean" and part in PER_PAIR
-                arrays[part] = stacked.mean(axis=1) if mean else stacked
+                array = recorded[0][:, None] if len(layers) == 1 else np.stack(recorded, axis=1)
+                if options.heads == "mean" and part in PER_PAIR:
+                    # Sentence by sentence, because the order of a sum depends on the strides.
+                    array = np.stack([weights.mean(axis=1) for weights in array])
+                arrays[part] = array
     if options.dtype != "float32":
         arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
-    return Encoded(tokens, truncated, arrays)
+    return arrays
 
 
 def _features(model: Model, inputs: SentenceArrays, result: Contextualized) -> Floats:
-    """Concatenate the unit static vector and the unit context of each token. [n, d] -> [n, 2d]
+    """Concatenate the unit static vector and the unit context of each token. -> [..., n, 2d]
 
     The context is the output of the last layer's attention if its residual is `unit`, else the
     contextual vector. If the layer has a projection for features, the context is its result, which
@@ -229,7 +330,7 @@ def _features(model: Model, inputs: SentenceArrays, result: Contextualized) -> F
     context = result.attended if last.residual.kind == "unit" else result.contextual
     if last.features:
         context = last.features(result.attended, inputs)
-    return require_finite(np.concatenate([unit(inputs.vectors), unit(context)], axis=1))
+    return require_finite(np.concatenate([unit(inputs.vectors), unit(context)], axis=-1))
 
 
 def encode(
@@ -238,10 +339,10 @@ def encode(
     options: EncodeOptions | None = None,
     limits: Limits | None = None,
 ) -> list[Encoded]:
-    """Tokenize and encode sentences; raise the errors of `tokenize` and `encode_sentence`."""
+    """Tokenize and encode sentences; raise the errors of `tokenize` and `encode_sentences`."""
     options = options or EncodeOptions()
     sentences = tokenize(model, texts, options, limits or Limits())
-    return [encode_sentence(model, one, options) for one in sentences]
+    return encode_sentences(model, sentences, options)
 
 
 def cast(array: Floats, dtype: Dtype) -> Floats:
@@ -261,7 +362,7 @@ def _count_words(texts: Iterable[Text], countable: int) -> int:
     count = 0
     for text in texts:
         if isinstance(text, str):
-            count += sum(1 for _ in islice(words(text), countable - count))
+            count += sum(1 for _ in islice(word_spans(text), countable - count))
         else:
             count += len(text)
         if count >= countable:
@@ -273,13 +374,13 @@ def _require_known_words(sentences: Sequence[Tokenized], path: PathOfText) -> No
     """Raise UnknownWordError with the first MAX_UNKNOWN_WORDS words outside the vocabulary."""
     errors: list[FieldError] = []
     unknown: dict[str, None] = {}
-    for number, (tokens, _) in enumerate(sentences):
-        for place, token in enumerate(tokens):
+    for number, sentence in enumerate(sentences):
+        for index, token in enumerate(sentence.words):
             if token.row is None:
                 if len(unknown) < MAX_UNKNOWN_WORDS:
                     unknown[token.text] = None
                 if len(errors) < MAX_ERRORS:
-                    message = f"token {place} is not in the vocabulary"
+                    message = f"token {index} is not in the vocabulary"
                     errors.append(FieldError(path(number), message))
     if errors:
         raise UnknownWordError(errors, list(unknown))
@@ -288,9 +389,9 @@ def _require_known_words(sentences: Sequence[Tokenized], path: PathOfText) -> No
 def _require_any_known_word(sentences: Sequence[Tokenized], path: PathOfText) -> None:
     """Raise UnknownWordError for sentences in which no word has a vector."""
     errors = []
-    for number, (tokens, _) in enumerate(sentences):
-        if not any(token.row is not None or token.composed is not None for token in tokens):
-            message = "no word is in the vocabulary" if tokens else "the text has no words"
+    for number, (words, *_) in enumerate(sentences):
+        if not any(token.row is not None or token.composed is not None for token in words):
+            message = "no word is in the vocabulary" if words else "the text has no words"
             errors.append(FieldError(path(number), message))
     if errors:
         hint = 'Remove these texts: they have no vector. `wordless: "zero"` gives zero vectors.'

@@ -261,10 +261,11 @@ def find_senses(
             count_tokens(sentences)
             places: list[list[int]] = [[] for _ in sentences]
             order: list[list[int]] = [[] for _ in sentences]
+            tokens = [sentence.tokens for sentence in sentences]
             for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
-                places[text].append(find_token(sentences[text].tokens, occurrence, number))
+                places[text].append(find_token(tokens[text], occurrence, number))
                 order[text].append(number)
-        word = sentences[texts[0]].tokens[places[texts[0]][0]].text
+        word = sentences[texts[0]].words[places[texts[0]][0]].text
         return _inventory(model, word, sentences, places, request, order)
     word = request.word or ""
     with stage("tokens"):
@@ -274,7 +275,7 @@ def find_senses(
         count_tokens(sentences)
     exact, forms = request.case == "exact", (word, *request.forms)
     wanted = match_forms(forms, exact=exact)
-    spelled = ([token.text for token in tokens] for tokens, _ in sentences)
+    spelled = ([token.text for token in sentence.words] for sentence in sentences)
     places = [word_places(words, wanted, exact=exact) for words in spelled]
     if not any(places):
         hint = "Check the spelling, or give other forms of the word in `forms`."
@@ -304,18 +305,18 @@ def _inventory(
         d, width = model.manifest.dimension, projection.directions.shape[1]
         cost, count = encode_cost(model, EncodeOptions()), sum(map(len, places))
         work = count * 3 * d * width * MULTIPLICATION + cluster_work(count, width, request.count)
-        for (tokens, _), where in zip(sentences, places, strict=True):
+        for sentence, where in zip(sentences, places, strict=True):
             if where:
                 per_occurrence = MEAN_TOKEN + 2 * d * MULTIPLICATION
-                work += len(where) * (OCCURRENCE + len(tokens) * per_occurrence)
-                work += cost.of_sentence(tokens)
+                work += len(where) * (OCCURRENCE + len(sentence.words) * per_occurrence)
+                work += cost.of_sentence(sentence)
         if request.map:
             work += decomposition_work(count, d)
         admit(work + (request.count or MAX_FOUND) * search_work(model, request.neighbors))
         found: list[FoundOccurrence] = []
-        for number, ((tokens, _), where) in enumerate(zip(sentences, places, strict=True)):
+        for number, (sentence, where) in enumerate(zip(sentences, places, strict=True)):
             if where:
-                found += encode_occurrences(model, tokens, where, number)
+                found += encode_occurrences(model, sentence.tokens, where, number)
         if order is not None:
             numbered = zip(found, chain.from_iterable(order), strict=True)
             found = [replace(occurrence, text=number) for occurrence, number in numbered]

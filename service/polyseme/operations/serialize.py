@@ -186,7 +186,7 @@ def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: Encod
     the number of truncated words of each sentence as UTF-8 JSON. The concatenated arrays are
     removed from the sentences, because memory for both would be twice the archive.
     """
-    lengths = [len(one.tokens) for one in sentences]
+    lengths = [len(one.sentence.words) for one in sentences]
     facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]
     arrays: dict[str, Any] = {
         "offsets": np.cumsum([0, *lengths], dtype=np.int64),

@@ -134,7 +134,8 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
             sentence = tokenize_text(
                 request.text, model.tokenizer, request.case, limits.max_trace_tokens, MAX_COUNTED
             )
-            n = len(sentence.tokens)
+            words = sentence.words
+            n = len(words)
             limits.check("max_trace_tokens", n + sentence.truncated)
             if not n:
                 raise InvalidError([FieldError(("text",), "has no word")])
@@ -144,9 +145,9 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
                 inner = manifest.dimension if weight is None else weight.shape[1]
             widths = manifest.dimension, model.key_width, model.value_width
             _admit(limits, n, manifest.heads, *widths, inner)
-            steps = trace_layer(model.sentence(sentence.tokens), model.layers, layer)
-            count_tokens([Tokenized(sentence.tokens)])
-            tokens = [token.text for token in sentence.tokens]
+            steps = trace_layer(model.sentence(words), model.layers, layer)
+            count_tokens([Tokenized(words)])
+            tokens = [word.text for word in words]
     values = ((step, np.ascontiguousarray(step.values)) for step in steps)
     return Trace(
         tokens,

@@ -73,6 +73,16 @@ def check_request() -> None:
         supervisor.check()
 
 
+class TokenizedText(Protocol):
+    """The tokens of a sentence, with and without offsets."""
+
+    @property
+    def words(self) -> Sequence[ResolvedToken]: ...  # noqa: D102
+
+    @property
+    def tokens(self) -> Sequence[ResolvedToken]: ...  # noqa: D102
+
+
 class NumberCost(NamedTuple):
     """The cost of writing one array element."""
 
@@ -97,10 +107,13 @@ class TextCost(NamedTuple):
     streamed: bool = False
     """whether the response has one sentence in memory at a time"""
 
-    def of_sentence(self, tokens: Sequence[ResolvedToken]) -> float:
+    def of_sentence(self, sentence: TokenizedText) -> float:
         """Return the work of one sentence."""
-        n = len(tokens)
+        n = len(sentence.words)
         work = self.sentence + n * (self.token + n * self.pair)
+        if all(word.row is not None for word in sentence.words):
+            return work
+        tokens = sentence.tokens
         for place, token in enumerate(tokens):
             if token.row is None and len(token.text) <= MAX_WORD_LENGTH:
                 unknown = UNKNOWN + len(token.text) * UNKNOWN_CHARACTER
@@ -135,16 +148,16 @@ class TextAdmission:
             self._admitted = self._work + least
             self._supervisor.admit(self._admitted)
 
-    def add(self, tokens: Sequence[ResolvedToken]) -> None:
+    def add(self, sentence: TokenizedText) -> None:
         """Add a sentence; raise TooLargeError if the work or the response exceeds its limit."""
-        cost, n = self._cost, len(tokens)
+        cost, n = self._cost, len(sentence.words)
         size = n * (cost.token_bytes + n * cost.pair_bytes)
         self.bytes = size if cost.streamed else self.bytes + size
         if self.bytes > self._limits.max_answer_bytes:
             hint = None if cost.streamed else _TOO_LARGE_RESPONSE
             self._limits.check("max_answer_bytes", int(self.bytes), hint)
         if self._supervisor:
-            self._work += cost.of_sentence(tokens)
+            self._work += cost.of_sentence(sentence)
             self._limits.check("max_work", self._work)
             self._supervisor.check()
 
