@@ -1,18 +1,32 @@
-"""The pictures of the pages, and plots of speed and memory. Equal results give equal bytes."""
+"""The pictures of the pages: heatmaps and plots of results. Equal results give equal bytes."""
 
 import io
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+from xml.etree import ElementTree as ET
 
-from docs import pictures
-from docs.pictures import COLORS, SVG
-from docs.results import benchmark, manifest, result, trainings
-from docs.trainings import histories
+from docs.results import benchmark, histories, manifest, result, trainings
+
+from polyseme_lab.evaluation.results import Published, ResultRow, Results
+from polyseme_lab.evaluation.statistics import IntervalEstimate
 
 Document = Mapping[str, Any]
 
+CELL, LETTER, MARGIN = 20, 7.2, 8
+"""Sizes of a heatmap in pixels: side of a cell, width of a letter, margin."""
+FAINT = 0.02
+"""Weights below this are not drawn."""
+STYLE = """\
+text { font: 12px system-ui, sans-serif; fill: #24292f }
+.cell { fill: #0072b2 } .frame { fill: none; stroke: #8c959f }
+@media (prefers-color-scheme: dark) { text { fill: #d0d7de } .cell { fill: #56b4e9 } }"""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+DASHES = ("-", "--", "-.", ":")
+"""Line styles. The style changes when the colors repeat, after seven lines."""
+SVG: Any = {"svg.hashsalt": "polyseme", "svg.fonttype": "none"}
+"""Settings for equal bytes, and for text as text, which is an eighth of the size of outlines."""
 GOALS = {"base64": 0.45, "npz": 0.45, "json": 0.35}
-_STYLE = {"font.size": 10, **SVG}
 _LINES = {
     "products alone": "matrix products alone",
     "engine, without": "engine",
@@ -28,28 +42,87 @@ def images() -> dict[str, bytes]:
     title = "CoarseWSD-20: nearest sense centroid, %"
     split = {"accuracy": f"{pairs['split']} accuracy"}
     drawn = {
-        "coarsewsd.svg": pictures.bars(coarse, title, columns, "coarsewsd"),
-        "wic.svg": pictures.bars(pairs, "WiC", split, "wic", 50.0),
-        "learning-curves.svg": pictures.curves(histories(manifest(), trainings())),
+        "coarsewsd.svg": bars(coarse, title, columns, "coarsewsd"),
+        "wic.svg": bars(pairs, "WiC", split, "wic", 50.0),
+        "learning-curves.svg": curves(histories(manifest(), trainings())),
         "requests-per-second.svg": requests(benchmark("requests_per_second")),
         "engine.svg": engine(benchmark("engine")),
         "growth.svg": growth(benchmark("growth")),
         "soak.svg": soak(benchmark("reliability")["soak"]),
     }
     for slug, one in result("examples")["sentences"].items():
-        svg = pictures.heatmap(one["text"], one["tokens"], one["weights"])
-        drawn[f"attention-{slug}.svg"] = svg.encode()
+        drawn[f"attention-{slug}.svg"] = heatmap(one["text"], one["tokens"], one["weights"])
     return drawn
 
 
-def _canvas(panels: int) -> tuple[Any, Any]:
+def heatmap(text: str, tokens: Sequence[str], weights: Sequence[Any]) -> bytes:
+    """Return an SVG with a heatmap of the attention weights [L, h, n, n] of each head.
+
+    A row is a query token, a column a key token. The opacity of a cell is its weight divided by the
+    largest one.
+    """
+    name = "head {1}" if len(weights) == 1 else "layer {0}, head {1}"
+    panels = [
+        (name.format(layer, head), matrix)
+        for layer, heads in enumerate(weights, 1)
+        for head, matrix in enumerate(heads, 1)
+    ]
+    label = LETTER * max(map(len, tokens)) + MARGIN
+    side, top = CELL * len(tokens), label + (CELL if len(panels) > 1 else 0)
+    width = label + len(panels) * (side + 2 * MARGIN)
+    svg = ET.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {width:.0f} {top + side + MARGIN:.0f}",
+            "width": f"{width:.0f}",
+            "role": "img",
+        },
+    )
+    ET.SubElement(svg, "title").text = f"Attention weights of the words in “{text}”"
+    ET.SubElement(svg, "style").text = STYLE
+    for row, token in enumerate(tokens):
+        place = {"x": f"{label - 6:.0f}", "y": f"{top + CELL * (row + 0.7):.0f}"}
+        ET.SubElement(svg, "text", {**place, "text-anchor": "end"}).text = token
+    most = max(weight for _, matrix in panels for row in matrix for weight in row)
+    for number, (title, matrix) in enumerate(panels):
+        left = label + number * (side + 2 * MARGIN)
+        if len(panels) > 1:
+            ET.SubElement(svg, "text", {"x": f"{left:.0f}", "y": "14"}).text = title
+        for column, token in enumerate(tokens):
+            x, y = left + CELL * (column + 0.7), top - 5
+            turned = {"transform": f"translate({x:.0f} {y:.0f}) rotate(-90)"}
+            ET.SubElement(svg, "text", turned).text = token
+        for row, line in enumerate(matrix):
+            for column, weight in enumerate(line):
+                if weight >= FAINT:
+                    cell = {
+                        "class": "cell",
+                        "x": f"{left + CELL * column:.0f}",
+                        "y": f"{top + CELL * row:.0f}",
+                        "width": str(CELL - 1),
+                        "height": str(CELL - 1),
+                        "fill-opacity": f"{weight / most:.2f}",
+                    }
+                    ET.SubElement(svg, "rect", cell)
+        frame = {"class": "frame", "x": f"{left - 1:.0f}", "y": f"{top - 1:.0f}"}
+        ET.SubElement(svg, "rect", {**frame, "width": f"{side + 1}", "height": f"{side + 1}"})
+    ET.indent(svg, space="")
+    return ET.tostring(svg, encoding="unicode").encode() + b"\n"
+
+
+@contextmanager
+def _canvas(width: float = 4.6, height: float = 3.4, panels: int = 1) -> Iterator[tuple[Any, Any]]:
+    """A figure and its panels, in the style of the pages."""
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    canvas = Figure(figsize=(4.6 * panels, 3.4), layout="constrained")
-    axes = canvas.subplots(1, panels, squeeze=False)[0]
-    for panel in axes:
-        panel.spines[["top", "right"]].set_visible(False)
-    return canvas, axes
+    with mpl.rc_context({"font.size": 10, **SVG}):
+        canvas = Figure(figsize=(width, height), layout="constrained")
+        axes = canvas.subplots(1, panels, squeeze=False)[0]
+        for panel in axes:
+            panel.spines[["top", "right"]].set_visible(False)
+        yield canvas, axes
 
 
 def _svg(canvas: Any) -> bytes:
@@ -58,12 +131,54 @@ def _svg(canvas: Any) -> bytes:
     return buffer.getvalue()
 
 
-def requests(found: Document) -> bytes:
-    """Requests per second relative to a bare route, by words and format, with the goals."""
+def curves(histories: Mapping[str, Sequence[Document]]) -> bytes:
+    """The held-out scores of training runs over their steps."""
+    heads = {"auc": "pairs, AUC, %", "macro_f1": "macro-F1, %"}
+    with _canvas(9, 3.6, panels=2) as (canvas, panels):
+        for panel, (measure, head) in zip(panels, heads.items(), strict=True):
+            for number, (name, history) in enumerate(histories.items()):
+                points = [p for p in history if p.get(measure) is not None]
+                steps, values = ([p[key] for p in points] for key in ("step", measure))
+                color = COLORS[number % len(COLORS)]
+                dashes = DASHES[number // len(COLORS) % len(DASHES)]
+                panel.plot(steps, values, dashes, color=color, marker=".", label=name)
+            panel.set_xlabel("steps")
+            panel.set_title(f"held-out lemmas: {head}", fontsize=10)
+        handles, labels = panels[0].get_legend_handles_labels()
+        canvas.legend(handles, labels, loc="outside lower center", frameon=False, ncols=3)
+        return _svg(canvas)
+
+
+def bars(
+    document: Document,
+    title: str,
+    columns: dict[str, str],
+    task: Literal["coarsewsd", "wic"],
+    base: float = 0.0,
+) -> bytes:
+    """The scores of a document of `polyseme evaluate --json`."""
     import matplotlib as mpl
 
-    with mpl.rc_context(_STYLE):
-        canvas, (panel,) = _canvas(1)
+    from polyseme_lab.evaluation.results import plot_results
+
+    rows = [
+        ResultRow(
+            name, one["title"], one["kind"], {key: IntervalEstimate(**one[key]) for key in columns}
+        )
+        for name, one in document["systems"].items()
+    ]
+    published = [
+        Published(one["title"], one["source"], {key: one[key] for key in columns})
+        for one in document["published"]
+    ]
+    results = Results(task, title, columns, rows, published, base=base)
+    with mpl.rc_context(SVG):
+        return plot_results(results, "svg")
+
+
+def requests(found: Document) -> bytes:
+    """Requests per second relative to a bare route, by words and format, with the goals."""
+    with _canvas() as (canvas, (panel,)):
         words = list(found["words"])
         for number, (kind, goal) in enumerate(GOALS.items()):
             places = [place + 0.27 * (number - 1) for place in range(len(words))]
@@ -81,14 +196,15 @@ def requests(found: Document) -> bytes:
 
 def engine(found: Document) -> bytes:
     """Words a second by the length of the sentence."""
-    import matplotlib as mpl
     from matplotlib.ticker import LogLocator
 
-    with mpl.rc_context(_STYLE):
-        canvas, (panel,) = _canvas(1)
+    with _canvas() as (canvas, (panel,)):
         lengths = [int(length) for length in found["lengths"]]
         for number, (name, title) in enumerate(_LINES.items()):
-            rates = [_rate(one["words_per_second"], name) for one in found["lengths"].values()]
+            rates = []
+            for one in found["lengths"].values():
+                speeds = one["words_per_second"].items()
+                rates.append(max(speed for system, speed in speeds if system.startswith(name)))
             panel.plot(lengths, rates, color=COLORS[number], marker=".", label=title)
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
@@ -102,17 +218,10 @@ def engine(found: Document) -> bytes:
         return _svg(canvas)
 
 
-def _rate(rates: Mapping[str, float], name: str) -> float:
-    return max(rate for system, rate in rates.items() if system.startswith(name))
-
-
 def growth(found: Document) -> bytes:
     """Time and memory by the number of tokens, in log-log."""
-    import matplotlib as mpl
-
     heads = {"seconds": "seconds", "peak_mb": "memory, MB"}
-    with mpl.rc_context(_STYLE):
-        canvas, panels = _canvas(2)
+    with _canvas(9.2, panels=2) as (canvas, panels):
         for panel, (measure, head) in zip(panels, heads.items(), strict=True):
             for number, (kind, by_length) in enumerate(found["tokens"].items()):
                 lengths = [int(length) for length in by_length]
@@ -132,12 +241,7 @@ def growth(found: Document) -> bytes:
 
 def soak(found: Document) -> bytes:
     """Memory of all processes under load, by time."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(_STYLE):
-        canvas = Figure(figsize=(6, 3), layout="constrained")
-        panel = canvas.subplots()
+    with _canvas(6, 3) as (canvas, (panel,)):
         minutes = [second / 60 for second, _, _ in found["samples"]]
         for number, label in enumerate(("with mapped files (PSS)", "without mapped files")):
             memory = [one[1 + number] for one in found["samples"]]
@@ -145,6 +249,5 @@ def soak(found: Document) -> bytes:
         panel.set_ylim(bottom=0)
         panel.set_xlabel("minutes")
         panel.set_ylabel("memory of all processes, MB")
-        panel.spines[["top", "right"]].set_visible(False)
         panel.legend(frameon=False)
         return _svg(canvas)

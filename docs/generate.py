@@ -8,20 +8,26 @@ measured and for what the code declares. `README.md` is rendered like the pages 
 
 import functools
 import inspect
+import math
 import re
 from pathlib import Path
 
 import jinja2
 import numpy as np
 import orjson
-from docs import charts, results, trainings
+from docs import charts, results
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 import polyseme
 from polyseme import errors
+from polyseme.bulk.run import _MAX_DEATHS
+from polyseme.bulk.sources import _SHARD_BYTES
+from polyseme.bulk.tables import _GROUP_NUMBERS
+from polyseme.cli.bulk import _SHARD_ROWS
 from polyseme.cli.serve import SECRET
 from polyseme.http.openapi import document
+from polyseme.importing import closed_form
 from polyseme.settings import Settings
 from polyseme_lab.evaluation.results import (
     COARSEWSD_COLUMNS,
@@ -74,6 +80,12 @@ def attended(text: str, query: int, count: int) -> list[tuple[str, str]]:
     return [(sentence.words[key], f"{weights[key]:.2f}") for key in np.argsort(-weights)[:count]]
 
 
+def nearness(distance: int) -> float:
+    """The weight of a word at a distance relative to that of a distant word, in the closed form."""
+    biases = closed_form.nearness()[0, 16:]
+    return math.exp(biases[distance] - biases[16])
+
+
 def printed_evaluation() -> str:
     """The output of `polyseme evaluate coarsewsd --compare`."""
     found, compared = results.result("coarsewsd"), results.result("coarsewsd-minilm")
@@ -115,11 +127,21 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-for module in (results, trainings):
-    ENVIRONMENT.globals |= dict(inspect.getmembers(module, inspect.isfunction))
-for function in (default, bounds, error_tree, attended, printed_evaluation, printed_senses):
+ENVIRONMENT.globals |= dict(inspect.getmembers(results, inspect.isfunction))
+for function in (default, bounds, error_tree, attended, nearness):
     ENVIRONMENT.globals[function.__name__] = function
-ENVIRONMENT.globals |= {"settings": Settings.model_fields, "secret": SECRET}
+for function in (printed_evaluation, printed_senses):
+    ENVIRONMENT.globals[function.__name__] = function
+ENVIRONMENT.globals |= {
+    "settings": Settings.model_fields,
+    "secret": SECRET,
+    "bulk": {
+        "rows": _SHARD_ROWS,
+        "text_bytes": _SHARD_BYTES,
+        "deaths": _MAX_DEATHS,
+        "numbers": _GROUP_NUMBERS,
+    },
+}
 ENVIRONMENT.filters |= {"number": results.number, "wrap": results.wrap}
 
 

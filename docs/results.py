@@ -1,7 +1,7 @@
 """What the templates of pages call: results of measurements, and figures as text."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,21 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "lab" / "results"
 BENCHMARKS = ROOT / "benchmarks" / "results"
 SPELLED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+TITLES = {
+    "start": "start",
+    "tags": "tags",
+    "paragraphs": "paragraphs",
+    "corpus": "corpus",
+    "dimension": "d",
+    "heads": "heads",
+    "layers": "layers",
+    "feed_forward": "feed-forward",
+    "vectors_tuned": "vectors learned",
+    "interpolate": "interpolated",
+    "steps": "steps",
+    "seed": "seed",
+}
+"""The titles of settings, in the order of the columns."""
 
 
 def result(name: str) -> Any:
@@ -31,6 +46,33 @@ def manifest() -> Any:
 def trainings() -> list[dict[str, Any]]:
     """The records of training runs, in the order of their file names."""
     return [orjson.loads(file.read_bytes()) for file in sorted(RESULTS.glob("training-*.json"))]
+
+
+def differing_settings(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The settings in which the runs differ, with their titles."""
+    keys = dict.fromkeys([*TITLES, *(key for one in records for key in one["settings"])])
+    values = {key: {str(one["settings"].get(key)) for one in records} for key in keys}
+    return {key: TITLES.get(key, key) for key, found in values.items() if len(found) > 1}
+
+
+def constant_settings(records: Sequence[Mapping[str, Any]]) -> str:
+    """The settings that are the same in all runs, with their values."""
+    settings, differing = records[0]["settings"], differing_settings(records)
+    kept = {key: settings[key] for key in [*TITLES, *settings] if key in settings}
+    return ", ".join(
+        f"{TITLES.get(key, key)} {value}"
+        for key, value in kept.items()
+        if key not in differing and value not in (None, "")
+    )
+
+
+def histories(
+    own: Mapping[str, Any], records: Sequence[Mapping[str, Any]]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The learning curves by name: the bundled model's, and those of the runs."""
+    found = {own["name"]: own["training"].get("history")}
+    found |= {one["name"]: one.get("history") for one in records}
+    return {name: history for name, history in found.items() if history}
 
 
 def systems(name: str) -> Iterator[dict[str, Any]]:

@@ -100,6 +100,13 @@ def test_the_request_of_the_api_page_gets_its_response(client):
     require_fragments(response, done.stdout)
 
 
+def test_the_program_of_the_page_on_senses_prints_its_output(capsys):
+    page = (DOCS / "senses.md").read_text("utf-8")
+    ((code, output),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    exec(code, {})
+    assert capsys.readouterr().out == output
+
+
 CHECKED_BY = {
     "README.md": "tests/test_readme.py",
     "docs/api.md": "tests/http/test_documented.py",

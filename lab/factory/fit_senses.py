@@ -6,7 +6,7 @@ directions in which words differ count more. The rule is a logistic regression t
 pairs of similar words, and tagged nouns with one sense from those whose senses the clusters find.
 None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
 
-With --imports, the script fits DEFAULT_RULE of `senses/clustering.py` instead, the rule of imports,
+With --imports, the script fits DEFAULT_RULE of `operations/clustering.py`, the rule of imports,
 to the closed form of the same vectors and to default imports of the files in a folder. Evidence for
 several senses is weaker there, and users who ask for the senses of a word expect several, so the
 threshold is such that FOUND of the pairs and of the nouns with several senses are found.
@@ -34,15 +34,14 @@ from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.importing.importer import ImportOptions, import_vectors
+from polyseme.importing.senses import fit_discriminant, similar_pairs
 from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
-from polyseme.senses.clustering import divide
-from polyseme.senses.fitting import fit_discriminant, similar_pairs
-from polyseme.senses.occurrences import encode_occurrences
-from polyseme.senses.projection import estimate_projection, project
+from polyseme.operations.clustering import divide
+from polyseme.operations.occurrences import encode_occurrences, estimate_projection, project
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence

@@ -122,6 +122,7 @@ CHANGES = {
     "a token too few": with_tokens(lambda doc: doc[0]["tokens"].pop()),
     "truncated words that are a text": with_tokens(lambda doc: doc[0].update(truncated="1")),
     "tokens that are no JSON": put("tokens", lambda a: a[:-1]),
+    "tokens of another dtype": put("tokens", lambda a: a.view(np.int8)),
 }
 
 

@@ -1,7 +1,9 @@
-"""Variants of the tiny model, each read once a session."""
+"""Variants of the tiny model, each read once a session, and a record of what is encoded."""
 
 import pytest
 
+from polyseme.engine.layers import contextualize
+from polyseme.operations import compare, occurrences
 from tests.tiny import SUBWORDS, deep_model, tiny_model
 
 
@@ -27,3 +29,17 @@ def composing(tmp_path_factory):
 def deep_composing(tmp_path_factory):
     """The deep model with the same trigrams."""
     return deep_model(tmp_path_factory.mktemp("deep"), subwords=SUBWORDS)
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """The numbers of tokens of the sentences that compare and senses encode."""
+    lengths = []
+
+    def count(inputs, *arguments, **options):
+        lengths.append(len(inputs.vectors))
+        return contextualize(inputs, *arguments, **options)
+
+    for module in (compare, occurrences):
+        monkeypatch.setattr(module, "contextualize", count)
+    return lengths

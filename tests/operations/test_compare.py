@@ -9,28 +9,14 @@ from sklearn.decomposition import PCA
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import InvalidError, TooLargeError
-from polyseme.operations import compare as compare_module
-from polyseme.operations.compare import NEIGHBOR_SHARE, Comparison, Occurrence
+from polyseme.operations.compare import NEIGHBOR_SHARE, Occurrence
 from tests.operations.calls import ask_one, compare_occurrences
 from tests.test_stages import recording
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
 
-def compare_all(model, *occurrences, neighbors=3, case="auto", limits=LIMITS):
-    return compare_occurrences(model, occurrences, limits, neighbors=neighbors, case=case)
-
-
-def found_token(model, text, word=None, **position):
-    """The token of an occurrence."""
-    return compare_all(model, Occurrence(text, word, **position)).occurrences[0].token
-
-
-def error_of(model, *occurrences):
-    """The pointer and the message of the only error."""
-    with pytest.raises(InvalidError) as caught:
-        compare_all(model, *occurrences)
-    (error,) = caught.value.errors
-    return error.pointer, error.message
+def compare_all(model, *occurrences, limits=LIMITS, **fields):
+    return compare_occurrences(model, occurrences, limits, **{"neighbors": 3, **fields})
 
 
 def cosine(a, b):
@@ -38,61 +24,54 @@ def cosine(a, b):
     return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
 
 
-def test_nth_selects_an_occurrence_of_a_word(plain):
-    text = "bank river bank money bank"
-    starts = [found_token(plain, text, "bank", nth=nth).start for nth in range(3)]
-    assert starts == [0, 11, 22]
-
-
-def test_an_nth_beyond_the_occurrences_is_rejected(plain):
-    assert error_of(plain, Occurrence("bank", "bank"), Occurrence("a bank", "bank", nth=1)) == (
-        "/occurrences/1/nth",
-        "must be less than 1, the number of occurrences",
-    )
-
-
-def test_a_word_absent_from_its_text_is_rejected(plain):
-    pointer, message = error_of(plain, Occurrence("the river", "bank"))
-    assert pointer == "/occurrences/0/word"
-    assert "does not contain" in message
-
-
-def test_an_exact_match_precedes_matches_in_another_case(plain):
-    text = "Apple apple APPLE"
-    assert found_token(plain, text, "apple").start == 6
-    assert found_token(plain, text, "APPLE").start == 12
-    assert error_of(plain, Occurrence(text, "apple", nth=1))[0] == "/occurrences/0/nth"
-
-
-def test_a_word_in_another_case_is_found(plain):
-    assert found_token(plain, "Bank and BANK", "bank").start == 0
-    assert found_token(plain, "Bank and BANK", "bank", nth=1).start == 9
+CASES = "Apple apple APPLE"
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "text"),
-    [(0, 4, "bank"), (5, 10, "river"), (6, 7, "river"), (4, 7, "river"), (0, 5, "bank")],
+    ("text", "position", "start"),
+    [
+        *(("bank river bank money bank", {"word": "bank", "nth": n}, 11 * n) for n in range(3)),
+        # An exact match precedes matches in another case.
+        (CASES, {"word": "apple"}, 6),
+        (CASES, {"word": "APPLE"}, 12),
+        ("Bank and BANK", {"word": "bank"}, 0),
+        ("Bank and BANK", {"word": "bank", "nth": 1}, 9),
+        ("didn't", {"word": "n't"}, 3),
+        *(("bank river", {"start": 0, "end": end}, 0) for end in (4, 5)),
+        *(("bank river", {"start": at, "end": end}, 5) for at, end in ((5, 10), (6, 7), (4, 7))),
+        ("👩‍👩‍👧 é bank", {"start": 8, "end": 12}, 8),
+    ],
 )
-def test_a_span_selects_the_token_that_it_overlaps(plain, start, end, text):
-    assert found_token(plain, "bank river", start=start, end=end).text == text
+def test_an_occurrence_is_found_by_its_word_or_by_its_span(plain, text, position, start):
+    (found,) = compare_all(plain, Occurrence(text, **position)).occurrences
+    assert found.token.start == start
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "count"), [(4, 5, 0), (0, 6, 2), (3, 6, 2), (50, 60, 0), (4, 4, 0), (0, 0, 0)]
+    ("text", "position", "field", "message"),
+    [
+        ("a bank", {"word": "bank", "nth": 1}, "nth", "must be less than 1, the number of"),
+        (CASES, {"word": "apple", "nth": 1}, "nth", "must be less than 1, the number of"),
+        ("the river", {"word": "bank"}, "word", "the text does not contain this word"),
+        *(
+            ("bank river", {"start": start, "end": end}, "start", f"one token; it covers {count}")
+            for start, end, count in (
+                (4, 5, 0),
+                (0, 6, 2),
+                (3, 6, 2),
+                (50, 60, 0),
+                (4, 4, 0),
+                (0, 0, 0),
+            )
+        ),
+    ],
 )
-def test_a_span_that_does_not_overlap_exactly_one_token_is_rejected(plain, start, end, count):
-    assert error_of(plain, Occurrence("bank river", start=start, end=end)) == (
-        "/occurrences/0/start",
-        f"the span must cover exactly one token; it covers {count}",
-    )
-
-
-def test_spans_are_in_code_points(plain):
-    assert found_token(plain, "👩‍👩‍👧 é bank", start=8, end=12).text == "bank"
-
-
-def test_an_occurrence_may_be_a_part_of_a_word(plain):
-    assert found_token(plain, "didn't", "n't").start == 3
+def test_an_occurrence_that_is_not_found_is_rejected(plain, text, position, field, message):
+    with pytest.raises(InvalidError) as caught:
+        compare_all(plain, Occurrence("bank", "bank"), Occurrence(text, **position))
+    (error,) = caught.value.errors
+    assert error.pointer == f"/occurrences/1/{field}"
+    assert message in error.message
 
 
 def test_the_shift_is_one_minus_the_cosine_in_float64(deep):
@@ -127,15 +106,11 @@ def test_similarities_are_the_cosines_of_the_rows(deep):
     assert result.contextual_similarity[0, 1] < 1 - 1e-4
 
 
-def test_neighbors_of_the_static_vector_leave_out_the_word_in_any_case(plain):
-    one = compare_all(plain, Occurrence("Apple bank", "Apple"), neighbors=20).occurrences[0]
-    assert {word for word, _ in one.static_neighbors} == set(WORDS) - {"apple", "Apple", "APPLE"}
-
-
-def test_neighbors_of_the_contextual_vector_leave_out_the_words_of_the_sentence(plain):
+def test_neighbors_leave_out_the_word_and_in_context_all_words_of_the_sentence(plain):
     one = compare_all(plain, Occurrence("Apple BANK zebra", "Apple"), neighbors=20).occurrences[0]
-    others = set(WORDS) - {"apple", "Apple", "APPLE", "bank"}
-    assert {word for word, _ in one.contextual_neighbors} == others
+    others = set(WORDS) - {"apple", "Apple", "APPLE"}
+    assert {word for word, _ in one.static_neighbors} == others
+    assert {word for word, _ in one.contextual_neighbors} == others - {"bank"}
 
 
 def test_neighbors_are_best_first_with_their_cosines(plain):
@@ -155,6 +130,15 @@ def test_neighbors_are_best_first_with_their_cosines(plain):
         assert [s for _, s in found] == pytest.approx([-s for s, _ in expected], abs=1e-6)
         for word, similarity in found:
             assert similarity == pytest.approx(cosine(vector, VECTORS[WORDS.index(word)]), abs=1e-6)
+
+
+def test_with_a_share_neighbors_are_those_of_the_contextual_vector(deep):
+    fields = {"neighbors": 4, "share": 0.0}
+    one = compare_all(deep, Occurrence("bank river", "bank"), **fields).occurrences[0]
+    contextual = ask_one(deep, "bank river", share=0.0).arrays["contextual"][0]
+    for word, similarity in one.contextual_neighbors:
+        expected = cosine(contextual, VECTORS[WORDS.index(word)])
+        assert similarity == pytest.approx(expected, abs=1e-6)
 
 
 def test_zero_neighbors_may_be_requested(plain):
@@ -246,14 +230,7 @@ def test_texts_over_a_limit_are_rejected(plain, limits):
     assert caught.value.members()["setting"] in limits
 
 
-def test_occurrences_in_one_text_are_tokenized_and_encoded_once(deep, monkeypatch):
-    encoded = []
-
-    def count(inputs, *arguments, **options):
-        encoded.append(len(inputs.vectors))
-        return contextualize(inputs, *arguments, **options)
-
-    monkeypatch.setattr(compare_module, "contextualize", count)
+def test_occurrences_in_one_text_are_tokenized_and_encoded_once(deep, encoded):
     first, second = "bank river bank", "money bank"
     mixed = [
         Occurrence(first, "bank", 1),
@@ -283,9 +260,9 @@ def test_a_text_over_a_limit_is_named_by_its_first_occurrence(plain):
 
 
 def test_the_case_chooses_the_vector(plain):
-    assert found_token(plain, "Bank", "Bank").key == "bank"
-    exact = compare_all(plain, Occurrence("Bank", "Bank"), case="exact").occurrences[0]
-    assert exact.token.key is None
+    for case, key in (("auto", "bank"), ("exact", None)):
+        (found,) = compare_all(plain, Occurrence("Bank", "Bank"), case=case).occurrences
+        assert found.token.key == key
 
 
 TEXTS = ("river bank flows", "money bank grows")
@@ -297,10 +274,6 @@ def map_of(model, *occurrences, neighbors=2):
 
 def occurrences_of(word, *texts):
     return [Occurrence(text, word) for text in texts]
-
-
-def test_there_is_no_map_by_default(plain):
-    assert type(compare_occurrences(plain, occurrences_of("bank", *TEXTS))) is Comparison
 
 
 def test_the_map_is_the_principal_components_of_all_directions(bundled):

@@ -9,12 +9,7 @@ import pytest
 
 from polyseme.engine.layers import IDENTITY, FeedForward, Residual
 from polyseme.errors import InvalidError, TooLargeError
-from polyseme.operations.trace import (
-    FLOAT64_BYTES,
-    TraceRequest,
-    WeightsRequest,
-    trace,
-)
+from polyseme.operations.trace import FLOAT64_BYTES, TraceRequest, WeightsRequest, trace
 from tests.operations.calls import EVERY, ask_one, trace_text
 from tests.tiny import LIMITS, deep_model, full_layer, projection
 

@@ -17,8 +17,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score, v_measure_sco
 from polyseme.engine.arrays import Flags, Floats, Integers, unit
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
-from polyseme.progress import SILENT, Progress
-from polyseme.senses.clustering import (
+from polyseme.operations.clustering import (
     DEFAULT_RULE,
     MAX_FOUND,
     Rule,
@@ -27,8 +26,8 @@ from polyseme.senses.clustering import (
     log_odds,
     silhouette,
 )
-from polyseme.senses.occurrences import encode_occurrences
-from polyseme.senses.projection import find_projection, project_occurrences
+from polyseme.operations.occurrences import encode_occurrences, find_projection, project_occurrences
+from polyseme.progress import SILENT, Progress
 from polyseme_lab.evaluation import semeval
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
 from polyseme_lab.evaluation.datasets import ARCHIVES, Embedder, TokenizedOccurrence, read_data_set

@@ -25,14 +25,13 @@ from polyseme.errors import CommandError, InvalidError
 from polyseme.importing.texts import draw_sample
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.operations.clustering import assign
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import tokenize
+from polyseme.operations.occurrences import encode_occurrences, find_projection, project_occurrences
 from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.operations.senses import SenseInventory, SensesRequest, find_senses, senses_of
 from polyseme.progress import ConsoleProgress
-from polyseme.senses.clustering import assign
-from polyseme.senses.occurrences import encode_occurrences
-from polyseme.senses.projection import find_projection, project_occurrences
 
 MAX_SENTENCES = 2000
 """Maximum number of sentences to cluster; a random sample if more contain the word."""

@@ -128,7 +128,7 @@ class RequestSupervisor:
 
     def admit(self, work: float) -> None:
         """Add work; raise TooLargeError, OverloadedError, or RateLimitedError."""
-        self._limits.check_work(self._context.work + work)
+        self._limits.check("max_work", self._context.work + work)
         if self._charge:
             self._charge(work)
         if self._in_progress.add(work):

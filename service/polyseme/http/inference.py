@@ -257,7 +257,7 @@ def infer(name: str) -> Response:
             },
         }
         content, length = _serialize(facts, outputs, encoded, model.manifest.dimension)
-    limits.check_response_bytes(len(content))
+    limits.check("max_answer_bytes", len(content))
     response = Response(content, content_type=JSON if length is None else BINARY)
     if length is not None:
         response.headers[HEADER_LENGTH] = str(length)
@@ -272,7 +272,7 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
     count = tensor.shape[0]
     if tensor.shape[1:] not in ([], [1]):
         raise _invalid("must be [S] or [S, 1] for S sentences", "shape")
-    limits.check_sentences(count)
+    limits.check("max_sentences", count)
     declared = tensor.parameters.binary_data_size if tensor.parameters else None
     if (tensor.data is None) == (declared is None):
         raise _invalid("give either `data` or `binary_data_size`")

@@ -1,6 +1,7 @@
 """The routes under /v1: each parses, computes and responds."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -70,7 +71,7 @@ def encode() -> Response:
     with stage("parse").since(context.started):
         media = negotiate_media_type(JSON, NDJSON, NPZ)
         if is_content_type(NDJSON):
-            body = read_ndjson(EncodeRequest, limits.check_sentences)
+            body = read_ndjson(EncodeRequest, partial(limits.check, "max_sentences"))
         else:
             body = read_json(EncodeRequest)
     with stage("tokens"):
@@ -93,7 +94,7 @@ def encode() -> Response:
                 results.append(sentence_document(result, body.encoding))
         with stage("write"):
             content = json_document(model.manifest, results, counts)
-    limits.check_response_bytes(len(content))
+    limits.check("max_answer_bytes", len(content))
     return Response(content, content_type=media)
 
 
@@ -214,5 +215,5 @@ def json_response(document: Any) -> Response:
     """
     with stage("write"):
         content = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    current_service().limits.check_response_bytes(len(content))
+    current_service().limits.check("max_answer_bytes", len(content))
     return Response(content, content_type=JSON)

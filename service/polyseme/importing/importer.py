@@ -27,6 +27,7 @@ from polyseme.importing.formats import (
     read_head,
 )
 from polyseme.importing.rows import CHANGED, VectorFile, load, scan
+from polyseme.importing.senses import fit_senses
 from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
@@ -46,9 +47,8 @@ from polyseme.models.registry import bundled_models, file_version, find_models
 from polyseme.models.staging import recover
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model, write_model
+from polyseme.operations.occurrences import RANDOM_SENTENCES, estimate_projection
 from polyseme.progress import SILENT, Progress
-from polyseme.senses.fitting import fit_senses
-from polyseme.senses.projection import RANDOM_SENTENCES, estimate_projection
 
 _BASE_MEMORY = 130_000_000
 """Bytes of memory for Python, NumPy and gensim."""

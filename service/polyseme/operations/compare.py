@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Annotated, Any, NamedTuple, Self, TypeAlias
+from typing import Annotated, NamedTuple, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import Field, PlainValidator, model_validator
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.layers import contextualize
@@ -23,7 +23,14 @@ from polyseme.operations.options import (
     SharedOptions,
 )
 from polyseme.operations.schema import ModelName, OneLine, Request, Share, response
-from polyseme.operations.work import TextCost, check_request, compare_cost
+from polyseme.operations.work import (
+    REQUEST,
+    TextCost,
+    check_request,
+    decomposition_work,
+    encode_cost,
+    search_work,
+)
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, spellings
 
@@ -61,7 +68,8 @@ class OccurrenceRequest(Request[None]):
     end: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
-    def _word_or_span(self) -> Self:
+    def check_position(self) -> Self:
+        """Raise ValueError unless the word or its span is given, within the text."""
         placed = self.start is not None and self.end is not None
         if (self.word is None) != placed or (self.start is None) != (self.end is None):
             raise ValueError("give either `word` or both `start` and `end`")
@@ -96,14 +104,12 @@ class ComparedOccurrence(OneLine):
     attends_to: list[AttendedToken]
 
 
-def _similarities(value: Any, info: ValidationInfo) -> Floats:
-    m = len(info.data["occurrences"])
-    found: Floats = np.array(value, np.float64).reshape(m, m)
-    return found
-
-
 Similarities: TypeAlias = Annotated[
-    Floats, PlainValidator(_similarities, json_schema_input_type=list[list[float]])
+    Floats,
+    PlainValidator(
+        lambda rows, info: np.array(rows, np.float64).reshape((len(info.data["occurrences"]),) * 2),
+        json_schema_input_type=list[list[float]],
+    ),
 ]
 """The cosines between m occurrences. [m, m]"""
 
@@ -183,39 +189,70 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
     """Compare occurrences of words; raise InvalidError if one is not found.
 
     `share` replaces the model's share of the static vector in contextual vectors, and
-    NEIGHBOR_SHARE in the neighbor search.
+    NEIGHBOR_SHARE in the neighbor search. Neighbors of a static vector exclude the word itself. A
+    contextual vector is a mixture of its sentence, so its neighbors exclude all words of the
+    sentence.
     """
     occurrences, share, limits = request.occurrences, request.share, limits or Limits()
     with stage("tokens"):
         options = EncodeOptions(case=request.case, share=share, **request.shared())
-        count, near = len(occurrences), request.neighbors
-        cost = compare_cost(model, options, count, near, with_map=request.map)
+        count, k = len(occurrences), request.neighbors
+        work = REQUEST + 2 * count * search_work(model, k)
+        if request.map:
+            work += decomposition_work(2 * count * (1 + k), model.manifest.dimension)
+        cost = encode_cost(model, options)._replace(request=work)
         sentences, texts = tokenize_occurrences(model, occurrences, options, limits, cost)
         count_tokens(sentences)
         places: list[dict[int, int]] = [{} for _ in sentences]
-        tokens = [sentence.tokens for sentence in sentences]
+        tokens_of = [sentence.tokens for sentence in sentences]
         for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
-            places[text][number] = find_token(tokens[text], occurrence, number)
+            places[text][number] = find_token(tokens_of[text], occurrence, number)
     with stage("attention"):
         encoded: dict[int, _Vectors] = {}
-        for sentence, one in zip(sentences, places, strict=True):
-            vectors = _encode(model, sentence, list(one.values()), share)
-            encoded |= zip(one, vectors, strict=True)
-        found = [encoded[number] for number in range(count)]
+        last = len(model.layers) - 1
+        for text, sentence in enumerate(sentences):
+            check_request()
+            inputs, tokens = model.sentence(sentence.words), tokens_of[text]
+            result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
+            for number, place in places[text].items():
+                # Copies, because a view would keep the vectors of all tokens in memory.
+                static, contextual = inputs.vectors[place].copy(), result.contextual[place].copy()
+                query = contextual
+                if share is None:
+                    query, direction = unit(np.stack([contextual, static]))
+                    query = query + NEIGHBOR_SHARE * direction * bool(query.any())
+                weights = result.records[last]["weights"][:, place].mean(axis=0)
+                encoded[number] = _Vectors(
+                    tokens, tokens[place], static, contextual, query, weights
+                )
+        vectors = [encoded[number] for number in range(count)]
+    compared = []
     with stage("neighbors"):
-        compared = [_compared(model, one, near) for one in found]
-    static = np.stack([one.static for one in found]).astype(np.float64)
-    contextual = np.stack([one.contextual for one in found]).astype(np.float64)
-    result = Comparison(
+        for tokens, token, static, contextual, query, weights in vectors:
+            check_request()
+            order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED].tolist()
+            attended = [(tokens[i], float(weights[i])) for i in order if weights[i] > 0]
+            compared.append(
+                ComparedOccurrence(
+                    Token.of(token),
+                    1 - float(cosines(static[None], contextual[None])[0, 0]),
+                    _neighbors(model, static, k, [token]),
+                    _neighbors(model, query, k, tokens),
+                    [AttendedToken(t.text, t.start, t.end, weight) for t, weight in attended],
+                )
+            )
+    static = np.stack([one.static for one in vectors]).astype(np.float64)
+    contextual = np.stack([one.contextual for one in vectors]).astype(np.float64)
+    comparison = Comparison(
         model.manifest.name,
         compared,
         np.ascontiguousarray(cosines(static, static)),
         np.ascontiguousarray(cosines(contextual, contextual)),
-        _notes([one.token for one in found]),
+        _notes([one.token for one in vectors]),
     )
     if not request.map:
-        return result
-    return MappedComparison(**vars(result), map=_occurrence_map(model, found, compared))
+        return comparison
+    return MappedComparison(**vars(comparison), map=map_occurrences(model, vectors, compared))
 
 
 def tokenize_occurrences(
@@ -231,28 +268,28 @@ def tokenize_occurrences(
     """
     numbers: dict[str, int] = {}
     firsts: list[int] = []
-    for place, one in enumerate(occurrences):
-        if one.text not in numbers:
-            numbers[one.text] = len(firsts)
+    for place, occurrence in enumerate(occurrences):
+        if occurrence.text not in numbers:
+            numbers[occurrence.text] = len(firsts)
             firsts.append(place)
     texts = list(numbers)
     sentences = tokenize(
         model, texts, options, limits, lambda n: ("occurrences", firsts[n], "text"), cost
     )
-    return sentences, [numbers[one.text] for one in occurrences]
+    return sentences, [numbers[occurrence.text] for occurrence in occurrences]
 
 
 def find_token(tokens: Sequence[ResolvedToken], occurrence: OccurrenceRequest, number: int) -> int:
     """Return the index of an occurrence's token; raise InvalidError unless it is exactly one."""
     if occurrence.word is not None:
         texts, word = [token.text for token in tokens], [occurrence.word]
-        found = word_places(texts, match_forms(word, exact=True), exact=True)
-        found = found or word_places(texts, match_forms(word))
-        if occurrence.nth < len(found):
-            return found[occurrence.nth]
+        places = word_places(texts, match_forms(word, exact=True), exact=True)
+        places = places or word_places(texts, match_forms(word))
+        if occurrence.nth < len(places):
+            return places[occurrence.nth]
         field, message = "word", "the text does not contain this word as a token"
-        if found:
-            field, message = "nth", f"must be less than {len(found)}, the number of occurrences"
+        if places:
+            field, message = "nth", f"must be less than {len(places)}, the number of occurrences"
         raise InvalidError([FieldError(("occurrences", number, field), message)])
     start, end = occurrence.start or 0, occurrence.end or 0
     covered = [i for i, t in enumerate(tokens) if (t.start or 0) < end and (t.end or 0) > start]
@@ -279,73 +316,30 @@ def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = 
     ]
 
 
-def _encode(
-    model: Model, sentence: Tokenized, places: Sequence[int], share: float | None
-) -> list[_Vectors]:
-    """Return the vectors of the tokens at `places` of a sentence, which is encoded once."""
-    check_request()
-    inputs = model.sentence(sentence.words)
-    last = len(model.layers) - 1
-    result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
-    tokens, found = sentence.tokens, []
-    for place in places:
-        weights = result.records[last]["weights"][:, place].mean(axis=0)
-        # Copies, because a view would keep the vectors of all tokens in memory.
-        static, contextual = inputs.vectors[place].copy(), result.contextual[place].copy()
-        query = contextual if share is not None else _add_static(contextual, static)
-        found.append(_Vectors(tokens, tokens[place], static, contextual, query, weights))
-    return found
-
-
-def _compared(model: Model, one: _Vectors, k: int) -> ComparedOccurrence:
-    """Return the result for one occurrence.
-
-    Neighbors of the static vector exclude the word itself. The contextual vector is a mixture of
-    the sentence's vectors, so its neighbors exclude all words of the sentence.
-    """
-    check_request()
-    order = np.argsort(-one.weights, kind="stable")[:MOST_ATTENDED]
-    attended = [(one.tokens[i], float(one.weights[i])) for i in order if one.weights[i] > 0]
-    return ComparedOccurrence(
-        Token.of(one.token),
-        1 - float(cosines(one.static[None], one.contextual[None])[0, 0]),
-        _neighbors(model, one.static, k, [one.token]),
-        _neighbors(model, one.query, k, one.tokens),
-        [AttendedToken(token.text, token.start, token.end, weight) for token, weight in attended],
-    )
-
-
 def _neighbors(
     model: Model, vector: Floats, k: int, without: Sequence[ResolvedToken]
 ) -> list[Neighbor]:
     """Return the nearest words, without the `spellings` of some tokens."""
     forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
     rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
-    return [Neighbor(*found) for found in model.neighbors(vector, k, rows)]
+    return [Neighbor(*near) for near in model.neighbors(vector, k, rows)]
 
 
-def _add_static(contextual: Floats, static: Floats) -> Floats:
-    """Return unit(contextual) + 0.4·unit(static), or 0 if `contextual` is 0. [d], [d] -> [d]"""
-    contextual, static = unit(np.stack([contextual, static]))
-    total: Floats = contextual + NEIGHBOR_SHARE * static * bool(contextual.any())
-    return total
-
-
-def _occurrence_map(
-    model: Model, found: Sequence[_Vectors], compared: Sequence[ComparedOccurrence]
+def map_occurrences(
+    model: Model, vectors: Sequence[_Vectors], compared: Sequence[ComparedOccurrence]
 ) -> OccurrenceMap:
     """Return the first two principal components of all occurrences and neighbors.
 
     Vectors are normalized, because similarities are cosines. Equal vectors count as one point.
     """
-    near = {one.word: None for c in compared for one in c.static_neighbors}
-    near |= {one.word: None for c in compared for one in c.contextual_neighbors}
-    rows = [model.vocabulary.row(word) for word in near]
-    words = model.rows[np.array([row or 0 for row in rows], np.int64)]
-    static = np.stack([one.static for one in found])
-    contextual = np.stack([one.query for one in found])
+    near = {neighbor.word: None for one in compared for neighbor in one.static_neighbors}
+    near |= {neighbor.word: None for one in compared for neighbor in one.contextual_neighbors}
+    rows = [model.vocabulary.row(word) or 0 for word in near]
+    static = np.stack([one.static for one in vectors])
+    contextual = np.stack([one.query for one in vectors])
+    words = model.rows[np.array(rows, np.int64)]
     directions = unit(np.concatenate([static, contextual, words]).astype(np.float64))
-    m = len(found)
+    m = len(vectors)
     # The contextual vector of a lone word may equal its static vector except for rounding.
     close = directions[: 2 * m] @ directions[: 2 * m].T > _SAME_DIRECTION
     np.fill_diagonal(close, val=True)

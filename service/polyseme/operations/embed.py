@@ -24,7 +24,7 @@ from polyseme.operations.encode import (
 from polyseme.operations.options import EncodeOptions, Encoding, Limits, Part
 from polyseme.operations.schema import Input, Request, response
 from polyseme.operations.serialize import number_cost
-from polyseme.operations.work import embedding_cost
+from polyseme.operations.work import POOLING, encode_cost
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken
 
@@ -140,8 +140,10 @@ def embed(
             message = f"must be 1 to {d}, the model's dimension"
             raise InvalidError([FieldError(("dimensions",), message)])
         number = number_cost("json", request.encoding_format)
-        limits.check_response_bytes(int(len(texts) * (width * number.bytes + _ENTRY_BYTES)))
-        cost = embedding_cost(model, options, width * number.work)
+        size = int(len(texts) * (width * number.bytes + _ENTRY_BYTES))
+        limits.check("max_answer_bytes", size)
+        cost = encode_cost(model, options)
+        cost = cost._replace(sentence=cost.sentence + POOLING + width * number.work)
         sentences = tokenize(model, texts, options, limits, path, cost, require_words=refuse)
         counts = count_tokens(sentences)
     data: list[Embedding] = []

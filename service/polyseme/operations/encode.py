@@ -163,7 +163,7 @@ def tokenize(
     options.layer_numbers(model)
     options.check_share(model)
     oov = options.oov_policy(model)
-    limits.check_sentences(len(texts))
+    limits.check("max_sentences", len(texts))
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
     total, countable = 0, MAX_COUNTED
@@ -175,10 +175,12 @@ def tokenize(
             countable = max(countable - one.truncated, 1)
             size = len(one.words) + one.truncated
             if not options.truncate:
-                limits.check_sentence_tokens(size, path(number))
+                errors = [FieldError(path(number), f"has {size} tokens")]
+                limits.check("max_sentence_tokens", size, errors=errors)
             if most < limits.max_sentence_tokens:  # the request exceeds its limit
                 size = min(size, limits.max_sentence_tokens)
-                limits.check_tokens(total + size + _count_words(texts[number + 1 :], MAX_COUNTED))
+                rest = _count_words(texts[number + 1 :], MAX_COUNTED)
+                limits.check("max_tokens", total + size + rest)
         total += len(one.words)
         if options.phrases:
             joined = tokenizer.join(one.tokens, options.case, one.text)

@@ -56,7 +56,8 @@ class NeighborsRequest(Request[Neighbors]):
     case: Case = "auto"
 
     @model_validator(mode="after")
-    def _word_or_vector(self) -> Self:
+    def check_source(self) -> Self:
+        """Raise ValueError unless there is either a word or a vector."""
         if (self.word is None) == (self.vector is None):
             raise ValueError("give either `word` or `vector`")
         return self
@@ -73,18 +74,18 @@ def neighbors(model: Model, request: NeighborsRequest, _limits: Limits | None = 
         if request.vector is None:
             token = query_token(model, request.word or "", request.case)
             itself = [] if token.row is None else [token.row]
-            found = model.neighbors(model.static([token])[0], request.k, itself)
+            nearest = model.neighbors(model.static([token])[0], request.k, itself)
             resolution: Resolution | None = token.resolution
         else:
-            d, given = model.manifest.dimension, len(request.vector)
-            if given != d:
-                message = f"has {given} numbers instead of {d}"
+            d, width = model.manifest.dimension, len(request.vector)
+            if width != d:
+                message = f"has {width} numbers instead of {d}"
                 raise InvalidError([FieldError(("vector",), message)])
             vector = np.array(request.vector, np.float64)
             if not vector.any():
                 raise InvalidError([FieldError(("vector",), "a zero vector has no direction")])
-            found, resolution = model.neighbors(vector, request.k), None
-    return Neighbors([Neighbor(*one) for one in found], resolution)
+            nearest, resolution = model.neighbors(vector, request.k), None
+    return Neighbors([Neighbor(*neighbor) for neighbor in nearest], resolution)
 
 
 def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken:

@@ -1,12 +1,13 @@
 """The options of encoding, and the limits on one request."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, Tag
 
-from polyseme.errors import FieldError, FieldPath, InvalidError, TooLargeError
+from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
 from polyseme.operations.schema import Request, Result, Share, one_of_kinds
@@ -37,10 +38,24 @@ Dtype: TypeAlias = Literal["float32", "float16"]
 Encoding: TypeAlias = Literal["float", "base64"]
 """How JSON has an array: as numbers, or as its bytes in base64."""
 _UNLIMITED = 1 << 62
-_LESS_WORK = (
-    "Send less in one request: fewer or shorter texts, fewer arrays, occurrences or neighbors."
-    " `polyseme bulk` and `polyseme senses` read files of any size."
-)
+_TOO_LARGE = {
+    "max_sentences": "The request has too many sentences",
+    "max_sentence_tokens": "A sentence has too many tokens",
+    "max_tokens": "The request has too many tokens",
+    "max_trace_tokens": "The trace has too many tokens",
+    "max_trace_bytes": "The trace could have too many bytes",
+    "max_answer_bytes": "The response could have too many bytes",
+    "max_occurrences": "The word has too many occurrences",
+    "max_work": "The estimated work in milliseconds of one processor is too much",
+}
+_HINTS = {
+    "max_sentence_tokens": "Shorten the sentence, or raise the limit."
+    " /v1/encode and /v2 truncate it with `truncate: true`.",
+    "max_occurrences": "Send a sample of the texts, or use the command `polyseme senses`,"
+    " which samples files of any size.",
+    "max_work": "Send less in one request: fewer or shorter texts, fewer arrays, occurrences or"
+    " neighbors. `polyseme bulk` and `polyseme senses` read files of any size.",
+}
 
 
 def missing_layer(count: int) -> str:
@@ -166,60 +181,15 @@ class Limits:
     max_occurrences: int = _UNLIMITED
     max_work: int = _UNLIMITED
 
-    def check_sentences(self, number: int) -> None:
-        """Raise TooLargeError for too many sentences in one request."""
-        self._check("The request has too many sentences", number, "max_sentences")
-
-    def check_sentence_tokens(self, number: int, path: FieldPath) -> None:
-        """Raise TooLargeError for too many tokens in the sentence at a path."""
-        if number > self.max_sentence_tokens:
-            raise TooLargeError(
-                "A sentence has too many tokens",
-                number,
-                "max_sentence_tokens",
-                self.max_sentence_tokens,
-                "Shorten the sentence, or raise the limit. /v1/encode and /v2 truncate it with"
-                " `truncate: true`.",
-                [FieldError(path, f"has {number} tokens")],
-            )
-
-    def check_tokens(self, number: int) -> None:
-        """Raise TooLargeError for too many tokens in one request."""
-        self._check("The request has too many tokens", number, "max_tokens")
-
-    def check_occurrences(self, number: int) -> None:
-        """Raise TooLargeError for too many occurrences in a request for senses."""
-        hint = (
-            "Send a sample of the texts, or use the command `polyseme senses`, which samples files"
-            " of any size."
-        )
-        self._check("The word has too many occurrences", number, "max_occurrences", hint)
-
-    def check_work(self, milliseconds: float) -> None:
-        """Raise TooLargeError for too much estimated work in one request."""
-        if milliseconds > self.max_work:
-            raise TooLargeError(
-                "The estimated work in milliseconds of one processor is too much",
-                math.ceil(milliseconds),
-                "max_work",
-                self.max_work,
-                _LESS_WORK,
-            )
-
-    def check_trace_tokens(self, number: int) -> None:
-        """Raise TooLargeError for too many tokens in a trace."""
-        self._check("The trace has too many tokens", number, "max_trace_tokens")
-
-    def check_trace_bytes(self, number: int) -> None:
-        """Raise TooLargeError for a trace that could have too many bytes."""
-        self._check("The trace could have too many bytes", number, "max_trace_bytes")
-        self.check_response_bytes(number)
-
-    def check_response_bytes(self, number: int, hint: str | None = None) -> None:
-        """Raise TooLargeError for a response that could have too many bytes."""
-        self._check("The response could have too many bytes", number, "max_answer_bytes", hint)
-
-    def _check(self, what: str, size: int, setting: str, hint: str | None = None) -> None:
+    def check(
+        self,
+        setting: str,
+        size: float,
+        hint: str | None = None,
+        errors: Sequence[FieldError] = (),
+    ) -> None:
+        """Raise TooLargeError if a size exceeds the limit of a setting."""
         limit: int = getattr(self, setting)
         if size > limit:
-            raise TooLargeError(what, size, setting, limit, hint)
+            what, hint = _TOO_LARGE[setting], hint or _HINTS.get(setting)
+            raise TooLargeError(what, math.ceil(size), setting, limit, hint, errors)

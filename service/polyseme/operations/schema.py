@@ -11,14 +11,7 @@ from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 import regex
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, InvalidError
 from polyseme.models.manifest import NAME_PATTERN

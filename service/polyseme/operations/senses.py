@@ -2,15 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import AfterValidator, Field, Tag, ValidationInfo, model_validator
 
-from polyseme.engine.arrays import Flags, Floats, Integers, unit
+from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
+from polyseme.operations.clustering import (
+    MAX_FOUND,
+    MIN_OCCURRENCES,
+    Clusters,
+    cluster,
+    cluster_work,
+)
 from polyseme.operations.compare import (
     NEIGHBOR_SHARE,
     OccurrenceRequest,
@@ -21,6 +30,12 @@ from polyseme.operations.compare import (
 )
 from polyseme.operations.encode import Tokenized, count_tokens, tokenize
 from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.occurrences import (
+    FoundOccurrence,
+    encode_occurrences,
+    find_projection,
+    project_occurrences,
+)
 from polyseme.operations.options import (
     MAX_FORMS,
     MAX_LISTED,
@@ -29,12 +44,7 @@ from polyseme.operations.options import (
     Limits,
     SharedOptions,
 )
-from polyseme.operations.schema import (
-    ModelName,
-    OneLine,
-    one_of_kinds,
-    response,
-)
+from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
 from polyseme.operations.work import (
     MULTIPLICATION,
     TextCost,
@@ -43,15 +53,6 @@ from polyseme.operations.work import (
     encode_cost,
     search_work,
 )
-from polyseme.senses.clustering import (
-    MAX_FOUND,
-    MIN_OCCURRENCES,
-    Clusters,
-    cluster,
-    cluster_work,
-)
-from polyseme.senses.occurrences import FoundOccurrence, encode_occurrences
-from polyseme.senses.projection import find_projection, project_occurrences
 from polyseme.stages import stage
 from polyseme.tokenizer import spellings
 
@@ -187,7 +188,8 @@ class SensesRequest(SharedOptions[Senses]):
         return None if self.senses == "auto" else self.senses
 
     @model_validator(mode="after")
-    def _texts_or_occurrences(self) -> Self:
+    def check_source(self) -> Self:
+        """Raise ValueError unless there are texts and a word, or occurrences."""
         if (self.texts is None) == (self.occurrences is None):
             raise ValueError("give either `word` and `texts`, or `occurrences`")
         if self.texts is not None and self.word is None:
@@ -219,23 +221,22 @@ def senses(model: Model, request: SensesRequest, limits: Limits | None = None) -
     return senses_of(model.manifest.name, find_senses(model, request, limits))
 
 
-def senses_of(model: str, found: SenseInventory) -> Senses:
+def senses_of(model: str, inventory: SenseInventory) -> Senses:
     """Return the result for an inventory; `model` is the name of the model."""
-    clusters = found.clusters
+    clusters = inventory.clusters
+    labels, confidence = clusters.labels.tolist(), clusters.confidence.tolist()
     occurrences = [
-        SenseOccurrence(one.text, one.start, one.end, label, round(sure, 4))
-        for one, label, sure in zip(
-            found.occurrences, clusters.labels.tolist(), clusters.confidence.tolist(), strict=True
-        )
+        SenseOccurrence(found.text, found.start, found.end, label, round(sure, 4))
+        for found, label, sure in zip(inventory.occurrences, labels, confidence, strict=True)
     ]
-    result = Senses(model, found.word, found.senses, occurrences, clusters.separation, found.notes)
-    if not found.positions:
-        return result
+    separation, notes = clusters.separation, inventory.notes
+    if not inventory.positions:
+        return Senses(model, inventory.word, inventory.senses, occurrences, separation, notes)
     mapped = [
-        MappedSenseOccurrence(**vars(one), x=x, y=y)
-        for one, (x, y) in zip(occurrences, found.positions, strict=True)
+        MappedSenseOccurrence(**vars(occurrence), x=x, y=y)
+        for occurrence, (x, y) in zip(occurrences, inventory.positions, strict=True)
     ]
-    return MappedSenses(**{**vars(result), "occurrences": mapped})
+    return MappedSenses(model, inventory.word, inventory.senses, mapped, separation, notes)
 
 
 def find_senses(
@@ -250,42 +251,39 @@ def find_senses(
     """
     limits = limits or Limits()
     encoding = EncodeOptions(**request.shared())
-    if request.occurrences is None:
-        return _in_texts(model, request, encoding, limits)
     occurrences = request.occurrences
-    limits.check_occurrences(len(occurrences))
+    if occurrences is not None:
+        limits.check("max_occurrences", len(occurrences))
+        with stage("tokens"):
+            sentences, texts = tokenize_occurrences(
+                model, occurrences, encoding, limits, TextCost()
+            )
+            count_tokens(sentences)
+            places: list[list[int]] = [[] for _ in sentences]
+            order: list[list[int]] = [[] for _ in sentences]
+            tokens = [sentence.tokens for sentence in sentences]
+            for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
+                places[text].append(find_token(tokens[text], occurrence, number))
+                order[text].append(number)
+        word = sentences[texts[0]].words[places[texts[0]][0]].text
+        return _inventory(model, word, sentences, places, request, order)
+    word = request.word or ""
     with stage("tokens"):
-        sentences, texts = tokenize_occurrences(model, occurrences, encoding, limits, TextCost())
+        sentences = tokenize(
+            model, request.texts or [], encoding, limits, lambda n: ("texts", n), TextCost()
+        )
         count_tokens(sentences)
-        places: list[list[int]] = [[] for _ in sentences]
-        order: list[list[int]] = [[] for _ in sentences]
-        tokens = [sentence.tokens for sentence in sentences]
-        for number, (text, one) in enumerate(zip(texts, occurrences, strict=True)):
-            places[text].append(find_token(tokens[text], one, number))
-            order[text].append(number)
-    word = sentences[texts[0]].words[places[texts[0]][0]].text
-    return _inventory(model, word, sentences, places, request, order)
-
-
-def _in_texts(
-    model: Model, request: SensesRequest, encoding: EncodeOptions, limits: Limits
-) -> SenseInventory:
-    texts, word = request.texts or [], request.word or ""
-    with stage("tokens"):
-        sentences = tokenize(model, texts, encoding, limits, lambda n: ("texts", n), TextCost())
-        count_tokens(sentences)
-    exact, spelled = request.case == "exact", (word, *request.forms)
-    wanted = match_forms(spelled, exact=exact)
-    places = [
-        word_places([token.text for token in one.words], wanted, exact=exact) for one in sentences
-    ]
+    exact, forms = request.case == "exact", (word, *request.forms)
+    wanted = match_forms(forms, exact=exact)
+    spelled = ([token.text for token in sentence.words] for sentence in sentences)
+    places = [word_places(words, wanted, exact=exact) for words in spelled]
     if not any(places):
-        message = "does not occur in the texts as a token"
         hint = "Check the spelling, or give other forms of the word in `forms`."
-        if not request.phrases and any(len(one.split()) > 1 for one in spelled):
+        if not request.phrases and any(len(form.split()) > 1 for form in forms):
             hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
-        raise InvalidError([FieldError(("word",), message)], hint)
-    limits.check_occurrences(sum(map(len, places)))
+        error = FieldError(("word",), "does not occur in the texts as a token")
+        raise InvalidError([error], hint)
+    limits.check("max_occurrences", sum(map(len, places)))
     return _inventory(model, word, sentences, places, request)
 
 
@@ -304,52 +302,38 @@ def _inventory(
     """
     with stage("attention"):
         projection = find_projection(model)
-        admit(_work(model, sentences, places, request, projection.directions.shape[1]))
-        found = [
-            one
-            for number, (sentence, where) in enumerate(zip(sentences, places, strict=True))
-            if where
-            for one in encode_occurrences(model, sentence.tokens, where, number)
-        ]
+        d, width = model.manifest.dimension, projection.directions.shape[1]
+        cost, count = encode_cost(model, EncodeOptions()), sum(map(len, places))
+        work = count * 3 * d * width * MULTIPLICATION + cluster_work(count, width, request.count)
+        for sentence, where in zip(sentences, places, strict=True):
+            if where:
+                per_occurrence = MEAN_TOKEN + 2 * d * MULTIPLICATION
+                work += len(where) * (OCCURRENCE + len(sentence.words) * per_occurrence)
+                work += cost.of_sentence(sentence)
+        if request.map:
+            work += decomposition_work(count, d)
+        admit(work + (request.count or MAX_FOUND) * search_work(model, request.neighbors))
+        found: list[FoundOccurrence] = []
+        for number, (sentence, where) in enumerate(zip(sentences, places, strict=True)):
+            if where:
+                found += encode_occurrences(model, sentence.tokens, where, number)
         if order is not None:
-            given = [number for numbers in order for number in numbers]
-            found = [replace(found[at], text=n) for n, at in enumerate(np.argsort(given).tolist())]
+            numbered = zip(found, chain.from_iterable(order), strict=True)
+            found = [replace(occurrence, text=number) for occurrence, number in numbered]
+            found.sort(key=attrgetter("text"))
     with stage("senses"):
-        if request.count is not None and request.count > len(found):
-            message = f"must be at most {len(found)}, the number of occurrences"
+        if request.count is not None and request.count > count:
+            message = f"must be at most {count}, the number of occurrences"
             raise InvalidError([FieldError(("senses",), message)])
-        contexts = np.stack([one.context for one in found])
         points = project_occurrences(found, projection)
         clusters = cluster(points, request.count, projection.rule)
         described = describe(model, found, clusters, request)
         positions: list[list[float]] = []
         if request.map:
+            contexts = np.stack([occurrence.context for occurrence in found])
             positions = principal_components(contexts.astype(np.float64))[0].tolist()
     notes = _notes(found, clusters, request)
     return SenseInventory(word, described, found, clusters, notes, positions)
-
-
-def _work(
-    model: Model,
-    sentences: Sequence[Tokenized],
-    places: Sequence[Sequence[int]],
-    request: SensesRequest,
-    width: int,
-) -> float:
-    """Return the estimated work of encoding and clustering occurrences to points of a width."""
-    d = model.manifest.dimension
-    cost = encode_cost(model, EncodeOptions())
-    work = 0.0
-    for sentence, where in zip(sentences, places, strict=True):
-        if where:
-            n = len(sentence.words)
-            work += cost.of_sentence(sentence)
-            work += len(where) * (OCCURRENCE + n * (MEAN_TOKEN + 2 * d * MULTIPLICATION))
-    count = sum(map(len, places))
-    work += count * 3 * d * width * MULTIPLICATION + cluster_work(count, width, request.count)
-    if request.map:
-        work += decomposition_work(count, d)
-    return work + (request.count or MAX_FOUND) * search_work(model, request.neighbors)
 
 
 def describe(
@@ -359,60 +343,49 @@ def describe(
     request: SensesRequest,
 ) -> list[WordSense]:
     """Return the size, keywords, neighbors and examples of each cluster."""
-    count = len(clusters.centroids)
-    sizes = np.bincount(clusters.labels, minlength=count)
-    words, rates = _attention_rates(found, clusters)
-    sums = rates.sum(axis=1)
-    static = unit(unit(np.stack([one.static for one in found])).mean(axis=0)[None])[0]
-    contexts = np.stack([one.context for one in found])
-    forms = {form for one in found if one.key for form, _ in spellings(one.key, "auto")}
+    labels, count = clusters.labels, len(clusters.centroids)
+    sizes = np.bincount(labels, minlength=count)
+    numbers: dict[str, int] = {}
+    rows: dict[int, Integers] = {}
+    for occurrence in found:
+        if id(occurrence.words) not in rows:  # the occurrences of a text share the list
+            rows[id(occurrence.words)] = np.array(
+                [numbers.setdefault(word, len(numbers)) for word in occurrence.words], np.int64
+            )
+    # The mean attention to each word in each cluster [W, k], times the share of the cluster.
+    rates = np.zeros((len(numbers), count))
+    for occurrence, label in zip(found, labels.tolist(), strict=True):
+        rates[rows[id(occurrence.words)], label] += occurrence.attended / sizes[label]
+    sums = rates.sum(axis=1, keepdims=True)
+    scores, words = rates * (rates / np.where(sums > 0, sums, 1)), [*numbers]
+    static = np.stack([occurrence.static for occurrence in found])
+    direction = unit(unit(static).mean(axis=0)[None])[0]
+    contexts = np.stack([occurrence.context for occurrence in found])
+    keys = {occurrence.key for occurrence in found if occurrence.key}
+    forms = {form for key in keys for form, _ in spellings(key, "auto")}
     excluded = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
     described = []
-    for label in range(count):
-        # Score: mean attention to the word in this sense, times its share of the sum of these
-        # means over all senses.
-        scores = rates[:, label] * (rates[:, label] / sums)
-        center = unit(contexts[clusters.labels == label].mean(axis=0)[None])[0]
+    for label, size in enumerate(sizes.tolist()):
+        center = unit(contexts[labels == label].mean(axis=0)[None])[0]
         typical = contexts @ center
-        typical[clusters.labels != label] = -np.inf
-        order = np.argsort(-typical, kind="stable")[: min(request.examples, int(sizes[label]))]
-        query = (center + NEIGHBOR_SHARE * static).astype(np.float32)
+        typical[labels != label] = -np.inf
+        examples = np.argsort(-typical, kind="stable")[: min(request.examples, size)]
+        query = (center + NEIGHBOR_SHARE * direction).astype(np.float32)
         near = model.neighbors(query, request.neighbors, excluded)
         described.append(
             WordSense(
                 label,
-                int(sizes[label]),
-                float(sizes[label] / len(found)),
-                _best_words(words, scores, request.keywords),
-                [Neighbor(*one) for one in near],
-                order.tolist(),
+                size,
+                size / len(found),
+                best_keywords(words, scores[:, label], request.keywords),
+                [Neighbor(*neighbor) for neighbor in near],
+                examples.tolist(),
             )
         )
     return described
 
 
-def _attention_rates(
-    found: Sequence[FoundOccurrence], clusters: Clusters
-) -> tuple[list[str], Floats]:
-    """Return the words that are attended to, and the mean attention in each cluster. -> [W, k]"""
-    numbers: dict[str, int] = {}
-    rows: dict[int, Integers] = {}
-    for one in found:
-        if id(one.words) not in rows:  # the occurrences of a text share the list
-            rows[id(one.words)] = np.array(
-                [numbers.setdefault(word, len(numbers)) for word in one.words], np.int64
-            )
-    count = len(clusters.centroids)
-    sizes = np.bincount(clusters.labels, minlength=count)
-    rates = np.zeros((len(numbers), count))
-    for one, label in zip(found, clusters.labels.tolist(), strict=True):
-        rates[rows[id(one.words)], label] += one.attended / sizes[label]
-    attended: Flags = np.any(rates != 0, axis=1)
-    words = [word for word, kept in zip(numbers, attended.tolist(), strict=True) if kept]
-    return words, rates[attended]
-
-
-def _best_words(words: Sequence[str], scores: Floats, most: int) -> list[Keyword]:
+def best_keywords(words: Sequence[str], scores: Floats, most: int) -> list[Keyword]:
     """Return the words with the largest positive scores, in alphabetical order if equal. [W]"""
     positive = np.flatnonzero(scores > 0)
     if not most or not len(positive):

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import Field, PlainValidator, model_validator
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layers import Layer
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
 from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
@@ -23,11 +22,6 @@ FLOAT64_BYTES = 26
 """Upper bound of the bytes of a float64 and its comma in JSON."""
 
 
-def _shaped(values: Any, info: ValidationInfo) -> Floats:
-    array: Floats = np.array(values, np.float64).reshape(info.data["shape"])
-    return array
-
-
 @dataclass(frozen=True, repr=False)
 class TraceStep(OneLine):
     """One step of the arithmetic."""
@@ -36,7 +30,13 @@ class TraceStep(OneLine):
     name: str
     formula: str
     shape: list[int] = field(repr=False)
-    values: Annotated[Floats, PlainValidator(_shaped, json_schema_input_type=list[Any])]
+    values: Annotated[
+        Floats,
+        PlainValidator(
+            lambda values, info: np.array(values, np.float64).reshape(info.data["shape"]),
+            json_schema_input_type=list[Any],
+        ),
+    ]
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,18 +96,19 @@ class TraceRequest(Request[Trace]):
     case: Case = "auto"
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def check_source(self) -> Self:
+        """Raise ValueError unless there is one of the three inputs, with its own fields."""
         projected = [self.queries, self.keys, self.values]
-        some, whole = any(projected), all(projected)
-        sources = (self.text is not None, self.embeddings is not None, some)
-        if sum(sources) != 1 or some != whole:
+        sources = (self.text is not None, self.embeddings is not None, any(projected))
+        if sum(sources) != 1 or any(projected) != all(projected):
             raise ValueError("give one of: `embeddings`; `queries`, `keys` and `values`; or `text`")
-        of_numbers = {"tokens", "weights", "heads", "scale", "convention"}
-        of_text = {"model", "layer", "case"}
-        unused = of_text if self.text is None else of_numbers
-        unused |= {"weights", "convention"} if some else set()
-        given = {name for name in self.model_fields_set if getattr(self, name) is not None}
-        if wrong := sorted(unused & given):
+        unused = {"model", "layer", "case"}
+        if self.text is not None:
+            unused = {"tokens", "weights", "heads", "scale", "convention"}
+        elif any(projected):
+            unused |= {"weights", "convention"}
+        present = {name for name in self.model_fields_set if getattr(self, name) is not None}
+        if wrong := sorted(unused & present):
             raise ValueError(f"{', '.join(wrong)}: not used with these fields")
         if self.text is None and self.tokens is None:
             raise ValueError("`tokens` is required: one name for each row")
@@ -123,13 +124,30 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
     """
     limits = limits or Limits()
     with stage("attention"):
-        if model is not None and request.text is not None:
-            sentence, steps = _trace_text(model, request.text, request.layer, request.case, limits)
-            count_tokens([sentence])
-            tokens = [token.text for token in sentence.words]
-        else:
+        if model is None or request.text is None:
             tokens = request.tokens or []
             steps = _trace_arrays(request, limits)
+        else:
+            layer, manifest = request.layer, model.manifest
+            if layer >= len(model.layers):
+                raise InvalidError([FieldError(("layer",), missing_layer(len(model.layers)))])
+            sentence = tokenize_text(
+                request.text, model.tokenizer, request.case, limits.max_trace_tokens, MAX_COUNTED
+            )
+            words = sentence.words
+            n = len(words)
+            limits.check("max_trace_tokens", n + sentence.truncated)
+            if not n:
+                raise InvalidError([FieldError(("text",), "has no word")])
+            inner = 0
+            if network := model.layers[layer].feed_forward:
+                weight = network.inner.weight
+                inner = manifest.dimension if weight is None else weight.shape[1]
+            widths = manifest.dimension, model.key_width, model.value_width
+            _admit(limits, n, manifest.heads, *widths, inner)
+            steps = trace_layer(model.sentence(words), model.layers, layer)
+            count_tokens([Tokenized(words)])
+            tokens = [word.text for word in words]
     values = ((step, np.ascontiguousarray(step.values)) for step in steps)
     return Trace(
         tokens,
@@ -137,75 +155,50 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
     )
 
 
-def _trace_text(
-    model: Model, text: str, layer: int, case: Case, limits: Limits
-) -> tuple[Tokenized, list[Step]]:
-    """Return the tokens of a text and every step of one layer of a stored model."""
-    if layer >= len(model.layers):
-        raise InvalidError([FieldError(("layer",), missing_layer(len(model.layers)))])
-    sentence = tokenize_text(text, model.tokenizer, case, limits.max_trace_tokens, MAX_COUNTED)
-    words = sentence.words
-    limits.check_trace_tokens(len(words) + sentence.truncated)
-    if not words:
-        raise InvalidError([FieldError(("text",), "has no word")])
-    manifest = model.manifest
-    widths = (manifest.dimension, model.key_width, model.value_width)
-    inner = _inner_width(model.layers[layer], manifest.dimension)
-    _admit(_trace_bytes(len(words), manifest.heads, *widths, inner), limits)
-    return Tokenized(words), trace_layer(model.sentence(words), model.layers, layer)
-
-
 def _trace_arrays(request: TraceRequest, limits: Limits) -> list[Step]:
     """Return every step for given arrays."""
     n, heads = len(request.tokens or ()), request.heads
-    limits.check_trace_tokens(n)
-    names = ("embeddings", "queries", "keys", "values")
-    given = {name: rows for name in names if (rows := getattr(request, name)) is not None}
-    matrices = {name: _matrix(rows, name) for name, rows in given.items()}
-    for name, matrix in matrices.items():
-        _require(len(matrix) == n, f"has {len(matrix)} rows for {n} tokens", name)
-    if "embeddings" in matrices:
-        x = matrices["embeddings"]
-        weights = _weights(request, x.shape[1])
-        query_width, key_width, value_width = (
-            x.shape[1] if w is None else w.shape[1]
-            for w in (weights.query, weights.key, weights.value)
-        )
-        keys_path = ("weights", "key" if weights.key is not None else "query")
-        _check_widths(query_width, key_width, value_width, heads, keys_path)
-        d = x.shape[1]
-        fits = weights.output is None or weights.output.shape == (value_width, d)
+    limits.check("max_trace_tokens", n)
+    matrices: dict[str, Floats] = {}
+    for name in ("embeddings", "queries", "keys", "values"):
+        if (rows := getattr(request, name)) is not None:
+            matrices[name] = _matrix(rows, name)
+            _require(len(rows) == n, f"has {len(rows)} rows for {n} tokens", name)
+    if "embeddings" not in matrices:
+        queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
+        key_width, value_width = keys.shape[1], values.shape[1]
+        _check_widths(queries.shape[1], key_width, value_width, heads, ("keys",))
+        _admit(limits, n, heads, value_width, key_width // heads, value_width // heads)
+        return trace_projected(queries, keys, values, heads, request.scale)
+    x, columns = matrices["embeddings"], request.convention == "column"
+    d = x.shape[1]
+    weights: dict[str, Floats] = {}
+    sent = request.weights.model_dump(exclude_none=True) if request.weights else {}
+    for name, rows in sent.items():
+        matrix = _matrix(rows, "weights", name)
+        weights[name] = matrix.T if columns else matrix
+        if name != "output":
+            width = len(weights[name])
+            message = f"takes vectors of width {width}, but the embeddings have {d}"
+            _require(width == d, message, "weights", name)
+    query_width, key_width, value_width = (
+        weights[name].shape[1] if name in weights else d for name in ("query", "key", "value")
+    )
+    keys_path = ("weights", "key" if "key" in weights else "query")
+    _check_widths(query_width, key_width, value_width, heads, keys_path)
+    if "output" in weights:
         message = f"must be {value_width} by {d}: [h·v, d]"
-        if request.convention == "column":
+        if columns:
             message = f"must be {d} by {value_width}: [d, h·v]"
-        _require(fits, message, "weights", "output")
-        _admit(_trace_bytes(n, heads, d, key_width // heads, value_width // heads), limits)
-        return trace_embeddings(x, weights, heads, request.scale)
-    queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
-    query_width, key_width, value_width = (one.shape[1] for one in (queries, keys, values))
-    _check_widths(query_width, key_width, value_width, heads, ("keys",))
-    size = _trace_bytes(n, heads, value_width, key_width // heads, value_width // heads)
-    _admit(size, limits)
-    return trace_projected(queries, keys, values, heads, request.scale)
+        _require(weights["output"].shape == (value_width, d), message, "weights", "output")
+    _admit(limits, n, heads, d, key_width // heads, value_width // heads)
+    return trace_embeddings(x, Weights(**weights, columns=columns), heads, request.scale)
 
 
 def _check_widths(query: int, key: int, value: int, heads: int, keys_path: FieldPath) -> None:
     _require(query == key, f"keys have {key} columns, but queries have {query}", *keys_path)
     for width in (query, value):
         _require(width % heads == 0, f"{heads} heads do not divide {width} columns", "heads")
-
-
-def _weights(request: TraceRequest, d: int) -> Weights:
-    found: dict[str, Floats] = {}
-    columns = request.convention == "column"
-    given = request.weights.model_dump(exclude_none=True) if request.weights else {}
-    for name, rows in given.items():
-        matrix = _matrix(rows, "weights", name)
-        found[name] = matrix.T if columns else matrix
-        if name != "output":
-            message = f"takes vectors of width {len(found[name])}, but the embeddings have {d}"
-            _require(len(found[name]) == d, message, "weights", name)
-    return Weights(**found, columns=columns)
 
 
 def _matrix(rows: Sequence[Sequence[float]], *path: str) -> Floats:
@@ -220,21 +213,13 @@ def _require(condition: bool, message: str, *path: str | int) -> None:
         raise InvalidError([FieldError(path, message)])
 
 
-def _admit(size: int, limits: Limits) -> None:
-    """Check the bytes and the work of a trace before it is computed."""
-    limits.check_trace_bytes(size)
-    admit(REQUEST + size / FLOAT64_BYTES * TRACED_VALUE)
+def _admit(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> None:
+    """Check an upper bound of the bytes of a trace's numbers, and the work, before it is computed.
 
-
-def _inner_width(layer: Layer, d: int) -> int:
-    """Return m, the number of hidden units of the feed-forward network; 0 without a network."""
-    if layer.feed_forward is None:
-        return 0
-    weight = layer.feed_forward.inner.weight
-    return d if weight is None else weight.shape[1]
-
-
-def _trace_bytes(n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> int:
-    """Return an upper bound of the bytes of a trace's numbers; k and v are the widths of a head."""
+    k and v are the widths of a head, m is the number of hidden units of the feed-forward network.
+    """
     by_token = heads * (2 * k + 2 * v + 1) + 8 * d + m + 1
-    return (heads * n * n * (v + 5) + n * by_token) * FLOAT64_BYTES
+    numbers = heads * n * n * (v + 5) + n * by_token
+    limits.check("max_trace_bytes", numbers * FLOAT64_BYTES)
+    limits.check("max_answer_bytes", numbers * FLOAT64_BYTES)
+    admit(REQUEST + numbers * TRACED_VALUE)

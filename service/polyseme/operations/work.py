@@ -157,10 +157,10 @@ class TextAdmission:
         self.bytes = size if cost.streamed else self.bytes + size
         if self.bytes > self._limits.max_answer_bytes:
             hint = None if cost.streamed else _TOO_LARGE_RESPONSE
-            self._limits.check_response_bytes(int(self.bytes), hint)
+            self._limits.check("max_answer_bytes", int(self.bytes), hint)
         if self._supervisor:
             self._work += cost.of_sentence(sentence)
-            self._limits.check_work(self._work)
+            self._limits.check("max_work", self._work)
             self._supervisor.check()
 
     def finish(self) -> None:
@@ -200,22 +200,6 @@ def encode_cost(
         pair_bytes,
         streamed,
     )
-
-
-def embedding_cost(model: Model, options: EncodeOptions, writing: float) -> TextCost:
-    """Return the cost of sentence vectors; `writing` is the work of writing one."""
-    cost = encode_cost(model, options)
-    return cost._replace(sentence=cost.sentence + POOLING + writing)
-
-
-def compare_cost(
-    model: Model, options: EncodeOptions, occurrences: int, k: int, *, with_map: bool
-) -> TextCost:
-    """Return the cost of a comparison with k neighbors of each of the occurrences."""
-    request = REQUEST + 2 * occurrences * search_work(model, k)
-    if with_map:
-        request += decomposition_work(2 * occurrences * (1 + k), model.manifest.dimension)
-    return encode_cost(model, options)._replace(request=request)
 
 
 def decomposition_work(rows: int, columns: int) -> float:

@@ -1,4 +1,4 @@
-"""The projection of surroundings: fitted for a model, or estimated from random sentences."""
+"""Occurrences of a word: their surroundings, and the projection that is stored or estimated."""
 
 import gc
 import weakref
@@ -9,19 +9,69 @@ import pytest
 
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layers import Layer
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.reader import read_model
-from polyseme.models.registry import bundled_models
 from polyseme.models.weights import ContextProjection
-from polyseme.senses import projection
-from polyseme.senses.occurrences import encode_occurrences
-from polyseme.senses.projection import (
+from polyseme.operations import occurrences
+from polyseme.operations.occurrences import (
+    REACH,
+    encode_occurrences,
     estimate_projection,
     find_projection,
     project,
 )
+from polyseme.tokenizer import resolve_all
 from tests.operations.calls import senses_in
-from tests.tiny import VECTORS, WORDS, deep_model, tiny_model, write_tiny
+from tests.tiny import VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
+
+
+def expected_occurrence(model, tokens, place):
+    """The surroundings and the attended words of a token, by definition."""
+    inputs = model.sentence(tokens)
+    last = len(model.layers) - 1
+    result = contextualize(inputs, model.layers, ("weights",), (last,))
+    names = [token.text.casefold() for token in tokens]
+    informative = np.exp(np.minimum(inputs.word_bias, 0))
+    static = unit(inputs.vectors).astype(np.float64)
+    means, attended = np.zeros((2, static.shape[1])), {}
+    weights = result.records[last]["weights"].mean(axis=0)[place]
+    for other, name in enumerate(names):
+        if name != names[place]:
+            means[0] += informative[other] * static[other]
+            means[1] += informative[other] * np.exp(-abs(other - place) / REACH) * static[other]
+            if name.isalnum():
+                weight = float(weights[other] * informative[other])
+                attended[name] = attended.get(name, 0) + weight
+    return unit(means), attended
+
+
+WITH_BIAS = Layer(scoring=Scoring(scale=False, word_bias=True))
+
+
+@pytest.mark.parametrize("layer", [full_layer(1), WITH_BIAS])
+def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path, layer):
+    bias = np.linspace(-2, 0.5, len(WORDS), dtype=np.float32)
+    tiny = tiny_model(tmp_path, layers=[layer], word_bias=bias)
+    words = ["bank", "River", "-", "absent", "Bank", "money", "river", "end", "bank"] * 20
+    tokens = resolve_all(words, tiny.vocabulary)
+    places = [at for at, word in enumerate(words) if word != "-"]  # more than one block
+    found = encode_occurrences(tiny, tokens, places, 0)
+    for one, place in zip(found, places, strict=True):
+        means, attended = expected_occurrence(tiny, tokens, place)
+        d = len(one.context)
+        np.testing.assert_allclose(one.surroundings[d:].reshape(2, d), means, atol=1e-6)
+        shares = {w: s for w, s in zip(one.words, one.attended.tolist(), strict=True) if s}
+        assert shares == pytest.approx({word: one for word, one in attended.items() if one})
+    (alone,) = encode_occurrences(tiny, tokens, places[70:71], 0)
+    assert np.array_equal(alone.surroundings, found[70].surroundings)
+    assert np.array_equal(alone.attended, found[70].attended)
+
+
+def test_an_occurrence_keeps_no_array_of_its_text(bundled):
+    tokens = bundled.tokenizer.tokens("the bank " * 200)
+    found = encode_occurrences(bundled, tokens, [1], 0)[0]
+    owners = [one if one.base is None else one.base for one in (found.static, found.context)]
+    assert all(owner.size == len(found.context) for owner in owners)
 
 
 def test_surroundings_are_centered_projected_and_scaled():
@@ -41,7 +91,7 @@ def test_as_many_columns_are_projected_as_the_mean_has():
 
 def is_fitted(model):
     find_projection(model)
-    return model not in projection._estimated
+    return model not in occurrences._estimated
 
 
 def test_the_projection_of_the_folder_is_used(tmp_path):
@@ -62,11 +112,10 @@ def test_a_stored_estimate_gives_the_same_senses_as_an_old_folder(tmp_path):
     np.testing.assert_array_equal(found[0].clusters.centroids, found[1].clusters.centroids)
 
 
-def test_the_bundled_model_has_a_fitted_projection():
-    model = read_model(bundled_models() / "wiki-en")
-    fitted = find_projection(model)
+def test_the_bundled_model_has_a_fitted_projection(bundled):
+    fitted = find_projection(bundled)
     assert fitted.mean.shape == (900,) and fitted.directions.shape == (900, 200)
-    assert fitted.rule.shape == (3,) and is_fitted(model)
+    assert fitted.rule.shape == (3,) and is_fitted(bundled)
 
 
 def test_a_projection_is_estimated_once_for_each_model(tmp_path):
@@ -95,12 +144,9 @@ def drawn(model, monkeypatch):
         seen.update(token.row for token in tokens if token.row is not None)
         return encode_occurrences(model, tokens, places, text)
 
-    monkeypatch.setattr(projection, "encode_occurrences", count)
+    monkeypatch.setattr(occurrences, "encode_occurrences", count)
     estimate_projection(model)
     return [seen[row] / seen.total() for row in range(len(WORDS))]
-
-
-WITH_BIAS = Layer(scoring=Scoring(scale=False, word_bias=True))
 
 
 def test_the_words_of_random_sentences_are_drawn_by_their_frequency(tmp_path, monkeypatch):
@@ -135,15 +181,11 @@ def test_a_huge_vector_of_another_word_does_not_matter(tmp_path, size):
     assert len(found.occurrences) == 20
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_vectors_of_one_direction_have_one_sense(tmp_path, seed):
+@pytest.mark.parametrize("seed", [*range(4), None])
+def test_vectors_of_one_direction_or_of_zeros_have_one_sense(tmp_path, seed):
     rng = np.random.default_rng(seed)
     vectors = np.outer(rng.uniform(0.5, 2, len(WORDS)), rng.standard_normal(5)).astype(np.float32)
-    assert len(senses_in(tiny_model(tmp_path, vectors=vectors), "bank", TEXTS).senses) == 1
-
-
-def test_vectors_of_zeros_have_one_sense(tmp_path):
-    model = tiny_model(tmp_path, vectors=np.zeros_like(VECTORS))
+    model = tiny_model(tmp_path, vectors=vectors * (seed is not None))
     assert len(senses_in(model, "bank", TEXTS).senses) == 1
 
 

@@ -8,8 +8,8 @@ import scipy.cluster.vq
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from polyseme.senses import clustering
-from polyseme.senses.clustering import (
+from polyseme.operations import clustering
+from polyseme.operations.clustering import (
     MAX_CLUSTERED,
     cluster,
     divide,
@@ -98,14 +98,14 @@ def test_a_mixture_is_fitted_as_in_the_formulas(monkeypatch):
             weights.append([one / sum(densities) for one in densities])
     expected = [int(row[1] > row[0]) for row in weights]
     assert 0 < sum(expected) < 30
-    assert clustering._maximized(points, start).tolist() == expected
+    assert clustering.maximize_likelihood(points, start).tolist() == expected
 
 
 def test_the_run_with_the_largest_silhouette_is_used(monkeypatch):
     points, labels = groups((20, 20), spread=0.3)
     worse = np.arange(40) % 2
     runs = iter([worse, labels, worse, worse, worse, worse])
-    monkeypatch.setattr(clustering, "_maximized", lambda *_: next(runs))
+    monkeypatch.setattr(clustering, "maximize_likelihood", lambda *_: next(runs))
     assert adjusted_rand_score(cluster(points, 2).labels, labels) == 1
 
 

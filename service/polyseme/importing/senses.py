@@ -8,18 +8,22 @@ logistic regression that tells single words from pairs of similar words.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
-from polyseme.progress import SILENT, Progress, ProgressBar
-from polyseme.senses.clustering import DEFAULT_RULE, log_odds, two_cluster_statistics
-from polyseme.senses.occurrences import encode_occurrences
-from polyseme.senses.projection import SHRINKAGE, estimate_projection, project
-from polyseme.tokenizer import ResolvedToken, resolve, resolve_all
+from polyseme.operations.clustering import DEFAULT_RULE, log_odds, two_cluster_statistics
+from polyseme.operations.occurrences import (
+    HIDDEN,
+    SHRINKAGE,
+    encode_occurrences,
+    estimate_projection,
+    project,
+)
+from polyseme.progress import SILENT, Progress
+from polyseme.tokenizer import resolve, resolve_all
 from polyseme.tokenizer import words as word_spans
 
 WIDTH = 200
@@ -43,15 +47,6 @@ ONE_SENSE = 0.4
 as often for tagged nouns with several senses as for those with one (docs/decisions/0022)."""
 RIDGE, STEPS = 1e-3, 30
 SEED = 1
-HIDDEN = ResolvedToken("", None, None, None, "oov", None)
-"""A token that hides a word: it has no vector, and no other token is an occurrence of its word."""
-
-
-class HiddenWord(NamedTuple):
-    """The words of a text, and the place of the one to hide."""
-
-    words: Sequence[str]
-    place: int
 
 
 def fit_senses(
@@ -62,14 +57,9 @@ def fit_senses(
     If there are too few words, the result is that of `estimate_projection`.
     """
     counts = Counter(text[i:j] for text in texts for i, j in word_spans(text))
-    occurrences = _hidden_words(_choose_words(model, counts, exclude), texts)
-    if len(occurrences) < MIN_WORDS:
+    found = encode_hidden_words(model, choose_words(model, counts, exclude), texts, progress)
+    if len(found) < MIN_WORDS:
         return estimate_projection(model)
-    found: dict[str, Floats] = {}
-    with progress.stage("hidden words", len(occurrences), in_bytes=False) as bar:
-        for word, some in occurrences.items():
-            found[word] = _surroundings(model, some)
-            bar.advance(1)
     # The points of a word are those of a projection that was not fitted to it.
     names = list(found)
     halves = names[::2], names[1::2]
@@ -78,22 +68,21 @@ def fit_senses(
         projection = fit_discriminant([found[word] for word in known])
         points |= {word: project(found[word], projection) for word in others}
     pairs = [pair for half in halves for pair in similar_pairs(model, half, counts)]
-    with progress.stage("pairs of words", len(pairs), in_bytes=False) as bar:
-        rule = _fit_rule(points, pairs, bar)
+    rule = fit_rule(points, pairs, progress)
     return fit_discriminant(list(found.values()))._replace(rule=rule)
 
 
-def _choose_words(model: Model, counts: Counter[str], exclude: Collection[str]) -> list[str]:
+def choose_words(model: Model, counts: Counter[str], exclude: Collection[str]) -> list[str]:
     """Return at most MAX_WORDS random words of the vocabulary that are neither rare nor frequent.
 
     Only the frequency of a word and whether it consists of letters matter, so no language is
     assumed.
     """
-    most = MAX_FREQUENCY * counts.total()
+    most = max(MAX_FREQUENCY * counts.total(), MIN_OCCURRENCES)
     chosen = [
         word
         for word, count in counts.items()
-        if MIN_OCCURRENCES <= count <= max(most, MIN_OCCURRENCES)
+        if MIN_OCCURRENCES <= count <= most
         and word.isalpha()
         and word.casefold() not in exclude
         and resolve(word, model.vocabulary).row is not None
@@ -105,29 +94,38 @@ def _choose_words(model: Model, counts: Counter[str], exclude: Collection[str]) 
     return [chosen[place] for place in order[:MAX_WORDS]]
 
 
-def _hidden_words(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, list[HiddenWord]]:
-    """Return the first occurrences of each word, at most one in each text."""
-    found: dict[str, list[HiddenWord]] = {word: [] for word in chosen}
+def encode_hidden_words(
+    model: Model, chosen: Sequence[str], texts: Sequence[str], progress: Progress = SILENT
+) -> dict[str, Floats]:
+    """Return the surroundings of the words, hidden in texts. -> [m, 3d] each
+
+    They are those of the first occurrences, at most one in each text. The result is empty for fewer
+    than MIN_WORDS words.
+    """
+    windows: dict[str, list[tuple[list[str], int]]] = {word: [] for word in chosen}
     left = set(chosen)
     for text in texts:
         words = [text[start:end] for start, end in word_spans(text)]
         for word in left.intersection(words):
             place = words.index(word)
             first = max(place - REACH, 0)
-            found[word].append(HiddenWord(words[first : place + REACH + 1], place - first))
-            if len(found[word]) == MAX_OCCURRENCES:
+            windows[word].append((words[first : place + REACH + 1], place - first))
+            if len(windows[word]) == MAX_OCCURRENCES:
                 left.remove(word)
-    return {word: some for word, some in found.items() if len(some) >= MIN_OCCURRENCES}
-
-
-def _surroundings(model: Model, occurrences: Sequence[HiddenWord]) -> Floats:
-    """Return the surroundings of hidden words. -> [m, 3d]"""
-    rows = []
-    for words, place in occurrences:
-        tokens = resolve_all(words, model.vocabulary, composes=model.composes)
-        tokens[place] = HIDDEN
-        rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
-    return unit(np.stack(rows).astype(np.float64))
+    windows = {word: some for word, some in windows.items() if len(some) >= MIN_OCCURRENCES}
+    found: dict[str, Floats] = {}
+    if len(windows) < MIN_WORDS:
+        return found
+    with progress.stage("hidden words", len(windows), in_bytes=False) as bar:
+        for word, occurrences in windows.items():
+            rows = []
+            for words, place in occurrences:
+                tokens = resolve_all(words, model.vocabulary, composes=model.composes)
+                tokens[place] = HIDDEN
+                rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
+            found[word] = unit(np.stack(rows).astype(np.float64))
+            bar.advance(1)
+    return found
 
 
 def fit_discriminant(words: Sequence[Floats]) -> ContextProjection:
@@ -169,8 +167,8 @@ def similar_pairs(
     return found
 
 
-def _fit_rule(
-    points: Mapping[str, Floats], pairs: Sequence[tuple[str, str]], bar: ProgressBar
+def fit_rule(
+    points: Mapping[str, Floats], pairs: Sequence[tuple[str, str]], progress: Progress = SILENT
 ) -> Floats:
     """Fit the rule to words and to pairs of words. [m, r] each -> [3]
 
@@ -182,15 +180,16 @@ def _fit_rule(
     if len(pairs) < MIN_PAIRS:
         return np.array(DEFAULT_RULE)
     values, several = [], []
-    for first, second in pairs:
-        examples = [points[first], points[second]]
-        m = min(map(len, examples))
-        for share in SHARES:
-            rarer = round(share * m)
-            examples.append(np.concatenate([points[first][rarer:m], points[second][:rarer]]))
-        values += [two_cluster_statistics(one) for one in examples]
-        several += [False, False, *(True for _ in SHARES)]
-        bar.advance(1)
+    with progress.stage("pairs of words", len(pairs), in_bytes=False) as bar:
+        for first, second in pairs:
+            examples = [points[first], points[second]]
+            m = min(map(len, examples))
+            for share in SHARES:
+                rarer = round(share * m)
+                examples.append(np.concatenate([points[first][rarer:m], points[second][:rarer]]))
+            values += [two_cluster_statistics(example) for example in examples]
+            several += [False, False, *(True for _ in SHARES)]
+            bar.advance(1)
     statistics, labels = np.array(values), np.array(several)
     rule = logistic_regression(statistics, labels)
     odds = [log_odds(one, rule) for one in statistics[~labels]]

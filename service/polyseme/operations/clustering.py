@@ -76,10 +76,14 @@ def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE
     m = len(points)
     sample = np.arange(min(m, MAX_CLUSTERED)) * m // min(m, MAX_CLUSTERED)
     chosen = points[sample]
-    if count is None:
-        labels = _found_clusters(chosen, rule)
-    else:
+    if count is not None:
         labels = _mixture(chosen, min(count, len(chosen)))
+    else:
+        labels = np.zeros(len(chosen), np.int64)
+        if len(chosen) >= MIN_OCCURRENCES:
+            division = divide(chosen)
+            if log_odds(division.statistics, rule) > 0:
+                labels = division.labels
     present = [label for label in range(int(labels.max(initial=0)) + 1) if (labels == label).any()]
     centroids = unit(np.stack([chosen[labels == label].mean(axis=0) for label in present]))
     cosines = points @ centroids.T
@@ -112,15 +116,6 @@ def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
     weights = np.exp((cosines - cosines.max(axis=1, keepdims=True)) / TEMPERATURE)
     confidence: Floats = weights[np.arange(len(cosines)), nearest] / weights.sum(axis=1)
     return confidence
-
-
-def _found_clusters(points: Floats, rule: Rule) -> NDArray[np.int64]:
-    """Return one cluster, or the best ones if there is evidence for several. [m, d] -> [m]"""
-    if len(points) >= MIN_OCCURRENCES:
-        division = divide(points)
-        if log_odds(division.statistics, rule) > 0:
-            return division.labels
-    return np.zeros(len(points), np.int64)
 
 
 class Division(NamedTuple):
@@ -193,14 +188,14 @@ def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
         with _SINGLE_THREAD, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a cluster may be empty
             labels = kmeans2(points, count, minit="++", rng=rng)[1]
-        found.append(_maximized(points, np.eye(count)[labels]))
+        found.append(maximize_likelihood(points, np.eye(count)[labels]))
     return max(found, key=lambda labels: silhouette(points, labels))
 
 
-def _maximized(points: Floats, weights: Floats) -> NDArray[np.int64]:
-    """Maximize the likelihood of a mixture by EM, from the weights of points. [m, d], [m, k] -> [m]
+def maximize_likelihood(points: Floats, weights: Floats) -> NDArray[np.int64]:
+    """Maximize the likelihood of a mixture by EM, from the probabilities of its distributions.
 
-    `weights` are the probabilities of the distributions for each point.
+    Returns the most probable distribution of each point. [m, d], [m, k] -> [m]
     """
     for _ in range(ITERATIONS):
         centers = unit(weights.T @ points)

@@ -1,56 +1,13 @@
-"""Figures in hand-written text agree with the code and with arithmetic."""
+"""docs/worked-examples.md: its arithmetic is right, and its numbers are those of the examples."""
 
-import json
 import math
 import re
 
 import numpy as np
 import pytest
 
-from polyseme.bulk.run import _MAX_DEATHS
-from polyseme.bulk.sources import _SHARD_BYTES
-from polyseme.bulk.tables import _GROUP_NUMBERS
-from polyseme.cli.bulk import _SHARD_ROWS
-from polyseme.importing.closed_form import nearness
 from tests.conftest import ROOT
 from tests.engine.test_worked_examples import EXAMPLES, floats, trace_of
-
-
-def page(name):
-    """The text of a page, with line breaks as spaces."""
-    return " ".join((ROOT / name).read_text("utf-8").split())
-
-
-def measured(name):
-    return json.loads((ROOT / name).read_text("utf-8"))
-
-
-def test_the_defaults_of_bulk_are_those_of_the_code():
-    text = page("docs/bulk.md")
-    rows = {name: f"{count:,}" for name, count in _SHARD_ROWS.items()}
-    assert f"A shard has {rows['tokens']} rows of the input, or {rows['few vectors']}" in text
-    assert f"of {rows['npz']} rows each" in text
-    assert f"exceed {_SHARD_BYTES >> 20} MB" in text
-    assert f"about {4 * _GROUP_NUMBERS >> 20} MB of vectors" in text
-    assert _MAX_DEATHS == 3 and "died three times" in text
-
-
-def test_the_weights_of_distances_are_those_of_the_closed_form():
-    near, sixth, far = (math.exp(nearness()[0, 16 + distance]) for distance in (1, 6, 16))
-    text = page("docs/closed-form.md")
-    assert round(near / far) == 3 and "adjacent word is three times that of a distant" in text
-    assert f"the weight of the sixth word {sixth / far:.1f} times" in text
-
-
-def test_the_screenshots_show_the_bundled_model():
-    files = measured("models/wiki-en/manifest.json")["files"]
-    shown = measured("docs/page/model.json")["files"]
-    assert shown == {name: entry["sha256"] for name, entry in files.items()}, (
-        "run `python docs/screenshots.py`"
-    )
-
-
-# Worked examples
 
 NUMBER = r"(?:e\^|√)?\d+(?:\.\d+)?"
 SIDE = rf"{NUMBER}(?:\s*[·+/]\s*{NUMBER})*"

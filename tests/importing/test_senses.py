@@ -3,16 +3,18 @@
 import numpy as np
 import pytest
 
+from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer
-from polyseme.senses import fitting
-from polyseme.senses.clustering import DEFAULT_RULE
-from polyseme.senses.fitting import (
+from polyseme.importing import senses as fitting
+from polyseme.importing.senses import (
     fit_discriminant,
+    fit_rule,
     fit_senses,
     logistic_regression,
     similar_pairs,
 )
-from polyseme.senses.projection import estimate_projection, project
+from polyseme.operations.clustering import DEFAULT_RULE
+from polyseme.operations.occurrences import estimate_projection, project
 from tests.tiny import tiny_model
 
 TOPICS, OF_TOPIC = 12, 4
@@ -49,7 +51,7 @@ def world(tmp_path_factory):
 @pytest.fixture
 def small(monkeypatch):
     """Limits that fit the small world."""
-    monkeypatch.setattr(fitting, "MIN_WORDS", 10)
+    monkeypatch.setattr(fitting, "MIN_WORDS", 2)
     monkeypatch.setattr(fitting, "MIN_PAIRS", 1)
     monkeypatch.setattr(fitting, "MAX_FREQUENCY", 1)
     monkeypatch.setattr(fitting, "SIMILAR", (-1, 1))
@@ -85,6 +87,24 @@ def test_classes_that_a_line_separates_have_a_finite_regression():
     assert -intercept / weight == pytest.approx(1.5)
 
 
+def test_the_rule_is_fitted_to_words_and_to_mixtures_of_two_with_the_given_shares(monkeypatch):
+    fitted = []
+
+    def fit(values, labels):
+        fitted.append((values, labels))
+        return logistic_regression(values, labels)
+
+    monkeypatch.setattr(fitting, "MIN_PAIRS", 1)
+    monkeypatch.setattr(fitting, "logistic_regression", fit)
+    rng = np.random.default_rng(4)
+    points = {w: unit(np.eye(6)[w] + 0.1 * rng.standard_normal((20, 6))) for w in range(4)}
+    fit_rule(points, [(0, 1), (2, 3)])
+    ((values, labels),) = fitted
+    assert labels.tolist() == [False, False, True, True] * 2
+    # The smaller cluster of a mixture has the occurrences of the second word.
+    assert values[labels, 1].tolist() == list(fitting.SHARES) * 2
+
+
 def test_similar_words_of_the_same_ending_are_paired(tmp_path):
     words = ["raining", "burning", "singing", "table", "x"]
     vectors = np.array([[1, 0], [0.2, 1], [0, 1], [0.2, 1], [1, 1]], np.float32)
@@ -100,8 +120,8 @@ def test_fitted_senses_separate_the_contexts_of_different_words(world):
     model, texts = world
     fitted = fit_senses(model, texts)
     assert fitted.mean.shape == (24,) and fitted.rule.shape == (3,)
-    contexts = fitting._hidden_words([word(0), word(1)], texts)
-    points = [project(fitting._surroundings(model, one), fitted) for one in contexts.values()]
+    hidden = fitting.encode_hidden_words(model, [word(0), word(1)], texts)
+    points = [project(surroundings, fitted) for surroundings in hidden.values()]
     same = [(one @ one.T).mean() for one in points]
     assert min(same) > 0.5 > (points[0] @ points[1].T).mean()
 
@@ -121,11 +141,11 @@ def test_excluded_words_are_not_fitted_to(world, monkeypatch):
     model, texts = world
     hidden = []
 
-    def no_words(chosen, _texts):
+    def no_words(_model, chosen, _texts, _progress):
         hidden.extend(chosen)
         return {}
 
-    monkeypatch.setattr(fitting, "_hidden_words", no_words)
+    monkeypatch.setattr(fitting, "encode_hidden_words", no_words)
     fit_senses(model, texts, exclude={word(0)})
     assert word(0) not in hidden and word(1) in hidden
 

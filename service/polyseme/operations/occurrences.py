@@ -1,0 +1,195 @@
+"""Occurrences of a word: the vectors of what surrounds them, and the points that are clustered.
+
+The points are a projection, which a model folder has in `senses.safetensors`. For the bundled
+model, it is a linear discriminant (Fisher 1936): directions in which the surroundings of one word
+vary count less, directions in which different words differ count more; see
+`lab/factory/fit_senses.py`. An import computes a whitening of the contexts, estimated from random
+sentences. For a folder without the file, the first request of a process computes it.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from polyseme.engine.arrays import Floats, NonFiniteError, require_finite, unit
+from polyseme.engine.layers import contextualize
+from polyseme.models.model import Model
+from polyseme.models.weights import ContextProjection
+from polyseme.operations.clustering import DEFAULT_RULE
+from polyseme.operations.work import check_request
+from polyseme.tokenizer import ResolvedToken
+
+GRAMMAR_HEADS = (0.5, 0.5)
+"""Threshold and weight. A head whose `word_bias_scale` is below the threshold attends to adjacent
+words for grammar, which blurs the clusters, so its columns are multiplied by the weight."""
+_OCCURRENCES_AT_ONCE = 64
+"""Occurrences of a text are computed together; this bound limits memory."""
+REACH = 2
+"""Distance in words at which another word has 1/e of its weight, in `surroundings`."""
+SHRINKAGE = 1.0
+"""The part of the mean variance that is added to each variance."""
+RANDOM_SENTENCES, RANDOM_WORDS = 400, 20
+"""The number of random sentences, and of the words in each."""
+BIAS_RANGE = (-6.9, -1e-9)
+"""The word biases of an import: log(1e-3/(1e-3 + p)) for frequencies p from 1 to 1e-12."""
+SEED = 1
+_ROWS_AT_ONCE = 1024
+"""Occurrences that are projected together; this bound limits memory."""
+EQUAL = 1e-5
+"""Contexts nearer than this to the mean differ from it by rounding errors only."""
+HIDDEN = ResolvedToken("", None, None, None, "oov", None)
+"""A token that hides a word: it has no vector, and no other token is an occurrence of its word."""
+_estimated: WeakKeyDictionary[Model, ContextProjection] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class FoundOccurrence:
+    """An occurrence of the word, with its static vector and its context."""
+
+    text: int
+    """index of the text"""
+    start: int | None
+    end: int | None
+    key: str | None
+    static: Floats
+    """[d]"""
+    context: Floats
+    """[d], of norm 1, or zero without a known word to attend to"""
+    surroundings: Floats
+    """[3d]: the context, and two means of the static vectors of the other words"""
+    words: Sequence[str]
+    """the w distinct words of the text that have a letter or digit, casefolded; the occurrences of
+    a text share them"""
+    attended: Floats
+    """[w]: attention weight (mean of the heads) times informativeness of each of `words`; 0 for the
+    word of the occurrence"""
+
+
+def encode_occurrences(
+    model: Model, tokens: Sequence[ResolvedToken], places: Sequence[int], text: int
+) -> list[FoundOccurrence]:
+    """Return the tokens at `places` as occurrences in text number `text`.
+
+    The context of a token is the output of the last layer's attention before the residual, or the
+    contextual vector if the residual is not `unit`; it is scaled to norm 1. The other two parts of
+    the surroundings are means of unit static vectors: weighted by informativeness, and also by the
+    distance. They are scaled to norm 1 as well.
+    """
+    check_request()
+    inputs = model.sentence(tokens)
+    last = len(model.layers) - 1
+    layer = model.layers[last]
+    result = contextualize(inputs, model.layers, ("weights",), (last,))
+    separate = layer.residual.kind == "unit"
+    rows = (result.attended if separate else result.contextual)[places]
+    scale = layer.scoring.word_bias_scale
+    if separate and scale is not None and layer.output.weight is None:
+        # Without an output projection, each head fills its own columns.
+        factors = np.where(scale < GRAMMAR_HEADS[0], np.float32(GRAMMAR_HEADS[1]), np.float32(1))
+        rows = rows * np.repeat(factors, rows.shape[1] // len(factors))
+    contexts = require_finite(unit(rows))
+    # Function words get attention because they are adjacent, not because they indicate a sense.
+    informative = np.ones(len(tokens), np.float32)
+    if inputs.word_bias is not None:
+        informative = np.exp(np.minimum(inputs.word_bias, 0))
+    numbers: dict[str, int] = {}
+    names = np.array(
+        [numbers.setdefault(token.text.casefold(), len(numbers)) for token in tokens], np.int64
+    )
+    static = unit(inputs.vectors).astype(np.float64)
+    means = np.empty((len(places), 2, static.shape[1]), np.float32)
+    for first in range(0, len(places), _OCCURRENCES_AT_ONCE):
+        block = np.array(places[first : first + _OCCURRENCES_AT_ONCE])[:, None]
+        others = (names != names[block]).astype(np.float32)
+        others *= informative
+        near = others * np.exp(-np.abs(np.arange(len(names)) - block) / REACH)
+        # One product per occurrence, so that the bits of its means do not depend on the others.
+        means[first : first + len(block)] = np.stack([others, near], axis=1) @ static
+    parts = np.concatenate([contexts[:, None], unit(means)], axis=1)
+    surroundings = parts.reshape(len(places), -1)
+    weights, statics = result.records[last]["weights"], inputs.vectors[places]
+    words = [name for name in numbers if any(letter.isalnum() for letter in name)]
+    shown = [numbers[name] for name in words]
+    found = []
+    for number, place in enumerate(places):
+        attention = weights[:, place].mean(axis=0) * informative
+        attended = np.bincount(names, attention, len(numbers)).astype(np.float64, copy=False)
+        attended[names[place]] = 0
+        token = tokens[place]
+        found.append(
+            FoundOccurrence(
+                text,
+                token.start,
+                token.end,
+                token.key,
+                statics[number],
+                contexts[number],
+                surroundings[number],
+                words,
+                attended[shown],
+            )
+        )
+    return found
+
+
+def project_occurrences(found: Sequence[FoundOccurrence], projection: ContextProjection) -> Floats:
+    """Return the points to cluster. -> [m, r]"""
+    parts = (found[at : at + _ROWS_AT_ONCE] for at in range(0, len(found), _ROWS_AT_ONCE))
+    return np.concatenate(
+        [project(np.stack([one.surroundings for one in part]), projection) for part in parts]
+    )
+
+
+def project(surroundings: Floats, projection: ContextProjection) -> Floats:
+    """Project the first c columns of surroundings, where c is the length of the mean.
+
+    The points have norm 1. A row that is zero or equal to the mean becomes zero. [m, 3d] -> [m, r]
+    """
+    rows = unit(surroundings[:, : len(projection.mean)].astype(np.float64))
+    centered = rows - projection.mean
+    distinct = rows.any(axis=1) & (np.linalg.norm(centered, axis=1) > EQUAL)
+    return unit(np.where(distinct[:, None], centered @ projection.directions, 0))
+
+
+def find_projection(model: Model) -> ContextProjection:
+    """Return the projection in the folder of a model, or an estimated one."""
+    if model.senses is not None:
+        return model.senses
+    if model not in _estimated:
+        # Several threads may estimate it at the same time, with equal results.
+        _estimated[model] = estimate_projection(model)
+    return _estimated[model]
+
+
+def estimate_projection(model: Model) -> ContextProjection:
+    """Estimate the mean and the whitening of a model's contexts from random sentences.
+
+    The words are drawn by their frequency, which follows from the word bias of an import
+    (`importing.closed_form.informativeness`), and approximately from a trained one. Without a word
+    bias, all words are equally frequent. Each sentence has a hidden word, whose context is used
+    unless it is zero or the vectors are too large. The directions are at most as many as the
+    sentences; those in which contexts vary more count less. -> [d], [d, r]
+    """
+    size, d = model.manifest.vocabulary_size, model.manifest.dimension
+    bias = np.zeros(size, np.float32) if model.word_bias is None else model.word_bias
+    cumulative = np.cumsum(np.expm1(-np.clip(bias, *BIAS_RANGE)), dtype=np.float64)
+    drawn = np.random.default_rng(SEED).random((RANDOM_SENTENCES, RANDOM_WORDS)) * cumulative[-1]
+    place = RANDOM_WORDS // 2
+    found = []
+    for rows in np.searchsorted(cumulative, drawn).tolist():
+        words = [(model.vocabulary.word(row), row) for row in rows]
+        tokens = [ResolvedToken(word, None, None, word, "exact", row) for word, row in words]
+        tokens.insert(place, HIDDEN)
+        with suppress(NonFiniteError):
+            found.append(encode_occurrences(model, tokens, [place], 0)[0].context)
+    found = [context for context in found if context.any()] or [np.zeros(d)] * RANDOM_SENTENCES
+    contexts = np.array(found, np.float64)
+    mean = contexts.mean(axis=0)
+    _, deviations, directions = np.linalg.svd(contexts - mean, full_matrices=False)
+    variances = deviations**2 / len(contexts)
+    shrunk = variances + SHRINKAGE * variances.sum() / len(mean)
+    scales = 1 / np.sqrt(np.maximum(shrunk, EQUAL**2))
+    return ContextProjection(mean, directions.T * scales, np.array(DEFAULT_RULE))

@@ -1,1 +1,0 @@
-"""Find the senses of a word in texts, without labels."""

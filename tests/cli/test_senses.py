@@ -1,0 +1,151 @@
+"""`polyseme senses`: the table, the document, the written occurrences and the map."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+
+from polyseme import progress
+from polyseme.cli.senses import _picture, _Source, _write_occurrences
+from polyseme.operations.options import EncodeOptions
+from tests.cli.conftest import run
+from tests.operations.calls import senses_in
+from tests.operations.test_senses import MONEY, RIVER
+
+
+@pytest.fixture(scope="module")
+def found(bundled):
+    return senses_in(bundled, "bank", RIVER + MONEY, senses=2, map=True)
+
+
+def read_rows(path):
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    if path.suffix == ".csv":
+        return csv.read_csv(path).to_pylist()
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_written_occurrences_have_the_senses_of_the_clusters(bundled, found, tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join([*RIVER, *MONEY, "The bank of the river at the bridge."]))
+    clusters = found.clusters
+    # The labels are exchanged, so that no clustered occurrence has its nearest sense.
+    other = replace(found, clusters=replace(clusters, labels=1 - clusters.labels))
+    source = _Source((file,), "text", ("bank",), exact=False)
+    _write_occurrences(tmp_path / "a.jsonl", source, bundled, other, RIVER + MONEY, EncodeOptions())
+    senses = [int(one["sense"]) for one in read_rows(tmp_path / "a.jsonl")]
+    assert senses[:16] == other.clusters.labels.tolist()
+    # The last occurrence was not clustered and gets the nearest sense.
+    assert senses[16] == clusters.labels[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [(700, 0, 1408), (999, 0, 2000), (700, 700, 2000), (0, 999, 2000)],
+)
+def test_a_long_sentence_is_cut_around_its_word(tmp_path, before, after, kept):
+    file = tmp_path / "texts.txt"
+    file.write_text(f"{'x ' * before}bank end{' y' * after}\n")
+    ((_, _, sentence),) = _Source((file,), "text", ("bank",), exact=False).sentences("reading")
+    assert len(sentence) == kept
+    assert "bank end" in sentence
+
+
+def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("the bank. A bank.\nnothing\n")
+    rows = []
+    monkeypatch.setattr(progress.ConsoleBar, "reach", lambda _, _done, count: rows.append(count))
+    found = list(_Source((tmp_path,), "text", ("bank",), exact=False).sentences("reading"))
+    assert (len(found), rows) == (4, [2, 4])
+
+
+def test_forms_may_be_separated_by_commas(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("the bank\ntwo banks\nBanked it\n")
+    done = run("senses", "bank", file, "--form", "banks,banked")
+    assert "in 3 occurrences" in done.stdout.decode()
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file of the texts, the last of which does not contain the word."""
+    file = tmp_path / "texts.jsonl"
+    texts = [*RIVER, *MONEY, "nothing here"]
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return file
+
+
+def test_the_command_prints_a_table(file):
+    done = run("senses", "bank", file, "--senses", "2")
+    assert done.returncode == 0, done.stderr
+    out = done.stdout.decode()
+    assert "bank: 2 senses in 16 occurrences" in out and "[bank]" in out and "50 %" in out
+
+
+def test_the_command_prints_the_document_and_writes_the_occurrences(file, tmp_path):
+    document = json.loads(run("senses", "bank", file, "--senses", "2", "--json").stdout)
+    assert np.bincount([one["sense"] for one in document["occurrences"]]).tolist() == [8, 8]
+    for name in ("all.parquet", "all.csv", "all.jsonl"):
+        target = tmp_path / name
+        done = run("senses", "bank", file, "--senses", "2", "--output", target)
+        assert done.returncode == 0, done.stderr
+        rows = read_rows(target)
+        assert [int(one["row"]) for one in rows] == list(range(16))
+        assert {one["file"] for one in rows} == {"texts.jsonl"}
+        assert [int(one["sense"]) for one in rows] == [
+            one["sense"] for one in sorted(document["occurrences"], key=lambda one: one["text"])
+        ]
+        first = rows[0]
+        assert first["text"][int(first["start"]) : int(first["end"])] == "bank"
+
+
+def test_the_command_plots_the_map(file, tmp_path):
+    for name, start in (("map.svg", b"<?xml"), ("map.png", b"\x89PNG")):
+        target = tmp_path / name
+        done = run("senses", "bank", file, "--senses", "2", "--plot", target)
+        assert done.returncode == 0, done.stderr
+        assert target.read_bytes().startswith(start)
+
+
+def test_the_command_finds_phrases_on_request(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("a high  speed train\nthe High speed line\n")
+    target = tmp_path / "phrase.jsonl"
+    done = run("senses", "high speed", file, "--phrases", "--output", target)
+    assert "high speed: 1 sense in 2 occurrences" in done.stdout.decode()
+    assert [(int(one["start"]), int(one["end"])) for one in read_rows(target)] == [(2, 13), (4, 14)]
+
+
+def test_a_phrase_that_is_not_found_is_an_error_that_names_the_option(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("a high speed train\n")
+    absent = "polyseme: The word does not occur in the texts; --form adds other forms."
+    on_request = f"{absent} --phrases finds phrases of the vocabulary."
+    for arguments, message in (
+        (("savings bank",), on_request),
+        (("high speed",), on_request),
+        (("high-speed", "--form", "high speed"), on_request),
+        (("speed train", "--phrases"), absent),
+    ):
+        done = run("senses", *arguments, file)
+        assert (done.returncode, done.stderr.decode().splitlines()[-1]) == (1, message)
+
+
+def test_the_command_rejects_an_unknown_format_and_an_absent_word(file, tmp_path):
+    bad = run("senses", "bank", file, "--output", tmp_path / "all.xlsx")
+    assert bad.returncode == 2 and b".parquet, .csv, .jsonl" in bad.stderr
+    missing = run("senses", "zeppelin", file)
+    assert missing.returncode == 1 and b"does not occur" in missing.stderr
+
+
+def test_twenty_senses_have_different_marks(found):
+    drawn = _picture(replace(found, senses=found.senses * 10), "svg").decode()
+    legend = drawn[drawn.index('id="legend_1"') :]
+    marks = re.findall(r'xlink:href="(#m\w+)" .*?style="fill: (#\w+);', legend)
+    assert len(marks) == len(set(marks)) == 20

@@ -1,0 +1,43 @@
+"""Fields of a request that do not go together."""
+
+import pytest
+
+from polyseme.errors import InvalidError
+from polyseme.operations.compare import CompareRequest
+from polyseme.operations.neighbors import NeighborsRequest
+from polyseme.operations.trace import TraceRequest
+
+OTHER = {"text": "a bank", "word": "bank"}
+MATRIX = [[1.0]]
+
+
+def occurrence(**fields):
+    return CompareRequest, {"occurrences": [OTHER, {"text": "bank", **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("request_of", "pointer", "message"),
+    [
+        (occurrence(), "/occurrences/1", "give either `word` or both"),
+        (occurrence(start=0), "/occurrences/1", "give either `word` or both"),
+        (occurrence(word="bank", start=0, end=4), "/occurrences/1", "give either `word` or both"),
+        (occurrence(start=0, end=4, nth=0), "/occurrences/1", "`nth` requires `word`"),
+        (occurrence(start=2, end=2), "/occurrences/1", "a non-empty span of the text"),
+        (occurrence(start=0, end=5), "/occurrences/1", "a non-empty span of the text"),
+        ((NeighborsRequest, {}), "", "give either `word` or `vector`"),
+        ((NeighborsRequest, {"word": "a", "vector": [1.0]}), "", "give either `word` or `vector`"),
+        ((TraceRequest, {}), "", "give one of"),
+        ((TraceRequest, {"text": "a", "embeddings": MATRIX}), "", "give one of"),
+        ((TraceRequest, {"queries": MATRIX, "keys": MATRIX}), "", "give one of"),
+        ((TraceRequest, {"text": "a", "heads": 2, "scale": True}), "", "heads, scale: not used"),
+        ((TraceRequest, {"embeddings": MATRIX, "layer": 0}), "", "layer: not used"),
+        ((TraceRequest, {"embeddings": MATRIX}), "", "`tokens` is required"),
+    ],
+)
+def test_fields_that_do_not_go_together_are_rejected(request_of, pointer, message):
+    kind, fields = request_of
+    with pytest.raises(InvalidError) as caught:
+        kind.of(**fields)
+    (error,) = caught.value.errors
+    assert error.pointer == pointer
+    assert message in error.message

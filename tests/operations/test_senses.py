@@ -1,0 +1,198 @@
+"""The senses of a word: in texts, and of given occurrences."""
+
+from dataclasses import replace
+
+import numpy as np
+import orjson
+import pytest
+from pydantic import TypeAdapter
+
+from polyseme.errors import InvalidError, TooLargeError
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.options import Limits
+from polyseme.operations.senses import (
+    MappedSenses,
+    Senses,
+    SensesRequest,
+    best_keywords,
+    senses,
+    senses_of,
+)
+from tests.operations.calls import senses_in, senses_of_occurrences
+
+RIVER = [
+    "He sat on the bank of the river and watched the water flow.",
+    "The boat reached the muddy bank of the stream.",
+    "Trees grow along the bank of the river.",
+    "They fished from the river bank all afternoon.",
+    "The flooded river washed the bank away.",
+    "Ducks sleep on the grassy bank near the lake.",
+    "We walked along the bank of the canal to the bridge.",
+    "The river rose over its bank after the rain.",
+]
+MONEY = [
+    "The bank raised its interest rates again.",
+    "She opened a savings account at the bank.",
+    "The bank lends money to small companies.",
+    "He asked the bank for a loan to buy a house.",
+    "The central bank controls inflation and the currency.",
+    "My bank charges a fee for each credit card payment.",
+    "The bank reported a loss of ten million dollars.",
+    "Investors lost money when the bank failed.",
+]
+
+
+@pytest.fixture(scope="module")
+def found(bundled):
+    return senses_in(bundled, "bank", RIVER + MONEY, senses=2, map=True)
+
+
+def test_the_river_and_the_money_bank_are_two_senses(found):
+    labels = found.clusters.labels
+    assert len(set(labels[:8].tolist())) == len(set(labels[8:].tolist())) == 1
+    assert labels[0] != labels[8]
+    assert [one.size for one in found.senses] == [8, 8]
+    for label, keyword, other in [(labels[0], "river", "money"), (labels[8], "money", "river")]:
+        words = {one.word for one in found.senses[label].keywords}
+        assert keyword in words
+        assert not words & {"bank", other}
+        assert set(labels[found.senses[label].examples]) == {label}
+
+
+def test_keywords_are_ordered_and_neighbors_exclude_the_word(found):
+    for sense in found.senses:
+        weights = [one.weight for one in sense.keywords]
+        assert weights == sorted(weights, reverse=True) and weights[0] <= 1
+        neighbors = {one.word for one in sense.neighbors}
+        assert neighbors
+        assert not neighbors & {"bank", "Bank", "BANK"}
+
+
+def test_other_forms_and_cases_count_on_request(bundled):
+    texts = ["Bank of the river", "the BANK failed", "two banks", "no such word"]
+    assert len(senses_in(bundled, "bank", texts).occurrences) == 2
+    assert len(senses_in(bundled, "bank", texts, forms=["banks"]).occurrences) == 3
+    exact = senses_in(bundled, "Bank", texts, case="exact").occurrences
+    assert [(one.text, one.start, one.end) for one in exact] == [(0, 0, 4)]
+
+
+def test_a_phrase_has_senses(bundled):
+    texts = ["a high  speed train", "The High speed line", "high-speed rail"]
+    found = senses_in(bundled, "high speed", texts, phrases=True).occurrences
+    assert [(one.text, one.start, one.end) for one in found] == [(0, 2, 13), (1, 4, 14)]
+    with pytest.raises(InvalidError):
+        senses_in(bundled, "high speed", texts)
+
+
+def test_few_occurrences_are_one_sense_with_a_note(bundled):
+    found = senses_in(bundled, "bank", RIVER[:3])
+    assert len(found.senses) == 1
+    assert any("too few" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_the_result_is_that_of_the_contract(bundled, found, mapped):
+    request = SensesRequest.of(word="bank", texts=RIVER + MONEY, senses=2, map=mapped)
+    result = senses(bundled, request)
+    kind = MappedSenses if mapped else Senses
+    assert TypeAdapter(kind).validate_json(orjson.dumps(result)) == result
+    assert [(one.id, one.proportion) for one in result.senses] == [(0, 0.5), (1, 0.5)]
+    assert [one.sense for one in result.occurrences] == found.clusters.labels.tolist()
+    first = result.occurrences[0]
+    assert RIVER[0][first.start : first.end] == "bank"
+    assert hasattr(first, "x") == hasattr(first, "y") == mapped
+
+
+def test_given_occurrences_are_those_that_are_clustered(bundled):
+    occurrences = [{"text": text, "word": "bank"} for text in RIVER + MONEY]
+    result = senses(bundled, SensesRequest.of(occurrences=occurrences, senses=2))
+    assert [one.text for one in result.occurrences] == list(range(16))
+    assert result.word == "bank"
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"word": "apple", "texts": RIVER}, "/word"),
+        ({"word": "bank"}, ""),
+        ({"texts": RIVER}, ""),
+        ({"word": "bank", "texts": RIVER, "occurrences": []}, "/occurrences"),
+        ({"word": "bank", "texts": RIVER, "senses": 9}, "/senses"),
+        ({"word": "bank", "texts": RIVER, "senses": 21}, "/senses"),
+        ({"word": "bank", "texts": RIVER, "senses": "few"}, "/senses"),
+        ({"word": "bank", "texts": RIVER, "case": "lower"}, "/case"),
+        ({"word": "bank", "occurrences": [{"text": "a bank", "word": "bank"}]}, ""),
+    ],
+)
+def test_an_invalid_request_is_rejected_without_its_words(bundled, fields, pointer):
+    with pytest.raises(InvalidError) as caught:
+        senses(bundled, SensesRequest.of(**fields))
+    (error,) = caught.value.errors
+    assert error.pointer == pointer
+    assert "apple" not in caught.value.message()
+
+
+def test_an_unknown_word_has_senses_by_its_contexts(bundled):
+    texts = [text.replace("bank", "qzxqzx" * 50) for text in RIVER + MONEY]
+    found = senses_in(bundled, "qzxqzx" * 50, texts, senses=2)
+    labels = found.clusters.labels
+    assert (labels[:8] == labels[0]).mean() > 0.8 and (labels[8:] == labels[8]).mean() > 0.8
+    assert any("not in the vocabulary" in note for note in found.notes)
+
+
+def test_keywords_of_equal_weight_are_in_alphabetical_order():
+    words, scores = ["d", "b", "zero", "c", "a"], np.array([1, 1, 0, 2, 1.0])
+    assert [one.word for one in best_keywords(words, scores, 3)] == ["c", "a", "b"]
+    assert [one.word for one in best_keywords(words, scores, 9)] == ["c", "a", "b", "d"]
+    assert best_keywords(words, scores, 0) == best_keywords([], np.zeros(0), 3) == []
+
+
+def test_a_text_with_several_occurrences_is_encoded_once(bundled, encoded):
+    text, other = "bank of the bank by the river Bank", "the bank"
+    given = [
+        Occurrence(other, "bank"),
+        *(Occurrence(text, start=start, end=start + 4) for start in (12, 0, 30)),
+        Occurrence(other, start=4, end=8),
+    ]
+    limits = Limits(max_sentences=2, max_tokens=10, max_occurrences=5)
+    found = senses_of_occurrences(bundled, given, limits, senses=2)
+    assert encoded == [2, 8]
+    assert [(one.text, one.start) for one in found.occurrences] == [
+        *((0, 4), (1, 12), (2, 0), (3, 30), (4, 4))
+    ]
+    apart = [replace(one, text=one.text + " " * n) for n, one in enumerate(given)]
+    separate = senses_of_occurrences(bundled, apart, senses=2)
+    assert senses_of("m", found) == senses_of("m", separate)
+
+
+def test_too_many_occurrences_are_rejected_before_they_are_encoded(bundled, encoded):
+    def find(**limits):
+        return senses_in(bundled, "bank", ["bank bank", "the bank bank"], Limits(**limits))
+
+    def find_given(**limits):
+        given = [Occurrence("the bank", "bank")] * 4
+        return senses_of_occurrences(bundled, given, Limits(**limits))
+
+    for find_some in (find, find_given):
+        with pytest.raises(TooLargeError) as caught:
+            find_some(max_occurrences=3)
+        expected = {"setting": "max_occurrences", "limit": 3, "size": 4}
+        assert caught.value.extra == expected
+        assert "sample of the texts" in caught.value.hint
+        assert "`polyseme senses`" in caught.value.hint
+        assert encoded == []
+        assert len(find_some(max_occurrences=4).occurrences) == 4
+        encoded.clear()
+
+
+def test_the_forms_of_the_word_are_folded_once(bundled):
+    class Counted(str):
+        __slots__ = ()
+        folded = 0
+
+        def casefold(self):
+            Counted.folded += 1
+            return super().casefold()
+
+    senses_in(bundled, Counted("bank"), RIVER + MONEY, forms=[Counted("banks")])
+    assert Counted.folded == 2
