@@ -171,6 +171,8 @@ def collect(corpus: Path, chosen: set[str]) -> dict[str, list[TokenizedOccurrenc
         for line in io.TextIOWrapper(raw, "utf-8"):
             for word in sorted(lacking.intersection(line.split())):
                 for sentence in _SENTENCE_END.split(line):
+                    if word not in sentence:
+                        continue
                     tokens = tuple(sentence[start:end] for start, end in word_spans(sentence))
                     if word in tokens and 5 <= len(tokens) <= LONGEST:
                         found[word].append(TokenizedOccurrence(tokens, tokens.index(word)))

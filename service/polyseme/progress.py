@@ -113,4 +113,5 @@ class ConsoleProgress(Progress):
 def _write_line(text: str) -> None:
     from tqdm import tqdm
 
-    tqdm.write(f"polyseme: {text}", file=sys.stderr)
+    if sys.stderr:  # tqdm would write to standard output
+        tqdm.write(f"polyseme: {text}", file=sys.stderr)

@@ -173,7 +173,15 @@ def test_a_kept_column_may_have_the_internal_name_of_the_texts(tmp_path):
     assert table_of(tmp_path / "out")["_texts"].to_pylist() == ["b"]
 
 
-@pytest.mark.parametrize("options", [{"pooling": "mean"}, {"rows": "tokens"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pooling": "mean"},
+        {"pooling": "mean", "encoding": EncodeOptions(include=[])},  # tokens' vectors are in memory
+        {"rows": "tokens"},
+    ],
+    ids=str,
+)
 def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypatch, options):
     lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)

@@ -116,6 +116,7 @@ CHANGES = {
     "a token without a text": with_tokens(lambda doc: doc[0]["tokens"][0].pop("text")),
     "a text that is a number": with_tokens(lambda doc: doc[0]["tokens"][0].update(text=7)),
     "a start that is a text": with_tokens(lambda doc: doc[0]["tokens"][0].update(start="0")),
+    "a start without an end": with_tokens(lambda doc: doc[0]["tokens"][0].update(end=None)),
     "an unknown resolution": with_tokens(
         lambda doc: doc[0]["tokens"][0].update(resolution="magic")
     ),

@@ -68,8 +68,8 @@ def test_texts_are_read_a_few_batches_ahead(url, number, kind):
 
 
 def test_a_model_in_this_process_reads_a_few_at_a_time(local):
-    assert read_by(local, 1) <= 64
-    assert read_by(local, 65) <= 128
+    assert read_by(local, 1) <= 256
+    assert read_by(local, 257) <= 512
 
 
 def test_no_request_is_sent_before_the_first_sentence_is_read():

@@ -22,7 +22,7 @@ from polyseme.client.transport import TransportOptions
 from polyseme.engine.layers import Layer, Residual
 from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError
 from polyseme.operations.options import DEFAULT_PARTS, SharedOptions
-from tests.client.conftest import call
+from tests.client.conftest import both_clients, call
 from tests.client.equality import require_same
 from tests.tiny import VECTORS, tiny_model
 
@@ -222,6 +222,7 @@ REJECTED = [
     ("compare", ([("bank", "bank"), ("bank", 1)],), {}, "/occurrences/1/word"),
     ("compare", ([("bank", "bank"), ("bank", "bank", True)],), {}, "/occurrences/1/nth"),
     ("compare", ([("a", "a"), Occurrence("a", start=0.5, end=1)],), {}, "/occurrences/1/start"),
+    ("compare", ([("a", "a"), ("bank", "bank", None)],), {}, "/occurrences/1/nth"),
     ("senses", ("bank", ["bank"]), {"examples": 1.5}, "/examples"),
     ("neighbors", ("bank", 0), {}, "/k"),
     ("neighbors", ("bank", "3"), {}, "/k"),
@@ -242,6 +243,23 @@ REJECTED = [
     ("vector", ("bank \ud800", "bank"), {}, "/input/0"),
     ("vector", ("bank", "bank"), {"phrases": 1}, "/phrases"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "kwargs"),
+    [
+        ("compare", ([("bank", "bank"), ("bank", "bank", 10**30)],), {}),
+        ("trace", ("bank",), {"layer": 10**30}),
+        ("encode", (["bank"],), {"layers": [10**30]}),
+        ("embed", (["bank"],), {"dimensions": 10**30}),
+        ("encode", (["bank"],), {"client": {"model": "\ud800"}}),
+    ],
+    ids=str,
+)
+@both_clients
+def test_a_value_that_json_cannot_have_is_invalid(url, kind, method, args, kwargs):
+    with pytest.raises(InvalidError, match="JSON does not have its type"):
+        call(kind, url, method, *args, **kwargs)
 
 
 @pytest.mark.parametrize(("method", "args", "kwargs", "pointer"), REJECTED, ids=str)

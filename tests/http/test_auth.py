@@ -99,6 +99,12 @@ def statuses(client, *headers: dict[str, str]) -> list[int]:
     return [client.get(MODELS, headers=one).status_code for one in headers]
 
 
+def test_each_key_has_its_own_rate(make_client) -> None:
+    limited = make_client(rate_limit="2/hour", api_keys="one,two")
+    keys = map(bearer, ["one", "one", "one", "two"])
+    assert statuses(limited, *keys) == [200, 200, 429, 200]
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that rate limits see, as the only item."""

@@ -176,6 +176,16 @@ def test_a_name_is_downloaded_and_imported_by_one_command(mirror, tmp_path):
     assert not any(scratch.iterdir())
 
 
+@pytest.mark.parametrize("kind", files.BUILDERS)
+def test_vectors_of_each_format_are_pulled(mirror, puller, kind):
+    """gensim-data has word2vec text and binary files; it used to have GloVe files."""
+    mirror.put(files.build(kind))
+    assert puller.pull(NAME, mirror=mirror).code == 0
+    model = read_model(puller.models / NAME)
+    assert_is_the_table(model)
+    assert model.manifest.training["file"]["format"] == kind
+
+
 def test_options_are_those_of_an_import(mirror, puller):
     mirror.put(files.text())
     options = ["--name", "mine", "--licence", "CC0", "--language", "zu", "--limit", "2"]

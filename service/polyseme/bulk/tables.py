@@ -208,7 +208,6 @@ class Table:
 
     def sentences(self, rows: RowRange, texts: list[Text | None]) -> Iterator[Any]:
         """Yield a row for each sentence, in groups of about `_GROUP_NUMBERS` numbers."""
-        parts, pooling = self.options.arrays, self.options.pooling
         tokenized = tokenize_rows(self.job, self.model, rows, texts, self.encoding)
         self.totals += count_rows(tokenized, texts)
         encoded = encode_each(self.model, tokenized, self.encoding)
@@ -217,8 +216,7 @@ class Table:
         for place, text in enumerate(texts):
             sentence = None if text is None else next(encoded)
             if sentence:
-                size += self.width if pooling else 0
-                size += sum(sentence.arrays[part].size for part in parts)
+                size += sum(array.size for array in sentence.arrays.values())
             group.append(sentence)
             if size >= _GROUP_NUMBERS or place + 1 == len(texts):
                 yield self.sentence_batch(rows.slice(start, place + 1), group)

@@ -341,7 +341,7 @@ def encode_options(options: EncodeArguments) -> EncodeOptions:
 
 def vector_options(kind: VectorKind, options: SharedArguments) -> EncodeOptions:
     """Return the options of `encode` for one kind of vector. Raises TypeError or InvalidError."""
-    if kind not in VECTOR_KINDS:
+    if not isinstance(kind, str) or kind not in VECTOR_KINDS:
         raise InvalidError([FieldError(("kind",), one_of(VECTOR_KINDS))])
     return request_of(EncodeOptions, include=[kind], **require_known(options, SharedArguments))
 
@@ -393,7 +393,8 @@ def compare_request(
                 f"Occurrence {number} is neither (text, word) nor (text, word, nth) nor an"
                 " Occurrence."
             )
-        present = {name: value for name, value in vars(occurrence).items() if value is not None}
+        given = vars(occurrence).items()
+        present = {name: value for name, value in given if value is not None or name == "nth"}
         if occurrence.word is None:
             del present["nth"]
         fields.append(present)

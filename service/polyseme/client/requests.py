@@ -29,7 +29,7 @@ from polyseme.client.results import (
     read_sentences,
     require,
 )
-from polyseme.errors import TooLargeError
+from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.compare import CompareRequest, Comparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
@@ -201,7 +201,7 @@ class Exchanges:
     def call(self, request: Request[Result]) -> Exchange[Result]:
         """Send the request of an operation."""
         name, adapter = _ROUTES[type(request)]
-        content = yield from self._send(f"/v1/{name}", JSON, orjson.dumps(self._fields(request)))
+        content = yield from self._send(f"/v1/{name}", JSON, _encode_json(self._fields(request)))
         result: Result = _read(partial(adapter.validate_json, extra="ignore"), content)
         return result
 
@@ -239,7 +239,7 @@ class Exchanges:
             part, *others = self._size.split(pending.pop())
             pending += reversed(others)
             texts = orjson.Fragment(b"[%b]" % b",".join(part.texts))
-            body = orjson.dumps({"input": texts, **fields})
+            body = _encode_json({"input": texts, **fields})
             try:
                 content = yield from self._send(path, accept, body, part.first)
             except TooLargeError as error:
@@ -278,6 +278,15 @@ class Exchanges:
         if media_type_of(response) != accept:
             raise malformed_response()
         return response.content
+
+
+def _encode_json(fields: dict[str, Any]) -> bytes:
+    """Return JSON. Raises InvalidError for a value that it cannot have."""
+    try:
+        return orjson.dumps(fields)
+    except orjson.JSONEncodeError:
+        error = FieldError((), "a value is not valid Unicode, or JSON does not have its type")
+    raise InvalidError([error])
 
 
 def _read(read: Callable[..., _T], *arguments: object) -> _T:

@@ -298,6 +298,8 @@ def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[S
     require(encoded.dtype == np.uint8)
     sentences = _TOKENS.validate_json(encoded.tobytes(), strict=True, extra="ignore")
     require(len(sentences) == count)
+    tokens = (token for sentence in sentences for token in sentence.tokens)
+    require(all((token.start is None) == (token.end is None) for token in tokens))
     lengths = [len(sentence.tokens) for sentence in sentences]
     require(offsets.dtype == np.int64 and offsets.tolist() == [*accumulate(lengths, initial=0)])
 

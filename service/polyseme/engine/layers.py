@@ -124,8 +124,9 @@ class Residual:
         np.vecdot(output, output, out=norms[0])
         np.vecdot(x, x, out=norms[1])
         np.sqrt(norms, out=norms)
-        total: Floats = output / norms[0][..., None]
-        total += x * (share / norms[1])[..., None]
+        with np.errstate(all="ignore"):  # rows that are not safe are replaced below
+            total: Floats = output / norms[0][..., None]
+            total += x * (share / norms[1])[..., None]
         content: Any = True
         if n and not (SAFE_LENGTHS[0] <= norms.min() and norms.max() <= SAFE_LENGTHS[1]):
             safe = (norms >= SAFE_LENGTHS[0]) & (norms <= SAFE_LENGTHS[1])

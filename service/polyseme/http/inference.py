@@ -331,8 +331,10 @@ def _serialize(
             values = np.cumsum([0, *(per_pair * n**2 for n in lengths)], dtype=np.int64)
         else:
             shape = () if name == "attention" else (PER_TOKEN[name] * d,)
-            arrays = [sentence.arrays.pop(name).reshape(-1, *shape) for sentence in encoded]
-            values = np.concatenate([np.empty((0, *shape), np.float32), *arrays])
+            empty = np.empty((0, *shape), np.float32)
+            values = np.concatenate(
+                [empty, *(result.arrays.pop(name).reshape(-1, *shape) for result in encoded)]
+            )
         output: dict[str, Any] = {
             "name": name,
             "datatype": DATATYPES[name],

@@ -52,13 +52,9 @@ def _best_match(sent: str, offered: tuple[str, ...]) -> str | None:
     return parse_accept_header(sent, MIMEAccept).best_match(offered)
 
 
-def is_content_type(media: str) -> bool:
-    """Return whether `media` is the Content-Type of the request, without its parameters."""
-    return _media_type(request.environ.get("CONTENT_TYPE", "")) == media
-
-
 @lru_cache(256)
-def _media_type(sent: str) -> str:
+def media_type(sent: str) -> str:
+    """Return the media type in a Content-Type header, without its parameters."""
     return parse_options_header(sent)[0].lower()
 
 
@@ -67,9 +63,13 @@ def read_json(schema: type[_Body]) -> _Body:
 
     Raises UnsupportedMediaError, TooLargeError, NotJsonError or InvalidError.
     """
-    if _media_type(request.environ.get("CONTENT_TYPE", "")) != JSON:
+    if media_type(request.environ.get("CONTENT_TYPE", "")) != JSON:
         raise UnsupportedMediaError
-    return _validate_json(schema, read_body())
+    content = read_body()
+    try:
+        return schema.model_validate_json(content)
+    except ValidationError as error:
+        raise _invalid_json(schema, content, error) from None
 
 
 def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Body:
@@ -120,7 +120,7 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     Protocol send such bodies as application/octet-stream or without a Content-Type. Raises the
     errors of `read_json`.
     """
-    if _media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
+    if media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
         raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
     content = read_body()
@@ -128,7 +128,11 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     if not _SIZE.fullmatch(said) or int(said) > len(content):
         hint = "Omit the header if no bytes follow the JSON."
         raise NotJsonError(f"The header {header} is not a length within the body.", hint)
-    return _validate_json(schema, content[: int(said)]), content[int(said) :]
+    text = content[: int(said)]
+    try:
+        return schema.model_validate_json(text), content[int(said) :]
+    except ValidationError as error:
+        raise _invalid_json(schema, text, error) from None
 
 
 def read_body(*, query: bool = False) -> bytes:
@@ -177,13 +181,12 @@ def _not_json(what: str, text: bytes, error: orjson.JSONDecodeError) -> str:
     return f"{what} is not well-formed JSON at {line}column {error.colno}."
 
 
-def _validate_json(schema: type[_Body], text: bytes) -> _Body:
-    try:
-        return schema.model_validate_json(text)
-    except ValidationError as error:
-        invalid = error
+def _invalid_json(
+    schema: type[BaseModel], text: bytes, error: ValidationError
+) -> NotJsonError | InvalidError:
+    """Return the error of a body that is not JSON, or is not valid for a schema."""
     try:
         orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise NotJsonError(_not_json("The body", text, error)) from None
-    raise invalid_fields(schema, invalid)
+    except orjson.JSONDecodeError as malformed:
+        return NotJsonError(_not_json("The body", text, malformed))
+    return invalid_fields(schema, error)

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import orjson
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 from pydantic import BaseModel
 
 from polyseme.engine.arrays import NonFiniteError
@@ -17,7 +17,7 @@ from polyseme.http.parsing import (
     JSON,
     NDJSON,
     NPZ,
-    is_content_type,
+    media_type,
     negotiate_media_type,
     read_json,
     read_ndjson,
@@ -70,7 +70,7 @@ def encode() -> Response:
     limits = service.limits
     with stage("parse").since(context.started):
         media = negotiate_media_type(JSON, NDJSON, NPZ)
-        if is_content_type(NDJSON):
+        if media_type(request.environ.get("CONTENT_TYPE", "")) == NDJSON:
             body = read_ndjson(EncodeRequest, partial(limits.check, "max_sentences"))
         else:
             body = read_json(EncodeRequest)

@@ -4,11 +4,11 @@ import logging
 import mmap
 from dataclasses import dataclass, field
 
-from flask import current_app
+from flask import current_app, request
 
 from polyseme.errors import DrainingError, NotReadyError
 from polyseme.http.auth import ApiKeyAuth
-from polyseme.http.context import current_context
+from polyseme.http.context import CONTEXT
 from polyseme.http.rate_limits import RateLimits
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
@@ -63,7 +63,7 @@ class Service:
     def find_model(self, name: str | None) -> Model:
         """Return a model (None: the default one); raise UnknownModelError or ModelFolderError."""
         model = self.models.model(name)
-        current_context().model = model.manifest.name
+        request.environ[CONTEXT].model = model.manifest.name
         return model
 
     def not_ready(self) -> NotReadyError | None:

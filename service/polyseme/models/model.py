@@ -23,7 +23,7 @@ from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
 _ROW, _KEY = (itemgetter(ResolvedToken._fields.index(name)) for name in ("row", "key"))
 """Fields of a token; `itemgetter` reads them in half the time of `attrgetter`."""
-_COMPOSED_BYTES = 4 << 20
+_COMPOSED_BYTES = 1 << 20
 """Maximum size of the composed vectors that a model remembers."""
 _MAX_LENGTH = 16
 """Longer words count as words of this length."""

@@ -6,6 +6,7 @@ constants. A route sets a supervisor, which limits the work; in process, nothing
 
 from collections.abc import Sequence
 from contextvars import ContextVar
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from polyseme.models.model import Model
@@ -41,6 +42,7 @@ BYTE = 2e-5
 """A byte of a request that is parsed."""
 _TOKEN_BYTES = 128
 """Approximate bytes of a token in JSON."""
+_row = attrgetter("row")
 _TOO_LARGE_RESPONSE = (
     "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
 )
@@ -111,7 +113,7 @@ class TextCost(NamedTuple):
         """Return the work of one sentence."""
         n = len(sentence.words)
         work = self.sentence + n * (self.token + n * self.pair)
-        if all(word.row is not None for word in sentence.words):
+        if None not in map(_row, sentence.words):
             return work
         tokens = sentence.tokens
         for place, token in enumerate(tokens):

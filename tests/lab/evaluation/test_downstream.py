@@ -50,6 +50,24 @@ def test_tagged_sentences_end_at_empty_lines(tmp_path):
     assert read_tagged_sentences(path) == expected
 
 
+def pair(sense, index):
+    """A line of pseudo-words whose last occurrence has this sense and index."""
+    four = [{"sense": n % 2, "index": 0, "tokens": ["a", "b"]} for n in range(4)]
+    last = {"sense": sense, "index": index, "tokens": ["a", "b"]}
+    return json.dumps({"words": ["a", "b"], "occurrences": [*four, last]}) + "\n"
+
+
+# `10**9` would need gigabytes as the length of counts.
+INVALID = [(2, 0), (-1, 0), (10**9, 0), (10**30, 0), ("0", 0), (1, 2), (1, -1), (1, 10**30)]
+
+
+def test_a_line_of_pseudowords_is_read(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(pair(1, 1))
+    (read,) = read_pseudowords(path)
+    assert read.senses.tolist() == [0, 1, 0, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("read", "text", "sentence"),
     [
@@ -62,6 +80,7 @@ def test_tagged_sentences_end_at_empty_lines(tmp_path):
         (read_pseudowords, "{}\n", "line 1 is not a pair"),
         (read_pseudowords, "[1\n", "line 1 is not a pair"),
         (read_pseudowords, "", "has no pair"),
+        *((read_pseudowords, pair(*invalid), "line 1 is not a pair") for invalid in INVALID),
     ],
 )
 def test_a_malformed_file_is_rejected(tmp_path, read, text, sentence):

@@ -1,0 +1,119 @@
+"""Measure what a sentence of real text costs, one by one and in lists.
+
+    python benchmarks/lists.py ../shared/data/corpora/simplewiki.txt.zst [--rounds 7]
+
+Each round takes the next 1,024 paragraphs of 8 to 60 words that no measurement has read before, so
+that the caches hold what earlier text put there. All systems of a round encode the same paragraphs
+to contextual vectors: the in-process model one by one, in lists of 64 and of 1,024; the matrix
+products of the layer alone, from static vectors; and the stages of a list of 1,024. Figures are
+medians of microseconds of processor time a sentence, which depend little on other work on the
+machine, on one core. Results: results/lists.json.
+"""
+
+import io
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import click
+import zstandard
+from record import medians, record
+from rivals import products
+from sentences import bundled
+from threadpoolctl import threadpool_limits
+
+from polyseme.client.local import LocalModel
+from polyseme.engine.layers import contextualize
+from polyseme.models.model import Model
+from polyseme.operations.encode import encode_sentences, stacks, tokenize
+from polyseme.operations.options import EncodeOptions, Limits
+
+COUNT, FEW, WARM_UP = 1024, 64, 16_384
+OPTIONS = EncodeOptions(include=["contextual"])
+
+
+def paragraphs(corpus: Path) -> Iterator[str]:
+    """Yield the paragraphs of 8 to 60 words."""
+    with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+        for line in io.TextIOWrapper(stream, "utf-8"):
+            if 8 <= len(line.split()) <= 60:
+                yield line.strip()
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return the processor time of a call."""
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def of_lists(model: Model, batches: Iterator[list[str]]) -> dict[str, float]:
+    """Return the processor time of 1,024 sentences; each system reads text that is new to it."""
+    encoder = LocalModel(model)
+
+    def encode(size: int) -> float:
+        texts = next(batches)
+        parts = [texts[start : start + size] for start in range(0, COUNT, size)]
+        return seconds(lambda: [encoder.encode(part, include=["contextual"]) for part in parts])
+
+    return {"one by one": encode(1), "lists of 64": encode(FEW), "lists of 1,024": encode(COUNT)}
+
+
+def of_stages(model: Model, texts: list[str]) -> dict[str, float]:
+    """Return the processor time of the stages of a list, and of the products alone."""
+    before = time.process_time()
+    sentences = tokenize(model, texts, OPTIONS, Limits())
+    found = {"tokens": time.process_time() - before, "static rows": 0.0, "engine": 0.0}
+    results = []
+    for numbers in stacks([len(sentence.words) for sentence in sentences]):
+        before = time.process_time()
+        inputs = model.stack([sentences[number].words for number in numbers])
+        middle = time.process_time()
+        results.append(contextualize(inputs, model.layers).contextual)
+        found["static rows"] += middle - before
+        found["engine"] += time.process_time() - middle
+    del results
+    whole = seconds(lambda: encode_sentences(model, sentences, OPTIONS))
+    alone = [products(model, model.sentence(sentence.words).vectors) for sentence in sentences]
+    return found | {
+        "stages after tokens, again": whole,
+        "products alone": seconds(lambda: [run() for run in alone]),
+    }
+
+
+@click.command()
+@click.argument("corpus", type=click.Path(exists=True, path_type=Path))
+@click.option("--rounds", default=7)
+def main(corpus: Path, rounds: int) -> None:
+    """Run the benchmark."""
+    model, lines = bundled(), paragraphs(corpus)
+    batches = iter(lambda: list(islice(lines, COUNT)), [])
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    with threadpool_limits(1):
+        LocalModel(model).encode(
+            list(chain.from_iterable(islice(batches, WARM_UP // COUNT))), include=["contextual"]
+        )
+        for _ in range(rounds):
+            for name, took in (of_lists(model, batches) | of_stages(model, next(batches))).items():
+                times[name].append(took / COUNT * 1e6)
+    found = medians(times)
+    ratios = {
+        "lists of 64, to one by one": found["lists of 64"] / found["one by one"],
+        "lists of 1,024, to one by one": found["lists of 1,024"] / found["one by one"],
+        "products alone, to lists of 1,024": found["products alone"] / found["lists of 1,024"],
+    }
+    results = {
+        "microseconds": found,
+        "ratios": {name: round(ratio, 3) for name, ratio in ratios.items()},
+        "threads": {name: os.environ[name] for name in os.environ if name.endswith("_NUM_THREADS")},
+    }
+    click.echo(results)
+    record("lists", ["numpy", "polyseme"], results)
+
+
+if __name__ == "__main__":
+    main()
