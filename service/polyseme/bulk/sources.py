@@ -5,7 +5,6 @@ The shards depend only on the input and the job. Only parts of the files are in 
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from glob import iglob
 from pathlib import Path
@@ -120,7 +119,7 @@ def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
     field to keep may be missing in a JSON object; its value is then null.
     """
     readers = {"parquet": read_parquet, "jsonl": read_jsonl, "text": read_text}
-    with _explaining_errors(file):
+    try:
         for columns, count in readers.get(file.kind, read_csv)(file, [column, *keep]):
             texts = columns[0]
             if pa.types.is_dictionary(texts.type):
@@ -136,6 +135,21 @@ def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
             batch = pa.RecordBatch.from_arrays([texts, *columns[1:]], names=[TEXTS, *keep])
             batch.validate(full=True)  # other programs may write strings that are not UTF-8
             yield Chunk(batch, count)
+    except PermissionError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # Arrow counts the rows of a CSV file from 1, with the header.
+        row = re.search(r"Row #(\d+): (Expected|CSV conversion)", str(error))
+        if row:
+            problem = "has another number of columns" if row[2] == "Expected" else "is not UTF-8"
+            raise CommandError(
+                f"{file.name}: row {int(row[1]) - 2} {problem}; correct the row, or remove it."
+            ) from None
+        kinds = {"text": "text in UTF-8", "jsonl": "lines of JSON", "parquet": "Parquet"}
+        kind = kinds.get(file.kind, f"{file.kind.upper()} in UTF-8")
+        raise CommandError(
+            f"{file.name} is damaged, or is not {kind}: repair it, or remove it from the input."
+        ) from None
 
 
 def read_texts(
@@ -161,28 +175,6 @@ def read_texts(
 
 _Columns: TypeAlias = tuple[list[Any], int]
 """The requested columns in order, and the number of bytes that have been read."""
-
-
-@contextmanager
-def _explaining_errors(file: InputFile) -> Iterator[None]:
-    """Raise CommandError for the errors of Arrow's readers."""
-    try:
-        yield
-    except PermissionError:
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Arrow counts the rows of a CSV file from 1, with the header.
-        row = re.search(r"Row #(\d+): (Expected|CSV conversion)", str(error))
-        if row:
-            problem = "has another number of columns" if row[2] == "Expected" else "is not UTF-8"
-            raise CommandError(
-                f"{file.name}: row {int(row[1]) - 2} {problem}; correct the row, or remove it."
-            ) from None
-        kinds = {"text": "text in UTF-8", "jsonl": "lines of JSON", "parquet": "Parquet"}
-        kind = kinds.get(file.kind, f"{file.kind.upper()} in UTF-8")
-        raise CommandError(
-            f"{file.name} is damaged, or is not {kind}: repair it, or remove it from the input."
-        ) from None
 
 
 def _missing_column(file: InputFile, column: str, columns: Sequence[str]) -> CommandError:

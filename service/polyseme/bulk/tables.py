@@ -171,28 +171,25 @@ class Table:
         pooled = [pooled_part(options.pooling)] if options.pooling else []
         include = [*options.encoding.include, *pooled]
         self.encoding = options.encoding.model_copy(update={"include": include, "dtype": "float32"})
-        self.schema = self._schema()
-
-    def _schema(self) -> Any:
-        options = self.options
         real = pa.float16() if options.encoding.dtype == "float16" else pa.float32()
         columns = [("row", pa.int64())]
-        columns += [("file", pa.string())] if self.job.several_files else []
-        columns += [(field.name, field.type) for field in self.job.kept]
+        columns += [("file", pa.string())] if job.several_files else []
+        columns += [(field.name, field.type) for field in job.kept]
         if options.rows == "tokens":
             columns += [("place", pa.int32())]
             columns += [(name, kind) for name, (_, kind) in _TOKEN_COLUMNS.items()]
             (part,) = options.arrays
             columns += [("vector", pa.list_(real, PER_TOKEN[part] * self.width))]
-            return pa.schema(columns)
-        columns += [("truncated", pa.int32())]
-        if options.arrays:
-            columns += [(f"{name}s", pa.list_(kind)) for name, (_, kind) in _TOKEN_COLUMNS.items()]
-        for part in options.arrays:
-            row = pa.list_(real, PER_TOKEN[part] * self.width) if part in PER_TOKEN else real
-            columns.append((part, pa.list_(row)))
-        columns += [("vector", pa.list_(real, self.width))] if options.pooling else []
-        return pa.schema(columns)
+        else:
+            columns += [("truncated", pa.int32())]
+            if options.arrays:
+                lists = ((f"{name}s", pa.list_(kind)) for name, (_, kind) in _TOKEN_COLUMNS.items())
+                columns += lists
+            for part in options.arrays:
+                row = pa.list_(real, PER_TOKEN[part] * self.width) if part in PER_TOKEN else real
+                columns.append((part, pa.list_(row)))
+            columns += [("vector", pa.list_(real, self.width))] if options.pooling else []
+        self.schema = pa.schema(columns)
 
     def batches(self, shard: Shard) -> Iterator[Any]:
         """Yield `pyarrow.RecordBatch`es; the rows are encoded in batches of bounded size."""

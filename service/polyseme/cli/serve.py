@@ -28,17 +28,6 @@ SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag, because every user of the machine can read a command line."""
 
 
-def _open_standard_streams() -> None:
-    """Open /dev/null for each closed standard stream; otherwise a socket would get its number."""
-    for number in range(_STANDARD_ERROR + 1):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
-
-
 def _create_metrics_directory() -> None:
     """Create the multiprocess metrics directory, before prometheus_client is imported.
 
@@ -126,7 +115,14 @@ def serve(**flags: str | None) -> None:
 
     Every option can also be set by an environment variable: POLYSEME_ and its name in upper case.
     """
-    _open_standard_streams()
+    # A closed standard stream becomes /dev/null; otherwise a socket would get its number.
+    for number in range(_STANDARD_ERROR + 1):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
     settings = settings_from(**flags)
     registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
     try:

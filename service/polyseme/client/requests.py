@@ -186,7 +186,15 @@ class Exchanges:
     def embed(self, batch: Batch, request: EmbeddingsRequest) -> Exchange[NDArray[np.float32]]:
         """Return one vector per sentence for a request without texts. -> [S, d or `dimensions`]"""
         request = request.model_copy(update={"encoding_format": "base64"})
-        read = partial(_read_embeddings, dimensions=request.dimensions)
+
+        def read(content: bytes, count: int) -> NDArray[np.float32]:
+            data = _EMBEDDINGS.validate_json(content, extra="ignore").data
+            vectors = np.stack([entry.embedding for entry in data])
+            require([entry.index for entry in data] == [*range(count)])
+            require(vectors.shape[1] == (request.dimensions or vectors.shape[1]) > 0)
+            require(np.isfinite(vectors).all())
+            return vectors
+
         parts = yield from self._send_batch(batch, "/v1/embeddings", JSON, request, read)
         return np.concatenate(parts)
 
@@ -287,13 +295,3 @@ def _read(read: Callable[..., _T], *arguments: object) -> _T:
         return read(*arguments)
     except Exception:  # noqa: BLE001 - a document from an unknown server
         raise malformed_response() from None
-
-
-def _read_embeddings(content: bytes, count: int, dimensions: int | None) -> NDArray[np.float32]:
-    """Return the vectors of all texts. -> [count, d or `dimensions`]"""
-    data = _EMBEDDINGS.validate_json(content, extra="ignore").data
-    vectors = np.stack([entry.embedding for entry in data])
-    require([entry.index for entry in data] == [*range(count)])
-    require(vectors.shape[1] == (dimensions or vectors.shape[1]) > 0)
-    require(np.isfinite(vectors).all())
-    return vectors

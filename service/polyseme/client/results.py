@@ -284,10 +284,16 @@ def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[S
         require(all(member.compress_type == ZIP_STORED for member in members))
         require(all(member.filename.endswith(".npy") for member in members))
         require(len({member.filename for member in members}) == len(members))
-        arrays = {
-            member.filename.removesuffix(".npy"): _read_npy(archive.read(member))
-            for member in members
-        }
+        arrays = {}
+        for member in members:
+            data = archive.read(member)
+            require(data.startswith(_MAGIC))
+            start = 10 + int.from_bytes(data[8:10], "little")
+            require(start <= _MAX_HEADER_BYTES)
+            shape, dtype = _read_npy_header(data[8:start])
+            # No memory is allocated, so a header with a huge shape is harmless.
+            array = np.frombuffer(data, dtype, offset=start).reshape(shape)
+            arrays[member.filename.removesuffix(".npy")] = array
     offsets, encoded = arrays.pop("offsets"), arrays.pop("tokens")
     require(encoded.dtype == np.uint8)
     sentences = _TOKENS.validate_json(encoded.tobytes(), strict=True, extra="ignore")
@@ -326,18 +332,6 @@ def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[S
         copies = {part: array.copy() for part, array in (of_tokens | of_layers).items()}
         read.append(Sentence(sentence.tokens, copies, sentence.truncated))
     return read
-
-
-def _read_npy(data: bytes) -> Array:
-    """View the bytes of a `.npy` file as an array.
-
-    No memory is allocated, so a header with a huge shape is harmless.
-    """
-    require(data.startswith(_MAGIC))
-    start = 10 + int.from_bytes(data[8:10], "little")
-    require(start <= _MAX_HEADER_BYTES)
-    shape, dtype = _read_npy_header(data[8:start])
-    return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
 
 @lru_cache(1024)  # sentences of one length have the same headers

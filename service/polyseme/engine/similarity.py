@@ -55,7 +55,13 @@ def nearest(
     query = unit(vector[None].astype(np.float64))[0]
     similarities = _first_pass(query, table, table_norms)
     similarities[list(exclude)] = -np.inf
-    candidates = _candidates(similarities, k, _margin(len(query)))
+    # The k-th largest similarity is at least the k-th largest column maximum.
+    columns = max(_COLUMNS, 4 * k)
+    even = len(similarities) // columns * columns
+    maxima = similarities[:even].reshape(-1, columns).max(axis=0, initial=-np.inf)
+    maxima = np.concatenate([maxima, similarities[even:]])
+    threshold = np.partition(maxima, -k)[-k] - _margin(len(query))
+    candidates = np.flatnonzero(similarities >= max(threshold, np.finfo(np.float32).min))
     exact = _exactly(query, table, candidates)
     best = np.lexsort((candidates, -exact))[:k]
     return candidates[best], np.clip(exact[best], -1, 1).astype(np.float32)
@@ -67,7 +73,9 @@ def _first_pass(query: Floats, table: Table, table_norms: Floats) -> Floats:
     The cosine of a zero row is −infinity.
     """
     similarities = np.empty(len(table), np.float32)
-    scaled = query.astype(np.float32) * _factor(table)
+    scaled = query.astype(np.float32)
+    if table.dtype == np.float16:
+        scaled *= _FLOAT16_DIVISOR
     # Row-by-row products are faster from memory, matrix products from the cache.
     product = np.vecdot if table.dtype == np.float32 else np.matmul
     with np.errstate(over="ignore", invalid="ignore"):
@@ -78,20 +86,6 @@ def _first_pass(query: Floats, table: Table, table_norms: Floats) -> Floats:
     similarities[unsafe] = _exactly(query, table, unsafe)
     similarities[unsafe[table_norms[unsafe] == 0]] = -np.inf
     return similarities
-
-
-def _candidates(similarities: Floats, k: int, margin: float) -> Integers:
-    """Return the rows that may be among the k best. [V] -> [c]
-
-    The k-th largest similarity is at least the k-th largest column maximum.
-    """
-    columns = max(_COLUMNS, 4 * k)
-    even = len(similarities) // columns * columns
-    maxima = similarities[:even].reshape(-1, columns).max(axis=0, initial=-np.inf)
-    maxima = np.concatenate([maxima, similarities[even:]])
-    threshold = np.partition(maxima, -k)[-k] - margin
-    found: Integers = np.flatnonzero(similarities >= max(threshold, np.finfo(np.float32).min))
-    return found
 
 
 def _margin(d: int) -> float:
@@ -122,7 +116,7 @@ def _parts(rows: Integers, table: Table) -> Iterator[Integers]:
 
 
 def _in_float32(table: Table) -> Iterator[tuple[slice, Floats]]:
-    """Yield each part of a table and its rows in float32, divided by `_factor(table)`.
+    """Yield each part of a table and its rows in float32; `_widen` divides float16 rows.
 
     A float32 table is one part and is not copied. The parts of other tables share one buffer.
     """
@@ -150,10 +144,6 @@ def _widen(halves: Table, wide: Floats) -> None:
     bits[:] = halves.view(np.int16)
     bits <<= 13
     bits &= ~0x70000000  # clear the copies of the sign bit
-
-
-def _factor(table: Table) -> np.float32:
-    return _FLOAT16_DIVISOR if table.dtype == np.float16 else np.float32(1)
 
 
 def principal_components(points: Floats, count: int = 2) -> tuple[Floats, Floats]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +75,17 @@ class Subwords:
         Each letter of a string is drawn uniformly from the most frequent letters of the words,
         whatever their script. The generator has a fixed seed.
         """
-        letters = _alphabet(words)
+        # The most frequent letters that make up 99 % of all letters, in one case.
+        totals: Counter[str] = Counter()
+        forms: dict[str, str] = {}
+        for letter, count in Counter("".join(words)).most_common():
+            if letter.isalpha():
+                totals[letter.lower()] += count
+                forms.setdefault(letter.lower(), letter)
+        limit = ALPHABET_SHARE * totals.total()
+        before = accumulate((count for _, count in totals.most_common()), initial=0)
+        frequent = zip(totals.most_common(), before, strict=False)
+        letters = [forms[letter] for (letter, _), sum_before in frequent if sum_before < limit]
         if not letters:
             return 0.0
         rng = np.random.default_rng(0)
@@ -166,20 +175,6 @@ def distinct_ngrams(
     return ngrams[order], counts[order]
 
 
-def _alphabet(words: Sequence[str]) -> list[str]:
-    """Return the most frequent letters that make up 99 % of the letters of words, in one case."""
-    totals: Counter[str] = Counter()
-    forms: dict[str, str] = {}
-    for letter, count in Counter("".join(words)).most_common():
-        if letter.isalpha():
-            totals[letter.lower()] += count
-            forms.setdefault(letter.lower(), letter)
-    limit = ALPHABET_SHARE * totals.total()
-    before = accumulate((count for _, count in totals.most_common()), initial=0)
-    frequent = zip(totals.most_common(), before, strict=False)
-    return [forms[letter] for (letter, _), sum_before in frequent if sum_before < limit]
-
-
 def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
     """Return the hashes of the n-grams of one `<word>`, shorter n-grams first. -> [g]
 
@@ -209,59 +204,28 @@ def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[n
 
     The hashes of n + 1 letters are the hashes of n letters, extended by one letter.
     """
-    letters = _letters(words)
-    at, hashes = np.arange(len(letters.word)), np.full(len(letters.word), _OFFSET)
-    found, owners = [hashes[:0]], [letters.word[:0]]
-    for n in range(1, min(max_n, int(letters.left.max(initial=0))) + 1):
-        fits = letters.left[at] >= n
+    text = np.frombuffer("".join(f"<{word}>" for word in words).encode(), np.int8)
+    signed = text.astype(np.int32).view(np.uint32)  # sign-extended, as in fastText's FNV-1a
+    starts = np.flatnonzero(text >= -64)  # the index of the first byte of each letter
+    widths = np.diff(starts, append=len(text))
+    sizes = np.array([len(word) + 2 for word in words], np.int64)
+    owner_of = np.repeat(np.arange(len(words)), sizes)
+    # The number of letters from each letter to the end of its word, inclusive.
+    left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(starts))
+    inside = (left > 1) & (left < np.repeat(sizes, sizes))  # inside the angle brackets
+    at, hashes = np.arange(len(starts)), np.full(len(starts), _OFFSET)
+    found, owners = [hashes[:0]], [owner_of[:0]]
+    for n in range(1, min(max_n, int(left.max(initial=0))) + 1):
+        fits = left[at] >= n
         at, hashes = at[fits], hashes[fits]
-        hashes = _extend(hashes, at + n - 1, letters)
+        start, width = starts[at + n - 1], widths[at + n - 1]
+        for place in range(width.max(initial=0)):
+            byte = signed[np.minimum(start + place, len(signed) - 1)]
+            hashes = np.where(place < width, (hashes ^ byte) * _PRIME, hashes)
         if n >= min_n:
-            kept = letters.within[at] if n == 1 else slice(None)
+            kept = inside[at] if n == 1 else slice(None)
             found.append(hashes[kept])
-            owners.append(letters.word[at[kept]])
+            owners.append(owner_of[at[kept]])
     owner = np.concatenate(owners)
     ends = np.cumsum(np.bincount(owner, minlength=len(words)))
     return np.split(np.concatenate(found)[np.argsort(owner, kind="stable")], ends)[: len(words)]
-
-
-class _Letters(NamedTuple):
-    """The letters (code points) of several concatenated `<word>`s."""
-
-    signed: NDArray[np.uint32]
-    """the UTF-8 bytes, sign-extended to 32 bits, as in fastText's FNV-1a"""
-    start: Integers
-    """the index of the first byte of each letter"""
-    width: Integers
-    """the number of bytes of each letter"""
-    word: Integers
-    """the index of each letter's word"""
-    left: Integers
-    """the number of letters from each letter to the end of its word, inclusive"""
-    within: Flags
-    """whether each letter is inside the angle brackets"""
-
-
-def _letters(words: Sequence[str]) -> _Letters:
-    text = np.frombuffer("".join(f"<{word}>" for word in words).encode(), np.int8)
-    start = np.flatnonzero(text >= -64)
-    sizes = np.array([len(word) + 2 for word in words], np.int64)
-    size = np.repeat(sizes, sizes)
-    left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(start))
-    return _Letters(
-        signed=text.astype(np.int32).view(np.uint32),
-        start=start,
-        width=np.diff(start, append=len(text)),
-        word=np.repeat(np.arange(len(words)), sizes),
-        left=left,
-        within=(left > 1) & (left < size),
-    )
-
-
-def _extend(hashes: NDArray[np.uint32], at: Integers, letters: _Letters) -> NDArray[np.uint32]:
-    """Extend each FNV-1a hash by the letter at its position. [g], [g] -> [g]"""
-    start, width = letters.start[at], letters.width[at]
-    for place in range(width.max(initial=0)):
-        byte = letters.signed[np.minimum(start + place, len(letters.signed) - 1)]
-        hashes = np.where(place < width, (hashes ^ byte) * _PRIME, hashes)
-    return hashes

@@ -113,7 +113,10 @@ def trace_embeddings(
     The head axis and the errors are those of `trace_layer`.
     """
     x = embeddings.astype(np.float64)
-    query, key, value = (_projection(w) for w in (weights.query, weights.key, weights.value))
+    query, key, value = (
+        Projection(None if weight is None else weight.astype(np.float64))
+        for weight in (weights.query, weights.key, weights.value)
+    )
     layer = Layer(heads, query, key, value, scoring=Scoring(scale))
     formulas = _formulas(layer)
     if weights.columns:
@@ -195,10 +198,6 @@ def _unmasked(x: Floats) -> SentenceArrays:
     """Return a sentence of known tokens that attend to all tokens. [n, …]"""
     n = len(x)
     return SentenceArrays(x, np.ones(n, np.bool_), np.arange(n))
-
-
-def _projection(weight: Floats | None) -> Projection:
-    return Projection(None if weight is None else weight.astype(np.float64))
 
 
 def _join_heads(x: Floats) -> Floats:

@@ -279,9 +279,23 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
     if len(rest) != (declared or 0):
         message = f"must be {len(rest)}, the number of bytes after the JSON"
         raise _invalid(message, "parameters", "binary_data_size")
-    if tensor.data is None:
-        return _decode_bytes(rest, count)
     sentences: list[str] = []
+    if tensor.data is None:
+        end = 0
+        while end < len(rest):
+            if len(sentences) == count:
+                raise _invalid("has more bytes than the elements of its shape need")
+            start = end + _LENGTH_BYTES
+            end = start + int.from_bytes(rest[end:start], "little")
+            if end > len(rest) or start > len(rest):
+                raise _invalid(f"element {len(sentences)} is longer than the rest of the bytes")
+            try:
+                sentences.append(rest[start:end].decode())
+            except UnicodeDecodeError:
+                raise _invalid(f"element {len(sentences)} is not UTF-8") from None
+        if len(sentences) < count:
+            raise _invalid("has fewer elements than its shape")
+        return sentences
     for row in tensor.data:
         texts = [row] if isinstance(row, str) else row
         if len(texts) != 1 or (isinstance(row, list) and len(tensor.shape) == 1):
@@ -290,26 +304,6 @@ def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:
     if len(sentences) != count:
         raise _invalid("does not have the number of elements of the shape", "data")
     return sentences
-
-
-def _decode_bytes(data: bytes, count: int) -> list[str]:
-    """Return the `count` strings of a BYTES tensor; raise InvalidError for other data."""
-    texts: list[str] = []
-    end = 0
-    while end < len(data):
-        if len(texts) == count:
-            raise _invalid("has more bytes than the elements of its shape need")
-        start = end + _LENGTH_BYTES
-        end = start + int.from_bytes(data[end:start], "little")
-        if end > len(data) or start > len(data):
-            raise _invalid(f"element {len(texts)} is longer than the rest of the bytes")
-        try:
-            texts.append(data[start:end].decode())
-        except UnicodeDecodeError:
-            raise _invalid(f"element {len(texts)} is not UTF-8") from None
-    if len(texts) < count:
-        raise _invalid("has fewer elements than its shape")
-    return texts
 
 
 def _invalid(message: str, *path: str) -> InvalidError:

@@ -206,8 +206,19 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "tags": [operation.tag],
         "responses": {"200": success},
     }
+    # The Open Inference Protocol has a member `error` in problem documents.
+    inference = operation.path.startswith("/v2")
+    default = responses.InferenceProblemResponse if inference else responses.ProblemResponse
+    schema = _reference(_PROBLEMS.get(operation.name, default))
     for status in operation.errors:
-        described["responses"][str(status)] = _problem(status, operation)
+        problem: dict[str, Any] = {
+            "description": _STATUSES[status],
+            "content": {_PROBLEM: {"schema": schema}},
+        }
+        if status in _WITH_RETRY_AFTER:
+            wait = _header("seconds to wait before the next attempt")
+            problem["headers"] = {"Retry-After": wait}
+        described["responses"][str(status)] = problem
     if operation.tag == "health":
         described["security"] = []
     sent: dict[str, Any] = {JSON: {"schema": _reference(operation.body)}}
@@ -246,20 +257,6 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _text(media: str, description: str) -> dict[str, Any]:
     return {"schema": {"type": "string", "contentMediaType": media, "description": description}}
-
-
-def _problem(status: int, operation: Operation) -> dict[str, Any]:
-    # The Open Inference Protocol has a member `error` in problem documents.
-    inference = operation.path.startswith("/v2")
-    default = responses.InferenceProblemResponse if inference else responses.ProblemResponse
-    response = _PROBLEMS.get(operation.name, default)
-    described: dict[str, Any] = {
-        "description": _STATUSES[status],
-        "content": {_PROBLEM: {"schema": _reference(response)}},
-    }
-    if status in _WITH_RETRY_AFTER:
-        described["headers"] = {"Retry-After": _header("seconds to wait before the next attempt")}
-    return described
 
 
 def _header(description: str) -> dict[str, Any]:

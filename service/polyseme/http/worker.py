@@ -151,10 +151,18 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
         """Queue a request that has begun to arrive, or reject it if the queue is full."""
         busy = self.busy >= self.cfg.threads
         if busy or not conn.data_ready:
-            received = _peek(conn)
-            if received is None:
-                self.wait_for_data(conn)
-                return
+            if conn.parser and (buffered := conn.parser.unreader.buf.getvalue()):
+                # gunicorn has read the next request with the previous one. It is queued like any
+                # other, because the socket has its rest only.
+                received = bytes(buffered[:1])
+            else:
+                try:
+                    received = bytes(conn.sock.recv(_PEEKED, MSG_PEEK | MSG_DONTWAIT))
+                except BlockingIOError:
+                    self.wait_for_data(conn)
+                    return
+                except OSError:  # the connection was reset
+                    received = b""
             conn.data_ready = True
             if busy and not received:  # the client has closed the connection
                 self.nr_conns -= 1
@@ -251,23 +259,6 @@ class FairWorker(ThreadWorker):  # type: ignore[misc]
             error = limits.limit_malformed(address[0]) or MalformedError()
         with suppress(OSError):  # the client has gone
             sock.sendall(raw_response(error, address[0]))
-
-
-def _peek(conn: Any) -> bytes | None:
-    """Return received bytes of the next request without consuming them, None if there are none.
-
-    `b""` means that the client has closed the connection.
-    """
-    if conn.parser and (buffered := conn.parser.unreader.buf.getvalue()):
-        # gunicorn has read the next request with the previous one. It is queued like any other,
-        # because the socket has its rest only.
-        return bytes(buffered[:1])
-    try:
-        return bytes(conn.sock.recv(_PEEKED, MSG_PEEK | MSG_DONTWAIT))
-    except BlockingIOError:
-        return None
-    except OSError:  # the connection was reset
-        return b""
 
 
 def has_unread_responses(sock: Any) -> bool:

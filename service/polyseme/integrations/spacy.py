@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client import Encoder
-from polyseme.client.results import VECTOR_KINDS, Array, Sentence, VectorKind
+from polyseme.client.results import VECTOR_KINDS, Array, VectorKind
 from polyseme.errors import FieldError, InvalidError, install_command
 from polyseme.integrations import open_encoder
 from polyseme.operations.options import PER_TOKEN, OovPolicy, Part
@@ -129,9 +129,21 @@ class Contextualizer(Pipe):
         ]
         sentences = iter(encoder.encode(texts, **self._options) if texts else ())
         for doc, parts in zip(docs, chunks, strict=True):
-            encoded = [(indices, next(sentences)) for indices in parts]
-            doc._.set(_NAME, _arrays(len(doc), encoder.dimension, encoded))
-            doc.tensor = doc._.get(_NAME)[self._vectors]
+            # Of n tokens: `static` and `contextual` are [n, d], `features` is [n, 2d]. `attention`
+            # has the token indices [m] and the attention [m, m] or [h, m, m] of each chunk.
+            attention: list[tuple[Indices, Array]] = []
+            arrays: dict[str, Any] = {
+                part: np.zeros((len(doc), PER_TOKEN[part] * encoder.dimension), np.float32)
+                for part in VECTOR_KINDS
+            }
+            for indices in parts:
+                sentence = next(sentences)
+                for part in VECTOR_KINDS:
+                    arrays[part][indices] = sentence.arrays[part]
+                if "attention" in sentence.arrays:
+                    attention.append((indices, np.ascontiguousarray(sentence.attention[0])))
+            doc._.set(_NAME, {**arrays, "attention": attention})
+            doc.tensor = arrays[self._vectors]
             if self._hooks:
                 add_hooks(doc, self._vectors)
 
@@ -154,24 +166,6 @@ def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
 
 def _words(doc: Doc, indices: Indices) -> list[str]:
     return [doc[int(index)].text for index in indices]
-
-
-def _arrays(n: int, d: int, encoded: Sequence[tuple[Indices, Sentence]]) -> dict[str, Any]:
-    """Return the arrays of a document of n tokens.
-
-    `static` and `contextual` are [n, d], `features` is [n, 2d]. `attention` is a list with the
-    token indices [m] and the attention [m, m] or [h, m, m] of each chunk.
-    """
-    arrays: dict[str, Any] = {
-        part: np.zeros((n, PER_TOKEN[part] * d), np.float32) for part in VECTOR_KINDS
-    }
-    attention = []
-    for indices, sentence in encoded:
-        for part in VECTOR_KINDS:
-            arrays[part][indices] = sentence.arrays[part]
-        if "attention" in sentence.arrays:
-            attention.append((indices, np.ascontiguousarray(sentence.attention[0])))
-    return {**arrays, "attention": attention}
 
 
 def _stored(doc: Doc) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@ dataclass, which is not checked when it is made; clients check what they read. T
 their fields are the descriptions in the OpenAPI document (`http.openapi`).
 """
 
-from collections.abc import Iterable
 from dataclasses import fields
 from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar
 
@@ -13,7 +12,7 @@ import numpy as np
 import regex
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
-from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, InvalidError
+from polyseme.errors import MAX_ERRORS, FieldError, InvalidError
 from polyseme.models.manifest import NAME_PATTERN
 from polyseme.validation import did_you_mean, validation_message
 
@@ -113,21 +112,18 @@ def invalid_fields(schema: type[BaseModel], error: ValidationError) -> InvalidEr
 
     Messages contain allowed values, but no value of the request.
     """
-    found = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
-    errors = [FieldError(_path(one["loc"]), _message(schema, one)) for one in found]
-    surrogates = any(one["type"] == "string_unicode" for one in found)
+    details = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
+    errors = []
+    for detail in details:
+        path: list[str | int] = []
+        for part in detail["loc"]:
+            if isinstance(part, int) or _FIELD.fullmatch(part):
+                path.append(part)
+            elif not part.startswith("<"):
+                break  # the path ends before the first name that is not a valid field name
+        errors.append(FieldError(tuple(path), _message(schema, detail)))
+    surrogates = any(detail["type"] == "string_unicode" for detail in details)
     return InvalidError(errors, "Remove unpaired surrogates." if surrogates else None)
-
-
-def _path(location: Iterable[str | int]) -> FieldPath:
-    """Return the path of an error, up to the first name that is not a valid field name."""
-    path: list[str | int] = []
-    for part in location:
-        if isinstance(part, int) or _FIELD.fullmatch(part):
-            path.append(part)
-        elif not part.startswith("<"):
-            break
-    return tuple(path)
 
 
 def _message(schema: type[BaseModel], error: Any) -> str:
