@@ -79,10 +79,14 @@ class TokenizedText(Protocol):
     """The tokens of a sentence, with and without offsets."""
 
     @property
-    def words(self) -> Sequence[ResolvedToken]: ...  # noqa: D102
+    def words(self) -> Sequence[ResolvedToken]:
+        """The tokens, which may lack offsets."""
+        ...
 
     @property
-    def tokens(self) -> Sequence[ResolvedToken]: ...  # noqa: D102
+    def tokens(self) -> Sequence[ResolvedToken]:
+        """The tokens with their offsets."""
+        ...
 
 
 class NumberCost(NamedTuple):
