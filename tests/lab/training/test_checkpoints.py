@@ -7,7 +7,6 @@ import pytest
 
 from polyseme.errors import CommandError
 from polyseme_lab.training.config import TrainingConfig
-from polyseme_lab.training.run import KEPT, load_checkpoint, save_checkpoint
 from tests.lab.training.runs import digests, run
 from tests.lab.training.world import vectors, world_model
 
@@ -16,7 +15,12 @@ pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme_lab.training import run as run_module
 from polyseme_lab.training.network import Network
-from polyseme_lab.training.run import write_trained_model
+from polyseme_lab.training.run import (
+    KEPT,
+    load_checkpoint,
+    save_checkpoint,
+    write_trained_model,
+)
 
 TENSORS = {
     "now.layers.0.key": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -14,7 +14,6 @@ from polyseme.progress import SILENT
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.data import TrainingFiles
-from polyseme_lab.training.run import checkpoint_names, load_checkpoint
 from tests.lab.training import runs
 from tests.lab.training.runs import digests
 from tests.lab.training.world import WORDS, word, world_model
@@ -27,6 +26,8 @@ from polyseme_lab.training import run as run_module  # noqa: E402
 from polyseme_lab.training.run import (  # noqa: E402
     TOKENS,
     HiddenWordsRun,
+    checkpoint_names,
+    load_checkpoint,
     write_trained_model,
 )
 from polyseme_lab.training.stack import (  # noqa: E402  # noqa: E402
