@@ -242,6 +242,25 @@ def test_a_wrong_field_is_a_422_that_points_at_it(client, path, body, expected):
     assert all(error["message"] for error in document["errors"])
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        ("/v1/encode", {}, "`input`: is required."),
+        ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, "`occurrences[1].nth`: "),
+        ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, "`occurrences[0]` (and 1 more): "),
+        ("/v1/encode", {"inputs": "a"}, "`input` (and 1 more): is required."),
+        ("/v1/encode", {"input": "a", "heds": "mean"}, "did you mean `heads`?"),
+        ("/v1/neighbors", {}, "The request: give one of `word`,"),
+        ("/v1/encode", {"input": "bank 銀行", "oov": "error"}, "`input`: token 1 is not"),
+    ],
+)
+def test_the_detail_of_a_422_names_the_first_field_and_how_many_more(client, path, body, detail):
+    document = client.post(path, json=body).json()
+    assert detail in document["detail"]
+    assert document["detail"][-1] in ".?"
+    assert document["errors"][0]["message"] in document["detail"]
+
+
 VALUES = [None, True, -1, 1.5, 10**30, 1e300, "", "a", "\x00", [], [[]], ["a"], [[1]], [0.5], {}]
 SCHEMAS = [
     *(EncodeRequest, CompareRequest, SensesRequest, TraceRequest, NeighborsRequest),
