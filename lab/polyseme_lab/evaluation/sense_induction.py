@@ -160,7 +160,7 @@ def _tables(
     projection = find_projection(model)
 
     def points(read: StaticSentence, places: Sequence[int]) -> Floats:
-        found = encode_occurrences(model, read.tokens, places, 0)
+        found = encode_occurrences(model, [read.tokens], [places])
         return project_occurrences(found, projection)
 
     readers: dict[str, Reader] = {

@@ -297,6 +297,11 @@ class Contextualized(NamedTuple):
     """[..., n, d], the output of the last layer's attention, before its residual; the static
     vectors if there are no layers; it may contain non-finite values"""
 
+    def of_sentence(self, number: int) -> "Contextualized":
+        """Return the result of a sentence of a stack."""
+        records = ({name: array[number] for name, array in kept.items()} for kept in self.records)
+        return Contextualized(self.contextual[number], tuple(records), self.attended[number])
+
 
 def contextualize(
     sentence: SentenceArrays,

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from polyseme.models.model import Model
 from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.tokenizer import MAX_WORD_LENGTH, ResolvedToken
+from polyseme.tokenizer import MAX_WORD_LENGTH, Tokenized
 
 REQUEST = 0.3
 """A request without texts."""
@@ -77,20 +77,6 @@ def check_request() -> None:
         supervisor.check()
 
 
-class TokenizedText(Protocol):
-    """The tokens of a sentence, with and without offsets."""
-
-    @property
-    def words(self) -> Sequence[ResolvedToken]:
-        """The tokens, which may lack offsets."""
-        ...
-
-    @property
-    def tokens(self) -> Sequence[ResolvedToken]:
-        """The tokens with their offsets."""
-        ...
-
-
 class NumberCost(NamedTuple):
     """The cost of writing one array element."""
 
@@ -115,19 +101,20 @@ class TextCost(NamedTuple):
     streamed: bool = False
     """whether the response has one sentence in memory at a time"""
 
-    def of_sentence(self, sentence: TokenizedText) -> float:
+    def of_sentence(self, sentence: Tokenized) -> float:
         """Return the work of one sentence."""
-        n = len(sentence.words)
+        words = sentence.words
+        n = len(words)
         work = self.sentence + n * (self.token + n * self.pair)
-        if None not in map(_row, sentence.words):
+        if None not in map(_row, words):
             return work
-        tokens = sentence.tokens
-        for place, token in enumerate(tokens):
-            if token.row is None and len(token.text) <= MAX_WORD_LENGTH:
-                unknown = UNKNOWN + len(token.text) * UNKNOWN_CHARACTER
-                around = (*tokens[max(place - 1, 0) : place], *tokens[place + 1 : place + 2])
-                ends = {end for one in around for end in (one.start, one.end)}
-                is_piece = token.start is not None and bool({token.start, token.end} & ends)
+        starts = sentence.starts if sentence.text is not None else [word.start for word in words]
+        end = None  # of the word before
+        for start, following, word in zip(starts, [*starts[1:], None], words, strict=True):
+            before, end = end, None if start is None else start + len(word.text)
+            if word.row is None and len(word.text) <= MAX_WORD_LENGTH:
+                unknown = UNKNOWN + len(word.text) * UNKNOWN_CHARACTER
+                is_piece = start is not None and (start == before or following == end)
                 work += unknown * PIECE if is_piece else unknown
         return work
 
@@ -156,7 +143,7 @@ class TextAdmission:
             self._admitted = self._work + least
             self._supervisor.admit(self._admitted)
 
-    def add(self, sentence: TokenizedText) -> None:
+    def add(self, sentence: Tokenized) -> None:
         """Add a sentence; raise TooLargeError if the work or the response exceeds its limit."""
         cost, n = self._cost, len(sentence.words)
         size = n * (cost.token_bytes + n * cost.pair_bytes)
