@@ -32,6 +32,8 @@ PER_TOKEN: dict[Part, int] = {"static": 1, "contextual": 1, "features": 2}
 # are settings.
 MAX_NEIGHBORS = 1000
 """`k` of /v1/neighbors"""
+MAX_TERMS = 32
+"""`positive`, and `negative`, of /v1/neighbors"""
 MAX_LISTED = 100
 """neighbors, keywords and examples of each occurrence or sense"""
 MAX_COMPARED = 64
