@@ -34,6 +34,8 @@ OPTIONS = [
     {"include": []},
     {"include": ["contextual"]},
     {"include": ("scores", "values")},
+    {"include": ["contributions"]},
+    {"include": ["contributions", "attention"], "heads": "mean", "layers": "last"},
     {"layers": "last"},
     {"layers": [1, 0, 1], "include": ["attention", "queries"]},
     {"layers": [1]},

@@ -43,12 +43,12 @@ class EncodeArguments(SharedArguments, total=False):
     include: Annotated[
         Sequence[Part],
         'The arrays to return: a list of "static", "contextual", "features", "attention",'
-        ' "queries", "keys", "values" and "scores".',
+        ' "contributions", "queries", "keys", "values" and "scores".',
     ]
     layers: Annotated[
         Literal["all", "last"] | Sequence[int],
-        'The layers whose attention, queries, keys, values and scores are returned: "all", "last"'
-        " or a list of layer numbers, counted from 0.",
+        "The layers whose attention, contributions, queries, keys, values and scores are returned:"
+        ' "all", "last" or a list of layer numbers, counted from 0.',
     ]
     heads: Annotated[
         Literal["all", "mean"], 'Attention and scores of "all" heads, or their "mean".'

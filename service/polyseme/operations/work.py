@@ -32,6 +32,8 @@ MULTIPLICATION = 4e-8
 """A multiplication and an addition of a matrix product."""
 PAIR = 2.5e-6
 """The attention of one head from one token to another."""
+CONTRIBUTED_VALUE, CONTRIBUTED_PAIR = 2e-5, 3e-6
+"""A value of a vector and a pair of tokens whose contributions are computed in float64."""
 SEARCHED_VALUE, NEIGHBOR = 2e-7, 0.003
 """A value of the table in a search of neighbors, and a neighbor that is found."""
 SUGGESTION = 1.0
@@ -184,11 +186,15 @@ def encode_cost(
     token += model.layer_weights * MULTIPLICATION
     if "features" in options.include and (features := model.layers[-1].features):
         token += features.size * MULTIPLICATION
+    pairs = heads * (PAIR + widths * MULTIPLICATION)
+    if "contributions" in options.include:
+        token += layers * model.manifest.dimension * CONTRIBUTED_VALUE
+        pairs += heads * (CONTRIBUTED_PAIR + 2 * model.value_width * MULTIPLICATION)
     return TextCost(
         REQUEST,
         SENTENCE + LAYER * layers,
         token,
-        pair + heads * (PAIR + widths * MULTIPLICATION),
+        pair + pairs,
         token_bytes,
         pair_bytes,
         streamed,
