@@ -5,7 +5,7 @@ import { canvasHeatmap, HeatmapCursor, svgHeatmap } from "./heatmap.js";
 import { linesDrawing, QueryList } from "./lines.js";
 import { ranked } from "./sentence.js";
 import { theme } from "../colors.js";
-import { changeDetector, copyText, h, quietButton } from "../elements.js";
+import { changeDetector, copyText, h, pointAt, quietButton } from "../elements.js";
 import { Figure, Readout } from "../figure.js";
 import { numberTable, separatedText } from "../table.js";
 import { decimals, shorten } from "../text.js";
@@ -79,8 +79,8 @@ export class AttentionFigure {
     const draw = words.length > MAX_SVG_WORDS ? canvasHeatmap : svgHeatmap;
     const { drawing, layout, highlight } = draw(words, this.weights, this.figure.width());
     this.figure.heading.textContent = `Attention: ${this.name}`;
-    this.figure.caption.textContent = "Rows are query tokens, columns are key tokens. Each row sums to 1."
-      + " Point at a cell, or focus the heatmap and use the arrow keys.";
+    this.figure.caption.textContent = "Rows are query tokens, columns key tokens; each row sums to 1."
+      + ` ${pointAt("a cell", "use the arrow keys")}`;
     this.cursor = new HeatmapCursor({
       layout,
       name: `Heatmap of attention between ${words.length} words. ${this.name}`,
@@ -146,7 +146,7 @@ export class AttentionFigure {
     this.pointed = pointed;
     const row = pointed ?? this.chosen;
     this.highlight(row);
-    if (row === null) this.readout.show("Point at a word on the left, or use the arrow keys.", false);
+    if (row === null) this.readout.show(pointAt("a word on the left", "use the arrow keys"), false);
     else this.readout.show(this.#sentence(row, ranked(this.weights[row]).slice(0, MAX_KEYS)));
   }
 
