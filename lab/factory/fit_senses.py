@@ -15,7 +15,6 @@ python lab/factory/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowor
     --tags google_wsd.tar.xz [--imports FOLDER]
 """
 
-import io
 import re
 import tempfile
 from collections import Counter
@@ -28,14 +27,12 @@ from zlib import crc32
 
 import click
 import numpy as np
-import zstandard
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.senses import fit_discriminant, similar_pairs
-from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
@@ -47,7 +44,8 @@ from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
 from polyseme_lab.evaluation.results import TWENTY
-from polyseme_lab.training.corpus import read_tagged, word_of_lemma
+from polyseme_lab.evaluation.systems import with_closed_form
+from polyseme_lab.training.corpus import read_lines, read_tagged, word_of_lemma
 
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
@@ -100,12 +98,12 @@ def main(corpus: Path, pseudowords: Path, tags: Path, folder: Path, imports: Pat
         points |= {word: project(hidden[word], projection) for word in other}
     projection = fit_discriminant(list(hidden.values()))
     examples = tagged_examples(
-        (project(surroundings(model, some), projection), senses) for some, senses in tagged
+        (project(surroundings(model, noun), projection), senses) for noun, senses in tagged
     )
     rule = fit_rule(
         [Part("words and pairs", pair_examples(points, pairs)), Part("nouns", examples)]
     )
-    mean, directions = (one.astype(np.float16) for one in projection[:2])
+    mean, directions = (part.astype(np.float16) for part in projection[:2])
     fitted = ContextProjection(mean, directions, rule)
     licence = (folder / "LICENSE").read_bytes()
     rewrite_model(folder.absolute(), model, senses=lambda _: fitted)
@@ -114,7 +112,8 @@ def main(corpus: Path, pseudowords: Path, tags: Path, folder: Path, imports: Pat
 
 def import_models(model: Model, folder: Path) -> Iterator[Model]:
     """Yield the closed form of a model's vectors, and the default import of each `*.gz` file."""
-    yield with_closed_form(model)
+    manifest = model.manifest.model_copy(update={"files": {}})
+    yield replace(with_closed_form(model), manifest=manifest, senses=None)
     with tempfile.TemporaryDirectory() as models:
         for file in sorted(folder.glob("*.gz")):
             target = Path(models) / file.name.removesuffix(".gz")
@@ -136,7 +135,7 @@ def fit_default_rule(
             word: project(surroundings(model, contexts[word], hide=True), projection)
             for word in dict.fromkeys(chain.from_iterable(pairs))
         }
-        nouns = ((project(surroundings(model, some), projection), tags) for some, tags in tagged)
+        nouns = ((project(surroundings(model, noun), projection), tags) for noun, tags in tagged)
         name = model.manifest.name
         parts.append(Part(f"{name}: words and pairs", pair_examples(points, pairs)))
         parts.append(Part(f"{name}: nouns", tagged_examples(nouns)))
@@ -144,62 +143,51 @@ def fit_default_rule(
     fit_rule(parts, found=FOUND)
 
 
-def with_closed_form(model: Model) -> Model:
-    """Return a model of the same vectors, with the weights that an import computes."""
-    weights = in_closed_form(model.rows, None, by_rank=True)
-    manifest = model.manifest.model_copy(update={"files": {}})
-    word_bias = weights.word_bias
-    return replace(
-        model, manifest=manifest, layers=weights.layers, word_bias=word_bias, senses=None
-    )
-
-
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
     """Choose at most WORDS words of letters a to z, those with the smallest checksums."""
-    lacking = {word.casefold() for one in held_out for word in one.words}
-    lacking |= {form for word in TWENTY for form in (word, f"{word}s")}
+    left_out = {word.casefold() for pair in held_out for word in pair.words}
+    left_out |= {form for word in TWENTY for form in (word, f"{word}s")}
     words = (model.vocabulary.word(row) for row in range(*RANKS))
-    found = [word for word in words if re.fullmatch("[a-z]{3,}", word) and word not in lacking]
-    return set(sorted(found, key=lambda word: crc32(word.encode()))[:WORDS])
+    plain = [word for word in words if re.fullmatch("[a-z]{3,}", word) and word not in left_out]
+    return set(sorted(plain, key=lambda word: crc32(word.encode()))[:WORDS])
 
 
 def collect(corpus: Path, chosen: set[str]) -> dict[str, list[TokenizedOccurrence]]:
     """Return the first SENTENCES sentences with each word, one per paragraph; omit rarer words."""
-    found: dict[str, list[TokenizedOccurrence]] = {word: [] for word in chosen}
+    contexts: dict[str, list[TokenizedOccurrence]] = {word: [] for word in chosen}
     lacking = set(chosen)
-    with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as raw:
-        for line in io.TextIOWrapper(raw, "utf-8"):
-            for word in sorted(lacking.intersection(line.split())):
-                for sentence in _SENTENCE_END.split(line):
-                    if word not in sentence:
-                        continue
-                    tokens = tuple(sentence[start:end] for start, end in word_spans(sentence))
-                    if word in tokens and 5 <= len(tokens) <= LONGEST:
-                        found[word].append(TokenizedOccurrence(tokens, tokens.index(word)))
-                        break
-                if len(found[word]) == SENTENCES:
-                    lacking.remove(word)
-            if not lacking:
-                break
-    return {word: found[word] for word in sorted(found) if len(found[word]) == SENTENCES}
+    for line in read_lines(corpus):
+        for word in sorted(lacking.intersection(line.split())):
+            for sentence in _SENTENCE_END.split(line):
+                if word not in sentence:
+                    continue
+                tokens = tuple(sentence[start:end] for start, end in word_spans(sentence))
+                if word in tokens and 5 <= len(tokens) <= LONGEST:
+                    contexts[word].append(TokenizedOccurrence(tokens, tokens.index(word)))
+                    break
+            if len(contexts[word]) == SENTENCES:
+                lacking.remove(word)
+        if not lacking:
+            break
+    return {word: contexts[word] for word in sorted(contexts) if word not in lacking}
 
 
 def tagged_nouns(path: Path) -> list[tuple[list[TokenizedOccurrence], list[str]]]:
     """Return the occurrences of each noun with enough tags, and their senses."""
-    found: dict[str, list[tuple[TokenizedOccurrence, str]]] = {}
+    tagged: dict[str, list[tuple[TokenizedOccurrence, str]]] = {}
     for sentence in read_tagged(path):
         if 5 <= len(sentence.tokens) <= LONGEST:
             for tag in sentence.tags:
                 if tag.lemma.endswith("/noun") and word_of_lemma(tag.lemma) not in TWENTY:
-                    one = TokenizedOccurrence(tuple(sentence.tokens), tag.token)
-                    found.setdefault(tag.lemma, []).append((one, tag.sense))
+                    occurrence = TokenizedOccurrence(tuple(sentence.tokens), tag.token)
+                    tagged.setdefault(tag.lemma, []).append((occurrence, tag.sense))
     rng = np.random.default_rng(0)
     nouns = []
-    for _, every in sorted(found.items()):
+    for _, every in sorted(tagged.items()):
         if len(every) >= TAGGED:
             drawn = rng.choice(len(every), min(len(every), MAX_TAGGED), replace=False)
-            some = [every[number] for number in np.sort(drawn)]
-            nouns.append(([one for one, _ in some], [sense for _, sense in some]))
+            occurrences, senses = zip(*(every[number] for number in np.sort(drawn)), strict=True)
+            nouns.append((list(occurrences), list(senses)))
     return nouns
 
 
@@ -223,9 +211,9 @@ def pair_examples(points: Mapping[str, Floats], pairs: Sequence[tuple[str, str]]
     """Return the occurrences of each word (False), and half of those of both in a pair (True)."""
     examples = []
     for pair in pairs:
-        words = [points[word] for word in pair]
-        both = np.concatenate([one[::2] for one in words])
-        examples += [*((one, False) for one in words), (both, True)]
+        first, second = (points[word] for word in pair)
+        both = np.concatenate([first[::2], second[::2]])
+        examples += [(first, False), (second, False), (both, True)]
     return examples
 
 
@@ -272,8 +260,8 @@ def fit_rule(parts: Sequence[Part], found: float | None = None) -> Floats:
     numbers = range(len(parts))
     threshold = 0.0
     if found is not None:
-        each = [np.quantile(scores[(group == one) & several], 1 - found) for one in numbers]
-        threshold = float(np.mean(each))
+        of_parts = [np.quantile(scores[(group == n) & several], 1 - found) for n in numbers]
+        threshold = float(np.mean(of_parts))
     fitted = _fitted(features, several, weights)
     rule = np.round(np.array([*(fitted.intercept_ - threshold), *fitted.coef_[0]]), 3)
     click.echo(f"rule: {rule.tolist()}")

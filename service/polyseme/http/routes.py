@@ -150,7 +150,7 @@ def trace() -> Response:
 
 @routes.post("/neighbors")
 def neighbors() -> Response:
-    """Return the words nearest to a word or to a vector."""
+    """Return the words nearest to a word, a vector or a sum of several."""
     service, body = current_service(), _read(NeighborsRequest)
     return json_response(nearest(service.find_model(body.model), body, service.limits))
 

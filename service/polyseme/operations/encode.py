@@ -102,8 +102,8 @@ class Encoded(NamedTuple):
     sentence: Tokenized
     arrays: dict[Part, Floats]
     """`static`, `contextual` [n, d]; `features` [n, 2d]; for L requested layers, `attention` and
-    `scores` [L, h, n, n], or [L, n, n] as the mean of the heads, `queries` and `keys` [L, h, n, k],
-    and `values` [L, h, n, v]"""
+    `scores` [L, h, n, n], or [L, n, n] as the mean of the heads, `contributions` [L, n, m],
+    `queries` and `keys` [L, h, n, k], and `values` [L, h, n, v]"""
 
     @property
     def tokens(self) -> list[ResolvedToken]:

@@ -60,6 +60,9 @@ class SentenceDocument:
     """[n, 2d], the unit static vector followed by the unit context"""
     attention: _Nested = None
     """[L, h, n, n], or [L, n, n] as the mean of the heads; row = query token"""
+    contributions: _Nested = None
+    """[L, n, m]: the exact share of each token in a contextual vector, all heads together, then
+    those of the residual, the position and the output bias, where they belong to the sum"""
     queries: _Nested = None
     """[L, h, n, k]"""
     keys: _Nested = None

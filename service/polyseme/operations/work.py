@@ -32,8 +32,12 @@ MULTIPLICATION = 4e-8
 """A multiplication and an addition of a matrix product."""
 PAIR = 2.5e-6
 """The attention of one head from one token to another."""
+CONTRIBUTED_VALUE, CONTRIBUTED_PAIR = 2e-5, 3e-6
+"""A value of a vector and a pair of tokens whose contributions are computed in float64."""
 SEARCHED_VALUE, NEIGHBOR = 2e-7, 0.003
 """A value of the table in a search of neighbors, and a neighbor that is found."""
+SUGGESTION = 1.0
+"""A similar word that is looked up for an unknown one."""
 DECOMPOSED_VALUE = 4.5e-7
 """A value of a matrix and a column, in a singular value decomposition."""
 TRACED_VALUE = 3.3e-5
@@ -182,11 +186,15 @@ def encode_cost(
     token += model.layer_weights * MULTIPLICATION
     if "features" in options.include and (features := model.layers[-1].features):
         token += features.size * MULTIPLICATION
+    pairs = heads * (PAIR + widths * MULTIPLICATION)
+    if "contributions" in options.include:
+        token += layers * model.manifest.dimension * CONTRIBUTED_VALUE
+        pairs += heads * (CONTRIBUTED_PAIR + 2 * model.value_width * MULTIPLICATION)
     return TextCost(
         REQUEST,
         SENTENCE + LAYER * layers,
         token,
-        pair + heads * (PAIR + widths * MULTIPLICATION),
+        pair + pairs,
         token_bytes,
         pair_bytes,
         streamed,
@@ -196,6 +204,11 @@ def encode_cost(
 def decomposition_work(rows: int, columns: int) -> float:
     """Return the work of the principal components of a matrix in float64."""
     return rows * columns * min(rows, columns) * DECOMPOSED_VALUE
+
+
+def word_work(word: str) -> float:
+    """Return the work of looking up one word, which may be unknown."""
+    return TOKEN + UNKNOWN + min(len(word), MAX_WORD_LENGTH) * UNKNOWN_CHARACTER
 
 
 def search_work(model: Model, k: int) -> float:
