@@ -84,7 +84,7 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     from polyseme.bulk.run import tune_garbage_collector
     from polyseme.client.local import LocalModel
     from polyseme.operations.embed import pooled_options, sentence_vectors
-    from polyseme.operations.encode import encode_sentence, tokenize
+    from polyseme.operations.encode import encode_each, tokenize, windows
     from polyseme.operations.options import Limits
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
@@ -95,12 +95,15 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     began, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryFile(dir=file.parent) as out:
         for start in range(0, len(texts), BATCH):
-            for one in tokenize(model, texts[start : start + BATCH], options, Limits()):
-                encoded = encode_sentence(model, one, options)
-                vectors = sentence_vectors(model, [encoded], "informativeness") if pooled else None
+            sentences = tokenize(model, texts[start : start + BATCH], options, Limits())
+            tokens += sum(len(one.words) for one in sentences)
+            arrays = (one.arrays["contextual"] for one in encode_each(model, sentences, options))
+            if pooled:
+                lists = windows(model, sentences, options)
+                arrays = (sentence_vectors(model, some, "informativeness") for some in lists)
+            for array in arrays:
                 if writes:
-                    out.write(encoded.arrays["contextual"] if vectors is None else vectors)
-                tokens += len(one.words)
+                    out.write(array)
             if writes and start % SHARD == SHARD - BATCH:
                 out.flush()
                 os.fsync(out.fileno())
