@@ -166,7 +166,7 @@ ERRORS = [
     (address("attention", text="river qqzx", oov="error"), "vocabulary", "Unknown words", "zero"),
     (compare_address(BANKS, model="absent"), "model", "Model", ""),
     *(
-        (compare_address(BANKS, k=k), "/neighbors", "Number of neighbors", "8")
+        (compare_address(BANKS, k=k), "neighbors: must be at most", "Number of neighbors", "8")
         for k in ("5000", "many", "1e999")
     ),
     *(
