@@ -32,7 +32,7 @@ LIMITS = {
     "max_tokens": 1_000_000,
     "max_body_bytes": 16 << 20,
     "max_answer_bytes": 1 << 32,
-    "max_work": 1 << 30,
+    "max_work": 3_600_000,
     "request_seconds": 600,
 }
 
