@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 import click
 import orjson
 from processes import children, megabytes
-from record import RESULTS, record
+from record import record
 
 from polyseme_lab.training.corpus import read_lines
 
@@ -85,7 +85,7 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     from polyseme.bulk.run import tune_garbage_collector
     from polyseme.client.local import LocalModel
     from polyseme.operations.embed import pooled_options, sentence_vectors
-    from polyseme.operations.encode import encode_sentence, tokenize
+    from polyseme.operations.encode import encode_each, tokenize, windows
     from polyseme.operations.options import Limits
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
@@ -96,12 +96,16 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     began, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryFile(dir=file.parent) as out:
         for start in range(0, len(texts), BATCH):
-            for sentence in tokenize(model, texts[start : start + BATCH], options, Limits()):
-                encoded = encode_sentence(model, sentence, options)
-                vectors = sentence_vectors(model, [encoded], "informativeness") if pooled else None
+            sentences = tokenize(model, texts[start : start + BATCH], options, Limits())
+            tokens += sum(len(sentence.words) for sentence in sentences)
+            encoded = encode_each(model, sentences, options)
+            arrays = (sentence.arrays["contextual"] for sentence in encoded)
+            if pooled:
+                lists = windows(model, sentences, options)
+                arrays = (sentence_vectors(model, part, "informativeness") for part in lists)
+            for array in arrays:
                 if writes:
-                    out.write(encoded.arrays["contextual"] if vectors is None else vectors)
-                tokens += len(sentence.words)
+                    out.write(array)
             if writes and start % SHARD == SHARD - BATCH:
                 out.flush()
                 os.fsync(out.fileno())
@@ -250,10 +254,7 @@ def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) 
         for name, (fewer, options) in CASES.items():
             cases[name] = case(whole, fifth, rows // fewer, options, few)
             click.echo(f"{name}: {cases[name]}")
-    engine = orjson.loads(RESULTS.joinpath("engine.json").read_bytes())
-    speed = engine["sentences"]["1000"]["words_per_second"]["MiniLM"]  # run engine.py here first
-    about = {"workers": WORKERS, "transformer_words_per_second": speed}
-    record("bulk", ["numpy", "orjson", "pyarrow"], {**about, "cases": cases})
+    record("bulk", ["numpy", "orjson", "pyarrow"], {"workers": WORKERS, "cases": cases})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import click
 from playwright.sync_api import Browser, sync_playwright
 from record import medians, record
-from sentences import bundled, sentences
+from sentences import sentences
 from serving import PORT, served
 
 from polyseme.models.registry import bundled_models
@@ -29,7 +29,7 @@ DRAWN = "performance.getEntriesByName('polyseme-drawn')[0]"
 
 def addresses() -> dict[str, str]:
     """Return the URL fragments of the views."""
-    texts = {len(words): " ".join(words) for words in sentences(bundled(), LENGTHS)}
+    texts = {len(words): " ".join(words) for words in sentences(LENGTHS)}
     return {
         **{f"attention, {n} words": _address("attention", text=t) for n, t in texts.items()},
         "attention, 30 words as lines": _address("attention", text=texts[30], picture="lines"),

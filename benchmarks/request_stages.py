@@ -19,7 +19,7 @@ import orjson
 from gunicorns import SERVICE, running
 from record import median_row, record
 from requests_per_second import ENCODINGS, accept, typical
-from sentences import bundled, sentences
+from sentences import sentences
 
 WARM = 500
 """The number of warm-up requests in each format."""
@@ -47,7 +47,7 @@ def timed_post(
 @click.option("--requests", default=2000)
 def main(words: int, requests: int) -> None:
     """Run the benchmark."""
-    texts = [" ".join(sentence) for sentence in sentences(bundled(), [words] * (WARM + requests))]
+    texts = [" ".join(sentence) for sentence in sentences([words] * (WARM + requests))]
     middle: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder, running(SERVICE, workers=1) as service:
         bodies = {

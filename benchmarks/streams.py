@@ -18,7 +18,7 @@ import orjson
 from gunicorns import SERVICE, Running, running
 from processes import megabytes
 from record import median_row, record
-from sentences import bundled, lengths, sentences
+from sentences import lengths, sentences
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 COUNTS, SMALL = (1_000, 10_000), 100
@@ -105,7 +105,7 @@ def small(texts: Sequence[str], kind: Kind) -> dict[str, float]:
 @click.option("--rounds", default=3)
 def main(rounds: int) -> None:
     """Run the benchmark."""
-    texts = [" ".join(words) for words in sentences(bundled(), lengths(max(COUNTS)))]
+    texts = [" ".join(words) for words in sentences(lengths(max(COUNTS)))]
     runs: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):
         for name, kind in KINDS.items():

@@ -199,7 +199,7 @@ def surroundings(
     for words, place in occurrences:
         shown = [*words[:place], HIDDEN_WORD, *words[place + 1 :]] if hide else words
         tokens = resolve_all(shown, model.vocabulary, composes=model.composes)
-        rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
+        rows.append(encode_occurrences(model, [tokens], [[place]])[0].surroundings)
     return unit(np.stack(rows).astype(np.float64))
 
 

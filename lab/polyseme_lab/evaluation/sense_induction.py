@@ -145,7 +145,8 @@ def _tables(
     projection = find_projection(model)
 
     def points(read: StaticSentence, places: Sequence[int]) -> Floats:
-        return project_occurrences(encode_occurrences(model, read.tokens, places, 0), projection)
+        found = encode_occurrences(model, [read.tokens], [places])
+        return project_occurrences(found, projection)
 
     readers = {name: system.readers[0] for name, system in systems(model, names).items()}
     readers["senses"] = points

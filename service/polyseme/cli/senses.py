@@ -217,7 +217,7 @@ def _write_occurrences(
             if not places:
                 continue
             tokens = tokenized.tokens
-            occurrences = encode_occurrences(model, tokens, places, 0)
+            occurrences = encode_occurrences(model, [tokens], [places])
             points = project_occurrences(occurrences, projection)
             nearest = zip(*assign(points, clusters.centroids), strict=True)
             for occurrence, sense in zip(occurrences, nearest, strict=True):

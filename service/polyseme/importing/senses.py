@@ -118,12 +118,13 @@ def encode_hidden_words(
         return found
     with progress.stage("hidden words", len(windows), in_bytes=False) as bar:
         for word, occurrences in windows.items():
-            rows = []
+            sentences = []
             for words, place in occurrences:
                 tokens = resolve_all(words, model.vocabulary, composes=model.composes)
                 tokens[place] = HIDDEN
-                rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
-            found[word] = unit(np.stack(rows).astype(np.float64))
+                sentences.append(tokens)
+            hidden = encode_occurrences(model, sentences, [[place] for _, place in occurrences])
+            found[word] = unit(np.stack([one.surroundings for one in hidden]).astype(np.float64))
             bar.advance(1)
     return found
 

@@ -10,16 +10,18 @@ sentences. For a folder without the file, the first request of a process compute
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from polyseme.engine.arrays import Floats, NonFiniteError, require_finite, unit
-from polyseme.engine.layers import contextualize
+from polyseme.engine.attention import SentenceArrays
+from polyseme.engine.layers import Contextualized
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
 from polyseme.operations.clustering import DEFAULT_RULE
-from polyseme.operations.work import check_request
+from polyseme.operations.encode import contextualize_each
 from polyseme.tokenizer import ResolvedToken
 
 GRAMMAR_HEADS = (0.5, 0.5)
@@ -69,20 +71,34 @@ class FoundOccurrence:
 
 
 def encode_occurrences(
-    model: Model, tokens: Sequence[ResolvedToken], places: Sequence[int], text: int
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]], places: Sequence[Sequence[int]]
 ) -> list[FoundOccurrence]:
-    """Return the tokens at `places` as occurrences in text number `text`.
+    """Return the tokens at `places` of each sentence as occurrences, in the order of the sentences.
 
     The context of a token is the output of the last layer's attention before the residual, or the
     contextual vector if the residual is not `unit`; it is scaled to norm 1. The other two parts of
     the surroundings are means of unit static vectors: weighted by informativeness, and also by the
     distance. They are scaled to norm 1 as well.
     """
-    check_request()
-    inputs = model.sentence(tokens)
-    last = len(model.layers) - 1
-    layer = model.layers[last]
-    result = contextualize(inputs, model.layers, ("weights",), (last,))
+    texts = [text for text, where in enumerate(places) if where]
+    encoded: dict[int, list[FoundOccurrence]] = {}
+    for number, inputs, result in contextualize_each(model, [sentences[text] for text in texts]):
+        text = texts[number]
+        tokens, where = sentences[text], places[text]
+        encoded[text] = _occurrences_of(model, tokens, where, text, inputs, result)
+    return list(chain.from_iterable(encoded[text] for text in texts))
+
+
+def _occurrences_of(
+    model: Model,
+    tokens: Sequence[ResolvedToken],
+    places: Sequence[int],
+    text: int,
+    inputs: SentenceArrays,
+    result: Contextualized,
+) -> list[FoundOccurrence]:
+    """Return the tokens at `places` as occurrences in text number `text`."""
+    layer = model.layers[-1]
     separate = layer.residual.kind == "unit"
     rows = (result.attended if separate else result.contextual)[places]
     scale = layer.scoring.word_bias_scale
@@ -110,7 +126,7 @@ def encode_occurrences(
         means[first : first + len(block)] = np.stack([others, near], axis=1) @ static
     parts = np.concatenate([contexts[:, None], unit(means)], axis=1)
     surroundings = parts.reshape(len(places), -1)
-    weights, statics = result.records[last]["weights"], inputs.vectors[places]
+    weights, statics = result.records[-1]["weights"], inputs.vectors[places]
     words = [name for name in numbers if any(letter.isalnum() for letter in name)]
     shown = [numbers[name] for name in words]
     found = []
@@ -184,7 +200,7 @@ def estimate_projection(model: Model) -> ContextProjection:
         tokens = [ResolvedToken(word, None, None, word, "exact", row) for word, row in words]
         tokens.insert(place, HIDDEN)
         with suppress(NonFiniteError):
-            found.append(encode_occurrences(model, tokens, [place], 0)[0].context)
+            found.append(encode_occurrences(model, [tokens], [[place]])[0].context)
     found = [context for context in found if context.any()] or [np.zeros(d)] * RANDOM_SENTENCES
     contexts = np.array(found, np.float64)
     mean = contexts.mean(axis=0)

@@ -28,7 +28,7 @@ from polyseme.operations.compare import (
     tokenize_occurrences,
     word_places,
 )
-from polyseme.operations.encode import Tokenized, count_tokens, tokenize
+from polyseme.operations.encode import count_tokens, tokenize
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.occurrences import (
     FoundOccurrence,
@@ -54,7 +54,7 @@ from polyseme.operations.work import (
     search_work,
 )
 from polyseme.stages import stage
-from polyseme.tokenizer import spellings
+from polyseme.tokenizer import Tokenized, spellings
 
 Matching: TypeAlias = Literal["any", "exact"]
 """Whether an occurrence may differ from the word in case."""
@@ -313,10 +313,9 @@ def _inventory(
         if request.map:
             work += decomposition_work(count, d)
         admit(work + (request.count or MAX_FOUND) * search_work(model, request.neighbors))
-        found: list[FoundOccurrence] = []
-        for number, (sentence, where) in enumerate(zip(sentences, places, strict=True)):
-            if where:
-                found += encode_occurrences(model, sentence.tokens, where, number)
+        pairs = zip(sentences, places, strict=True)
+        tokens = [sentence.tokens if where else [] for sentence, where in pairs]
+        found = encode_occurrences(model, tokens, places)
         if order is not None:
             numbered = zip(found, chain.from_iterable(order), strict=True)
             found = [replace(occurrence, text=number) for occurrence, number in numbered]
