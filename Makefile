@@ -7,7 +7,7 @@ CORPUS ?= ../shared/data/corpora
 DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
-.PHONY: serve test test-all reliability check format model results image sbom docs clean
+.PHONY: serve test test-all reliability check format model results image sbom docs site clean
 .PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples minilm)
 
 serve: $(VENV)/.installed
@@ -93,6 +93,11 @@ results-minilm: $(VENV)/.installed-test
 # Generates pages, snapshots and figures from the code and from measurements.
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/generate.py
+
+# The documentation as a searchable site in build/site. A dead link is an error.
+site: $(VENV)/.installed-test
+	$(BIN)/python -m sphinx -q -n -W --keep-going -c docs -b html . build/site
+	@echo 'Open build/site/docs/index.html'
 
 image:
 	./containers/build

@@ -168,9 +168,10 @@ def visible(text: str) -> tuple[str, list[int] | None]:
 def words(text: str) -> Iterator[Span]:
     """Yield (start, end) of each word, in code points.
 
-    Only white space and invisible code points are between words. Contractions, hyphenated words, numbers and abbreviations are one word each; `tokenize` may
-    split those that are not in the vocabulary. Emoji with their modifiers, web and mail addresses,
-    handles, hashtags, times, and numbers with a unit are one word each and are never split.
+    Only white space and invisible code points are between words. Contractions, hyphenated words,
+    numbers and abbreviations are one word each; `tokenize` may split those that are not in the
+    vocabulary. Emoji with their modifiers, web and mail addresses, handles, hashtags, times, and
+    numbers with a unit are one word each and are never split.
     """
     text, places = visible(text)
     for match in _WORD.finditer(text):

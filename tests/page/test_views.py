@@ -166,15 +166,15 @@ ERRORS = [
     (address("attention", text="river qqzx", oov="error"), "vocabulary", "Unknown words", "zero"),
     (compare_address(BANKS, model="absent"), "model", "Model", ""),
     *(
-        (compare_address(BANKS, k=k), "/neighbors", "Number of neighbors", "8")
+        (compare_address(BANKS, k=k), "neighbors: must be", "Number of neighbors", "8")
         for k in ("5000", "many", "1e999")
     ),
     *(
-        (address("senses", senses=senses), "/senses", "Number of senses", "auto")
+        (address("senses", senses=senses), "senses: must be", "Number of senses", "auto")
         for senses in ("0", "21", "many")
     ),
     (steps_address(source="sentence", layer=7), "the model has one layer, 0", "Layer", "0"),
-    (steps_address(source="sentence", case="UPPER"), "/case", "Case", "lower"),
+    (steps_address(source="sentence", case="UPPER"), "case: must be", "Case", "lower"),
     (address("neighbors", model="absent"), "model", "Model", ""),
     *(
         (address("neighbors", k=k), "/k", "Number of neighbors", "20")
@@ -346,7 +346,7 @@ MARKUP = f"{IMAGE} <b>bank</b> & 'more' \"quotes\""
 @pytest.mark.parametrize(
     ("fragment", "selector", "shown"),
     [
-        (address("attention", text=MARKUP, word=1), "figure h3", "img attends most to"),
+        (address("attention", text=MARKUP, word=1), "figure h3", "img gets most from"),
         (compare_address([(MARKUP, "bank"), BANKS[1]]), "article blockquote", MARKUP),
         (address("senses", text=f"{MARKUP}\nA bank", word="bank"), "article blockquote", MARKUP),
         (

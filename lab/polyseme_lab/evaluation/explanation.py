@@ -26,6 +26,7 @@ from polyseme_lab.evaluation.perturbation import (
     attended_places,
     attention_of,
     attention_rows,
+    contribution_row,
     evaluate_rankings,
     head_titles,
     heads_of,
@@ -256,6 +257,7 @@ class _Examiner:
         h = layers[0].heads
         if h > 1:
             scores += list(weights.reshape(-1, h, len(keys)).mean(axis=1))
+        scores.append(contribution_row(sentence, layers, place, keys))
         counts = np.array([self._data.counts[words[key].casefold()] for key in keys])
         nearness, uniform = -np.abs(keys - place), np.zeros(len(keys))
         scores += [nearness, -counts, uniform, self._rng.random(len(keys))]  # CONTROLS

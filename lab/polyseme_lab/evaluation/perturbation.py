@@ -244,6 +244,16 @@ def attention_rows(
     return result
 
 
+def contribution_row(
+    sentence: SentenceArrays, layers: Sequence[Layer], place: int, keys: Integers
+) -> Floats:
+    """Return the sizes of the contributions of `keys` to a word in the last layer. -> [m]"""
+    last = len(layers) - 1
+    records = contextualize(sentence, layers, ("contributions",), (last,)).records
+    row: Floats = np.abs(records[last]["contributions"][place, keys].astype(np.float64))
+    return row
+
+
 def total_variation(p: Floats, q: Floats) -> Floats:
     """Return the total variation distance of each pair of rows, ½·Σ|p − q|. [r, m] -> [r]"""
     result: Floats = np.abs(p - q).sum(axis=1) / 2
@@ -271,13 +281,13 @@ def head_titles(layers: Sequence[Layer]) -> list[str]:
 
 
 def ranking_titles(layers: Sequence[Layer]) -> list[str]:
-    """Return the titles of rankings: each head, unchanged and with Wq = 0, and means of heads."""
+    """Return the titles of rankings: each head with and without Wq, means, and contributions."""
     titles = head_titles(layers)
     names = [name for head in titles for name in (head, f"{head}, Wq = 0")]
-    if layers[0].heads == 1:
-        return names
-    means = [f"layer {n}, mean of heads" for n in range(1, len(layers) + 1)]
-    return [*names, *(means if len(layers) > 1 else ["mean of heads"])]
+    if layers[0].heads > 1:
+        means = [f"layer {n}, mean of heads" for n in range(1, len(layers) + 1)]
+        names += means if len(layers) > 1 else ["mean of heads"]
+    return [*names, "contributions"]
 
 
 def zero_queries(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list[Layer]:
