@@ -133,16 +133,14 @@ _IGNORABLE = regex.compile(r"[[\p{DI}\p{Cc}]--[\s\x1c-\x1f]]", regex.V1)
 _INVISIBLE = regex.compile(
     r"""
       (?<= [\p{L}\p{M}] ) [\u200c\u200d] (?= \p{L} )                   # a joiner in a word
-    | \p{Extended_Pictographic}                                        # an emoji
+    | (?<= [\p{Han}\p{Mongolian}\p{Phags_Pa}] ) [\p{DI}&&\p{M}]       # a variant of a letter
+    | [0-9\#*] \ufe0f \u20e3 | \p{Extended_Pictographic}              # an emoji
       (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} )*+
-    | (?P<ignored> [[\p{DI}\p{Cc}]--[\p{M}\s\x1c-\x1f]] )
+    | (?P<ignored> [[\p{DI}\p{Cc}]--[\s\x1c-\x1f]] )
     """,
     regex.VERBOSE | regex.V1,
 )
-"""What is ignored in a text, and ignorable code points that belong to a word or an emoji.
-
-Those that are marks, such as variation selectors, belong to the letter before them.
-"""
+"""What is ignored in a text, and ignorable code points that belong to a letter or an emoji."""
 _RAISED = regex.compile(r"[\p{dt=super}\p{dt=sub}\p{dt=fraction}]")  # 10³ is not 103
 _STACKED = regex.compile(
     r"(?<=[\p{L}\p{N}])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"

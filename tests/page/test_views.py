@@ -177,7 +177,7 @@ ERRORS = [
     (steps_address(source="sentence", case="UPPER"), "case: must be", "Case", "lower"),
     (address("neighbors", model="absent"), "model", "Model", ""),
     *(
-        (address("neighbors", k=k), "/k", "Number of neighbors", "20")
+        (address("neighbors", k=k), "k: must be", "Number of neighbors", "20")
         for k in ("0", "1001", "7.5", "many", "-3")
     ),
 ]
