@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.wheel
 
 
-def test_a_release_has_the_same_bytes_every_time(tmp_path):
+def test_a_release_has_the_same_bytes_every_time():
     if not (ROOT / ".git").exists() or not shutil.which("git"):
         pytest.skip("needs git and a clone")
     environment = {**os.environ, "IMAGES": "skip"}
