@@ -41,7 +41,7 @@ from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
 from polyseme.operations.clustering import divide
-from polyseme.operations.occurrences import encode_occurrences, estimate_projection, project
+from polyseme.operations.occurrences import estimate_projection, project, surround
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
@@ -211,8 +211,8 @@ def surroundings(
     for words, place in occurrences:
         shown = [*words[:place], HIDDEN_WORD, *words[place + 1 :]] if hide else words
         tokens = resolve_all(shown, model.vocabulary, composes=model.composes)
-        rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
-    return unit(np.stack(rows).astype(np.float64))
+        rows.append(surround(model, [tokens], [[place]]))
+    return unit(np.concatenate(rows).astype(np.float64))
 
 
 Example: TypeAlias = tuple[Floats, bool]

@@ -19,6 +19,7 @@ from polyseme.operations.occurrences import (
     estimate_projection,
     find_projection,
     project,
+    surround,
 )
 from polyseme.tokenizer import resolve_all
 from tests.operations.calls import senses_in
@@ -55,21 +56,21 @@ def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path, laye
     words = ["bank", "River", "-", "absent", "Bank", "money", "river", "end", "bank"] * 20
     tokens = resolve_all(words, tiny.vocabulary)
     places = [at for at, word in enumerate(words) if word != "-"]  # more than one block
-    found = encode_occurrences(tiny, tokens, places, 0)
+    found = encode_occurrences(tiny, tokens, places, [0] * len(places))
     for one, place in zip(found, places, strict=True):
         means, attended = expected_occurrence(tiny, tokens, place)
         d = len(one.context)
         np.testing.assert_allclose(one.surroundings[d:].reshape(2, d), means, atol=1e-6)
         shares = {w: s for w, s in zip(one.words, one.attended.tolist(), strict=True) if s}
         assert shares == pytest.approx({word: one for word, one in attended.items() if one})
-    (alone,) = encode_occurrences(tiny, tokens, places[70:71], 0)
+    (alone,) = encode_occurrences(tiny, tokens, places[70:71], [0])
     assert np.array_equal(alone.surroundings, found[70].surroundings)
     assert np.array_equal(alone.attended, found[70].attended)
 
 
 def test_an_occurrence_keeps_no_array_of_its_text(bundled):
     tokens = bundled.tokenizer.tokens("the bank " * 200)
-    found = encode_occurrences(bundled, tokens, [1], 0)[0]
+    found = encode_occurrences(bundled, tokens, [1], [0])[0]
     owners = [one if one.base is None else one.base for one in (found.static, found.context)]
     assert all(owner.size == len(found.context) for owner in owners)
 
@@ -140,11 +141,11 @@ def drawn(model, monkeypatch):
     """Return how often each word occurs in the random sentences, as a fraction."""
     seen = Counter()
 
-    def count(model, tokens, places, text):
-        seen.update(token.row for token in tokens if token.row is not None)
-        return encode_occurrences(model, tokens, places, text)
+    def count(model, sentences, places):
+        seen.update(token.row for token in sentences[0] if token.row is not None)
+        return surround(model, sentences, places)
 
-    monkeypatch.setattr(occurrences, "encode_occurrences", count)
+    monkeypatch.setattr(occurrences, "surround", count)
     estimate_projection(model)
     return [seen[row] / seen.total() for row in range(len(WORDS))]
 

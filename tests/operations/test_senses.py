@@ -162,7 +162,8 @@ def test_a_text_with_several_occurrences_is_encoded_once(bundled, encoded):
     ]
     apart = [replace(one, text=one.text + " " * n) for n, one in enumerate(given)]
     separate = senses_of_occurrences(bundled, apart, senses=2)
-    assert senses_of("m", found) == senses_of("m", separate)
+    request = SensesRequest.model_construct(occurrences=given, senses=2)
+    assert senses_of(bundled, request, found) == senses_of(bundled, request, separate)
 
 
 def test_too_many_occurrences_are_rejected_before_they_are_encoded(bundled, encoded):

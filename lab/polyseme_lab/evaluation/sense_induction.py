@@ -26,7 +26,7 @@ from polyseme.operations.clustering import (
     log_odds,
     silhouette,
 )
-from polyseme.operations.occurrences import encode_occurrences, find_projection, project_occurrences
+from polyseme.operations.occurrences import find_projection, project, surround
 from polyseme.progress import SILENT, Progress
 from polyseme_lab.evaluation import semeval
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
@@ -160,8 +160,7 @@ def _tables(
     projection = find_projection(model)
 
     def points(read: StaticSentence, places: Sequence[int]) -> Floats:
-        found = encode_occurrences(model, read.tokens, places, 0)
-        return project_occurrences(found, projection)
+        return project(surround(model, [read.tokens], [places]), projection)
 
     readers: dict[str, Reader] = {
         name: one.readers[0] for name, one in systems(model, names).items() if names

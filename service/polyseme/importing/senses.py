@@ -18,9 +18,9 @@ from polyseme.operations.clustering import DEFAULT_RULE, log_odds, two_cluster_s
 from polyseme.operations.occurrences import (
     HIDDEN,
     SHRINKAGE,
-    encode_occurrences,
     estimate_projection,
     project,
+    surround,
 )
 from polyseme.progress import SILENT, Progress
 from polyseme.tokenizer import resolve, resolve_all
@@ -122,8 +122,8 @@ def encode_hidden_words(
             for words, place in occurrences:
                 tokens = resolve_all(words, model.vocabulary, composes=model.composes)
                 tokens[place] = HIDDEN
-                rows.append(encode_occurrences(model, tokens, [place], 0)[0].surroundings)
-            found[word] = unit(np.stack(rows).astype(np.float64))
+                rows.append(surround(model, [tokens], [[place]]))
+            found[word] = unit(np.concatenate(rows).astype(np.float64))
             bar.advance(1)
     return found
 

@@ -62,6 +62,8 @@ class Clusters:
     """[k, d], of norm 1"""
     confidence: Floats
     """[m], from 0 to 1"""
+    cosines: Floats
+    """[m], of each vector with its centroid"""
     separation: float
     """the mean silhouette (Rousseeuw 1987) of the clustered points with cosine distances; 0 for one
     cluster"""
@@ -89,11 +91,13 @@ def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE
     cosines = points @ centroids.T
     nearest = cosines.argmax(axis=1)
     nearest[sample] = np.searchsorted(present, labels)
+    own = cosines[np.arange(m), nearest]
     order = np.argsort(-np.bincount(nearest, minlength=len(present)), kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     confidence = _confidence(cosines, nearest)
-    return Clusters(rank[nearest], centroids[order], confidence, silhouette(chosen, labels))
+    separation = silhouette(chosen, labels)
+    return Clusters(rank[nearest], centroids[order], confidence, own, separation)
 
 
 def cluster_work(count: int, width: int, clusters: int | None) -> float:
@@ -104,11 +108,23 @@ def cluster_work(count: int, width: int, clusters: int | None) -> float:
     return LOADING + clustered * width * per_point + count * width * RUN / STARTS
 
 
-def assign(vectors: Floats, centroids: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Return the nearest cluster of each vector, and the confidence. [m, d], [k, d] -> [m], [m]"""
+class Assigned(NamedTuple):
+    """The nearest cluster of each of m vectors."""
+
+    labels: NDArray[np.int64]
+    """[m]"""
+    confidence: Floats
+    """[m], from 0 to 1"""
+    cosines: Floats
+    """[m], with the centroid"""
+
+
+def assign(vectors: Floats, centroids: Floats) -> Assigned:
+    """Return the nearest cluster of each vector. [m, d], [k, d]"""
     cosines = unit(vectors.astype(np.float64)) @ centroids.T
     nearest = cosines.argmax(axis=1)
-    return nearest, _confidence(cosines, nearest)
+    own = cosines[np.arange(len(cosines)), nearest]
+    return Assigned(nearest, _confidence(cosines, nearest), own)
 
 
 def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:

@@ -1,10 +1,10 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, Tag, ValidationInfo, model_validator
@@ -20,48 +20,35 @@ from polyseme.operations.clustering import (
     cluster,
     cluster_work,
 )
-from polyseme.operations.compare import (
-    NEIGHBOR_SHARE,
-    OccurrenceRequest,
-    find_token,
-    match_forms,
-    tokenize_occurrences,
-    word_places,
-)
-from polyseme.operations.encode import Tokenized, count_tokens, tokenize
+from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
+from polyseme.operations.encode import count_tokens
+from polyseme.operations.inventory import Keyword, Matching, SenseInventory, inventory_of
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.occurrences import (
     FoundOccurrence,
+    WordForms,
     encode_occurrences,
     find_projection,
+    locate,
+    occurrence_work,
     project_occurrences,
 )
 from polyseme.operations.options import (
     MAX_FORMS,
     MAX_LISTED,
     MAX_SENSES,
-    EncodeOptions,
     Limits,
     SharedOptions,
 )
 from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
-from polyseme.operations.work import (
-    MULTIPLICATION,
-    TextCost,
-    admit,
-    decomposition_work,
-    encode_cost,
-    search_work,
-)
+from polyseme.operations.work import admit, decomposition_work, search_work
 from polyseme.stages import stage
 from polyseme.tokenizer import spellings
 
-Matching: TypeAlias = Literal["any", "exact"]
-"""Whether an occurrence may differ from the word in case."""
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
-OCCURRENCE, MEAN_TOKEN = 0.1, 1e-5
-"""The work of an occurrence, and of each token of its text (`operations.work`)."""
+OCCURRENCE = 0.1
+"""The work of an occurrence (`operations.work`)."""
 CLOSE_SENSES = 0.05
 """With a smaller separation, a note says that the senses overlap."""
 
@@ -70,20 +57,6 @@ def _kind_of_senses(value: Any) -> str | None:
     if value == "auto":
         return "<name>"
     return "<number>" if type(value) is int and 1 <= value <= MAX_SENSES else None
-
-
-@dataclass(frozen=True)
-class Keyword:
-    """A context word that is typical of a sense."""
-
-    __pydantic_config__ = response("KeywordResponse")
-    word: str
-    weight: float
-    """attention times informativeness, times this sense's share of the total"""
-
-    def __iter__(self) -> Iterator[str | float]:
-        """Yield the word and the weight."""
-        return iter((self.word, self.weight))
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,6 +117,12 @@ class Senses(OneLine):
     separation: float
     """mean silhouette; 0 for one sense"""
     notes: list[str]
+    inventory: SenseInventory | None = field(default=None, repr=False)
+    """with `inventory`, the senses as a document that /v1/senses/apply takes"""
+
+    def save(self, path: str | Path) -> None:
+        """Write the inventory to a file. Raises OSError if that is not possible."""
+        require_inventory(self).save(path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,6 +159,8 @@ class SensesRequest(SharedOptions[Senses]):
     """number of examples of each sense"""
     map: bool = False
     """add a position in the plane to each occurrence"""
+    inventory: bool = False
+    """add the inventory, which /v1/senses/apply applies to other texts"""
     model: ModelName = None
 
     @property
@@ -200,8 +181,17 @@ class SensesRequest(SharedOptions[Senses]):
         return self
 
 
+def require_inventory(senses: Senses | SenseInventory) -> SenseInventory:
+    """Return an inventory, or that of a result. Raises InvalidError if the result has none."""
+    if isinstance(senses, SenseInventory):
+        return senses
+    if senses.inventory is None:
+        raise InvalidError([FieldError(("inventory",), "was not requested: find the senses again")])
+    return senses.inventory
+
+
 @dataclass(frozen=True)
-class SenseInventory:
+class FoundSenses:
     """The senses of a word, the largest first, its occurrences, and their clusters."""
 
     word: str
@@ -212,36 +202,48 @@ class SenseInventory:
     positions: list[list[float]]
     """the first two principal components of the contexts, if requested"""
 
+    def inventory(self, model: Model, request: SensesRequest) -> SenseInventory:
+        """Return the document of these senses."""
+        return inventory_of(
+            model,
+            self.word,
+            request.forms,
+            request.case,
+            self.clusters,
+            [sense.keywords for sense in self.senses],
+            phrases=request.phrases,
+        )
+
 
 def senses(model: Model, request: SensesRequest, limits: Limits | None = None) -> Senses:
     """Find the senses of a word, without labels.
 
     Raises the errors of `find_senses`.
     """
-    return senses_of(model.manifest.name, find_senses(model, request, limits))
+    return senses_of(model, request, find_senses(model, request, limits))
 
 
-def senses_of(model: str, inventory: SenseInventory) -> Senses:
-    """Return the result for an inventory; `model` is the name of the model."""
-    clusters = inventory.clusters
+def senses_of(model: Model, request: SensesRequest, found: FoundSenses) -> Senses:
+    """Return the result of a request."""
+    clusters = found.clusters
     labels, confidence = clusters.labels.tolist(), clusters.confidence.tolist()
     occurrences = [
-        SenseOccurrence(found.text, found.start, found.end, label, round(sure, 4))
-        for found, label, sure in zip(inventory.occurrences, labels, confidence, strict=True)
+        SenseOccurrence(occurrence.text, occurrence.start, occurrence.end, label, round(sure, 4))
+        for occurrence, label, sure in zip(found.occurrences, labels, confidence, strict=True)
     ]
-    separation, notes = clusters.separation, inventory.notes
-    if not inventory.positions:
-        return Senses(model, inventory.word, inventory.senses, occurrences, separation, notes)
+    inventory = found.inventory(model, request) if request.inventory else None
+    name, separation = model.manifest.name, clusters.separation
+    rest = (separation, found.notes, inventory)
+    if not found.positions:
+        return Senses(name, found.word, found.senses, occurrences, *rest)
     mapped = [
         MappedSenseOccurrence(**vars(occurrence), x=x, y=y)
-        for occurrence, (x, y) in zip(occurrences, inventory.positions, strict=True)
+        for occurrence, (x, y) in zip(occurrences, found.positions, strict=True)
     ]
-    return MappedSenses(model, inventory.word, inventory.senses, mapped, separation, notes)
+    return MappedSenses(name, found.word, found.senses, mapped, *rest)
 
 
-def find_senses(
-    model: Model, request: SensesRequest, limits: Limits | None = None
-) -> SenseInventory:
+def find_senses(model: Model, request: SensesRequest, limits: Limits | None = None) -> FoundSenses:
     """Find the senses of a word, from texts or from given occurrences.
 
     In texts, an occurrence is a token that equals the word or one of its forms. A text that has
@@ -249,78 +251,35 @@ def find_senses(
     does not occur, an occurrence is not in its text or there are fewer than `senses`, TooLargeError
     if there are too many, and the errors of `tokenize`.
     """
-    limits = limits or Limits()
-    encoding = EncodeOptions(**request.shared())
-    occurrences = request.occurrences
-    if occurrences is not None:
-        limits.check("max_occurrences", len(occurrences))
-        with stage("tokens"):
-            sentences, texts = tokenize_occurrences(
-                model, occurrences, encoding, limits, TextCost()
-            )
-            count_tokens(sentences)
-            places: list[list[int]] = [[] for _ in sentences]
-            order: list[list[int]] = [[] for _ in sentences]
-            tokens = [sentence.tokens for sentence in sentences]
-            for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
-                places[text].append(find_token(tokens[text], occurrence, number))
-                order[text].append(number)
-        word = sentences[texts[0]].words[places[texts[0]][0]].text
-        return _inventory(model, word, sentences, places, request, order)
-    word = request.word or ""
+    limits, word = limits or Limits(), request.word or ""
+    forms = WordForms((word, *request.forms), request.case == "exact", request.phrases)
     with stage("tokens"):
-        sentences = tokenize(
-            model, request.texts or [], encoding, limits, lambda n: ("texts", n), TextCost()
-        )
+        located = locate(model, request.texts, request.occurrences, forms, limits)
+        sentences, places, numbers = located
         count_tokens(sentences)
-    exact, forms = request.case == "exact", (word, *request.forms)
-    wanted = match_forms(forms, exact=exact)
-    spelled = ([token.text for token in sentence.words] for sentence in sentences)
-    places = [word_places(words, wanted, exact=exact) for words in spelled]
-    if not any(places):
-        hint = "Check the spelling, or give other forms of the word in `forms`."
-        if not request.phrases and any(len(form.split()) > 1 for form in forms):
-            hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
-        error = FieldError(("word",), "does not occur in the texts as a token")
-        raise InvalidError([error], hint)
-    limits.check("max_occurrences", sum(map(len, places)))
-    return _inventory(model, word, sentences, places, request)
-
-
-def _inventory(
-    model: Model,
-    word: str,
-    sentences: Sequence[Tokenized],
-    places: Sequence[Sequence[int]],
-    request: SensesRequest,
-    order: Sequence[Sequence[int]] | None = None,
-) -> SenseInventory:
-    """Encode and cluster the tokens at `places` of each sentence.
-
-    `order` has the index of each of them in the inventory, which is also the number of its text. By
-    default they are in the order of the sentences, whose numbers are those of the texts.
-    """
+        count = sum(map(len, places))
+        if not count:
+            hint = "Check the spelling, or give other forms of the word in `forms`."
+            if not request.phrases and any(len(form.split()) > 1 for form in forms.forms):
+                hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
+            error = FieldError(("word",), "does not occur in the texts as a token")
+            raise InvalidError([error], hint)
+        if request.occurrences is not None:
+            text = next(text for text, of_text in enumerate(numbers) if 0 in of_text)
+            word = sentences[text].words[places[text][numbers[text].index(0)]].text
     with stage("attention"):
         projection = find_projection(model)
-        d, width = model.manifest.dimension, projection.directions.shape[1]
-        cost, count = encode_cost(model, EncodeOptions()), sum(map(len, places))
-        work = count * 3 * d * width * MULTIPLICATION + cluster_work(count, width, request.count)
-        for sentence, where in zip(sentences, places, strict=True):
-            if where:
-                per_occurrence = MEAN_TOKEN + 2 * d * MULTIPLICATION
-                work += len(where) * (OCCURRENCE + len(sentence.words) * per_occurrence)
-                work += cost.of_sentence(sentence)
+        width = projection.directions.shape[1]
+        work = occurrence_work(model, located, OCCURRENCE)
+        work += cluster_work(count, width, request.count)
         if request.map:
-            work += decomposition_work(count, d)
+            work += decomposition_work(count, model.manifest.dimension)
         admit(work + (request.count or MAX_FOUND) * search_work(model, request.neighbors))
         found: list[FoundOccurrence] = []
-        for number, (sentence, where) in enumerate(zip(sentences, places, strict=True)):
+        for sentence, where, texts in zip(*located, strict=True):
             if where:
-                found += encode_occurrences(model, sentence.tokens, where, number)
-        if order is not None:
-            numbered = zip(found, chain.from_iterable(order), strict=True)
-            found = [replace(occurrence, text=number) for occurrence, number in numbered]
-            found.sort(key=attrgetter("text"))
+                found += encode_occurrences(model, sentence.tokens, where, texts)
+        found.sort(key=attrgetter("text"))
     with stage("senses"):
         if request.count is not None and request.count > count:
             message = f"must be at most {count}, the number of occurrences"
@@ -333,7 +292,7 @@ def _inventory(
             contexts = np.stack([occurrence.context for occurrence in found])
             positions = principal_components(contexts.astype(np.float64))[0].tolist()
     notes = _notes(found, clusters, request)
-    return SenseInventory(word, described, found, clusters, notes, positions)
+    return FoundSenses(word, described, found, clusters, notes, positions)
 
 
 def describe(
