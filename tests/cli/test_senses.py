@@ -60,7 +60,7 @@ def test_clustered_occurrences_have_their_senses_and_others_the_nearest(bundled,
 def test_a_long_sentence_is_cut_around_its_word(tmp_path, before, after, kept):
     file = tmp_path / "texts.txt"
     file.write_text(f"{'x ' * before}bank end{' y' * after}\n")
-    ((_, _, sentence),) = source_of(file).sentences("reading")
+    (((_, _, sentence), _),) = source_of(file).sentences("reading")
     assert len(sentence) == kept
     assert "bank end" in sentence
 

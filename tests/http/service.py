@@ -198,7 +198,7 @@ def inventory_document(word: str = "bank") -> dict[str, Any]:
         for at, centroid in enumerate(np.eye(2, 200).tolist())
     ]
     found = {"model": manifest.name, "checksum": manifest.checksum, "word": word, "senses": senses}
-    rest = {"forms": [], "case": "any", "phrases": False}
+    rest = {"several": 0.5, "separation": 0.1, "forms": [], "case": "any", "phrases": False}
     return {"format": "polyseme-senses", "version": 1, **found, **rest}
 
 

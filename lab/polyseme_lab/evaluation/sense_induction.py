@@ -22,9 +22,9 @@ from polyseme.operations.clustering import (
     MAX_FOUND,
     Rule,
     cluster,
-    divide,
     log_odds,
     silhouette,
+    two_cluster_statistics,
 )
 from polyseme.operations.occurrences import find_projection, project, surround
 from polyseme.progress import SILENT, Progress
@@ -287,7 +287,7 @@ def one_sense_rules(
         return float(1 - (np.square(points.sum(axis=0)).sum() - m) / (m * (m - 1)))
 
     def default(points: Floats) -> float:
-        return log_odds(divide(points).statistics, rule)
+        return log_odds(two_cluster_statistics(points), rule)
 
     return {
         "silhouette": ("silhouette of 2-means", "control", split_silhouette, False),

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from polyseme.atomic_files import atomic_files
@@ -18,7 +19,8 @@ from polyseme.progress import ConsoleProgress
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 TABLES = (".parquet", ".csv", ".jsonl")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+MAX_STRATA, SEED = 8, 1
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
 
@@ -44,20 +46,63 @@ class SentenceSource:
         flags = 0 if word.exact else re.IGNORECASE
         self.pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", flags)
 
-    def sentences(self, stage: str) -> Iterator[Sentence]:
-        """Yield the sentences of all files."""
+    def sentences(self, stage: str) -> Iterator[tuple[Sentence, str]]:
+        """Yield the sentences of all files, and the form of the word that is in each."""
         from polyseme.bulk.sources import read_texts
 
         texts = read_texts(self.files, self.column, ConsoleProgress(), stage)
         for name, row, text in texts:
             if not self.pattern.search(text):
                 continue
-            for sentence in _SENTENCE_END.split(text):
+            for sentence in SENTENCE_END.split(text):
                 match = self.pattern.search(sentence)
                 if match:
-                    end = len(sentence) - MAX_CHARACTERS
-                    first = max(min(match.start() - MAX_CHARACTERS // 2, end), 0)
-                    yield Sentence(name, row, sentence[first : first + MAX_CHARACTERS].strip())
+                    yield Sentence(name, row, part_around(sentence, match.start())), match[0]
+
+
+def part_around(sentence: str, start: int) -> str:
+    """Return a sentence, or of a long one the part around a word that starts at `start`."""
+    first = max(min(start - MAX_CHARACTERS // 2, len(sentence) - MAX_CHARACTERS), 0)
+    return sentence[first : first + MAX_CHARACTERS].strip()
+
+
+class StratifiedSample:
+    """A random sample of texts in which each stratum has the same share, as far as it has texts.
+
+    The strata are the forms of a word: names such as the Bank of America would otherwise leave few
+    occurrences of a bank of a river. Each has a reservoir (Vitter 1985), so memory is bounded.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size, self.total = size, 0
+        self._rng = np.random.default_rng(SEED)
+        self._strata: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, stratum: str, text: str) -> None:
+        """Add a text."""
+        if stratum not in self._strata and len(self._strata) == MAX_STRATA:
+            stratum = ""
+        kept = self._strata.setdefault(stratum, [])
+        count = self._counts[stratum] = self._counts.get(stratum, 0) + 1
+        self.total += 1
+        if len(kept) < self.size:
+            kept.append(text)
+        elif (place := int(self._rng.integers(count))) < self.size:
+            kept[place] = text
+
+    def texts(self) -> list[str]:
+        """Return the sample: at most `size` texts."""
+        drawn: list[str] = []
+        left = self.size
+        strata = sorted(self._strata.values(), key=len)
+        for number, kept in enumerate(strata):
+            share = left // (len(strata) - number)
+            # A reservoir is in random order only where texts were replaced.
+            chosen = np.sort(self._rng.permutation(len(kept))[:share])
+            drawn += [kept[place] for place in chosen]
+            left -= len(chosen)
+        return drawn
 
 
 class TaggedOccurrence(NamedTuple):
@@ -87,7 +132,7 @@ def tag_sentences(
     """
     labels = [sense.label for sense in inventory.senses]
     remaining = source.sentences("assigning")
-    while sentences := list(islice(remaining, _AT_ONCE)):
+    while sentences := [sentence for sentence, _ in islice(remaining, _AT_ONCE)]:
         texts = [sentence.text for sentence in sentences]
         request = ApplySensesRequest.of(inventory=inventory, texts=texts)
         rows = []

@@ -1,6 +1,7 @@
 """`polyseme senses`: find the senses of a word in files of texts."""
 
 import io
+import os
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +24,14 @@ from polyseme.cli.options import (
 from polyseme.cli.sense_files import (
     TABLES,
     SentenceSource,
+    StratifiedSample,
     TaggedOccurrence,
     tag_sentences,
     write_occurrences,
 )
+from polyseme.cli.sense_words import TABLE, find_many, read_words
+from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError
-from polyseme.importing.texts import draw_sample
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.operations.inventory import SenseInventory, load_inventory
@@ -39,6 +42,8 @@ MAX_SENTENCES = 2000
 """Maximum number of sentences to cluster; a random sample if more contain the word."""
 _SHOWN = 90
 """Characters to show around the word of an example."""
+_RUNNER_UP = 4
+"""Keywords of each sense of the runner-up."""
 _OF_SEARCH = {
     "forms": "form",
     "exact": "exact",
@@ -47,6 +52,9 @@ _OF_SEARCH = {
     "save": "save",
     "as_json": "json",
     "phrases": "phrases",
+    "output": "output",
+    "labels": "labels",
+    "apply": "apply",
 }
 """The flags that are not used with an inventory, by the names of their arguments."""
 
@@ -77,7 +85,7 @@ _OF_SEARCH = {
 )
 @click.option(
     "--save",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
     help="Output file for the inventory of the senses, which --apply uses.",
 )
 @click.option(
@@ -85,6 +93,20 @@ _OF_SEARCH = {
     "applied",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="An inventory whose senses are assigned to the occurrences in FILES; without WORD.",
+)
+@click.option(
+    "--words",
+    "many",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="A file of words, one per line, instead of WORD: --save names a folder for an inventory of"
+    " each, and the table words.csv.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=lambda: len(os.sched_getaffinity(0)),
+    show_default="processors",
+    help="Number of processes, with --words.",
 )
 @click.option("--labels", help="Names of the senses, separated by commas, the largest first.")
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
@@ -100,6 +122,8 @@ def senses(
     output: Path | None,
     applied: Path | None,
     labels: str | None,
+    many: Path | None,
+    workers: int,
     **options: Any,
 ) -> None:
     """Find the senses that a WORD has in FILES, without labels, or apply those that are known.
@@ -113,11 +137,26 @@ def senses(
     if output and output.suffix.lower() not in TABLES:
         raise click.UsageError(f"The name of --output must end in {', '.join(TABLES)}.")
     names = None if labels is None else [label.strip() for label in labels.split(",")]
-    if applied:
-        if unused := [name for name in _OF_SEARCH if options[name]]:
+    if applied or many:
+        options |= {"output": many and output, "labels": many and labels, "apply": many and applied}
+        mode, own = ("words", {"save"}) if many else ("apply", set())
+        if unused := [name for name in _OF_SEARCH if name not in own and options[name]]:
             flags = ", ".join(f"--{_OF_SEARCH[name]}" for name in unused)
-            raise click.UsageError(f"{flags}: not used with --apply.")
+            raise click.UsageError(f"{flags}: not used with --{mode}.")
         files = tuple(map(Path, inputs))
+    if many:
+        if not options["save"]:
+            raise click.UsageError("--words needs --save, a folder for the inventories.")
+        loaded = registry.model(model)
+        source = registry.folder(loaded.manifest.name)
+        with exit_on_signals():
+            found, without = find_many(
+                read_words(many), files, column, loaded, source, options["save"], workers
+            )
+        absent = f"; {without:,} words do not occur" if without else ""
+        click.echo(f"{found:,} words in {options['save'] / TABLE}{absent}")
+        return
+    if applied:
         _apply(_load(applied), files, column, registry, model, output, names)
         return
     word, *rest = inputs
@@ -195,9 +234,10 @@ def _find(
     forms = tuple(form.strip() for form in ",".join(forms).split(",") if form.strip())
     phrases = shared["phrases"]
     source = SentenceSource(files, column, WordForms((word, *forms), exact, phrases))
-    texts, total = draw_sample(
-        (sentence.text for sentence in source.sentences("reading")), MAX_SENTENCES
-    )
+    sample = StratifiedSample(MAX_SENTENCES)
+    for sentence, form in source.sentences("reading"):
+        sample.add(form, sentence.text)
+    texts, total = sample.texts(), sample.total
     try:
         request = SensesRequest.of(
             word=word,
@@ -206,9 +246,11 @@ def _find(
             case="exact" if exact else "any",
             senses=count or "auto",
             map=plot is not None,
+            divisions=not as_json,
             **shared,
         )
-        found = find_senses(model, request)
+        with SINGLE_THREAD:
+            found = find_senses(model, request)
     except InvalidError as error:
         # No text of the files has the word, or the word is no token of those that have it.
         if [field.path for field in error.errors] not in ([("texts",)], [("word",)]):
@@ -283,7 +325,8 @@ def _print_senses(
     click.echo(
         f"{found.word}: {senses} sense{'s' * (senses != 1)} in {count:,}"
         f" occurrence{'s' * (count != 1)}{sample};"
-        f" separation {found.clusters.separation:.2f}"
+        f" separation {found.clusters.separation:.2f};"
+        f" probability of several senses {found.clusterings.several:.2f}"
     )
     for number, sense in enumerate(found.senses, 1):
         click.echo(f"\n{number}  {100 * sense.proportion:.0f} %  ({sense.size:,})")
@@ -297,5 +340,12 @@ def _print_senses(
             text = texts[occurrence.text]
             before, after = text[max(start - _SHOWN // 2, 0) : start], text[end : end + _SHOWN // 2]
             click.echo(f"   example    …{before}[{text[start:end]}]{after}…")
+    runner_up = found.clusterings.runner_up
+    if runner_up is not None:
+        words = (
+            ", ".join(keyword.word for keyword in sense.keywords[:_RUNNER_UP])
+            for sense in found.divisions[runner_up]
+        )
+        click.echo(f"\nas {runner_up + 1}: {' · '.join(words)}")
     for note in found.notes:
         click.echo(f"note: {note}")

@@ -20,7 +20,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import NAME_PATTERN
 from polyseme.models.model import Model
-from polyseme.operations.clustering import Clusters, assign
+from polyseme.operations.clustering import Divisions, assign
 from polyseme.operations.compare import OccurrenceRequest
 from polyseme.operations.encode import count_tokens
 from polyseme.operations.occurrences import (
@@ -127,6 +127,10 @@ class SenseInventory(OneLine):
     forms: Annotated[list[str], Field(max_length=MAX_FORMS)]
     case: Matching
     phrases: bool
+    several: Annotated[float, Field(ge=0, le=1)]
+    """the probability of more than one sense"""
+    separation: Annotated[float, Field(ge=-1, le=1)]
+    """mean silhouette; 0 for one sense"""
     senses: Annotated[list[StoredSense], Field(min_length=1, max_length=MAX_SENSES)]
 
     @property
@@ -188,13 +192,13 @@ def inventory_of(
     word: str,
     forms: Sequence[str],
     case: Matching,
-    clusters: Clusters,
+    clusterings: Divisions,
     keywords: Sequence[list[Keyword]],
     *,
     phrases: bool,
 ) -> SenseInventory:
     """Return the inventory of clusters with these keywords."""
-    stored: list[StoredSense] = []
+    clusters, stored = clusterings.chosen, list[StoredSense]()
     for number, centroid in enumerate(clusters.centroids):
         cosines = clusters.cosines[clusters.labels == number]
         threshold = float(np.quantile(leave_one_out(cosines), UNSURE))
@@ -222,6 +226,8 @@ def inventory_of(
         [*forms],
         case,
         phrases,
+        round(clusterings.several, 4),
+        round(clusters.separation, 4),
         stored,
     )
 
@@ -234,7 +240,8 @@ def leave_one_out(cosines: Floats) -> Floats:
     """
     total = cosines.sum()
     rest = np.sqrt(np.maximum(total**2 - 2 * total * cosines + 1, 1e-12))
-    return np.clip((total * cosines - 1) / rest, -1, 1)
+    left_out: Floats = np.clip((total * cosines - 1) / rest, -1, 1)
+    return left_out
 
 
 class ApplySensesRequest(Request["AppliedSenses"]):

@@ -17,8 +17,9 @@ from polyseme.operations.clustering import (
     MAX_FOUND,
     MIN_OCCURRENCES,
     Clusters,
-    cluster,
+    Divisions,
     cluster_work,
+    divide,
 )
 from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
 from polyseme.operations.encode import count_tokens
@@ -74,6 +75,30 @@ class WordSense(OneLine):
     """indices of `occurrences`, the most typical first"""
 
 
+@dataclass(frozen=True, repr=False)
+class Alternative(OneLine):
+    """The evidence for a number of senses."""
+
+    senses: int
+    separation: float
+    """mean silhouette; 0 for one sense"""
+    sizes: list[int]
+    """number of occurrences of each sense; a number of senses may leave some without any"""
+
+
+@dataclass(frozen=True, repr=False)
+class Division(Alternative):
+    """The evidence for a number of senses, and the senses themselves."""
+
+    __pydantic_config__ = response("AlternativeResponse")
+    described: list[WordSense] | None = None
+    """with `divisions`, the senses"""
+    labels: list[int] | None = None
+    """with `divisions`, the sense of each of `occurrences`"""
+    confidence: list[float] | None = None
+    """with `divisions`, the confidence of each of `occurrences`"""
+
+
 @dataclass(frozen=True)
 class SenseOccurrence:
     """An occurrence and its sense."""
@@ -116,6 +141,10 @@ class Senses(OneLine):
     occurrences: Annotated[list[SenseOccurrence], AfterValidator(_of_known_senses)]
     separation: float
     """mean silhouette; 0 for one sense"""
+    several: float
+    """the probability of more than one sense, 0 to 1"""
+    alternatives: list[Alternative]
+    """the evidence for each number of senses from 1 to 6, or fewer for few occurrences"""
     notes: list[str]
     inventory: SenseInventory | None = field(default=None, repr=False)
     """with `inventory`, the senses as a document that /v1/senses/apply takes"""
@@ -131,6 +160,7 @@ class MappedSenses(Senses):
 
     __pydantic_config__ = response("SensesResponse")
     occurrences: list[MappedSenseOccurrence]  # type: ignore[assignment] # the same with positions
+    alternatives: list[Division]  # type: ignore[assignment] # the same with senses
 
 
 class SensesRequest(SharedOptions[Senses]):
@@ -159,6 +189,8 @@ class SensesRequest(SharedOptions[Senses]):
     """number of examples of each sense"""
     map: bool = False
     """add a position in the plane to each occurrence"""
+    divisions: bool = False
+    """add the senses to each of the alternatives"""
     inventory: bool = False
     """add the inventory, which /v1/senses/apply applies to other texts"""
     model: ModelName = None
@@ -197,10 +229,17 @@ class FoundSenses:
     word: str
     senses: list[WordSense]
     occurrences: list[FoundOccurrence]
-    clusters: Clusters
+    clusterings: Divisions
+    divisions: list[list[WordSense]]
+    """the senses of each alternative, if requested"""
     notes: list[str]
     positions: list[list[float]]
     """the first two principal components of the contexts, if requested"""
+
+    @property
+    def clusters(self) -> Clusters:
+        """The clusters that are the senses."""
+        return self.clusterings.chosen
 
     def inventory(self, model: Model, request: SensesRequest) -> SenseInventory:
         """Return the document of these senses."""
@@ -209,7 +248,7 @@ class FoundSenses:
             self.word,
             request.forms,
             request.case,
-            self.clusters,
+            self.clusterings,
             [sense.keywords for sense in self.senses],
             phrases=request.phrases,
         )
@@ -226,21 +265,35 @@ def senses(model: Model, request: SensesRequest, limits: Limits | None = None) -
 def senses_of(model: Model, request: SensesRequest, found: FoundSenses) -> Senses:
     """Return the result of a request."""
     clusters = found.clusters
-    labels, confidence = clusters.labels.tolist(), clusters.confidence.tolist()
-    occurrences = [
-        SenseOccurrence(occurrence.text, occurrence.start, occurrence.end, label, round(sure, 4))
-        for occurrence, label, sure in zip(found.occurrences, labels, confidence, strict=True)
-    ]
-    inventory = found.inventory(model, request) if request.inventory else None
-    name, separation = model.manifest.name, clusters.separation
-    rest = (separation, found.notes, inventory)
-    if not found.positions:
-        return Senses(name, found.word, found.senses, occurrences, *rest)
-    mapped = [
-        MappedSenseOccurrence(**vars(occurrence), x=x, y=y)
-        for occurrence, (x, y) in zip(occurrences, found.positions, strict=True)
-    ]
-    return MappedSenses(name, found.word, found.senses, mapped, *rest)
+    # A part that is present only on request is a field of a subclass, which the document of
+    # `MappedSenses` has: positions of occurrences, senses of alternatives.
+    alternatives: list[Any] = []
+    for number, each in enumerate(found.clusterings.alternatives):
+        evidence = (number + 1, each.separation, np.bincount(each.labels).tolist())
+        if found.divisions:
+            assigned = (each.labels.tolist(), each.confidence.round(4).tolist())
+            alternatives.append(Division(*evidence, found.divisions[number], *assigned))
+        else:
+            alternatives.append(Alternative(*evidence))
+    occurrences: list[Any] = []
+    labels, confidence = clusters.labels.tolist(), clusters.confidence.round(4).tolist()
+    for number, (one, *sense) in enumerate(zip(found.occurrences, labels, confidence, strict=True)):
+        place = (one.text, one.start, one.end)
+        if found.positions:
+            occurrences.append(MappedSenseOccurrence(*place, *sense, *found.positions[number]))
+        else:
+            occurrences.append(SenseOccurrence(*place, *sense))
+    return (MappedSenses if found.positions or found.divisions else Senses)(
+        model.manifest.name,
+        found.word,
+        found.senses,
+        occurrences,
+        clusters.separation,
+        round(found.clusterings.several, 4),
+        alternatives,
+        found.notes,
+        found.inventory(model, request) if request.inventory else None,
+    )
 
 
 def find_senses(model: Model, request: SensesRequest, limits: Limits | None = None) -> FoundSenses:
@@ -274,7 +327,10 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         work += cluster_work(count, width, request.count)
         if request.map:
             work += decomposition_work(count, model.manifest.dimension)
-        admit(work + (request.count or MAX_FOUND) * search_work(model, request.neighbors))
+        searches = request.count or MAX_FOUND
+        if request.divisions:
+            searches += MAX_FOUND * (MAX_FOUND + 1) // 2
+        admit(work + searches * search_work(model, request.neighbors))
         found: list[FoundOccurrence] = []
         for sentence, where, texts in zip(*located, strict=True):
             if where:
@@ -285,63 +341,71 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
             message = f"must be at most {count}, the number of occurrences"
             raise InvalidError([FieldError(("senses",), message)])
         points = project_occurrences(found, projection)
-        clusters = cluster(points, request.count, projection.rule)
-        described = describe(model, found, clusters, request)
+        clusterings = divide(points, request.count, projection.rule)
+        clusters = clusterings.chosen
+        describe = SenseDescriber(model, found, request)
+        senses = describe(clusters)
+        described = [*map(describe, clusterings.alternatives)] if request.divisions else []
         positions: list[list[float]] = []
         if request.map:
             contexts = np.stack([occurrence.context for occurrence in found])
             positions = principal_components(contexts.astype(np.float64))[0].tolist()
     notes = _notes(found, clusters, request)
-    return FoundSenses(word, described, found, clusters, notes, positions)
+    return FoundSenses(word, senses, found, clusterings, described, notes, positions)
 
 
-def describe(
-    model: Model,
-    found: Sequence[FoundOccurrence],
-    clusters: Clusters,
-    request: SensesRequest,
-) -> list[WordSense]:
-    """Return the size, keywords, neighbors and examples of each cluster."""
-    labels, count = clusters.labels, len(clusters.centroids)
-    sizes = np.bincount(labels, minlength=count)
-    numbers: dict[str, int] = {}
-    rows: dict[int, Integers] = {}
-    for occurrence in found:
-        if id(occurrence.words) not in rows:  # the occurrences of a text share the list
-            rows[id(occurrence.words)] = np.array(
-                [numbers.setdefault(word, len(numbers)) for word in occurrence.words], np.int64
+class SenseDescriber:
+    """Describes clusters of the same occurrences: size, keywords, neighbors and examples."""
+
+    def __init__(
+        self, model: Model, found: Sequence[FoundOccurrence], request: SensesRequest
+    ) -> None:
+        self.model, self.found, self.request = model, found, request
+        numbers: dict[str, int] = {}
+        self.rows: dict[int, Integers] = {}
+        for occurrence in found:
+            if id(occurrence.words) not in self.rows:  # the occurrences of a text share the list
+                self.rows[id(occurrence.words)] = np.array(
+                    [numbers.setdefault(word, len(numbers)) for word in occurrence.words], np.int64
+                )
+        self.words = [*numbers]
+        static = np.stack([occurrence.static for occurrence in found])
+        self.direction = unit(unit(static).mean(axis=0)[None])[0]
+        self.contexts = np.stack([occurrence.context for occurrence in found])
+        keys = {occurrence.key for occurrence in found if occurrence.key}
+        forms = {form for key in keys for form, _ in spellings(key, "auto")}
+        found_rows = map(model.vocabulary.row, forms)
+        self.excluded = [row for row in found_rows if row is not None]
+
+    def __call__(self, clusters: Clusters) -> list[WordSense]:
+        """Return the senses, those of the clusters."""
+        labels, count = clusters.labels, len(clusters.centroids)
+        sizes = np.bincount(labels, minlength=count)
+        # The mean attention to each word in each cluster [W, k], times the share of the cluster.
+        rates = np.zeros((len(self.words), count))
+        for occurrence, label in zip(self.found, labels.tolist(), strict=True):
+            rates[self.rows[id(occurrence.words)], label] += occurrence.attended / sizes[label]
+        sums = rates.sum(axis=1, keepdims=True)
+        scores = rates * (rates / np.where(sums > 0, sums, 1))
+        described = []
+        for label, size in enumerate(sizes.tolist()):
+            center = unit(self.contexts[labels == label].mean(axis=0)[None])[0]
+            typical = self.contexts @ center
+            typical[labels != label] = -np.inf
+            examples = np.argsort(-typical, kind="stable")[: min(self.request.examples, size)]
+            query = (center + NEIGHBOR_SHARE * self.direction).astype(np.float32)
+            near = self.model.neighbors(query, self.request.neighbors, self.excluded)
+            described.append(
+                WordSense(
+                    label,
+                    size,
+                    size / len(self.found),
+                    best_keywords(self.words, scores[:, label], self.request.keywords),
+                    [Neighbor(*neighbor) for neighbor in near],
+                    examples.tolist(),
+                )
             )
-    # The mean attention to each word in each cluster [W, k], times the share of the cluster.
-    rates = np.zeros((len(numbers), count))
-    for occurrence, label in zip(found, labels.tolist(), strict=True):
-        rates[rows[id(occurrence.words)], label] += occurrence.attended / sizes[label]
-    sums = rates.sum(axis=1, keepdims=True)
-    scores, words = rates * (rates / np.where(sums > 0, sums, 1)), [*numbers]
-    static = np.stack([occurrence.static for occurrence in found])
-    direction = unit(unit(static).mean(axis=0)[None])[0]
-    contexts = np.stack([occurrence.context for occurrence in found])
-    keys = {occurrence.key for occurrence in found if occurrence.key}
-    forms = {form for key in keys for form, _ in spellings(key, "auto")}
-    excluded = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
-    described = []
-    for label, size in enumerate(sizes.tolist()):
-        center = unit(contexts[labels == label].mean(axis=0)[None])[0]
-        typical = contexts @ center
-        typical[labels != label] = -np.inf
-        examples = np.argsort(-typical, kind="stable")[: min(request.examples, size)]
-        query = (center + NEIGHBOR_SHARE * direction).astype(np.float32)
-        near = model.neighbors(query, request.neighbors, excluded)
-        described.append(
-            WordSense(
-                label,
-                size,
-                size / len(found),
-                best_keywords(words, scores[:, label], request.keywords),
-                [Neighbor(*neighbor) for neighbor in near],
-                examples.tolist(),
-            )
-        )
-    return described
+        return described
 
 
 def best_keywords(words: Sequence[str], scores: Floats, most: int) -> list[Keyword]:
