@@ -1,6 +1,6 @@
 # On a machine with CPython 3.11 to 3.13 and make:  make serve | make test
 PYTHON ?= python3
-PORT ?= 8000
+PORT ?= $(or $(POLYSEME_PORT),8000)
 VENV := .venv
 BIN := $(VENV)/bin
 CORPUS ?= ../shared/data/corpora

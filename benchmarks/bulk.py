@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 import click
 import orjson
 import zstandard
-from record import RESULTS, record
+from record import record
 
 WORKERS = 2
 BATCH = 1024
@@ -260,10 +260,7 @@ def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) 
         for name, (fewer, options) in CASES.items():
             found[name] = case(whole, fifth, rows // fewer, options, few)
             click.echo(f"{name}: {found[name]}")
-    engine = orjson.loads(RESULTS.joinpath("engine.json").read_bytes())
-    speed = engine["sentences"]["1000"]["words_per_second"]["MiniLM"]  # run engine.py here first
-    about = {"workers": WORKERS, "transformer_words_per_second": speed}
-    record("bulk", ["numpy", "orjson", "pyarrow"], {**about, "cases": found})
+    record("bulk", ["numpy", "orjson", "pyarrow"], {"workers": WORKERS, "cases": found})
 
 
 if __name__ == "__main__":

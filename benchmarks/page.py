@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import click
 from playwright.sync_api import Browser, sync_playwright
 from record import medians, record
-from sentences import bundled, sentences
+from sentences import sentences
 from serving import PORT, served
 
 from polyseme.models.registry import bundled_models
@@ -44,7 +44,7 @@ def addresses() -> dict[str, str]:
 
 def texts_of() -> list[list[str]]:
     """Return a sentence of each length."""
-    return sentences(bundled(), LENGTHS)
+    return sentences(LENGTHS)
 
 
 def _address(view: str, **state: str) -> str:

@@ -25,7 +25,7 @@ import orjson
 from record import record
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from sentences import bundled, sentences
+from sentences import sentences
 from tests.http.hostile import send_all
 from tests.http.service import (
     Service,
@@ -130,7 +130,7 @@ def hostile(folder: Path, number: int) -> dict[str, Any]:
 
 def mixed() -> list[tuple[str, str, bytes | None, dict[str, str]]]:
     """Return requests of several kinds, as method, path, body and headers."""
-    texts = [" ".join(words) for words in sentences(bundled(), [20] * 400, seed=5)]
+    texts = [" ".join(words) for words in sentences([20] * 400, seed=5)]
     js, nd, npz = "application/json", "application/x-ndjson", "application/x-npz"
     apples = [{"text": "an apple a day", "word": "apple"}, {"text": "Apple sold", "word": "Apple"}]
     bodies: list[tuple[str, Any, str]] = [

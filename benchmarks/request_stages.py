@@ -21,7 +21,7 @@ import orjson
 from gunicorns import SERVICE, running
 from record import record
 from requests_per_second import ENCODINGS, accept, typical
-from sentences import bundled, sentences
+from sentences import sentences
 
 WARM = 500
 """The number of warm-up requests in each format."""
@@ -54,7 +54,7 @@ def middle(rows: list[dict[str, float]]) -> dict[str, int]:
 @click.option("--requests", default=2000)
 def main(words: int, requests: int) -> None:
     """Run the benchmark."""
-    texts = [" ".join(one) for one in sentences(bundled(), [words] * (WARM + requests))]
+    texts = [" ".join(one) for one in sentences([words] * (WARM + requests))]
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, running(SERVICE, workers=1) as service:
         bodies = {

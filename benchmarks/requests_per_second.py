@@ -23,7 +23,7 @@ import httpx
 import orjson
 from gunicorns import SERVICE, Running, running
 from record import record
-from sentences import bundled, sentences
+from sentences import sentences
 from wrk import Posted, Posting, middle, post
 
 LENGTHS = (10, 20, 50, 200)
@@ -45,9 +45,9 @@ def accept(kind: str) -> str:
 
 def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
     """Write a file for each length and format, with a body in each line."""
-    model, files = bundled(), {}
+    files = {}
     for length in LENGTHS:
-        texts = [" ".join(one) for one in sentences(model, [length] * DIFFERENT)]
+        texts = [" ".join(one) for one in sentences([length] * DIFFERENT)]
         for kind, encoding in ENCODINGS.items():
             bodies = [orjson.dumps({"input": text, "encoding": encoding}) for text in texts]
             files[length, kind] = folder / f"{length}-{kind}"

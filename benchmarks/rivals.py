@@ -1,4 +1,4 @@
-"""Baselines of the engine: matrix products, torch's attention, MiniLM, static vectors."""
+"""Baselines: matrix products, torch's attention, MiniLM."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class TorchLayer:
     def __init__(self, model: Model, longest: int) -> None:
         layer, width = model.layers[0], model.manifest.dimension
         scoring, residual = layer.scoring, layer.residual
-        same = (layer.value, layer.output) == (IDENTITY, IDENTITY) and scoring.scale is False
+        same = layer.value.weight is None and layer.output == IDENTITY and scoring.scale is False
         if not (same and residual.kind == "unit" and scoring.mask == "other-words"):
             raise SystemExit("The bundled model's layer has another form than this script expects.")
         self.heads, self.share = layer.heads, residual.share
@@ -66,6 +66,8 @@ class TorchLayer:
         self.weight = torch.from_numpy(np.concatenate(both, axis=1))
         self.shift = torch.from_numpy(np.concatenate([layer.query.bias, layer.key.bias]))
         bias = relative_bias(scoring.position_bias, range(longest), longest)
+        nothing = np.zeros(width, np.float32)
+        self.value = torch.from_numpy(nothing if layer.value.bias is None else layer.value.bias)
         self.bias = torch.from_numpy(np.array(bias))
         self.scale = torch.from_numpy(np.array(scoring.word_bias_scale))[:, None]
         kind = np.dtype(np.float32)
@@ -79,7 +81,7 @@ class TorchLayer:
         """
         n, d = x.shape
         projected = torch.addmm(self.shift, x, self.weight).view(n, 2 * self.heads, -1)
-        values = x.view(n, self.heads, -1).transpose(0, 1)
+        values = (x + self.value).view(n, self.heads, -1).transpose(0, 1)
         if way == "padded":
             projected = functional.pad(projected, (0, values.shape[2] - projected.shape[2]))
         queries, keys = projected.transpose(0, 1).split(self.heads)
@@ -118,10 +120,3 @@ class MiniLM:
         """Encode a batch."""
         encoded = self.tokenizer(list(texts), padding=True, return_tensors="pt")
         _ = self.network(**encoded).last_hidden_state
-
-
-def static_mean(model: Model, text: str) -> Floats:
-    """Return the mean of the static vectors of a text, as in model2vec. -> [d]"""
-    rows = np.array([token.row for token in model.tokenizer.tokens(text)], np.int64)
-    mean: Floats = model.rows[rows].mean(axis=0)
-    return mean

@@ -1,18 +1,26 @@
-"""Draw random sentences of words of the bundled model; frequent words are drawn more often."""
+"""Read sentences of a given length from Simple English Wikipedia.
 
-from collections.abc import Iterable
+Their words are as they stand in the text: with punctuation, names, and words that the bundled model
+does not know. The text is `../shared/data/corpora/simplewiki.txt.zst`.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import zstandard
 
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
+CORPUS = Path(__file__).parents[2] / "shared" / "data" / "corpora" / "simplewiki.txt.zst"
 MIN_WORDS, MAX_WORDS = 5, 60
-_COMMON = 20_000
-_RANK_OFFSET = 10
-"""Added to the rank, so that the 100 most frequent words are a third of the text, not half."""
+_READ = 20_000
+"""Number of paragraphs that sentences are taken from."""
 
 
 def bundled() -> Model:
@@ -20,19 +28,38 @@ def bundled() -> Model:
     return read_model(BUNDLED, verify=False)
 
 
-def sentences(model: Model, lengths: Iterable[int], seed: int = 1) -> list[list[str]]:
-    """Draw a sentence of each length, from words that are single tokens."""
-    rng = np.random.default_rng(seed)
-    words = [model.vocabulary.word(row) for row in range(_COMMON)]
-    plain = [word for word in words if word.isascii() and word.isalpha()]
-    weights = 1 / (np.arange(len(plain)) + _RANK_OFFSET)
-    weights /= weights.sum()
-    return [rng.choice(plain, length, p=weights).tolist() for length in lengths]
+def paragraphs(words: range) -> Iterator[str]:
+    """Yield the paragraphs with so many words."""
+    with CORPUS.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+        for line in io.TextIOWrapper(stream, "utf-8"):
+            if len(line.split()) in words:
+                yield line.strip()
+
+
+def sentences(lengths: Iterable[int], seed: int = 1) -> list[list[str]]:
+    """Return consecutive words for each length; they start with a paragraph, drawn at random.
+
+    A paragraph that is too short is followed by the next one.
+    """
+    rng, read = np.random.default_rng(seed), _read()
+    texts = []
+    for length in lengths:
+        at, words = int(rng.integers(len(read))), list[str]()
+        while len(words) < length:
+            words += read[at % len(read)]
+            at += 1
+        texts.append(words[:length])
+    return texts
+
+
+@lru_cache(1)
+def _read() -> list[list[str]]:
+    return [text.split() for text in islice(paragraphs(range(MIN_WORDS, 1000)), _READ)]
 
 
 def lengths(count: int, seed: int = 1) -> list[int]:
     """Draw lengths from 5 to 60, uniformly."""
-    found: list[int] = (
+    drawn: list[int] = (
         np.random.default_rng(seed).integers(MIN_WORDS, MAX_WORDS + 1, count).tolist()
     )
-    return found
+    return drawn

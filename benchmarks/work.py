@@ -23,7 +23,7 @@ import orjson
 from record import record
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from sentences import bundled, sentences
+from sentences import sentences
 
 from polyseme import create_app
 from polyseme.errors import InvalidError, TooLargeError
@@ -44,7 +44,9 @@ class Words:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.known = [word for one in sentences(bundled(), [40] * 500, seed=SEED) for word in one]
+        self.known = [
+            word for one in sentences([40] * 1000, seed=SEED) for word in one if word.isalpha()
+        ]
 
     def up_to(self, most: int) -> int:
         """Return a number of 1 to `most`; its logarithm is uniform."""

@@ -203,7 +203,7 @@ def engine(found: Document) -> bytes:
         for number, (name, title) in enumerate(_LINES.items()):
             rates = []
             for one in found["lengths"].values():
-                speeds = one["words_per_second"].items()
+                speeds = one["tokens_per_second"].items()
                 rates.append(max(speed for system, speed in speeds if system.startswith(name)))
             panel.plot(lengths, rates, color=COLORS[number], marker=".", label=title)
         panel.set_xscale("log", base=2)

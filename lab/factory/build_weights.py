@@ -14,8 +14,6 @@ results select nothing. Models that exist in --models-dir are not trained again.
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +53,6 @@ PLAIN = "one-head"
 """The setting that is always tried. Its scores before training (closed form) are the baseline."""
 LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
 BEGIN, END = "<!-- table of lab/results/weights.json -->", "<!-- end of the table -->"
-Train = Callable[[str, str], Path]
 Document = dict[str, Any]
 
 
@@ -66,13 +63,22 @@ def imported(file: Path, folder: Path, weights: Path | None = None) -> Path:
     return folder
 
 
-def trained(models: Path, sources: list[str], name: str, setting: str) -> Path:
+def trained(model: Path, sources: list[str], setting: str) -> Path:
     """Train a model with a setting, unless the result exists; return the folder of the result."""
-    folder = models / f"{name}.{setting}"
+    folder = model.with_name(f"{model.name}.{setting}")
     if not folder.exists():
-        given = ["--model", name, "--models-dir", str(models), "--output", folder.name, *sources]
-        fixed = ["--steps", str(STEPS), "--seed", "1", "--threads", "1", *SETTINGS[setting]]
-        run_train(*given, *fixed)
+        run_train(
+            *(
+                "--model",
+                model.name,
+                "--models-dir",
+                model.parent,
+                "--output",
+                folder.name,
+                *sources,
+            ),
+            *("--steps", STEPS, "--seed", 1, "--threads", 1, *SETTINGS[setting]),
+        )
     return folder
 
 
@@ -110,12 +116,12 @@ def measured(model: Model, coarse: Files, in_context: Files) -> Document:
     return figures
 
 
-def verdict(found: Document) -> Document:
+def verdict(results: Document) -> Document:
     """Compare trained weights with the closed form, and decide whether to ship them."""
-    closed, trained = found["closed form"], found["trained"]
+    closed, trained = results["closed form"], results["trained"]
     coarse = trained["coarsewsd"]["macro_f1"] >= closed["coarsewsd"]["macro_f1"]
     pairs = trained["wic"]["dev_accuracy"] >= closed["wic"]["dev_accuracy"]
-    before, kept = found["held_out"]["before"], found["held_out"]["kept"]
+    before, kept = results["held_out"]["before"], results["held_out"]["kept"]
     held_out = all(kept[name] > before[name] for name in ("auc", "macro_f1"))
     return {
         "better_on_held_out_lemmas": held_out,
@@ -126,15 +132,15 @@ def verdict(found: Document) -> Document:
 
 
 def learned(
-    file: Path, model: Path, settings: tuple[str, ...], train: Train
+    file: Path, folder: Path, settings: tuple[str, ...], sources: list[str]
 ) -> tuple[bytes, Document]:
     """Train with each setting for one file; return the best weights and a report."""
-    imported(file, model)
+    imported(file, folder)
     names = dict.fromkeys((PLAIN, *settings))
-    tried = {name: read_model(train(model.name, name)) for name in names}
+    tried = {name: read_model(trained(folder, sources, name)) for name in names}
     best = max(tried, key=lambda name: score(tried[name]))
     manifest = tried[best].manifest
-    held_out = {name: one.manifest.training["held_out"] for name, one in tried.items()}
+    held_out = {name: model.manifest.training["held_out"] for name, model in tried.items()}
     facts = {
         "file": {"name": file.name, "sha256": manifest.training["of_base"]["file"]["sha256"]},
         "setting": best,
@@ -143,7 +149,7 @@ def learned(
         "tags": manifest.training["data"]["files"],
         "torch": manifest.training["torch"],
         "held_out": {**held_out[best], "before": held_out[PLAIN]["before"]},
-        "tried": {name: one["kept"] for name, one in held_out.items()},
+        "tried": {name: scores["kept"] for name, scores in held_out.items()},
     }
     return serialized(tried[best]), facts
 
@@ -166,33 +172,33 @@ def table(document: Document) -> str:
         "| weights | | held-out AUC / macro-F1 | CoarseWSD accuracy / macro-F1 | WiC train / dev |",
         "|---|---|---|---|---|",
     ]
-    for name, found in document.items():
-        shipped = "" if found["shipped"] else " (not shipped)"
-        for title, held_out in (("closed form", "before"), ("trained", "kept")):
-            scores, one = found["held_out"][held_out], found[title]
-            cells = (
-                _pair(scores, "auc", "macro_f1"),
-                _pair(one["coarsewsd"], "accuracy", "macro_f1"),
-                _pair(one["wic"], "train_accuracy", "dev_accuracy"),
+    for name, results in document.items():
+        shipped = "" if results["shipped"] else " (not shipped)"
+        for title, when in (("closed form", "before"), ("trained", "kept")):
+            scores = results["held_out"][when], results[title]["coarsewsd"], results[title]["wic"]
+            columns = (
+                ("auc", "macro_f1"),
+                ("accuracy", "macro_f1"),
+                ("train_accuracy", "dev_accuracy"),
             )
+            cells = [
+                f"{measures[first]:.1f} / {measures[second]:.1f}"
+                for measures, (first, second) in zip(scores, columns, strict=True)
+            ]
             lines.append(f"| `{name}`{shipped} | {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _pair(found: Mapping[str, float], first: str, second: str) -> str:
-    return f"{found[first]:.1f} / {found[second]:.1f}"
-
-
-def ship(name: str, weights: bytes, found: Document) -> None:
+def ship(name: str, weights: bytes, results: Document) -> None:
     """Write or remove a file of weights, and update the results and the table in the README."""
     path = WEIGHTS / f"{name}.safetensors"
-    if found["shipped"]:
+    if results["shipped"]:
         path.write_bytes(weights)
     else:
         path.unlink(missing_ok=True)
-    known = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
-    known = {each: known[each] for each in FILES if each in known and each != name} | {name: found}
-    document = {each: known[each] for each in FILES if each in known}
+    measured = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
+    measured[name] = results
+    document = {known: measured[known] for known in FILES if known in measured}
     write_json(RESULTS, document)
     page = WEIGHTS / "README.md"
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
@@ -228,18 +234,17 @@ def main(
     settings: tuple[str, ...],
 ) -> None:
     """Train and measure weights, and write those that are better."""
-    sources = ["--tags", str(tags), *(part for one in corpus for part in ("--corpus", str(one)))]
+    sources = ["--tags", str(tags), *(part for file in corpus for part in ("--corpus", str(file)))]
     sets = [read_archive(data / f"{name}.tar.xz") for name in ("coarsewsd", "wic")]
     with tempfile.TemporaryDirectory() as scratch:
         models = models_dir or Path(scratch)
         for name in only or FILES:
             file = vectors / FILES[name]
-            train = partial(trained, models, sources)
-            weights, facts = learned(file, models / name, settings, train)
-            found = {**facts, **comparison(file, name, models, weights, sets)}
-            found |= verdict(found)
-            ship(name, weights, found)
-            click.echo(f"{name}: {'shipped' if found['shipped'] else 'not shipped'}")
+            weights, facts = learned(file, models / name, settings, sources)
+            results = {**facts, **comparison(file, name, models, weights, sets)}
+            results |= verdict(results)
+            ship(name, weights, results)
+            click.echo(f"{name}: {'shipped' if results['shipped'] else 'not shipped'}")
 
 
 if __name__ == "__main__":

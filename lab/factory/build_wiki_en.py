@@ -18,7 +18,6 @@ Steps 1 to 4 store their results in the work folder, and are skipped if the resu
 """
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from gensim.models import Word2Vec
 from gensim.models.callbacks import CallbackAny2Vec
 from lab.factory.wiki_layer import CENTERED, centered, fold_values, start
 from lab.factory.wiki_text import prepare
+from tqdm import tqdm
 
 from polyseme.engine.quantization import quantize
 from polyseme.importing.closed_form import informativeness, sentence_whitening
@@ -61,17 +61,16 @@ https://github.com/google-research-datasets/word_sense_disambigation_corpora
 """
 
 
-class Report(CallbackAny2Vec):
-    """A gensim callback that prints a line after each epoch."""
+class EpochBar(CallbackAny2Vec):
+    """A progress bar of the epochs."""
 
     def __init__(self) -> None:
-        self.started, self.epoch = time.monotonic(), 0
+        self.bar = tqdm(total=EPOCHS, desc="word2vec", unit="epoch", disable=None)
 
     def on_epoch_end(self, model: Word2Vec) -> None:
-        """Print the number of epochs and the elapsed time."""
-        self.epoch += 1
-        seconds = time.monotonic() - self.started
-        click.echo(f"epoch {self.epoch} of {model.epochs} after {seconds:.0f} s", err=True)
+        """Count an epoch."""
+        del model
+        self.bar.update()
 
 
 def train_vectors(work: Path, summary: dict[str, Any]) -> None:
@@ -83,7 +82,7 @@ def train_vectors(work: Path, summary: dict[str, Any]) -> None:
         total_examples=summary["lines"],
         total_words=summary["tokens"],
         epochs=EPOCHS,
-        callbacks=[Report()],
+        callbacks=[EpochBar()],
     )
     rows = [model.wv.key_to_index[word] for word in summary["counts"]]
     np.save(work / "part.npy", model.wv.vectors[rows])
@@ -152,8 +151,8 @@ def write(
     whitening = sentence_whitening(table, model.word_bias)
 
     def write_folder() -> None:
-        given = {"subwords": subwords, "whitening": whitening, **facts}
-        write_model(folder, words, table, [layer], model.word_bias, **given)
+        more = {"subwords": subwords, "whitening": whitening, **facts}
+        write_model(folder, words, table, [layer], model.word_bias, **more)
 
     write_folder()
     layer = centered(read_model(folder), corpus)

@@ -18,7 +18,6 @@ python lab/factory/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowor
 python lab/factory/fit_senses.py --tags google_wsd.tar.xz    # the rule only
 """
 
-import io
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,6 @@ from zlib import crc32
 
 import click
 import numpy as np
-import zstandard
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from tagged_nouns import TaggedNoun, read_drawn, read_nouns
@@ -38,7 +36,6 @@ from tagged_nouns import TaggedNoun, read_drawn, read_nouns
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.senses import fit_discriminant, similar_pairs
-from polyseme.importing.weights import in_closed_form
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
@@ -50,6 +47,8 @@ from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
 from polyseme_lab.evaluation.results import TWENTY
+from polyseme_lab.evaluation.systems import with_closed_form
+from polyseme_lab.training.corpus import read_lines
 
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
@@ -107,7 +106,8 @@ def main(
 
 def import_models(model: Model, folder: Path) -> Iterator[Model]:
     """Yield the closed form of a model's vectors, and the default import of each `*.gz` file."""
-    yield with_closed_form(model)
+    manifest = model.manifest.model_copy(update={"files": {}})
+    yield replace(with_closed_form(model), manifest=manifest, senses=None)
     with tempfile.TemporaryDirectory() as models:
         for file in sorted(folder.glob("*.gz")):
             target = Path(models) / file.name.removesuffix(".gz")
@@ -143,44 +143,33 @@ def fit_default_rule(
     fit_rule(parts)
 
 
-def with_closed_form(model: Model) -> Model:
-    """Return a model of the same vectors, with the weights that an import computes."""
-    weights = in_closed_form(model.rows, None, by_rank=True)
-    manifest = model.manifest.model_copy(update={"files": {}})
-    word_bias = weights.word_bias
-    return replace(
-        model, manifest=manifest, layers=weights.layers, word_bias=word_bias, senses=None
-    )
-
-
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
     """Choose at most WORDS words of letters a to z, those with the smallest checksums."""
-    lacking = {word.casefold() for one in held_out for word in one.words}
-    lacking |= {form for word in TWENTY for form in (word, f"{word}s")}
+    left_out = {word.casefold() for pair in held_out for word in pair.words}
+    left_out |= {form for word in TWENTY for form in (word, f"{word}s")}
     words = (model.vocabulary.word(row) for row in range(*RANKS))
-    found = [word for word in words if re.fullmatch("[a-z]{3,}", word) and word not in lacking]
-    return set(sorted(found, key=lambda word: crc32(word.encode()))[:WORDS])
+    plain = [word for word in words if re.fullmatch("[a-z]{3,}", word) and word not in left_out]
+    return set(sorted(plain, key=lambda word: crc32(word.encode()))[:WORDS])
 
 
 def collect(corpus: Path, chosen: set[str]) -> dict[str, list[TokenizedOccurrence]]:
     """Return the first SENTENCES sentences with each word, one per paragraph; omit rarer words."""
-    found: dict[str, list[TokenizedOccurrence]] = {word: [] for word in chosen}
+    contexts: dict[str, list[TokenizedOccurrence]] = {word: [] for word in chosen}
     lacking = set(chosen)
-    with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as raw:
-        for line in io.TextIOWrapper(raw, "utf-8"):
-            for word in sorted(lacking.intersection(line.split())):
-                for sentence in _SENTENCE_END.split(line):
-                    if word not in sentence:
-                        continue
-                    tokens = tuple(sentence[start:end] for start, end in word_spans(sentence))
-                    if word in tokens and 5 <= len(tokens) <= LONGEST:
-                        found[word].append(TokenizedOccurrence(tokens, tokens.index(word)))
-                        break
-                if len(found[word]) == SENTENCES:
-                    lacking.remove(word)
-            if not lacking:
-                break
-    return {word: found[word] for word in sorted(found) if len(found[word]) == SENTENCES}
+    for line in read_lines(corpus):
+        for word in sorted(lacking.intersection(line.split())):
+            for sentence in _SENTENCE_END.split(line):
+                if word not in sentence:
+                    continue
+                tokens = tuple(sentence[start:end] for start, end in word_spans(sentence))
+                if word in tokens and 5 <= len(tokens) <= LONGEST:
+                    contexts[word].append(TokenizedOccurrence(tokens, tokens.index(word)))
+                    break
+            if len(contexts[word]) == SENTENCES:
+                lacking.remove(word)
+        if not lacking:
+            break
+    return {word: contexts[word] for word in sorted(contexts) if word not in lacking}
 
 
 def surroundings(
@@ -203,9 +192,9 @@ def pair_examples(points: Mapping[str, Floats], pairs: Sequence[tuple[str, str]]
     """Return the occurrences of each word (False), and half of those of both in a pair (True)."""
     examples = []
     for pair in pairs:
-        words = [points[word] for word in pair]
-        both = np.concatenate([one[::2] for one in words])
-        examples += [*((one, False) for one in words), (both, True)]
+        first, second = (points[word] for word in pair)
+        both = np.concatenate([first[::2], second[::2]])
+        examples += [(first, False), (second, False), (both, True)]
     return examples
 
 

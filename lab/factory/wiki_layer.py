@@ -49,8 +49,11 @@ def start(vectors: Floats, frequencies: Floats) -> Layer:
     strengths = np.repeat(STRENGTHS, vectors.shape[1] // HEADS).astype(np.float32)
     return Layer(
         heads=HEADS,
-        query=Projection(_concatenated(queries), np.zeros(HEADS * KEY_WIDTH, np.float32)),
-        key=Projection(_concatenated(narrow_keys)),
+        query=Projection(
+            np.concatenate(queries, axis=1).astype(np.float32),
+            np.zeros(HEADS * KEY_WIDTH, np.float32),
+        ),
+        key=Projection(np.concatenate(narrow_keys, axis=1).astype(np.float32)),
         value=Projection(value.weight * strengths, value.bias * strengths),
         scoring=Scoring(
             scale=False,
@@ -72,11 +75,6 @@ def one_side(side: int) -> Floats:
     near, far = 1.0 - np.abs(distances), -OFFSET - 0.3 * np.abs(distances)
     table: Floats = np.where(distances * side > 0, near, far).astype(np.float32)[None]
     return table
-
-
-def _concatenated(parts: list[Floats]) -> Floats:
-    joined: Floats = np.concatenate(parts, axis=1).astype(np.float32)
-    return joined
 
 
 MIN_SINGULAR_VALUE = 1e-6

@@ -1,6 +1,5 @@
 """Tokenize Wikipedia's text and select the vocabulary: `corpus.txt` and `counts.json`."""
 
-import io
 import json
 import multiprocessing
 from collections import Counter
@@ -9,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 
 import regex
-import zstandard
 from tqdm import tqdm
 
 from polyseme.tokenizer import splits, words
+from polyseme_lab.training.corpus import read_lines
 
 VOCABULARY = 100_000
 NAME_RATIO = 50
@@ -25,9 +24,7 @@ _CHUNK = 20_000
 def paragraphs(corpus: Path) -> Iterator[str]:
     """Yield the lines of all compressed texts in a folder."""
     for file in sorted(corpus.glob("*.txt.zst")):
-        with file.open("rb") as raw:
-            reader = zstandard.ZstdDecompressor().stream_reader(raw)
-            yield from io.TextIOWrapper(reader, encoding="utf-8")
+        yield from read_lines(file)
 
 
 def chunks(corpus: Path) -> Iterator[list[str]]:
@@ -42,7 +39,7 @@ def tokens(paragraph: str) -> list[str]:
 
     Markup such as `formula_12` is dropped.
     """
-    found: list[str] = []
+    pieces: list[str] = []
     for start, end in words(paragraph):
         word = paragraph[start:end].replace("’", "'")
         if _MARKUP.fullmatch(word):
@@ -50,8 +47,8 @@ def tokens(paragraph: str) -> list[str]:
         first = next(splits(word), [(0, len(word))])
         # A contraction has two pieces; the apostrophes of Hawai'i and O'Brien are separate pieces.
         contraction = len(first) == len(("stem", "clitic")) and "'" in word[first[1][0] :]
-        found += [word[a:b] for a, b in first] if contraction else [word]
-    return found
+        pieces += [word[a:b] for a, b in first] if contraction else [word]
+    return pieces
 
 
 def count_chunk(chunk: list[str]) -> Counter[str]:

@@ -12,9 +12,11 @@ tags, only held-out lemmas are measured.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import compress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,24 +25,35 @@ import numpy as np
 from lab.studies.variants import THE_MODEL, variants
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
-from tqdm import tqdm
 
 from polyseme.engine.arrays import Flags, Floats, Integers, unit
-from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Layer, contextualize
+from polyseme.engine.layers import Layer
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.progress import ConsoleProgress
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.commands.evaluate import write_json
+from polyseme_lab.evaluation.datasets import TokenizedOccurrence, Words
+from polyseme_lab.evaluation.sources import StaticSentence
 from polyseme_lab.evaluation.statistics import centroids_f1
+from polyseme_lab.evaluation.systems import stack_reader, tabulate
 from polyseme_lab.training.config import COARSEWSD
 from polyseme_lab.training.corpus import is_lemma_held_out, read_archive_words
 
 FEWEST, PAIRS, SEED = 8, 60_000, 1
-Tagged = tuple[int, int, str, str]
-"""A tagged word: number of the sentence, position, lemma with part of speech, sense."""
 Lemmas = dict[str, tuple[Integers, Integers]]
 """Indices of the tagged words of each lemma, and the index of the sense of each."""
+
+
+class TaggedWord(NamedTuple):
+    """A word with a sense tag."""
+
+    sentence: int
+    """number of the sentence"""
+    place: int
+    lemma: str
+    """with its part of speech"""
+    sense: str
 
 
 class Pairs(NamedTuple):
@@ -63,18 +76,17 @@ class Separation:
     """[lemmas], contribution of each lemma to the error of the AUC; see `auc_influence`"""
 
 
-def by_lemma(tagged: Sequence[Tagged]) -> Lemmas:
+def by_lemma(tagged: Sequence[TaggedWord]) -> Lemmas:
     """Return the occurrences in frequent senses of each lemma with two or more such senses."""
-    found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for number, (_, _, lemma, sense) in enumerate(tagged):
-        found[lemma][sense].append(number)
+    lemmas: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for number, word in enumerate(tagged):
+        lemmas[word.lemma][word.sense].append(number)
     kept = {}
-    for lemma, senses in found.items():
-        often = {sense: ns for sense, ns in senses.items() if len(ns) >= FEWEST}
-        if len(often) > 1:
-            numbers = np.array([n for ns in often.values() for n in ns])
-            labels = np.array([i for i, ns in enumerate(often.values()) for _ in ns])
-            kept[lemma] = numbers, labels
+    for lemma, senses in lemmas.items():
+        frequent = [numbers for numbers in senses.values() if len(numbers) >= FEWEST]
+        if len(frequent) > 1:
+            labels = np.repeat(np.arange(len(frequent)), list(map(len, frequent)))
+            kept[lemma] = np.concatenate(frequent), labels
     return kept
 
 
@@ -127,14 +139,14 @@ def auc_influence(cosines: Floats, same: Flags, lemma: Integers, lemmas: int) ->
     return influence
 
 
-def figures(one: Separation, base: Separation | None = None) -> dict[str, dict[str, float]]:
+def figures(measured: Separation, base: Separation | None = None) -> dict[str, dict[str, float]]:
     """Return both measures in % with standard errors, and the paired differences from `base`."""
-    f1 = _percents(value=float(one.f1.mean()), error=_of_mean(one.f1))
-    auc = _percents(value=one.auc, error=_of_sum(one.influence))
+    f1 = _percents(value=float(measured.f1.mean()), error=_of_mean(measured.f1))
+    auc = _percents(value=measured.auc, error=_of_sum(measured.influence))
     if base is not None:
-        gain, influence = one.f1 - base.f1, one.influence - base.influence
+        gain, influence = measured.f1 - base.f1, measured.influence - base.influence
         f1 |= _percents(difference=float(gain.mean()), difference_error=_of_mean(gain))
-        auc |= _percents(difference=one.auc - base.auc, difference_error=_of_sum(influence))
+        auc |= _percents(difference=measured.auc - base.auc, difference_error=_of_sum(influence))
     return {"nouns_macro_f1": f1, "pairs_auc": auc}
 
 
@@ -150,11 +162,6 @@ def _percents(**parts: float) -> dict[str, float]:
     return {name: round(100 * part, 2) + 0.0 for name, part in parts.items()}  # no −0.0
 
 
-def plain(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the measures without their errors."""
-    return {name: one["value"] for name, one in found.items()}
-
-
 MAX_WORDS = 200
 """Maximum number of words in a sentence; longer ones are skipped."""
 OCCURRENCES, OF_LEMMA = 9000, 48
@@ -162,110 +169,101 @@ OCCURRENCES, OF_LEMMA = 9000, 48
 PACKAGES = ("numpy", "scikit-learn", "scipy")
 
 
-def read(archive: Path) -> tuple[list[list[str]], list[Tagged]]:
+def read(archive: Path) -> tuple[list[list[str]], list[TaggedWord]]:
     """Return the words of each sentence, and the tagged words that can be measured."""
     texts, tagged = [], []
     for words in read_archive_words(archive):
         for place, word in enumerate(words):
             lemma, sense = word.get("lemma"), word.get("sense")
             if lemma and sense and lemma.lower() not in COARSEWSD:
-                tagged.append((len(texts), place, f"{lemma}/{word.get('pos')}", sense))
+                lemma = f"{lemma}/{word.get('pos')}"
+                tagged.append(TaggedWord(len(texts), place, lemma, sense))
         texts.append([word.get("text") or "" for word in words])
-    measured = by_lemma(tagged)
-    return texts, [one for one in tagged if one[2] in measured and len(texts[one[0]]) <= MAX_WORDS]
+    measured = measurable(tagged)
+    return texts, [word for word in measured if len(texts[word.sentence]) <= MAX_WORDS]
 
 
-def known(texts: list[list[str]], tagged: list[Tagged], model: Model) -> list[Tagged]:
+def measurable(tagged: list[TaggedWord]) -> list[TaggedWord]:
+    """Return the words whose lemmas have two or more frequent senses."""
+    lemmas = by_lemma(tagged)
+    return [word for word in tagged if word.lemma in lemmas]
+
+
+def known(texts: list[list[str]], tagged: list[TaggedWord], model: Model) -> list[TaggedWord]:
     """Return the tagged words in the model's vocabulary whose lemmas can be measured."""
-    words = [texts[sentence][place] for sentence, place, _, _ in tagged]
-    found = resolve_all(words, model.vocabulary)
-    kept = [one for one, token in zip(tagged, found, strict=True) if token.row is not None]
-    measured = by_lemma(kept)
-    return [one for one in kept if one[2] in measured]
+    tokens = resolve_all([texts[word.sentence][word.place] for word in tagged], model.vocabulary)
+    return measurable(list(compress(tagged, [token.row is not None for token in tokens])))
 
 
-def held_out(tagged: list[Tagged], training: Mapping[str, Any]) -> list[Tagged]:
+def held_out(tagged: list[TaggedWord], training: Mapping[str, Any]) -> list[TaggedWord]:
     """Return the tagged words of held-out lemmas, or all if no lemma was held out of training."""
     recipe, data = training.get("recipe", {}), training.get("data", {})
     part, split = recipe.get("held_out", 0), recipe.get("split", 0)
     if not data.get("tags") or not part:
         return tagged
-    lemmas = {one[2] for one in tagged}
-    kept = {lemma for lemma in lemmas if is_lemma_held_out(lemma, part, split)}
-    return [one for one in tagged if one[2] in kept]
+    return [word for word in tagged if is_lemma_held_out(word.lemma, part, split)]
 
 
-def sample(tagged: list[Tagged], most: int) -> list[Tagged]:
+def sample(tagged: list[TaggedWord], most: int) -> list[TaggedWord]:
     """Return a random sample of lemmas and of their occurrences, in the order of the text."""
     rng = np.random.default_rng(SEED)
     lemmas, chosen = by_lemma(tagged), []
     of_lemma = max(OF_LEMMA, most // max(1, len(lemmas)))
     for lemma in rng.permutation(sorted(lemmas)):
         numbers, _ = lemmas[lemma]
-        some = [tagged[number] for number in rng.permutation(numbers)[:of_lemma]]
-        kept = by_lemma(some)
-        if len(chosen) < most and kept:
-            chosen += [some[number] for number in kept[lemma][0]]
-    return sorted(chosen, key=lambda one: one[:2])
+        kept = measurable([tagged[number] for number in rng.permutation(numbers)[:of_lemma]])
+        if len(chosen) < most:
+            chosen += kept
+    return sorted(chosen, key=itemgetter(0, 1))
 
 
 def embed(
-    sentences: Mapping[int, SentenceArrays],
-    tagged: Sequence[Tagged],
+    model: Model,
+    texts: list[list[str]],
+    tagged: Sequence[TaggedWord],
     stacks: Mapping[str, Sequence[Layer]],
+    fold: Callable[[str], str] = str,
 ) -> dict[str, Floats]:
-    """Return the unit contextual vectors of the tagged words by stack of layers. -> [m, d] each"""
-    places: dict[int, list[int]] = {}
-    for number, (sentence, *_) in enumerate(tagged):
-        places.setdefault(sentence, []).append(number)
-    found: dict[str, Floats] = {}
-    for sentence, numbers in tqdm(places.items(), desc="sentences", disable=None):
-        rows = [tagged[number][1] for number in numbers]
-        for name, layers in stacks.items():
-            vectors = contextualize(sentences[sentence], layers).contextual[rows]
-            if name not in found:
-                found[name] = np.empty((len(tagged), vectors.shape[1]), np.float32)
-            found[name][numbers] = unit(vectors)
-    return found
+    """Return the unit contextual vectors of the tagged words by stack of layers. -> [m, d] each
 
+    `fold` is applied to all words.
+    """
 
-def sentences_of(
-    model: Model, texts: list[list[str]], tagged: Sequence[Tagged], fold: Callable[[str], str] = str
-) -> dict[int, SentenceArrays]:
-    """Return the engine's arrays of the sentences of tagged words; `fold` is applied to words."""
-    numbers = sorted({sentence for sentence, *_ in tagged})
-    return {
-        number: model.sentence(resolve_all(map(fold, texts[number]), model.vocabulary))
-        for number in numbers
-    }
+    def source(sentences: Iterable[Words]) -> Iterator[StaticSentence]:
+        for words in sentences:
+            yield StaticSentence(model.sentence(resolve_all(words, model.vocabulary)))
+
+    occurrences = [
+        TokenizedOccurrence(tuple(map(fold, texts[word.sentence])), word.place) for word in tagged
+    ]
+    readers = {name: stack_reader(layers) for name, layers in stacks.items()}
+    tables = tabulate(source, readers, occurrences, ConsoleProgress())
+    return {name: unit(table(occurrences)) for name, table in tables.items()}
 
 
 def run(
-    model: Model,
-    texts: list[list[str]],
-    tagged: list[Tagged],
-    layers: dict[str, Layer],
-    fold: Callable[[str], str] = str,
+    model: Model, texts: list[list[str]], tagged: list[TaggedWord], layers: dict[str, Layer]
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the name of each layer and its measures on all tagged words, in %."""
-    of_number, lemmas = sentences_of(model, texts, tagged, fold), by_lemma(tagged)
+    lemmas = by_lemma(tagged)
     pairs = pairs_of(lemmas)
     for name, layer in layers.items():
-        vectors = embed(of_number, tagged, {name: [layer]})[name]
-        yield name, plain(figures(separation(vectors, lemmas, pairs)))
+        vectors = embed(model, texts, tagged, {name: [layer]})[name]
+        measured = figures(separation(vectors, lemmas, pairs))
+        yield name, {measure: figure["value"] for measure, figure in measured.items()}
 
 
 def ablation(
-    model: Model, texts: list[list[str]], tagged: list[Tagged]
+    model: Model, texts: list[list[str]], tagged: list[TaggedWord]
 ) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
     """Yield the names and the measures in % of the model and of each variant."""
     lemmas = by_lemma(tagged)
     pairs = pairs_of(lemmas)
     stacks = variants(model)
-    vectors = embed(sentences_of(model, texts, tagged), tagged, stacks)
-    lowered = sentences_of(model, texts, tagged, str.lower)
-    for name in (THE_MODEL, "parameter-free"):
-        vectors[f"{name}, in lower case"] = embed(lowered, tagged, {name: stacks[name]})[name]
+    vectors = embed(model, texts, tagged, stacks)
+    folded = {name: stacks[name] for name in (THE_MODEL, "parameter-free")}
+    for name, table in embed(model, texts, tagged, folded, str.lower).items():
+        vectors[f"{name}, in lower case"] = table
     base = separation(vectors.pop(THE_MODEL), lemmas, pairs)
     yield THE_MODEL, figures(base)
     for name in list(vectors):
@@ -273,7 +271,7 @@ def ablation(
 
 
 def document(
-    model: Model, tagged: list[Tagged], found: dict[str, object], *, unseen: bool
+    model: Model, tagged: list[TaggedWord], by_variant: dict[str, object], *, unseen: bool
 ) -> dict[str, object]:
     """Return a JSON document of the results and the data."""
     lemmas = by_lemma(tagged)
@@ -284,12 +282,12 @@ def document(
             "lemmas": len(lemmas),
             "nouns": len(nouns_of(lemmas)),
             "occurrences": len(tagged),
-            "sentences": len({sentence for sentence, *_ in tagged}),
+            "sentences": len({word.sentence for word in tagged}),
             "seed": SEED,
             "held_out": unseen,
         },
         "versions": {package: version(package) for package in PACKAGES},
-        "variants": found,
+        "variants": by_variant,
     }
 
 
@@ -318,12 +316,12 @@ def main(
     words = known(texts, words, model)
     unseen = held_out(words, model.manifest.training)
     tagged = sample(unseen, occurrences)
-    found: dict[str, object] = {}
+    by_variant: dict[str, object] = {}
     for variant, measured in ablation(model, texts, tagged):
-        found[variant] = measured
+        by_variant[variant] = measured
         click.echo(f"{variant:<34} {measured}")
     if output:
-        results = document(model, tagged, found, unseen=len(unseen) < len(words))
+        results = document(model, tagged, by_variant, unseen=len(unseen) < len(words))
         write_json(output, results)
 
 

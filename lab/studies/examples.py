@@ -8,7 +8,7 @@ have the results.
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.operations.compare import CompareRequest, compare
+from polyseme.operations.neighbors import Neighbor
 from polyseme.tokenizer import tokenize
 
 SENTENCES = {
@@ -59,28 +60,29 @@ def attention(model: Model, text: str) -> dict[str, Any]:
 def neighbors(model: Model) -> list[dict[str, Any]]:
     """Return the static and contextual neighbors of each word, and the similarities."""
     occurrences = [{"text": text, "word": word} for word, text in WORDS]
-    found = compare(model, CompareRequest.of(occurrences=occurrences, neighbors=NEIGHBORS))
-    similar = found.contextual_similarity.round(DIGITS).tolist()
+    compared = compare(model, CompareRequest.of(occurrences=occurrences, neighbors=NEIGHBORS))
+    similarities = compared.contextual_similarity.round(DIGITS).tolist()
+
+    def rounded(neighbors: Sequence[Neighbor]) -> list[tuple[str, float]]:
+        return [(near.word, round(near.similarity, DIGITS)) for near in neighbors]
+
     return [
         {
             "text": text,
-            "word": one.token.text,
-            "shift": round(one.shift, DIGITS),
-            "static": _rounded((near.word, near.similarity) for near in one.static_neighbors),
-            "contextual": _rounded(
-                (near.word, near.similarity) for near in one.contextual_neighbors
-            ),
-            "attends_to": _rounded(
-                (key.text, key.weight) for key in one.attends_to[:MOST_ATTENDED]
-            ),
+            "word": occurrence.token.text,
+            "shift": round(occurrence.shift, DIGITS),
+            "static": rounded(occurrence.static_neighbors),
+            "contextual": rounded(occurrence.contextual_neighbors),
+            "attends_to": [
+                (key.text, round(key.weight, DIGITS))
+                for key in occurrence.attends_to[:MOST_ATTENDED]
+            ],
             "similarity": row,
         }
-        for one, (_, text), row in zip(found.occurrences, WORDS, similar, strict=True)
+        for occurrence, (_, text), row in zip(
+            compared.occurrences, WORDS, similarities, strict=True
+        )
     ]
-
-
-def _rounded(pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    return [(word, round(number, DIGITS)) for word, number in pairs]
 
 
 def senses(name: str, models_dir: Path | None, corpus: Path) -> dict[str, str]:

@@ -9,8 +9,10 @@ of WiC in the vocabulary. No constant was chosen by these figures; see `imported
 """
 
 import platform
+import tarfile
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -42,6 +44,14 @@ def imported(folder: Path, *, subwords: bool = False) -> Iterator[tuple[Path, Mo
             model = Path(models) / file.name.removesuffix(".gz")
             import_vectors(file, model, ImportOptions(subwords=subwords), Progress())
             yield file, read_model(model)
+
+
+@contextmanager
+def downstream_sets(archive: Path) -> Iterator[Path]:
+    """Extract downstream.tar.xz for the time of the block; yield its folder."""
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+        yield Path(folder) / "downstream"
 
 
 def document(data: list[Path], results: dict[str, Any]) -> dict[str, Any]:
@@ -84,9 +94,9 @@ def main(vectors: Path, data: Path, output: Path | None) -> None:
         knows = LocalSource(model).knows
         words, pairs = known_words(coarse, knows), known_pairs(in_context, knows)
         systems = {}
-        for name, found in part_figures(model, words, pairs):
-            systems[name] = found
-            click.echo(f"{model.manifest.name:<32} {name:<28} {found}")
+        for name, figures in part_figures(model, words, pairs):
+            systems[name] = figures
+            click.echo(f"{model.manifest.name:<32} {name:<28} {figures}")
         ((_, systems[DEFAULT]),) = part_figures(default, words, pairs, ["model"])
         click.echo(f"{model.manifest.name:<32} {DEFAULT:<28} {systems[DEFAULT]}")
         about = coverage(model, words, pairs)

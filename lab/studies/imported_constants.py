@@ -57,7 +57,7 @@ def variants(vectors: Floats) -> dict[str, Layer]:
 
 def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
     """Return other forms of association; all but the first have the spread SPREAD. [V, d], [V]"""
-    sample, one = vectors[:FREQUENT].astype(np.float64), np.eye(vectors.shape[1])
+    sample, identity = vectors[:FREQUENT].astype(np.float64), np.eye(vectors.shape[1])
     weights = (p * np.exp(informativeness(p)))[:FREQUENT]
     weights /= weights.sum()
     mean = weights @ sample
@@ -66,10 +66,10 @@ def _forms(vectors: Floats, p: Floats) -> dict[str, dict[str, Projection]]:
     values, directions = np.linalg.eigh(covariance)
     whitening = (directions * values**-0.5) @ directions.T
     from_mean = Projection(bias=-mean.astype(np.float32))
-    products = _key(one, covariance, covariance)
+    products = _key(identity, covariance, covariance)
     return {
-        "products, no scale": {"key": Projection((SKIP_GRAM * one).astype(np.float32))},
-        "products": {"key": _key(one, covariance, covariance + np.outer(mean, mean))},
+        "products, no scale": {"key": Projection((SKIP_GRAM * identity).astype(np.float32))},
+        "products": {"key": _key(identity, covariance, covariance + np.outer(mean, mean))},
         "products from the mean": {"key": products, "query": from_mean},
         "whitened, from the mean": {
             "key": _key(whitening, covariance, covariance),
@@ -101,11 +101,11 @@ def main(vectors: Path, senses: Path, output: Path | None) -> None:
     results = {}
     for name, model in models(vectors):
         in_vocabulary = known(texts, tagged, model)
-        found = {}
+        by_variant = {}
         for variant, figures in run(model, texts, in_vocabulary, variants(model.vectors)):
-            found[variant] = figures
+            by_variant[variant] = figures
             click.echo(f"{name:<32} {variant:<26} {figures}")
-        results[name] = {"tagged": len(in_vocabulary), "variants": found}
+        results[name] = {"tagged": len(in_vocabulary), "variants": by_variant}
     if output:
         sums = {file.name: sha256(file) for file in sorted(vectors.glob("*.gz"))}
         write_json(output, document([archive], {"vectors": sums, "files": results}))

@@ -8,13 +8,11 @@ without. Probes with a hidden layer are trained and measured as by `polyseme eva
 --hidden`, on the folders `pos/` and `ner/` of the archive. No constant was chosen by these figures.
 """
 
-import tarfile
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
-from lab.studies.imported import document, imported
+from lab.studies.imported import document, downstream_sets, imported
 
 from polyseme.client.local import LocalModel
 from polyseme.models.model import Model
@@ -28,10 +26,9 @@ TASKS = ("pos", "ner")
 
 def composed(encoder: LocalModel, data: Path) -> dict[str, float]:
     """Return the percentages of the dev tokens that are composed, and that have no vector."""
-    texts = [list(one.words) for one in read_tagged_sentences(data / "dev.tsv")]
-    resolutions = [
-        token.resolution for one in encoder.encode_each(texts, include=()) for token in one.tokens
-    ]
+    texts = [list(sentence.words) for sentence in read_tagged_sentences(data / "dev.tsv")]
+    encoded = encoder.encode_each(texts, include=())
+    resolutions = [token.resolution for sentence in encoded for token in sentence.tokens]
     return {
         kind: round(100 * resolutions.count(kind) / len(resolutions), 1)
         for kind in ("subword", "oov")
@@ -40,13 +37,13 @@ def composed(encoder: LocalModel, data: Path) -> dict[str, float]:
 
 def probes(model: Model, data: Path) -> dict[str, Any]:
     """Return the figures of each task for one model."""
-    encoder, found = LocalModel(model), {}
+    encoder, figures = LocalModel(model), {}
     for task in TASKS:
         measured = results_document(measure_tagging(encoder, data / task, hidden=True))
-        systems = {name: one["score"] for name, one in measured["systems"].items()}
-        found[task] = {"tokens": composed(encoder, data / task), "systems": systems}
-        click.echo(f"{model.manifest.name:<40} {task} {found[task]}")
-    return found
+        systems = {name: system["score"] for name, system in measured["systems"].items()}
+        figures[task] = {"tokens": composed(encoder, data / task), "systems": systems}
+        click.echo(f"{model.manifest.name:<40} {task} {figures[task]}")
+    return figures
 
 
 @click.command()
@@ -56,8 +53,7 @@ def probes(model: Model, data: Path) -> dict[str, Any]:
 def main(vectors: Path, data: Path, output: Path | None) -> None:
     """Run the benchmark."""
     files: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(data) as archive:
-        archive.extractall(folder, filter="data")
+    with downstream_sets(data) as folder:
         for way, subwords in (("without subwords", False), ("with subwords", True)):
             for file, model in imported(vectors, subwords=subwords):
                 facts = {
@@ -66,7 +62,7 @@ def main(vectors: Path, data: Path, output: Path | None) -> None:
                     "dimension": model.manifest.dimension,
                     "ways": {},
                 }
-                figures = probes(model, Path(folder) / "downstream")
+                figures = probes(model, folder)
                 files.setdefault(model.manifest.name, facts)["ways"][way] = figures
     if output:
         write_json(output, document([data], {"files": files}))

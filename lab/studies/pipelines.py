@@ -11,8 +11,6 @@ is chosen by that score. scikit-learn classifies texts by tf-idf, by sentence ve
 
 import io
 import re
-import tarfile
-import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +21,7 @@ import click
 import numpy as np
 import spacy
 from benchmarks.record import record
+from lab.studies.imported import downstream_sets
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -80,7 +79,7 @@ def configuration(task: str, system: str, folder: Path, epochs: int) -> Config:
     config = Config().from_str(block, interpolate=False)
     component = TASKS[task]
     config["nlp"]["pipeline"] = ["tok2vec", component]
-    del config["components"][next(one for one in TASKS.values() if one != component)]
+    del config["components"][next(other for other in TASKS.values() if other != component)]
     config["components"]["tok2vec"]["model"] = dict(SYSTEMS[system])
     config["paths"] = {name: str(folder / f"{task}-{name}.spacy") for name in ("train", "dev")}
     config["training"] = {
@@ -98,7 +97,7 @@ def configuration(task: str, system: str, folder: Path, epochs: int) -> Config:
 def write_corpus(sentences: Sequence[LabeledWords], task: str, file: Path) -> None:
     """Write a corpus of spaCy, with a document for each sentence."""
     vocab, labels = spacy.blank("en").vocab, "tags" if task == "pos" else "ents"
-    docs = [Doc(vocab, words=[*one.words], **{labels: [*one.tags]}) for one in sentences]
+    docs = [Doc(vocab, words=[*s.words], **{labels: [*s.tags]}) for s in sentences]
     DocBin(docs=docs).to_disk(file)
 
 
@@ -130,27 +129,27 @@ def train(
         write_corpus(sentences, task, folder / f"{task}-{split}.spacy")
     nlp = init_nlp(configuration(task, system, folder, epochs))
     train_pipeline(nlp, stdout=io.StringIO(), stderr=io.StringIO())
-    docs = nlp.pipe(Doc(nlp.vocab, words=[*one.words]) for one in data["dev"])
+    docs = nlp.pipe(Doc(nlp.vocab, words=[*sentence.words]) for sentence in data["dev"])
     return list(tags_of(docs, task))
 
 
 def trained(folder: Path) -> dict[str, Any]:
     """Return the scores of each task and system, with intervals over the sentences."""
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     write_vectors(folder / "vectors")
     for task in TASKS:
-        splits = ("train", "dev")
         data = {
-            one: read_tagged_sentences(folder / f"downstream/{task}/{one}.tsv") for one in splits
+            split: read_tagged_sentences(folder / task / f"{split}.tsv")
+            for split in ("train", "dev")
         }
         score = tag_accuracy if task == "pos" else span_f1
         for system in SYSTEMS:
             start = time.perf_counter()
             interval = score(data["dev"], train(task, system, data, folder, EPOCHS))
             seconds = round(time.perf_counter() - start)
-            found.setdefault(system, {})[task] = {**interval._asdict(), "seconds": seconds}
-            click.echo(f"{task} {system:<14} {found[system][task]}")
-    return found
+            scores.setdefault(system, {})[task] = {**interval._asdict(), "seconds": seconds}
+            click.echo(f"{task} {system:<14} {scores[system][task]}")
+    return scores
 
 
 # scikit-learn
@@ -170,9 +169,9 @@ def entity_texts(folder: Path) -> dict[str, tuple[Texts, Texts]]:
     """Return the training and test texts of one task: does a message name an entity?"""
     splits = []
     for split in ("train", "dev"):
-        sentences = read_tagged_sentences(folder / f"downstream/ner/{split}.tsv")
-        labels = [any(tag != "O" for tag in one.tags) for one in sentences]
-        splits.append(([" ".join(one.words) for one in sentences], np.array(labels)))
+        sentences = read_tagged_sentences(folder / "ner" / f"{split}.tsv")
+        labels = [any(tag != "O" for tag in sentence.tags) for sentence in sentences]
+        splits.append(([" ".join(s.words) for s in sentences], np.array(labels)))
     return {"entity": (splits[0], splits[1])}
 
 
@@ -180,7 +179,7 @@ def sense_texts(archive: Path) -> dict[str, tuple[Texts, Texts]]:
     """Return training and test texts of ten tasks: which sense does a word have in a sentence?"""
     return {
         word.name: tuple(
-            ([" ".join(one.words) for one in part.occurrences], part.senses)
+            ([" ".join(words) for words, _ in part.occurrences], part.senses)
             for part in (word.train, word.test)
         )
         for word in ambiguous_words(read_archive(archive))
@@ -194,39 +193,37 @@ def macro_f1(train: Texts, test: Texts, vectorizer: Any) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a rare sense may be in fewer than three training texts
         search.fit(vectorizer.fit_transform(train[0]), train[1])
-    found = search.predict(vectorizer.transform(test[0]))
-    return 100 * float(f1_score(test[1], found, average="macro"))
+    predicted = search.predict(vectorizer.transform(test[0]))
+    return 100 * float(f1_score(test[1], predicted, average="macro"))
 
 
 def classified(tasks: dict[str, tuple[Texts, Texts]], draws: int) -> dict[str, dict[str, float]]:
     """Return the mean macro-F1 of tasks and draws by vectorizer and number of training texts."""
-    found: dict[str, dict[str, float]] = {}
+    means: dict[str, dict[str, float]] = {}
     for name, make in VECTORIZERS.items():
         for size in SIZES:
             scores = []
             for (texts, labels), test in tasks.values():
                 for draw in range(draws):
                     rows = np.random.default_rng(draw).permutation(len(texts))[:size]
-                    some = ([texts[row] for row in rows], labels[rows])
-                    scores.append(macro_f1(some, test, make()))
-            found.setdefault(name, {})[str(size)] = round(float(np.mean(scores)), 1)
-        click.echo(f"{name:<14} {found[name]}")
-    return found
+                    train = ([texts[row] for row in rows], labels[rows])
+                    scores.append(macro_f1(train, test, make()))
+            means.setdefault(name, {})[str(size)] = round(float(np.mean(scores)), 1)
+        click.echo(f"{name:<14} {means[name]}")
+    return means
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def main(folder: Path) -> None:
     """Run the benchmark."""
-    with tempfile.TemporaryDirectory() as place:
-        with tarfile.open(folder / "downstream.tar.xz") as archive:
-            archive.extractall(place, filter="data")
+    with downstream_sets(folder / "downstream.tar.xz") as sets:
         texts = {
-            "entity": classified(entity_texts(Path(place)), DRAWS["entity"]),
+            "entity": classified(entity_texts(sets), DRAWS["entity"]),
             "senses": classified(sense_texts(folder / "coarsewsd.tar.xz"), DRAWS["senses"]),
         }
         results = {
-            "spacy": trained(Path(place)),
+            "spacy": trained(sets),
             "epochs": EPOCHS,
             "width": WIDTH,
             "sklearn": texts,

@@ -8,7 +8,6 @@ vector of its sentence. Static vectors are normalized before pooling, as in `/v1
 constant was chosen by these figures.
 """
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -17,7 +16,6 @@ from typing import Any, TypeAlias, get_args
 
 import click
 import numpy as np
-import zstandard
 from benchmarks.record import record
 from benchmarks.sentences import bundled
 
@@ -33,7 +31,8 @@ from polyseme_lab.evaluation.datasets import (
     number_occurrences,
     read_archive,
 )
-from polyseme_lab.evaluation.statistics import IntervalEstimate, resample_counts
+from polyseme_lab.evaluation.statistics import IntervalEstimate
+from polyseme_lab.training.corpus import read_lines
 
 RESULTS = Path(__file__).parents[1] / "results"
 PASSAGES = 2_000
@@ -49,42 +48,32 @@ Systems: TypeAlias = dict[str, Floats]
 
 def passages(corpus: Path) -> Iterator[tuple[str, str]]:
     """Yield the two sentences of each line with exactly two, of 8 to 40 words each."""
-    with zstandard.open(corpus, "rb") as stream:
-        for line in io.TextIOWrapper(stream, "utf-8"):
-            match _BOUNDARY.split(line.strip()):
-                case [first, second] if _fits(first) and _fits(second):
-                    yield first, second
-
-
-def _fits(sentence: str) -> bool:
-    return MIN_WORDS <= len(sentence.split()) <= MAX_WORDS
+    for line in read_lines(corpus):
+        sentences = _BOUNDARY.split(line.strip())
+        lengths = [len(sentence.split()) for sentence in sentences]
+        if len(lengths) == 2 and MIN_WORDS <= min(lengths) <= max(lengths) <= MAX_WORDS:
+            yield sentences[0], sentences[1]
 
 
 def vectors(model: Model, texts: Sequence[str | Sequence[str]]) -> Systems:
     """Return the sentence vectors by kind of token vectors and pooling."""
     options = EncodeOptions(include=["static", "contextual"])
-    found: dict[str, list[Floats]] = {}
-    for one in encode(model, texts, options):
-        parts = {"contextual": one.arrays["contextual"], "static": unit(one.arrays["static"])}
+    means: dict[str, list[Floats]] = {}
+    for sentence in encode(model, texts, options):
+        arrays = sentence.arrays
+        parts = {"contextual": arrays["contextual"], "static": unit(arrays["static"])}
         for pooling in get_args(Pooling):
-            (weights,) = token_weights(model, [one.tokens], pooling)
+            (weights,) = token_weights(model, [sentence.tokens], pooling)
             for kind, rows in parts.items():
-                mean = weighted_mean(rows, weights)
-                found.setdefault(f"{kind}, {pooling}", []).append(mean)
-    return {name: np.array(rows, np.float32) for name, rows in found.items()}
+                means.setdefault(f"{kind}, {pooling}", []).append(weighted_mean(rows, weights))
+    return {name: np.array(rows, np.float32) for name, rows in means.items()}
 
 
 def halves(first: Floats, second: Floats) -> IntervalEstimate:
     """Return how often the nearest sentence is the other one of the passage, in both directions."""
-    cosines = unit(first) @ unit(second).T
-    right = _is_nearest(cosines) / 2 + _is_nearest(cosines.T) / 2
-    drawn = resample_counts(len(right)) / len(right)
-    return IntervalEstimate.from_resamples(float(right.mean()), drawn @ right)
-
-
-def _is_nearest(cosines: Floats) -> Floats:
-    right: Floats = (cosines.argmax(axis=1) == np.arange(len(cosines))).astype(np.float64)
-    return right
+    cosines, own = unit(first) @ unit(second).T, np.arange(len(first))
+    right = [cosines.argmax(axis=axis) == own for axis in (0, 1)]
+    return IntervalEstimate.of_mean(np.mean(right, axis=0))
 
 
 def by_width(
@@ -95,10 +84,10 @@ def by_width(
     pairs = list(islice(passages(corpus), PASSAGES))
     first, second = (vectors(model, half) for half in zip(*pairs, strict=True))
     rows = number_occurrences(occurrences_in(files))
-    sentences = vectors(model, [one.words for one in rows])
+    sentences = vectors(model, [occurrence.words for occurrence in rows])
     for name in first:
         for width in WIDTHS:
-            cut = [one[name][:, :width] for one in (first, second, sentences)]
+            cut = [systems[name][:, :width] for systems in (first, second, sentences)]
             senses = coarsewsd(files, OccurrenceVectors(rows, cut[2]))
             yield name, width, halves(cut[0], cut[1]), senses.accuracy
 
@@ -109,10 +98,10 @@ def by_width(
 def main(corpus: Path, archive: Path) -> None:
     """Run the benchmark."""
     results: dict[str, dict[str, Any]] = {}
-    for name, width, found, senses in by_width(bundled(), corpus, archive):
-        figures = {"halves": found._asdict(), "senses": senses._asdict()}
+    for name, width, pairs, senses in by_width(bundled(), corpus, archive):
+        figures = {"halves": pairs._asdict(), "senses": senses._asdict()}
         results.setdefault(name, {})[str(width)] = figures
-        click.echo(f"{name:<28} {width:>4} {found.value:>6} {senses.value:>6}")
+        click.echo(f"{name:<28} {width:>4} {pairs.value:>6} {senses.value:>6}")
     what = {"corpus": corpus.name, "passages": PASSAGES, "systems": results}
     record("sentence-vectors", ["numpy"], what, RESULTS)
 

@@ -7,20 +7,17 @@ probe. `lab/studies/ablation.py` measures what the share does to senses. The sha
 model was not chosen by the tags.
 """
 
-import tarfile
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import click
 from benchmarks.sentences import bundled
-from lab.studies.imported import document
+from lab.studies.imported import document, downstream_sets
 
 from polyseme.client.local import LocalModel
 from polyseme.models.model import Model
 from polyseme_lab.commands.evaluate import write_json
 from polyseme_lab.evaluation.downstream import measure_tagging
-from polyseme_lab.evaluation.results import document as results_document
 
 SHARES = (0.0, 0.2, 0.4, 0.8, 1.6, 4.0)
 
@@ -37,17 +34,15 @@ def with_share(model: Model, share: float) -> Model:
 @click.option("--output", type=click.Path(path_type=Path))
 def main(data: Path, output: Path | None) -> None:
     """Run the benchmark."""
-    model, found = bundled(), {}
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(data) as archive:
-        archive.extractall(folder, filter="data")
+    model, scores = bundled(), {}
+    with downstream_sets(data) as folder:
         for share in SHARES:
             encoder = LocalModel(with_share(model, share))
-            pos = Path(folder) / "downstream" / "pos"
-            tags = results_document(measure_tagging(encoder, pos, names=("contextual",)))
-            found[str(share)] = tags["systems"]["contextual"]["score"]
-            click.echo(f"{share} {found[str(share)]}")
+            (row,) = measure_tagging(encoder, folder / "pos", names=("contextual",)).rows
+            scores[str(share)] = row.figures["score"]._asdict()
+            click.echo(f"{share} {scores[str(share)]}")
     if output:
-        results = {"share": model.layers[-1].residual.share, "shares": found}
+        results = {"share": model.layers[-1].residual.share, "shares": scores}
         write_json(output, document([data], results))
 
 

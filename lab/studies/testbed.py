@@ -11,7 +11,6 @@ similarity. Lines of the corpus with a sentence of the pseudo-words are left out
 chosen by these figures. Files of vectors that exist in the work folder are not trained again.
 """
 
-import io
 import re
 import tarfile
 import time
@@ -21,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import zstandard
 from gensim.models import FastText, Word2Vec
 from gensim.models.fasttext import save_facebook_model
 from lab.studies.imported import document
@@ -40,9 +38,8 @@ from polyseme_lab.evaluation.downstream import (
     read_pseudowords,
 )
 from polyseme_lab.evaluation.results import Results
-from polyseme_lab.evaluation.results import document as results_document
 from polyseme_lab.evaluation.sense_induction import measure_senses
-from polyseme_lab.training.corpus import sha256
+from polyseme_lab.training.corpus import read_lines, sha256
 
 SETTINGS: dict[str, Any] = {
     "vector_size": 100,
@@ -64,38 +61,32 @@ _COMPARED = 8
 """Number of words by which a sentence of the pseudo-words is found in the corpus."""
 
 
-def lines(corpus: Path) -> Iterator[str]:
-    """Yield the lines of the corpus."""
-    with zstandard.open(corpus, "rb") as stream:
-        yield from io.TextIOWrapper(stream, "utf-8")
-
-
 def usable(corpus: Path, pseudowords: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the lines without a sentence of the pseudo-words, and their words."""
     pairs = read_pseudowords(pseudowords)
-    probes = {_probe(one.words, one.place) for pair in pairs for one in pair.occurrences}
-    for line in lines(corpus):
-        found = [line[start:end] for start, end in words(line)]
-        grams = zip(*(found[shift:] for shift in range(_COMPARED)), strict=False)
+    probes = {_probe(*occurrence) for pair in pairs for occurrence in pair.occurrences}
+    for line in read_lines(corpus):
+        tokens = [line[start:end] for start, end in words(line)]
+        grams = zip(*(tokens[shift:] for shift in range(_COMPARED)), strict=False)
         if probes.isdisjoint(grams):
-            yield line.strip(), found
+            yield line.strip(), tokens
 
 
-def _probe(found: Sequence[str], hidden: int) -> tuple[str, ...]:
+def _probe(tokens: Sequence[str], hidden: int) -> tuple[str, ...]:
     """Return the first words of a sentence without the hidden one in a row, all if it is short."""
-    starts = range(len(found) - _COMPARED + 1)
+    starts = range(len(tokens) - _COMPARED + 1)
     first = next((start for start in starts if not start <= hidden < start + _COMPARED), 0)
-    return tuple(found[first : first + _COMPARED])
+    return tuple(tokens[first : first + _COMPARED])
 
 
 def write_corpus(corpus: Path, pseudowords: Path, target: Path, number: int) -> None:
     """Write about `number` words of the corpus, tokenized, and the text of the same lines."""
     count = 0
     with target.open("w", encoding="utf-8") as file, texts_of(target).open("w") as texts:
-        for line, found in usable(corpus, pseudowords):
-            file.write(" ".join(found) + "\n")
+        for line, tokens in usable(corpus, pseudowords):
+            file.write(" ".join(tokens) + "\n")
             texts.write(line + "\n")
-            count += len(found)
+            count += len(tokens)
             if count >= number:
                 return
 
@@ -128,19 +119,18 @@ def measured(model: LocalModel, eval_folder: Path, downstream: Path) -> dict[str
         "tags": measure_tagging(model, downstream / "pos", names=TAGGING),
         "sentences": measure_sentences(model, downstream / "sts/dev.tsv"),
     }
-    return {name: _figures(results_document(one)) for name, one in sets.items()}
+    return {name: _figures(results) for name, results in sets.items()}
 
 
-def _figures(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the systems without the figures of each word."""
-    kept: dict[str, Any] = {}
-    for name, system in found["systems"].items():
-        kept[name] = {key: one for key, one in system.items() if isinstance(one, dict)}
-        kept[name].pop("words", None)
-        if per_word := system.get("words"):
-            several = sum(word.get("found", 0) > 1 for word in per_word.values())
-            kept[name]["several_senses_found"] = several
-    return kept
+def _figures(results: Results) -> dict[str, Any]:
+    """Return the figures of each system without those of each word."""
+    systems: dict[str, Any] = {}
+    for row in results.rows:
+        systems[row.name] = {name: figure._asdict() for name, figure in row.figures.items()}
+        if words := row.facts.get("words"):
+            several = sum(word.get("found", 0) > 1 for word in words.values())
+            systems[row.name]["several_senses_found"] = several
+    return systems
 
 
 @click.command()
@@ -170,7 +160,7 @@ def main(
         new.rename(tokenized)
     with tarfile.open(eval_folder / "downstream.tar.xz") as archive:
         archive.extractall(work, filter="data")
-    found: dict[str, Any] = {}
+    files: dict[str, Any] = {}
     for name in [only] if only else WAYS:
         file, seconds = trained(name, tokenized, work, threads)
         for way in ("default", "with --texts"):
@@ -181,16 +171,16 @@ def main(
             start = time.perf_counter()
             folder = work / re.sub(r"\W+", "-", f"{name} {way}")
             import_vectors(file, folder, ImportOptions(texts=sample, replace=True))
-            one: dict[str, Any] = {"import_seconds": round(time.perf_counter() - start, 1)}
+            figures: dict[str, Any] = {"import_seconds": round(time.perf_counter() - start, 1)}
             model = LocalModel(read_model(folder))
-            one |= measured(model, eval_folder, work / "downstream")
-            words_of = model.model.manifest.vocabulary_size
-            facts = {"sha256": sha256(file), "words": words_of, "seconds": round(seconds, 1)}
-            found.setdefault(name, {**facts, "ways": {}})["ways"][way] = one
-            click.echo(f"{name}, {way}: {one}")
+            figures |= measured(model, eval_folder, work / "downstream")
+            size = model.model.manifest.vocabulary_size
+            facts = {"sha256": sha256(file), "words": size, "seconds": round(seconds, 1)}
+            files.setdefault(name, {**facts, "ways": {}})["ways"][way] = figures
+            click.echo(f"{name}, {way}: {figures}")
     if output:
         data = [corpus, *islice(sorted(eval_folder.iterdir()), 8)]
-        results = {"settings": SETTINGS, "tokens": number, "files": found}
+        results = {"settings": SETTINGS, "tokens": number, "files": files}
         write_json(output, document(data, results))
 
 

@@ -39,10 +39,10 @@ def with_cache(layer: Layer) -> Layer:
 def variants(model: Model) -> dict[str, Layers]:
     """Return the model's layers, first, and their variants, by name."""
     layers = [with_cache(layer) for layer in model.layers]
-    d, found = model.manifest.dimension, {THE_MODEL: layers}
+    d, stacks = model.manifest.dimension, {THE_MODEL: layers}
 
     def add(name: str, change: Callable[[Layer], Layer]) -> None:
-        found[name] = [change(layer) for layer in layers]
+        stacks[name] = [change(layer) for layer in layers]
 
     for head in range(layers[0].heads if layers[0].heads > 1 else 0):
         add(f"head {head + 1} alone", lambda layer, head=head: only_head(layer, head, d))
@@ -60,28 +60,28 @@ def variants(model: Model) -> dict[str, Layers]:
 
         # A manifest may have a share that is rounded to float32, such as 0.20000000298.
         others = [share for share in SHARES if not np.isclose(share, residual.share)]
-        found |= {f"static share {share:g}": with_share(share=share) for share in others}
+        stacks |= {f"static share {share:g}": with_share(share=share) for share in others}
         if residual.position_share:
-            found["no position in the residual"] = with_share(position_share=0.0)
+            stacks["no position in the residual"] = with_share(position_share=0.0)
     # The static vectors as values, or parts of the closed form.
     first, vectors = layers[0], model.vectors
     key = association(vectors, frequencies_by_rank(len(vectors)))
     closed = closed_form(vectors, key, informative=model.word_bias is not None)
     plain = _averaged(first, Projection(np.eye(d, dtype=np.float32)), d)
-    found["values: the static vectors"] = [plain, *layers[1:]]
+    stacks["values: the static vectors"] = [plain, *layers[1:]]
     if len(layers) == 1:
-        found["values: closed form"] = [_averaged(first, closed.value, d)]
+        stacks["values: closed form"] = [_averaged(first, closed.value, d)]
         h, scoring, table = first.heads, closed.scoring, closed.scoring.position_bias
         if table is not None:  # the scores of the closed form, which has one head, in every head
             scoring = replace(scoring, position_bias=np.repeat(table, h, axis=0))
-        query, tiled_key = (_tiled(one, h, d) for one in (closed.query, closed.key))
+        query, tiled_key = (_tiled(part, h, d) for part in (closed.query, closed.key))
         alike = replace(first, query=query, key=tiled_key, scoring=scoring)
-        found["scores: closed form"] = [alike]
-        found["closed form"] = [closed]
+        stacks["scores: closed form"] = [alike]
+        stacks["closed form"] = [closed]
     if len(layers) > 1:
-        found |= {f"layers 1 to {last}": layers[:last] for last in range(1, len(layers))}
-    found["parameter-free"] = [Layer()]
-    return found
+        stacks |= {f"layers 1 to {last}": layers[:last] for last in range(1, len(layers))}
+    stacks["parameter-free"] = [Layer()]
+    return stacks
 
 
 def _averaged(layer: Layer, value: Projection, d: int) -> Layer:

@@ -116,7 +116,7 @@ def load_senses(path: str | Path) -> "SenseInventory":
     """
     from polyseme.operations.inventory import load_inventory
 
-    return load_inventory(Path(path))
+    return load_inventory(path)
 
 
 def __getattr__(name: str) -> Any:

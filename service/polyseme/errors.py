@@ -94,7 +94,8 @@ class PolysemeError(Exception):
             # The Python argument of a field is `texts[3]` for `("input", 3)`.
             path = ("texts", *error.path[1:]) if error.path[:1] == ("input",) else error.path
             fields.append(f"`{subscripted(path)}`: {error.message}" if path else error.message)
-        shown = [self.summary(), f"{listed(fields, '; ')}." if fields else "", hint or self.hint]
+        invalid = sentence(listed(fields, "; ")) if fields else ""
+        shown = [self.summary(), invalid, hint or self.hint]
         return " ".join(filter(None, shown))
 
     def summary(self) -> str:
@@ -116,6 +117,11 @@ def subscripted(path: FieldPath) -> str:
     """Return a path as an expression: `occurrences[3].word`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).removeprefix(".")
+
+
+def sentence(text: str) -> str:
+    """Return a text with a period at its end, unless it is a question."""
+    return text if text.endswith("?") else f"{text}."
 
 
 def listed(items: Sequence[str], separator: str = ", ") -> str:

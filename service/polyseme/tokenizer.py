@@ -7,6 +7,8 @@ split only if it is not in the vocabulary.
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice, pairwise
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
@@ -27,7 +29,7 @@ class ResolvedToken(NamedTuple):
     """A token and its vocabulary entry.
 
     `start` and `end` are offsets in code points, None for tokens of a pretokenized sentence, and
-    before `place` sets them.
+    where `Tokenized` has the text.
     """
 
     text: str
@@ -39,6 +41,38 @@ class ResolvedToken(NamedTuple):
     row: int | None
     composed: str | None = None
     """the spelling whose subwords compose the vector of a word outside the vocabulary"""
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """The tokens of one sentence."""
+
+    words: list[ResolvedToken]
+    """the tokens, without offsets if there is a `text`"""
+    truncated: int = 0
+    """the number of words removed by truncation, which are counted up to a limit"""
+    text: str | None = None
+    """the text, from which the offsets are computed when somebody reads them"""
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The offset of each token, of a sentence with a `text`."""
+        find, end = (self.text or "").find, 0
+        # A word starts at the end of the one before it, or after white space.
+        return [(end := find(word, end) + len(word)) - len(word) for word, *_ in self.words]
+
+    @property
+    def tokens(self) -> list[ResolvedToken]:
+        """The tokens with their offsets; a new list each time."""
+        if self.text is None:
+            return self.words
+        new = tuple.__new__  # takes half the time of `ResolvedToken(…)`
+        return [
+            new(ResolvedToken, (word, start, start + len(word), key, resolution, row, composed))
+            for start, (word, _, _, key, resolution, row, composed) in zip(
+                self.starts, self.words, strict=True
+            )
+        ]
 
 
 class RowLookup(Protocol):
@@ -191,7 +225,7 @@ def tokenize(
     composes: CanCompose = no_subwords,
 ) -> list[ResolvedToken]:
     """Return the tokens of a text; split or compose the words that are not in the vocabulary."""
-    return place(text, iter_tokens(text, vocabulary, case, composes))
+    return Tokenized(list(iter_tokens(text, vocabulary, case, composes)), text=text).tokens
 
 
 def iter_tokens(
@@ -210,28 +244,6 @@ def iter_tokens(
             yield from _split_or_compose(token, vocabulary, case, composes)
         else:
             yield token
-
-
-def place(text: str, tokens: Iterable[ResolvedToken]) -> list[ResolvedToken]:
-    """Return the tokens of a text, in order, with their offsets."""
-    new, find, end = tuple.__new__, text.find, 0
-    # A word starts at `end`, or after white space. `tuple.__new__` takes half the time of
-    # `ResolvedToken(…)`.
-    return [
-        new(
-            ResolvedToken,
-            (
-                word,
-                start := find(word, end),
-                end := start + len(word),
-                key,
-                resolution,
-                row,
-                composed,
-            ),
-        )
-        for word, _, _, key, resolution, row, composed in tokens
-    ]
 
 
 def _split_or_compose(
@@ -383,7 +395,7 @@ class Tokenizer:
 
         At most `most` + MAX_WORD_LENGTH tokens are made, the pieces of the last word included.
         """
-        return place(text, self.look_up(text, case, most))
+        return Tokenized(self.look_up(text, case, most), text=text).tokens
 
     def look_up(
         self, text: str | Sequence[str], case: Case = "auto", most: int | None = None

@@ -35,6 +35,8 @@ OPTIONS = [
     {"include": []},
     {"include": ["contextual"]},
     {"include": ("scores", "values")},
+    {"include": ["contributions"]},
+    {"include": ["contributions", "attention"], "heads": "mean", "layers": "last"},
     {"layers": "last"},
     {"layers": [1, 0, 1], "include": ["attention", "queries"]},
     {"layers": [1]},
@@ -125,6 +127,8 @@ CALLS = [
     ("neighbors", ([1, 0, 0, 0, 2], 4), {}),
     ("neighbors", (np.ones(5, np.float32), 4), {"case": "lower"}),
     ("neighbors", ("bank", 1000), {}),
+    ("neighbors", (), {"positive": ["bank", "river"], "negative": ("money",), "k": 3}),
+    ("neighbors", (), {"positive": np.eye(5)[:2], "negative": ["gnu", np.ones(5, np.float32)]}),
     ("trace", ("river gnu bank",), {"layer": 1}),
 ]
 
@@ -276,6 +280,12 @@ REJECTED = [
     ("neighbors", ([1, 2],), {}, "/vector"),
     ("neighbors", ([[1, 2]],), {}, "/vector"),
     ("neighbors", ([np.nan] * 5,), {}, "/vector"),
+    ("neighbors", (), {}, ""),
+    ("neighbors", ("bank",), {"positive": ["bank"]}, ""),
+    ("neighbors", (), {"positive": ["bank", "x" * 300]}, "/positive/1"),
+    ("neighbors", (), {"positive": ["bank", 1]}, "/positive/1"),
+    ("neighbors", (), {"negative": ["bank", [1.0, 2.0]]}, "/negative/1"),
+    ("neighbors", (), {"negative": ["bank", [np.nan] * 5]}, "/negative/1/0"),
     ("vector", ("bank", "bank"), {"kind": "attention"}, "/kind"),
     ("trace", ("bank",), {"layer": 2}, "/layer"),
     ("trace", ("bank",), {"layer": -1}, "/layer"),
@@ -322,7 +332,8 @@ def test_an_invalid_argument_is_the_same_error_everywhere(
     assert errors[0].errors[0].pointer == pointer
     assert len({str(one) for one in errors}) == 1
     argument = re.sub(r"/(\d+)", r"[\1]", pointer.replace("input", "texts"))[1:].replace("/", ".")
-    assert f" `{argument}`: {errors[0].errors[0].message}." in str(errors[0])
+    shown = f"`{argument}`: " if argument else ""
+    assert f" {shown}{errors[0].errors[0].message}." in str(errors[0])
     assert "/docs" not in str(errors[0])
 
 
@@ -389,6 +400,8 @@ def test_an_option_that_does_not_exist_is_a_type_error(local, remote):
             encoder.encode(["bank"], layer=0)
         with pytest.raises(TypeError, match=r"^Unknown option `zzz`\.$"):
             encoder.encode(["bank"], zzz=0)
+        with pytest.raises(TypeError, match=r"^Give a list of words or vectors\.$"):
+            encoder.neighbors(positive="bank")
     with pytest.raises(TypeError, match="patience"):
         Client("http://localhost:8000", patience=5)
 

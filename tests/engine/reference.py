@@ -59,7 +59,9 @@ def run_layer(x, sentence, layer):
     heads = arrays["context"]
     joined = np.concatenate([heads[a] for a in range(layer.heads)], axis=1)
     output = arrays["output"] = project(joined, layer.output)
-    x = arrays["residual"] = combine(x, output, layer.residual)
+    x, before = combine(x, output, layer.residual), x
+    arrays["residual"] = x
+    arrays["contributions"] = contributions(before, arrays, layer)
     if layer.norm == "after" and layer.attention_norm is not None:
         x = arrays["attention_norm"] = layer_norm(x, layer.attention_norm)
     if layer.feed_forward is not None:
@@ -160,6 +162,36 @@ def combine(x, output, residual):
         if np.any(result[i] != 0):
             result[i] += residual.position_share * np.array(position_vector(i, d))
     return result
+
+
+def contributions(x, arrays, layer):
+    """The share of each token, the residual, the position and the output bias in the sum c.
+
+    The parts of c_i are written out as vectors [n + 3, d], and the share of a part w is w·c / c·c.
+    """
+    residual, mixed, (n, d) = layer.residual, arrays["residual"], x.shape
+    weight = np.eye(arrays["weighted_values"].shape[3] * layer.heads)
+    if layer.output.weight is not None:
+        weight = wide(layer.output.weight)
+    shares = np.zeros((n, n + 3))
+    for i in range(n):
+        parts = np.zeros((n + 3, d))
+        for j in range(n):
+            heads = [arrays["weighted_values"][a, i, j] for a in range(layer.heads)]
+            parts[j] = np.concatenate(heads) @ weight
+        parts[n] = {"none": 0 * x[i], "add": x[i]}.get(
+            residual.kind, residual.share * of_length_one(x[i])
+        )
+        if layer.output.bias is not None:
+            parts[n + 2] = wide(layer.output.bias)
+        if residual.kind == "unit":
+            length = np.linalg.norm(arrays["output"][i])
+            parts[[*range(n), n + 2]] /= length or 1
+            parts[n + 1] = residual.position_share * np.array(position_vector(i, d))
+        square = mixed[i] @ mixed[i]
+        if square:
+            shares[i] = parts @ mixed[i] / square
+    return shares
 
 
 def of_length_one(row):

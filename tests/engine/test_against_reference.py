@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import BLOCK, SentenceArrays
-from polyseme.engine.layers import Layer, contextualize
+from polyseme.engine.layers import Layer, contextualize, other_terms
 from polyseme.engine.trace import trace_layer
 from tests.engine.cases import (
     normal,
@@ -52,10 +52,28 @@ def test_the_float32_engine_agrees_with_the_reference(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_contributions_agree_with_the_reference_and_sum_to_one(seed):
+    case, expected = case_and_expected(seed)
+    result = contextualize(case.sentence, case.layers, ["contributions", "weights"])
+    terms = ["residual", "position", "bias"]
+    columns = [terms.index(term) for term in other_terms(case.layers)]
+    for steps, record in zip(expected, result.records, strict=True):
+        shares, n = record["contributions"], len(case.sentence.known)
+        whole = steps.arrays["contributions"]
+        kept = np.concatenate([whole[:, :n], whole[:, n:][:, columns]], axis=1)
+        # A sum that nearly cancels out has large shares.
+        large = max(1.0, np.abs(kept).max(initial=0))
+        assert_close(shares / large, kept / large, 2e-4, case.describe())
+        nonzero = np.any(steps.arrays["residual"] != 0, axis=1)
+        np.testing.assert_allclose(shares.sum(axis=1), nonzero, atol=2e-4 * large)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_float64_trace_agrees_with_the_reference(seed):
     case, expected = case_and_expected(seed)
     for number, (layer, reference) in enumerate(zip(case.layers, expected, strict=True)):
         arrays = dict(reference.arrays, contextual=reference.contextual)
+        del arrays["contributions"]  # not a step
         for step in trace_layer(case.sentence, case.layers, number):
             if step.name not in arrays:
                 continue

@@ -16,7 +16,7 @@ from polyseme.engine.positions import sinusoids
 from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
 
 EDGES = [1, 2, 65, BLOCK, BLOCK + 1, 2 * BLOCK + 1]
-RECORDED = ["queries", "keys", "values", "scores", "weights"]
+RECORDED = ["queries", "keys", "values", "scores", "weights", "contributions"]
 
 
 def bits(array):

@@ -134,6 +134,26 @@ def test_retry_after_is_between_one_second_and_the_window(monkeypatch, clock, en
     assert [one.headers.get("retry-after") for one in answers] == [None, retry_after]
 
 
+def test_responses_say_what_is_left_of_each_rate(make_client, clock) -> None:
+    clock[0] = 0.25 + 6000 * (clock[0] // 6000)
+    limited = make_client(rate_limit="3/hour;2/5second;60s/minute", api_keys="one")
+    left = '"2 per 5 second";r={};t={}, "3 per 1 hour";r={};t={}'
+    policy = '"2 per 5 second";q=2;w=5, "3 per 1 hour";q=3;w=3600'
+    first = limited.get(MODELS, headers=bearer("one"))
+    assert first.headers["ratelimit"] == left.format(1, 5, 2, 3600)
+    assert first.headers["ratelimit-policy"] == policy
+    assert "retry-after" not in first.headers
+    unknown = limited.get("/v1/nothing", headers=bearer("one"))
+    assert unknown.headers["ratelimit"] == left.format(0, 5, 1, 3600)
+    clock[0] += 2
+    exceeded = limited.get(MODELS, headers=bearer("one"))
+    assert (exceeded.status_code, exceeded.headers["retry-after"]) == (429, "3")
+    assert exceeded.headers["ratelimit"].startswith('"2 per 5 second";r=0;t=3')
+    assert limited.get(MODELS).headers["ratelimit"] == left.format(1, 5, 2, 3600)
+    assert "ratelimit" not in limited.get("/livez").headers
+    assert "ratelimit" not in make_client().get(MODELS).headers
+
+
 def test_simultaneous_requests_are_all_counted(make_client) -> None:
     limited = make_client(rate_limit="20/day")
     with ThreadPoolExecutor(8) as pool:

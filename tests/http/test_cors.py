@@ -10,7 +10,10 @@ from tests.http.conftest import expect_problem
 LISTED, OTHER = "https://example.org", "http://localhost:3000"
 """The origins that the service allows."""
 KEY = {"Authorization": "Bearer a-key"}
-EXPOSED = "Inference-Header-Content-Length, Retry-After, Server-Timing, X-Request-ID"
+EXPOSED = (
+    "Inference-Header-Content-Length, RateLimit, RateLimit-Policy, Retry-After, Server-Timing,"
+    " X-Request-ID"
+)
 PREFLIGHT = {
     "Access-Control-Request-Method": "POST",
     "Access-Control-Request-Headers": "authorization,content-type,x-request-id,x-other",

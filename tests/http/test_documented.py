@@ -23,6 +23,11 @@ def test_the_requests_of_the_page_are_answered(client):
         assert client.post(f"/v1/{route}", json=body).status_code == 200, route
 
 
+def test_the_analogy_of_the_page_has_its_neighbors(client):
+    ((body, answer),) = re.findall(r"/v1/neighbors --json '(.*)'\n```\n```json\n([^`]+)", PAGE)
+    require_fragments(answer, client.post("/v1/neighbors", json=json.loads(body)).text)
+
+
 def test_the_last_line_of_a_stream_is_the_documented_one(client):
     (last,) = re.findall(r'^\{"complete": true.*$', PAGE, re.MULTILINE)
     text = "Apple launched a new phone while I was eating an apple."

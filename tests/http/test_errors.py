@@ -214,6 +214,13 @@ BAD_FIELDS = [
     ("/v1/neighbors", {"vector": [1.0, 2.0]}, ["/vector"]),
     ("/v1/neighbors", {"vector": [1.0, "2"]}, ["/vector/1"]),
     ("/v1/neighbors", {"word": "river", "k": 0}, ["/k"]),
+    ("/v1/neighbors", {"word": "river", "positive": ["bank"]}, [""]),
+    ("/v1/neighbors", {"positive": "river"}, ["/positive"]),
+    ("/v1/neighbors", {"positive": ["river", 1]}, ["/positive/1"]),
+    ("/v1/neighbors", {"positive": ["river", ""]}, ["/positive/1"]),
+    ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
+    ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
+    ("/v1/neighbors", {"positive": ["river"], "negative": [[1.0]]}, ["/negative/0"]),
     ("/v1/trace", {}, [""]),
     ("/v1/trace", {"text": ""}, ["/text"]),
     ("/v1/trace", {"text": "a", "layer": 99}, ["/layer"]),
@@ -233,6 +240,25 @@ def test_a_wrong_field_is_a_422_that_points_at_it(client, path, body, expected):
     document = expect_problem(answer, 422, "invalid")
     assert pointers(document) == expected
     assert all(error["message"] for error in document["errors"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        ("/v1/encode", {}, "`input`: is required."),
+        ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, "`occurrences[1].nth`: "),
+        ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, "`occurrences[0]` (and 1 more): "),
+        ("/v1/encode", {"inputs": "a"}, "`input` (and 1 more): is required."),
+        ("/v1/encode", {"input": "a", "heds": "mean"}, "did you mean `heads`?"),
+        ("/v1/neighbors", {}, "The request: give one of `word`,"),
+        ("/v1/encode", {"input": "bank 銀行", "oov": "error"}, "`input`: token 1 is not"),
+    ],
+)
+def test_the_detail_of_a_422_names_the_first_field_and_how_many_more(client, path, body, detail):
+    document = client.post(path, json=body).json()
+    assert detail in document["detail"]
+    assert document["detail"][-1] in ".?"
+    assert document["errors"][0]["message"] in document["detail"]
 
 
 VALUES = [None, True, -1, 1.5, 10**30, 1e300, "", "a", "\x00", [], [[]], ["a"], [[1]], [0.5], {}]

@@ -118,13 +118,17 @@ def test_a_rate_in_redis_is_set_as_documented(shell: Shell) -> None:
     rates = "POLYSEME_RATE_LIMIT='10/second;1000/hour' polyseme serve"
     assert rates.split("'")[1] in PAGE
     with shell.serving(rates) as (_, client):
-        assert client.get("/v1/models").status_code == 200
+        answer = client.get("/v1/models")
+        assert answer.status_code == 200
+        for policy in answer.headers.get_list("ratelimit-policy"):
+            assert f"RateLimit-Policy: {policy}\n" in OUTPUTS[2]
+        assert f"RateLimit: {answer.headers.get_list('ratelimit')[0]}\n" in OUTPUTS[2]
 
 
 def test_an_origin_is_allowed_as_documented(shell: Shell) -> None:
     with shell.serving(SERVE_ORIGINS):
         lines = shell.run(PREFLIGHT).stdout.splitlines()
-        assert set(OUTPUTS[2].splitlines()) <= {line.strip() for line in lines}
+        assert set(OUTPUTS[3].splitlines()) <= {line.strip() for line in lines}
 
 
 def test_the_page_names_every_header_of_responses() -> None:

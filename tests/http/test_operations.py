@@ -80,6 +80,8 @@ def test_neighbors_have_the_resolution_of_the_word(client) -> None:
         ({"word": "river"}, "exact"),
         ({"word": "unbankable"}, "subword"),
         ({"vector": [1.0] * 300}, None),
+        ({"positive": ["king", "woman"], "negative": ["man"]}, None),
+        ({"positive": ["unbankable"], "negative": ["river"]}, "subword"),
     ):
         document = ask(client, "/v1/neighbors", Neighbors, **body, k=1)
         assert (len(document["neighbors"]), document["resolution"]) == (1, resolution)

@@ -3,7 +3,6 @@
 import pytest
 
 from polyseme.engine.layers import contextualize
-from polyseme.operations import compare, occurrences
 from tests.tiny import SUBWORDS, deep_model, tiny_model
 
 
@@ -36,10 +35,10 @@ def encoded(monkeypatch):
     """The numbers of tokens of the sentences that compare and senses encode."""
     lengths = []
 
-    def count(inputs, *arguments, **options):
-        lengths.append(len(inputs.vectors))
+    def counted(inputs, *arguments, **options):
+        count, length, _ = inputs.vectors.shape
+        lengths.extend([length] * count)
         return contextualize(inputs, *arguments, **options)
 
-    for module in (compare, occurrences):
-        monkeypatch.setattr(module, "contextualize", count)
+    monkeypatch.setattr("polyseme.operations.encode.contextualize", counted)
     return lengths

@@ -96,6 +96,7 @@ def test_an_empty_sentence_has_empty_arrays(deep):
             "contextual": (0, 5),
             "features": (0, 10),
             "attention": (2, 3, 0, 0),
+            "contributions": (2, 0, 3),
             "scores": (2, 3, 0, 0),
             "queries": (2, 3, 0, 2),
             "keys": (2, 3, 0, 2),
@@ -113,11 +114,23 @@ def test_shapes_are_those_of_the_contract(deep):
         "contextual": (3, 5),
         "features": (3, 10),
         "attention": (2, 3, 3, 3),
+        "contributions": (2, 3, 6),
         "scores": (2, 3, 3, 3),
         "queries": (2, 3, 3, 2),
         "keys": (2, 3, 3, 2),
         "values": (2, 3, 3, 7),
     }
+
+
+def test_contributions_by_hand(plain):
+    # Without a residual, the context is the sum of the weighted vectors: c = w·x₀ + v·x₁.
+    one = ask_one(plain, "apple Apple", include=["attention", "contributions", "contextual"])
+    (shares,), (weights,) = one.arrays["contributions"], one.arrays["attention"][0]
+    x = plain.static(one.tokens)
+    for row, weight, context in zip(shares, weights, one.arrays["contextual"], strict=True):
+        expected = weight * (x @ context) / (context @ context)
+        np.testing.assert_allclose(row, expected, **NEAR)
+        assert row.sum() == pytest.approx(1)
 
 
 def test_mean_heads_by_hand(tmp_path):

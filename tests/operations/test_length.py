@@ -8,7 +8,7 @@ from polyseme.errors import TooLargeError, UnknownWordError
 from polyseme.operations import encode as encode_module
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
-from polyseme.operations.neighbors import query_token
+from polyseme.operations.neighbors import NeighborsRequest, neighbors, query_token
 from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.tokenizer import MAX_WORD_LENGTH
 from tests.operations.calls import (
@@ -31,7 +31,7 @@ def work(monkeypatch):
 
 def refuse_word(model, word):
     with pytest.raises(UnknownWordError):
-        query_token(model, word)
+        neighbors(model, NeighborsRequest.model_construct(word=word))
 
 
 def senses_of(model, text):

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from gensim.models import KeyedVectors
 
 from polyseme.errors import InvalidError, UnknownWordError
-from polyseme.operations.neighbors import Neighbor, query_token
+from polyseme.operations.neighbors import Neighbor, NeighborsRequest, neighbors, query_token
 from tests.operations.calls import neighbors_of_vector, neighbors_of_word
 from tests.tiny import VECTORS, WORDS, tiny_model
 
@@ -113,3 +114,98 @@ def test_a_phrase_is_looked_up_as_one_entry_and_never_composed(tmp_path):
     for word in ("river bank", "New York bank", " "):
         with pytest.raises(UnknownWordError):
             neighbors_of_word(plain, word, 3)
+
+
+def neighbors_of_sum(model, positive=(), negative=(), k=10, case="auto"):
+    request = NeighborsRequest.of(positive=[*positive], negative=[*negative], k=k, case=case)
+    return neighbors(model, request)
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative"),
+    [
+        (["w1", "w2"], ["w3"]),
+        (["w1"], []),
+        ([], ["w4"]),
+        (["w5", "w5", [1.0, -2.0, 3.0, 0.5, 5.0, 7.0, -11.0]], ["w6", [0.5] * 7]),
+    ],
+)
+def test_a_sum_has_the_neighbors_that_gensim_finds(model, positive, negative):
+    theirs = KeyedVectors(7)
+    rows = [row for row in range(COUNT) if row != ZERO_ROW]
+    theirs.add_vectors([f"w{row}" for row in rows], model.vectors[rows].astype(np.float64))
+    # gensim normalizes words, but no given vectors.
+    both = (
+        [np.array(t) / np.linalg.norm(t) if isinstance(t, list) else t for t in terms]
+        for terms in (positive, negative)
+    )
+    expected = theirs.most_similar(*both, topn=10)
+    found = neighbors_of_sum(model, positive, negative).neighbors
+    assert [word for word, _ in found] == [word for word, _ in expected]
+    assert [s for _, s in found] == pytest.approx([s for _, s in expected], abs=1e-6)
+
+
+def test_a_sum_is_of_unit_vectors_and_leaves_out_its_words(tmp_path):
+    # On paper: unit (3, 0) + unit (0, 5) - unit (-1, 0) = (2, 1), whose cosines are 2/√5 and 1/√5.
+    vectors = np.zeros((5, 5), np.float32)
+    vectors[:4, :2] = [[3, 0], [0, 5], [-1, 0], [7, 0]]
+    vectors[4, 1] = 0.1
+    model = tiny_model(tmp_path, words=["a", "b", "c", "east", "north"], vectors=vectors)
+    found = neighbors_of_sum(model, ["a", "B"], ["c"])
+    assert [word for word, _ in found.neighbors] == ["east", "north"]
+    assert [s for _, s in found.neighbors] == pytest.approx([2 / 5**0.5, 1 / 5**0.5])
+    assert found.resolution is None
+
+
+def test_one_positive_term_is_the_word_or_the_vector(model):
+    assert neighbors_of_sum(model, ["w1"]).neighbors == neighbors_of_word(model, "w1", 10)
+    vector = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert neighbors_of_sum(model, [vector]).neighbors == neighbors_of_vector(model, vector, 10)
+    assert neighbors_of_sum(model, [f"w{ZERO_ROW}"]).neighbors == []
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative", "pointer", "message"),
+    [
+        (["w1"], ["w1"], "", "the sum of the unit vectors is zero"),
+        (["w1", "w2"], ["w2", "w1"], "", "the sum of the unit vectors is zero"),
+        ([[3.0] * 7], [[5.0] * 7], "", "the sum of the unit vectors is zero"),
+        (["w1", [1.0] * 6], [], "/positive/1", "has 6 numbers instead of 7"),
+        (["w1"], ["w2", [0.0] * 7], "/negative/1", "a zero vector has no direction"),
+    ],
+)
+def test_a_sum_without_a_direction_is_rejected(model, positive, negative, pointer, message):
+    with pytest.raises(InvalidError) as caught:
+        neighbors_of_sum(model, positive, negative)
+    (error,) = caught.value.errors
+    assert (error.pointer, error.message) == (pointer, message)
+
+
+@pytest.mark.parametrize(
+    ("word", "suggestion"),
+    [
+        *(("rivr", "river"), ("rivver", "river"), ("riber", "river"), ("irver", "river")),
+        *(("riverr", "river"), ("zbank", "bank"), ("zqxwv", None), ("x" * 1000, None)),
+    ],
+)
+def test_an_unknown_word_is_rejected_with_the_most_similar_one(tmp_path, word, suggestion):
+    plain = tiny_model(tmp_path)
+    message = "is not in the vocabulary"
+    if suggestion:
+        message += f"; did you mean `{suggestion}`?"
+    with pytest.raises(UnknownWordError) as caught:
+        neighbors_of_sum(plain, ["bank", word], ["gnu bank", "bank"])
+    assert [(e.pointer, e.message) for e in caught.value.errors] == [
+        ("/positive/1", message),
+        ("/negative/0", "is not in the vocabulary"),
+    ]
+    with pytest.raises(UnknownWordError) as caught:
+        neighbors_of_word(plain, word, 1)
+    assert [(e.pointer, e.message) for e in caught.value.errors] == [("/word", message)]
+
+
+def test_the_suggestion_is_the_first_of_the_similar_words(tmp_path):
+    vectors = np.eye(4, 5, dtype=np.float32)
+    plain = tiny_model(tmp_path, words=["cart", "card", "care", "bank"], vectors=vectors)
+    with pytest.raises(UnknownWordError, match="did you mean `cart`"):
+        neighbors_of_word(plain, "car", 1)

@@ -56,21 +56,28 @@ def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path, laye
     words = ["bank", "River", "-", "absent", "Bank", "money", "river", "end", "bank"] * 20
     tokens = resolve_all(words, tiny.vocabulary)
     places = [at for at, word in enumerate(words) if word != "-"]  # more than one block
-    found = encode_occurrences(tiny, tokens, places, [0] * len(places))
+    # The other sentences have the same length, so that all are computed together.
+    others = [tokens[::-1], tokens]
+    found = encode_occurrences(tiny, [tokens, *others], [places, [], []])
     for one, place in zip(found, places, strict=True):
         means, attended = expected_occurrence(tiny, tokens, place)
         d = len(one.context)
         np.testing.assert_allclose(one.surroundings[d:].reshape(2, d), means, atol=1e-6)
         shares = {w: s for w, s in zip(one.words, one.attended.tolist(), strict=True) if s}
         assert shares == pytest.approx({word: one for word, one in attended.items() if one})
-    (alone,) = encode_occurrences(tiny, tokens, places[70:71], [0])
-    assert np.array_equal(alone.surroundings, found[70].surroundings)
-    assert np.array_equal(alone.attended, found[70].attended)
+    for sentences, where in (
+        ([tokens], [places[70:71]]),
+        ([*others, tokens], [[0], [], places[70:71]]),
+    ):
+        alone = encode_occurrences(tiny, sentences, where)[-1]
+        assert alone.text == len(sentences) - 1
+        assert np.array_equal(alone.surroundings, found[70].surroundings)
+        assert np.array_equal(alone.attended, found[70].attended)
 
 
 def test_an_occurrence_keeps_no_array_of_its_text(bundled):
     tokens = bundled.tokenizer.tokens("the bank " * 200)
-    found = encode_occurrences(bundled, tokens, [1], [0])[0]
+    found = encode_occurrences(bundled, [tokens], [[1]])[0]
     owners = [one if one.base is None else one.base for one in (found.static, found.context)]
     assert all(owner.size == len(found.context) for owner in owners)
 

@@ -19,12 +19,13 @@ from pydantic import TypeAdapter
 
 from polyseme.errors import OutOfRangeError, TooLargeError
 from polyseme.operations.compare import Comparison, MappedComparison, Occurrence
-from polyseme.operations.encode import Encoded, Tokenized, tokenize
+from polyseme.operations.encode import Encoded, tokenize
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import as_base64, manifest_document, number_cost, sentence_json
 from polyseme.operations.trace import Trace
 from polyseme.operations.work import NumberCost, TextAdmission, encode_cost
+from polyseme.tokenizer import Tokenized
 from tests.operations.calls import (
     EVERY,
     arrays_of,

@@ -1,5 +1,7 @@
 """The view Neighbors."""
 
+from urllib.parse import urlencode
+
 import httpx
 import pytest
 from playwright.sync_api import expect
@@ -84,3 +86,44 @@ def test_a_composed_vector_is_named_in_the_heading(visit: Open, several: httpx.C
     reader = visit("#neighbors?word=unbankable", service=several)
     heading = reader.heading("Nearest to unbankable").text_content()
     assert heading == "Nearest to unbankable, unknown: a composed vector"
+
+
+def test_a_sum_has_the_services_neighbors(open_page: Open, client: httpx.Client) -> None:
+    reader = open_page("#neighbors?k=5")
+    reader.field("Word").fill(" king,woman, ")
+    reader.submit("Minus", "man")
+    assert reader.query == {"word": " king,woman, ", "minus": "man", "k": "5"}
+    body = {"positive": ["king", "woman"], "negative": ["man"], "k": 5}
+    given = client.post("/v1/neighbors", json=body).json()["neighbors"]
+    rows = reader.page.get_by_role("group", name="Words nearest to king + woman − man")
+    assert [row.get_attribute("aria-label") for row in rows.get_by_role("button").all()] == [
+        f"{one['word']}, {one['similarity']:.2f}: show its neighbors" for one in given
+    ]
+    reader.button("queen, ").click()
+    reader.settle()
+    assert reader.query == {"word": "queen", "k": "5"}
+    assert reader.field("Minus").input_value() == ""
+    reader.back()
+    assert reader.heading("Nearest to").text_content() == "Nearest to king + woman − man"
+
+
+def test_an_example_of_a_sum_is_chosen(visit: Open) -> None:
+    reader = visit("#neighbors")
+    reader.press("king − man + woman")
+    assert reader.query == {"word": "king, woman", "minus": "man"}
+    assert reader.heading("Nearest to").text_content() == "Nearest to king + woman − man"
+    reader.press("bank")
+    assert reader.address == "#neighbors"
+
+
+@pytest.mark.parametrize(
+    ("typed", "heading"),
+    [
+        (",", "Nearest to ,"),
+        ("1,000", "Nearest to 1,000"),
+        ("1,000, river", "Nearest to 1,000 + river"),
+    ],
+)
+def test_a_comma_may_be_a_word_or_part_of_a_number(visit: Open, typed: str, heading: str) -> None:
+    reader = visit(f"#neighbors?{urlencode({'word': typed})}")
+    assert reader.heading("Nearest to").text_content() == heading

@@ -146,8 +146,8 @@ def test_the_services_error_marks_the_field_that_it_names(open_page: Open) -> No
     assert marked.count() == 0
     for heads, message in {
         "3": "3 heads do not divide 4 columns",
-        "0": "/heads",
-        "": "/heads",
+        "0": "heads: ",
+        "": "heads: ",
     }.items():
         write(reader, "Heads", heads)
         assert message in reader.problem.text_content()

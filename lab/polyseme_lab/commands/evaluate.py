@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 import orjson
@@ -15,7 +15,7 @@ from polyseme.cli.options import exit_on_signals, model_option, with_options, wi
 from polyseme.errors import CommandError, install_command
 from polyseme.models.registry import Registry
 from polyseme.progress import ConsoleProgress
-from polyseme.settings import PREFIX, Settings
+from polyseme.settings import PREFIX
 from polyseme_lab.evaluation.systems import (
     DEFAULT,
     MINILM,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from polyseme_lab.evaluation.results import Results
 
 _EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
-_TASKS = ("coarsewsd", "wic", "similarity")
 _SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
 IMAGES: dict[str, Literal["png", "svg"]] = {".png": "png", ".svg": "svg"}
 API_KEY = f"{PREFIX}API_KEY"
@@ -91,7 +90,7 @@ _downstream_options = with_options(_url, _compare, _json, _plot, model_option)
 
 
 @click.command()
-@click.argument("task", type=click.Choice(_TASKS))
+@click.argument("task", type=click.Choice(get_args(Task)))
 @_directory
 @_url
 @click.option(
@@ -110,15 +109,12 @@ _downstream_options = with_options(_url, _compare, _json, _plot, model_option)
 @_plot
 @model_option
 @with_registry
-def evaluate(
-    task: Task, directory: Path, registry: Registry, settings: Settings, **options: Any
-) -> None:
+def evaluate(task: Task, directory: Path, registry: Registry, **options: Any) -> None:
     """Evaluate a model and its baselines on CoarseWSD-20, WiC or word similarity.
 
     DIRECTORY contains the archive coarsewsd.tar.xz or wic.tar.xz, or its extracted files; or
     wordsim353.tsv, simlex999.txt, or both. The key of a service is read from POLYSEME_API_KEY.
     """
-    del settings
     names = options["names"]
     if options["split"] and task != "wic":
         raise click.UsageError("--split applies only to WiC, which has two splits to measure.")
@@ -234,22 +230,17 @@ _EXAMPLE_WORDS = 5
 @_json
 @model_option
 @with_registry
-def attention(
-    archive: Path, registry: Registry, settings: Settings, lemmas: str, **options: Any
-) -> None:
+def attention(archive: Path, registry: Registry, lemmas: str, **options: Any) -> None:
     """Measure how well each attention head explains the vectors of a model, with baselines.
 
     ARCHIVE contains sentences with sense tags, in a format of `polyseme train --tags`.
     """
-    del settings
     require_extra()
     from polyseme_lab.evaluation.explanation import explain
     from polyseme_lab.evaluation.perturbation import collect_senses
     from polyseme_lab.evaluation.sources import LocalSource
 
-    model = registry.model(options["model"])
-    seed = options["seed"]
-    progress = ConsoleProgress()
+    model, seed, progress = registry.model(options["model"]), options["seed"], ConsoleProgress()
     size = sum(file.stat().st_size for file in tag_files(archive))
     with progress.stage("reading tags", size) as bar:
         recipe = model.manifest.training.get("recipe")
@@ -333,54 +324,38 @@ def _rows(figures: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) 
 )
 @_downstream_options
 @with_registry
-def tagging(
-    directory: Path, registry: Registry, settings: Settings, *, hidden: bool, **options: Any
-) -> None:
+def tagging(directory: Path, registry: Registry, *, hidden: bool, **options: Any) -> None:
     """Train a classifier of tokens on each kind of vectors, and on windows of static vectors.
 
     DIRECTORY has train.tsv and dev.tsv: a token, a tab and a tag in each line, an empty line after
     each sentence. The score is the accuracy, or the F1 of spans for BIO tags.
     """
-    del settings
-    encoder = _encoder(registry, options)
-    from polyseme_lab.evaluation.downstream import measure_tagging
-
-    how = {"hidden": hidden, "compare": options["compare"]}
-    _report(measure_tagging(encoder, directory, **how, progress=ConsoleProgress()), options)
+    _report_downstream("measure_tagging", directory, registry, options, hidden=hidden)
 
 
 @click.command("evaluate sentences")
 @_file
 @_downstream_options
 @with_registry
-def sentences(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+def sentences(file: Path, registry: Registry, **options: Any) -> None:
     """Compare the cosines of sentence vectors with people's similarity ratings.
 
     FILE has a score and two sentences in each line, separated by tabs, as in the STS benchmark.
     """
-    del settings
-    encoder, compare = _encoder(registry, options), options["compare"]
-    from polyseme_lab.evaluation.downstream import measure_sentences
-
-    _report(measure_sentences(encoder, file, compare=compare, progress=ConsoleProgress()), options)
+    _report_downstream("measure_sentences", file, registry, options)
 
 
 @click.command("evaluate pseudowords")
 @_file
 @_downstream_options
 @with_registry
-def pseudowords(file: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+def pseudowords(file: Path, registry: Registry, **options: Any) -> None:
     """Measure how well contexts tell apart two words that one pseudo-word replaces.
 
     FILE is JSONL, or .xz of it. Each line has a pair of `words`, and their `occurrences`, each with
     `sense`, `index` and `tokens`.
     """
-    del settings
-    encoder, compare = _encoder(registry, options), options["compare"]
-    from polyseme_lab.evaluation.downstream import measure_pseudowords
-
-    results = measure_pseudowords(encoder, file, compare=compare, progress=ConsoleProgress())
-    _report(results, options)
+    _report_downstream("measure_pseudowords", file, registry, options)
 
 
 @click.command("evaluate senses")
@@ -389,13 +364,12 @@ def pseudowords(file: Path, registry: Registry, settings: Settings, **options: A
 @_json
 @model_option
 @with_registry
-def senses(directory: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+def senses(directory: Path, registry: Registry, **options: Any) -> None:
     """Find the senses of words without the labels, and compare them with the labels.
 
     DIRECTORY has coarsewsd.tar.xz or its extracted files, pseudowords.jsonl.xz, or the folder
     SemEval-2013-Task-13-test-data; each set that is there is measured.
     """
-    del settings
     require_extra()
     from polyseme_lab.evaluation.results import document, table
     from polyseme_lab.evaluation.sense_induction import measure_senses
@@ -410,13 +384,19 @@ def senses(directory: Path, registry: Registry, settings: Settings, **options: A
             write_json(options["document"], {**facts, "sets": sets})
 
 
-def _encoder(registry: Registry, options: Mapping[str, Any]) -> "Encoder":
-    """Return the model in this process, or a client of the service at the URL."""
+def _report_downstream(
+    measure: str, path: Path, registry: Registry, options: Mapping[str, Any], **how: Any
+) -> None:
+    """Measure the model in this process, or the service at the URL, and report the results."""
     require_extra()
-    if options["url"]:
-        from polyseme.client.client import Client
-
-        return Client(options["url"], os.environ.get(API_KEY) or "", model=options["model"])
+    from polyseme.client.client import Client
     from polyseme.client.local import LocalModel
+    from polyseme_lab.evaluation import downstream
 
-    return LocalModel(registry.model(options["model"]))
+    encoder: Encoder
+    if options["url"]:
+        encoder = Client(options["url"], os.environ.get(API_KEY) or "", model=options["model"])
+    else:
+        encoder = LocalModel(registry.model(options["model"]))
+    how = {"compare": options["compare"], "progress": ConsoleProgress(), **how}
+    _report(getattr(downstream, measure)(encoder, path, **how), options)

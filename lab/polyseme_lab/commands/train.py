@@ -231,15 +231,15 @@ def recipe_fields(options: dict[str, Any]) -> dict[str, Any]:
         options["leave_out"] = tuple(part.strip() for part in parts if part.strip())
     for name in [name for name, value in options.items() if value is None]:
         del options[name]
-    given: Any = {}
+    recipe: Any = {}
     if file:
         try:
-            given = json.loads(file.read_bytes())
+            recipe = json.loads(file.read_bytes())
         except (ValueError, OSError):
-            given = None
-        if not isinstance(given, dict):
+            recipe = None
+        if not isinstance(recipe, dict):
             raise click.UsageError("--recipe: the file is not a JSON object.")
-    fields: dict[str, Any] = given | options
+    fields: dict[str, Any] = recipe | options
     if fields.get("steps") is None and fields.get("minutes") is None:
         fields["steps"] = DEFAULT_STEPS
     return fields

@@ -17,25 +17,23 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.errors import CommandError
-from polyseme_lab.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
+from polyseme_lab.evaluation.datasets import (
+    Embedder,
+    Files,
+    Knows,
+    LabeledOccurrences,
+    TokenizedOccurrence,
+)
 from polyseme_lab.evaluation.statistics import (
     IntervalEstimate,
     accuracy,
     confusion_cells,
     macro_f1,
+    nearest_centroids,
     resample_counts,
 )
 
 _SPLITS = ("train", "test")
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Occurrences of a word with their senses."""
-
-    occurrences: list[TokenizedOccurrence]
-    senses: Integers
-    """[m], indices of the word's senses"""
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,9 @@ class AmbiguousWord:
 
     name: str
     senses: list[str]
-    """the sorted labels, indexed by `Examples.senses`"""
-    train: Examples
-    test: Examples
+    """the sorted labels, indexed by the senses of the occurrences"""
+    train: LabeledOccurrences
+    test: LabeledOccurrences
 
 
 @dataclass(frozen=True)
@@ -87,9 +85,7 @@ def coarsewsd(files: Files, *embedders: Embedder) -> CoarseWsdResult:
         guesses = []
         for embed in embedders:
             train, test = (unit(embed(part.occurrences)) for part in (word.train, word.test))
-            seen = np.unique(word.train.senses)
-            means = [train[word.train.senses == sense].mean(axis=0) for sense in seen]
-            guesses.append(seen[np.argmax(test @ unit(np.stack(means)).T, axis=1)])
+            guesses.append(nearest_centroids(train, word.train.senses, test))
         words[word.name] = _figures(word, guesses, stream)
     return _mean_figures(words)
 
@@ -148,15 +144,11 @@ def ambiguous_words(files: Files) -> list[AmbiguousWord]:
 def word_folders(files: Files) -> list[str]:
     """Return the sorted folders of words, without WiC's, whose files have the same names."""
     data = {f"{split}.data.txt" for split in _SPLITS}
-    found = {place.parent for place in map(PurePosixPath, files) if place.name in data}
-    return sorted(str(folder) for folder in found if folder.name not in {"train", "dev", "test"})
+    folders = {path.parent for path in map(PurePosixPath, files) if path.name in data}
+    return sorted(str(folder) for folder in folders if folder.name not in {"train", "dev", "test"})
 
 
 def _word(files: Files, folder: str) -> AmbiguousWord:
-    for split in _SPLITS:
-        for kind in ("data", "gold"):
-            if f"{folder}/{split}.{kind}.txt" not in files:
-                raise CommandError(f"{folder}/{split}.{kind}.txt is missing; get the set again.")
     known: Any = None
     if f"{folder}/classes_map.txt" in files:
         try:
@@ -168,6 +160,8 @@ def _word(files: Files, folder: str) -> AmbiguousWord:
     labels, occurrences = {}, {}
     for split in _SPLITS:
         data, gold = (f"{folder}/{split}.{kind}.txt" for kind in ("data", "gold"))
+        if missing := [name for name in (data, gold) if name not in files]:
+            raise CommandError(f"{missing[0]} is missing; get the set again.")
         lines, labels[split] = files[data], files[gold]
         if len(labels[split]) != len(lines) or not lines:
             raise CommandError(
@@ -183,11 +177,12 @@ def _word(files: Files, folder: str) -> AmbiguousWord:
         ]
     senses, numbers = np.unique(np.array([*labels["train"], *labels["test"]]), return_inverse=True)
     train, test = np.split(numbers, [len(labels["train"])])
+    name = PurePosixPath(folder).name
     return AmbiguousWord(
-        PurePosixPath(folder).name,
+        name,
         [str(sense) for sense in senses],
-        Examples(occurrences["train"], train),
-        Examples(occurrences["test"], test),
+        LabeledOccurrences(name, occurrences["train"], train),
+        LabeledOccurrences(name, occurrences["test"], test),
     )
 
 

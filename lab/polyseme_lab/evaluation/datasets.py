@@ -8,12 +8,13 @@ import lzma
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine.arrays import Floats, Integers
 from polyseme.errors import CommandError
 
 Files: TypeAlias = dict[str, list[str]]
@@ -43,6 +44,17 @@ class TokenizedOccurrence(NamedTuple):
     def word(self) -> str:
         """The word itself."""
         return self.words[self.place]
+
+
+@dataclass(frozen=True)
+class LabeledOccurrences:
+    """Occurrences of a word with their senses."""
+
+    name: str
+    """the word"""
+    occurrences: list[TokenizedOccurrence]
+    senses: Integers
+    """[m], indices from 0"""
 
 
 Embedder: TypeAlias = Callable[[Sequence[TokenizedOccurrence]], Floats]
@@ -129,10 +141,8 @@ def read_archive(archive: Path) -> Files:
                         f"{archive.name} has a member with an absolute path or `..`; download the"
                         " original set."
                     )
-                if not member.isfile() or not member.name.endswith(ENDINGS):
-                    continue
-                file = tar.extractfile(member)
-                if file is None:
+                file = tar.extractfile(member) if member.isfile() else None
+                if file is None or not member.name.endswith(ENDINGS):
                     continue
                 if member.name in files:
                     raise CommandError(f"The archive has {member.name} twice; download it again.")

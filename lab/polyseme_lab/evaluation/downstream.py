@@ -3,12 +3,14 @@
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from sklearn.metrics import f1_score
 
 from polyseme.client.encoder import Encoder
 from polyseme.client.results import Sentence
@@ -20,11 +22,9 @@ from polyseme.progress import SILENT, Progress
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence, read_text_lines
 from polyseme_lab.evaluation.results import ResultRow, Results
 from polyseme_lab.evaluation.statistics import (
-    RESAMPLES,
-    SEED,
     IntervalEstimate,
-    bootstrap,
-    macro_f1,
+    interval_note,
+    nearest_centroids,
     rank_correlation,
     resample_counts,
 )
@@ -36,9 +36,6 @@ words of more than 256 code points are not composed of subwords."""
 IMBALANCE = 5
 """The imbalanced figure uses every fifth training example of the second word."""
 PROBE_SEED = 1
-_NOTE = (
-    f"In brackets: 95 % intervals of {RESAMPLES:,} bootstrap resamples of the {{}} (seed {SEED})."
-)
 
 
 @dataclass(frozen=True)
@@ -114,12 +111,12 @@ def read_pseudowords(path: Path) -> list[PseudoWord]:
         try:
             document = orjson.loads(line)
             occurrences, senses = [], []
-            for one in document["occurrences"]:
-                words = [str(word) for word in one["tokens"]]
-                index = range(len(words)).index(one["index"])  # ValueError if out of range
+            for occurrence in document["occurrences"]:
+                words = [str(word) for word in occurrence["tokens"]]
+                index = range(len(words)).index(occurrence["index"])  # ValueError if out of range
                 words[index] = HIDDEN_WORD
                 occurrences.append(TokenizedOccurrence(tuple(words), index))
-                senses.append((0, 1).index(one["sense"]))
+                senses.append((0, 1).index(occurrence["sense"]))
             first, second = document["words"]
             good = np.bincount(senses, minlength=2).min() >= 2
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
@@ -144,19 +141,14 @@ def _window(sentences: Sequence[Sentence]) -> Floats:
     """Return the unit static vectors of each word and of its two neighbors. -> [N, 3d]"""
     rows = []
     for sentence in sentences:
-        static = unit(_array(sentence.static))
+        static = unit(sentence.static)
         padded = np.pad(static, ((1, 1), (0, 0)))
         rows.append(np.hstack([static, padded[:-2], padded[2:]]))
     return np.concatenate(rows)
 
 
-def _of_part(part: str) -> TokenVectors:
-    return lambda sentences: np.concatenate([_array(getattr(one, part)) for one in sentences])
-
-
-def _array(array: Any) -> Floats:
-    found: Floats = np.asarray(array, np.float32)
-    return found
+def _of_part(part: Part) -> TokenVectors:
+    return lambda sentences: np.concatenate([sentence.arrays[part] for sentence in sentences])
 
 
 TAGGING: dict[str, tuple[str, Kind, TokenVectors]] = {
@@ -208,7 +200,7 @@ def measure_tagging(
     if compare:
         sides = []
         for split in (train, dev):
-            occurrences = [one for sentence in split for one in _occurrences(sentence.words)]
+            occurrences = [word for sentence in split for word in _occurrences(sentence.words)]
             sides.append(transformer_vectors(occurrences, progress)(occurrences))
         measure(MINILM, MINILM_TITLE, "compared", sides[0], sides[1])
     tokens = sum(len(sentence.tags) for sentence in dev)
@@ -219,7 +211,7 @@ def measure_tagging(
         title=f"{directory.name}: {column} of {tokens:,} tokens, {kind_of_probe}, %",
         columns={"score": column},
         rows=rows,
-        notes=[_NOTE.format("sentences")],
+        notes=[interval_note("the sentences")],
         facts={"probe": kind_of_probe, "train": len(labels), "tokens": tokens},
     )
 
@@ -248,24 +240,23 @@ def _probe(vectors: Floats, labels: Sequence[str], *, hidden: bool) -> Any:
         return make_pipeline(StandardScaler(), probe).fit(vectors, labels)
 
 
-def tag_accuracy(sentences: Sequence[LabeledWords], found: Sequence[str]) -> IntervalEstimate:
+def tag_accuracy(sentences: Sequence[LabeledWords], predicted: Sequence[str]) -> IntervalEstimate:
     """Return the accuracy of the tags, with an interval from resampled sentences."""
-    right, sizes = [], []
-    for one, tags in _by_sentence(sentences, found):
-        right.append(sum(a == b for a, b in zip(one.tags, tags, strict=True)))
-        sizes.append(len(tags))
-    drawn = resample_counts(len(right))
-    resamples = (drawn @ np.array(right)) / (drawn @ np.array(sizes))
-    return IntervalEstimate.from_resamples(sum(right) / sum(sizes), resamples)
+    return _ratio(
+        (sum(a == b for a, b in zip(gold, tags, strict=True)), len(gold))
+        for gold, tags in _by_sentence(sentences, predicted)
+    )
 
 
-def span_f1(sentences: Sequence[LabeledWords], found: Sequence[str]) -> IntervalEstimate:
+def span_f1(sentences: Sequence[LabeledWords], predicted: Sequence[str]) -> IntervalEstimate:
     """Return conlleval's F1 of the spans of BIO tags, with an interval from resampled sentences."""
-    cells = []
-    for one, tags in _by_sentence(sentences, found):
-        gold, guessed = spans_of(one.tags), spans_of(tags)
-        cells.append((2 * len(gold & guessed), len(gold) + len(guessed)))
-    counts = np.array(cells)
+    spans = ((spans_of(gold), spans_of(tags)) for gold, tags in _by_sentence(sentences, predicted))
+    return _ratio((2 * len(a & b), len(a) + len(b)) for a, b in spans)
+
+
+def _ratio(cells: Iterable[tuple[int, int]]) -> IntervalEstimate:
+    """Return the ratio of the sums of two counts of each sentence, 0 if the second is 0."""
+    counts = np.array(list(cells))
     drawn = resample_counts(len(counts)) @ counts
     total = counts.sum(axis=0)
     resamples = drawn[:, 0] / np.maximum(drawn[:, 1], 1)
@@ -277,26 +268,26 @@ def spans_of(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 
     `I-` after another kind or after `O` begins a span, as in conlleval (Tjong Kim Sang 2000).
     """
-    found = set()
+    spans = set()
     start, kind = 0, ""
     for place, tag in enumerate([*tags, "O"]):
         prefix, _, name = tag.partition("-")
         inside = prefix == "I" and kind == name
         if kind and not inside:
-            found.add((start, place, kind))
+            spans.add((start, place, kind))
             kind = ""
         if prefix in {"B", "I"} and not inside:
             start, kind = place, name
-    return found
+    return spans
 
 
 def _by_sentence(
-    sentences: Sequence[LabeledWords], found: Sequence[str]
-) -> Iterator[tuple[LabeledWords, Sequence[str]]]:
-    start = 0
-    for one in sentences:
-        yield one, found[start : start + len(one.tags)]
-        start += len(one.tags)
+    sentences: Sequence[LabeledWords], predicted: Sequence[str]
+) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """Yield the gold and the predicted tags of each sentence."""
+    rest = iter(predicted)
+    for sentence in sentences:
+        yield sentence.tags, list(islice(rest, len(sentence.tags)))
 
 
 # Similarity of sentences
@@ -323,8 +314,7 @@ def measure_sentences(
             if name == "static-mean":
                 encoded = [encoder.encode_each(side, include=("static",)) for side in texts]
                 sides = [
-                    np.stack([_array(sentence.static).sum(axis=0) for sentence in side])
-                    for side in encoded
+                    np.stack([sentence.static.sum(axis=0) for sentence in side]) for side in encoded
                 ]
             else:
                 sides = [encoder.embed(side, pooling=name) for side in texts]  # type: ignore[arg-type]
@@ -335,7 +325,7 @@ def measure_sentences(
         sides = []
         for side in texts:
             words = [_occurrences(tuple(text.split()) or (".",)) for text in side]
-            table = transformer_vectors([one for sentence in words for one in sentence], progress)
+            table = transformer_vectors(list(chain.from_iterable(words)), progress)
             sides.append(np.stack([table(sentence).mean(axis=0) for sentence in words]))
         title = "all-MiniLM-L6-v2, mean of the words"
         rows.append(_correlated(MINILM, title, "compared", sides, scores))
@@ -345,7 +335,7 @@ def measure_sentences(
         " × 100",
         columns={"spearman": "correlation"},
         rows=rows,
-        notes=[_NOTE.format("pairs")],
+        notes=[interval_note("the pairs")],
         facts={"pairs": len(pairs)},
     )
 
@@ -358,8 +348,7 @@ def _correlated(
     def correlation(rows: Integers) -> float:
         return rank_correlation(cosines[rows], scores[rows])
 
-    n = len(scores)
-    figure = IntervalEstimate.from_resamples(correlation(np.arange(n)), bootstrap(correlation, n))
+    figure = IntervalEstimate.of_statistic(correlation, len(scores))
     return ResultRow(name, title, kind, {"spearman": figure})
 
 
@@ -371,59 +360,54 @@ def measure_pseudowords(
 ) -> Results:
     """Measure how well the nearest centroid tells the two words of each pseudo-word apart."""
     pairs = read_pseudowords(path)
+    static, contextual = (
+        _pseudoword_vectors(encoder, pairs, part, progress) for part in ("static", "contextual")
+    )
     rows = [
-        _separated(pairs, "mean", "mean of the static vectors", "control",
-                   _pseudoword_vectors(encoder, pairs, "static", progress)),
-        _separated(pairs, "model", "contextual vector", "model",
-                   _pseudoword_vectors(encoder, pairs, "contextual", progress)),
-    ]  # fmt: skip
+        _separated(pairs, "mean", "mean of the static vectors", "control", static),
+        _separated(pairs, "model", "contextual vector", "model", contextual),
+    ]
     if compare:
-        vectors = [
+        vectors = (
             transformer_vectors(pair.occurrences, progress)(pair.occurrences) for pair in pairs
-        ]
-        rows.append(_separated(pairs, MINILM, MINILM_TITLE, "compared", iter(vectors)))
+        )
+        rows.append(_separated(pairs, MINILM, MINILM_TITLE, "compared", vectors))
     return Results(
         task="pseudowords",
         title=f"{len(pairs)} pseudo-words: macro-F1 of the nearest centroid, %",
         columns={"balanced": "balanced", "imbalanced": f"imbalanced, 1 : {IMBALANCE}"},
         rows=rows,
-        notes=[_NOTE.format("pairs of words")],
+        notes=[interval_note("the pairs of words")],
         facts={"pairs": len(pairs)},
     )
 
 
 def _pseudoword_vectors(
-    encoder: Encoder, pairs: Iterable[PseudoWord], part: str, progress: Progress
+    encoder: Encoder, pairs: Sequence[PseudoWord], part: Part, progress: Progress
 ) -> Iterator[Floats]:
-    pairs = list(pairs)
+    """Yield the sums of the static vectors, or the contextual vectors, of the occurrences."""
     with progress.stage(part, len(pairs), in_bytes=False) as bar:
         for pair in pairs:
-            texts = [list(one.words) for one in pair.occurrences]
-            encoded = encoder.encode(texts, include=(part,))  # type: ignore[arg-type]
-            arrays = [_array(getattr(one, part)) for one in encoded]
-            if part == "static":
-                yield np.stack([array.sum(axis=0) for array in arrays])
-            else:
-                places = [one.place for one in pair.occurrences]
-                yield np.stack([a[p] for a, p in zip(arrays, places, strict=True)])
+            texts = [list(occurrence.words) for occurrence in pair.occurrences]
+            encoded = encoder.encode(texts, include=(part,))
+            yield np.stack(
+                [
+                    sentence.static.sum(axis=0) if part == "static" else sentence.contextual[place]
+                    for sentence, (_, place) in zip(encoded, pair.occurrences, strict=True)
+                ]
+            )
             bar.advance(1)
 
 
 def _separated(
     pairs: Sequence[PseudoWord], name: str, title: str, kind: Kind, vectors: Iterator[Floats]
 ) -> ResultRow:
-    scores = np.array(
-        [
-            [centroid_f1(unit(found), pair.senses, imbalanced=one) for one in (False, True)]
-            for pair, found in zip(pairs, vectors, strict=True)
-        ]
-    )
-    drawn = resample_counts(len(scores)) @ scores / len(scores)
-    names = ("balanced", "imbalanced")
-    figures = {
-        column: IntervalEstimate.from_resamples(float(scores[:, place].mean()), drawn[:, place])
-        for place, column in enumerate(names)
-    }
+    balanced, imbalanced = [], []
+    for pair, of_pair in zip(pairs, vectors, strict=True):
+        balanced.append(centroid_f1(unit(of_pair), pair.senses, imbalanced=False))
+        imbalanced.append(centroid_f1(unit(of_pair), pair.senses, imbalanced=True))
+    scores = {"balanced": balanced, "imbalanced": imbalanced}
+    figures = {name: IntervalEstimate.of_mean(np.array(f1)) for name, f1 in scores.items()}
     return ResultRow(name, title, kind, figures)
 
 
@@ -441,8 +425,5 @@ def centroid_f1(vectors: Floats, senses: NDArray[np.int64], *, imbalanced: bool)
         second = np.flatnonzero(training & (senses == 1))
         used[second] = False
         used[second[::IMBALANCE]] = True
-    centroids = np.stack([vectors[used & (senses == sense)].mean(axis=0) for sense in (0, 1)])
-    guessed = (vectors[~training] @ unit(centroids).T).argmax(axis=1)
-    counts = np.zeros((2, 2))
-    np.add.at(counts, (senses[~training], guessed), 1)
-    return float(macro_f1(counts))
+    nearest = nearest_centroids(vectors[used], senses[used], vectors[~training])
+    return float(f1_score(senses[~training], nearest, average="macro"))

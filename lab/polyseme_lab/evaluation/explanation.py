@@ -14,18 +14,19 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import SILENT, Progress
+from polyseme_lab.evaluation.datasets import LabeledOccurrences
 from polyseme_lab.evaluation.perturbation import (
     MEASURES,
     SENTENCES,
     Centroids,
     Erasure,
     FrequencyMatcher,
-    Lemma,
     NaiveBayes,
     SenseData,
     attended_places,
     attention_of,
     attention_rows,
+    contribution_row,
     evaluate_rankings,
     head_titles,
     heads_of,
@@ -87,7 +88,7 @@ class Explanation:
         def plain(figures: Any) -> Any:
             if isinstance(figures, Estimate):
                 return figures._asdict()
-            return figures and {name: plain(one) for name, one in figures.items()}
+            return figures and {name: plain(part) for name, part in figures.items()}
 
         names = ("rankings", "by_query", "swaps", "quality", "cost")
         measured = {name: plain(getattr(self, name)) for name in names}
@@ -171,8 +172,8 @@ def explain(
             "lemmas": len(np.unique(lemmas)),
             "measured_lemmas": len(data.lemmas),
             "seed": seed,
-            "right_sense": round(100 * float(np.mean([one.right for one in examined])), 2),
-            "judge_right_sense": round(100 * float(np.mean([one.judged for one in examined])), 2),
+            "right_sense": round(100 * float(np.mean([each.right for each in examined])), 2),
+            "judge_right_sense": round(100 * float(np.mean([each.judged for each in examined])), 2),
         },
         examples=[attention_of(model, text, word) for text, word in SENTENCES],
     )
@@ -183,7 +184,7 @@ _QUALITY = ("pairs_auc", "macro_f1")
 
 
 def stack_vectors(
-    model: Model, lemmas: Sequence[Lemma], progress: Progress
+    model: Model, lemmas: Sequence[LabeledOccurrences], progress: Progress
 ) -> dict[str, list[Floats]]:
     """Return the vectors [m, d] of each lemma's occurrences, by stack of layers.
 
@@ -256,6 +257,7 @@ class _Examiner:
         h = layers[0].heads
         if h > 1:
             scores += list(weights.reshape(-1, h, len(keys)).mean(axis=1))
+        scores.append(contribution_row(sentence, layers, place, keys))
         counts = np.array([self._data.counts[words[key].casefold()] for key in keys])
         nearness, uniform = -np.abs(keys - place), np.zeros(len(keys))
         scores += [nearness, -counts, uniform, self._rng.random(len(keys))]  # CONTROLS

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Flags, Floats, unit
+from polyseme.engine.arrays import Integers, unit
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme_lab.evaluation import coarsewsd as coarse_set
@@ -34,11 +34,8 @@ from polyseme_lab.evaluation.results import (
 )
 from polyseme_lab.evaluation.sources import LocalSource, ServiceSource, Source
 from polyseme_lab.evaluation.statistics import (
-    LEVEL,
-    RESAMPLES,
-    SEED,
     IntervalEstimate,
-    bootstrap,
+    interval_note,
     rank_correlation,
 )
 from polyseme_lab.evaluation.systems import (
@@ -48,10 +45,8 @@ from polyseme_lab.evaluation.systems import (
     SEEDS,
     SERVED_NAMES,
     EvaluationConfig,
-    Kind,
     Split,
     System,
-    served_systems,
     systems,
     tabulate,
     transformer_vectors,
@@ -61,8 +56,6 @@ from polyseme_lab.evaluation.wic import pairs_known
 SETS = {"wordsim353.tsv": "WordSim-353", "simlex999.txt": "SimLex-999"}
 MIN_PAIRS = 10
 """Minimum number of pairs with known words."""
-Lookup: TypeAlias = Callable[[Sequence[str]], tuple[Floats, Flags]]
-"""A function from words to their static vectors and whether each is known. -> [m, d], [m]"""
 
 
 class JudgedPair(NamedTuple):
@@ -114,33 +107,35 @@ def _pair(line: str, where: str) -> JudgedPair:
     raise CommandError(f"{where}: the line is not two words and a number, separated by tabs.")
 
 
-def similarity(pairs: Sequence[JudgedPair], lookup: Lookup) -> SimilarityResult:
+def similarity(pairs: Sequence[JudgedPair], source: Source) -> SimilarityResult:
     """Return Spearman's correlation of cosines with human judgments, over pairs of known words.
 
     Raises CommandError if there are too few such pairs, or all are equally similar.
     """
     words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
-    vectors, known = lookup(words)
-    places = {word: place for place, word in enumerate(words) if known[place]}
-    kept = [pair for pair in pairs if pair.first in places and pair.second in places]
+    sentences = [read.sentence for read in source([(word,) for word in words])]
+    vectors = {
+        word: sentence.vectors[0]
+        for word, sentence in zip(words, sentences, strict=True)
+        if sentence.known[0]
+    }
+    kept = [pair for pair in pairs if pair.first in vectors and pair.second in vectors]
     if len(kept) < MIN_PAIRS:
         raise CommandError(
             f"The model knows both words of only {len(kept)} of {len(pairs)} pairs, which is too"
             " few for a correlation."
         )
-    sides = [p.first for p in kept], [p.second for p in kept]
-    first, second = [unit(vectors[[places[word] for word in side]]) for side in sides]
+    first = unit(np.stack([vectors[pair.first] for pair in kept]))
+    second = unit(np.stack([vectors[pair.second] for pair in kept]))
     cosines = (first.astype(np.float64) * second).sum(axis=1)
     judgments = np.array([pair.judgment for pair in kept])
     if not np.ptp(cosines) or not np.ptp(judgments):
         raise CommandError("All pairs are equally similar, so they have no order to compare.")
 
-    def agreement(rows: Sequence[int] | np.ndarray) -> float:
+    def agreement(rows: Integers) -> float:
         return rank_correlation(cosines[rows], judgments[rows])
 
-    figure = IntervalEstimate.from_resamples(
-        agreement(np.arange(len(kept))), bootstrap(agreement, len(kept))
-    )
+    figure = IntervalEstimate.of_statistic(agreement, len(kept))
     return SimilarityResult(figure, len(kept), len(pairs) - len(kept))
 
 
@@ -149,18 +144,11 @@ PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativene
 """The model, three baselines and two ablations."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A system with its vectors; the results of several embedders are averaged."""
-
-    name: str
-    title: str
-    kind: Kind
-    embedders: Sequence[Embedder]
-
-
-Vectors: TypeAlias = Callable[[Sequence[TokenizedOccurrence]], Iterable[Measured]]
-"""A function from occurrences to the vectors of every system."""
+Vectors: TypeAlias = Callable[
+    [Sequence[TokenizedOccurrence]], Iterable[tuple[str, System, Sequence[Embedder]]]
+]
+"""A function from occurrences to the name and the vectors of every system. The results of several
+embedders are averaged."""
 Figures: TypeAlias = dict[str, dict[str, float]]
 
 
@@ -178,31 +166,33 @@ def measure_service(service: ServiceSource, config: EvaluationConfig) -> Results
             f"A service does not expose its weights, so {', '.join(unavailable)} cannot be measured"
             " through it; measure the model's folder, without --url."
         )
-    return _measure(config, service.model, service, served_systems(config.names))
+    return _measure(config, service.model, service, systems(None, config.names))
 
 
 def _measure(
     config: EvaluationConfig, name: str, source: Source, chosen: Mapping[str, System]
 ) -> Results:
     if config.task == "similarity":
-        results = measure_similarity(config.directory, lookup(source), f"static vector ({name})")
+        results = measure_similarity(config.directory, source, f"static vector ({name})")
     else:
 
-        def vectors(occurrences: Sequence[TokenizedOccurrence]) -> Iterator[Measured]:
+        def vectors(
+            occurrences: Sequence[TokenizedOccurrence],
+        ) -> Iterator[tuple[str, System, Sequence[Embedder]]]:
             """Yield the baselines, the model and the transformer."""
             readers = {
-                f"{name} {number}": reader
-                for name, system in chosen.items()
+                f"{key} {number}": reader
+                for key, system in chosen.items()
                 for number, reader in enumerate(system.readers)
             }
             tables = tabulate(source, readers, occurrences, config.progress) if readers else {}
             for key, system in chosen.items():
                 own = [tables[f"{key} {number}"] for number in range(len(system.readers))]
                 title = f"{system.title} ({name})" if system.kind == "model" else system.title
-                yield Measured(key, title, system.kind, own)
+                yield key, System(title, system.kind), own
             if MINILM in config.names:
-                own = [transformer_vectors(occurrences, config.progress)]
-                yield Measured(MINILM, MINILM_TITLE, "compared", own)
+                table = transformer_vectors(occurrences, config.progress)
+                yield MINILM, System(MINILM_TITLE, "compared"), [table]
 
         if config.task == "wic":
             results = measure_wic(config.directory, source.knows, vectors, config.split)
@@ -213,17 +203,6 @@ def _measure(
             )
     versions = {package: version(package) for package in PACKAGES}
     return replace(results, facts={"model": name, **results.facts, "versions": versions})
-
-
-def lookup(source: Source) -> Lookup:
-    """Return a function from words to their static vectors and `known`. -> [m, d], [m]"""
-
-    def look_up(words: Sequence[str]) -> tuple[Floats, Flags]:
-        sentences = [read.sentence for read in source([(word,) for word in words])]
-        vectors = np.concatenate([sentence.vectors for sentence in sentences])
-        return vectors, np.concatenate([sentence.known for sentence in sentences])
-
-    return look_up
 
 
 def measure_coarsewsd(
@@ -241,18 +220,19 @@ def measure_coarsewsd(
     rows, by_word = [], {}
     if most_frequent:
         result = coarse_set.most_frequent_sense(files)
-        rows.append(_coarse_row(MOST_FREQUENT, "most frequent sense", "control", result))
-    for system in vectors(coarse_set.occurrences_in(files)):
-        result = coarse_set.coarsewsd(files, *system.embedders)
-        rows.append(_coarse_row(system.name, system.title, system.kind, result))
+        rows.append(_coarse_row(MOST_FREQUENT, System("most frequent sense", "control"), result))
+    for name, system, embedders in vectors(coarse_set.occurrences_in(files)):
+        result = coarse_set.coarsewsd(files, *embedders)
+        rows.append(_coarse_row(name, system, result))
         if system.kind == "model":
+            measured = rows[-1].facts["words"]
             by_word = {
                 word.name: {
                     "senses": len(word.senses),
                     "train": len(word.train.senses),
                     "test": len(word.test.senses),
-                    "accuracy": _percent(result.words[word.name].accuracy),
-                    "macro-F1": _percent(result.words[word.name].macro_f1),
+                    "accuracy": measured[word.name]["accuracy"],
+                    "macro-F1": measured[word.name]["macro_f1"],
                 }
                 for word in words
             }
@@ -287,11 +267,11 @@ def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -
     if lacking == len(pairs):
         raise CommandError("Every pair of the set has a word that the model has no vector for.")
     rows = []
-    for system in vectors(pair_set.occurrences_in(files, split)):
-        result = pair_set.wic(files, *system.embedders, split=split)
+    for name, system, embedders in vectors(pair_set.occurrences_in(files, split)):
+        result = pair_set.wic(files, *embedders, split=split)
         facts = {"train_accuracy": result.train, "threshold": result.threshold}
         figures = {"accuracy": result.accuracy}
-        rows.append(ResultRow(system.name, system.title, system.kind, figures, facts))
+        rows.append(ResultRow(name, system.title, system.kind, figures, facts))
     published = published_wic(split)
     unknown = f"one or both words of {lacking} pairs" if lacking else ""
     return Results(
@@ -312,9 +292,9 @@ def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -
     )
 
 
-def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
+def measure_similarity(directory: Path, source: Source, title: str) -> Results:
     """Evaluate static vectors on the sets of judged pairs in a folder."""
-    sets = {name: similarity(pairs, lookup) for name, pairs in judged_pairs(directory).items()}
+    sets = {name: similarity(pairs, source) for name, pairs in judged_pairs(directory).items()}
     figures = {name: result.spearman for name, result in sets.items()}
     notes = [
         f"{name}: {result.pairs} pairs; {result.lacking} more were skipped, because the vocabulary"
@@ -326,7 +306,7 @@ def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
         title="Spearman's correlation of static cosines with human judgments, × 100",
         columns={name: name for name in sets},
         rows=[ResultRow("static", title, "model", figures)],
-        notes=[*notes, _interval("the pairs")],
+        notes=[*notes, interval_note("the pairs")],
         facts={
             "pairs": {name: result.pairs for name, result in sets.items()},
             "lacking": {name: result.lacking for name, result in sets.items()},
@@ -334,36 +314,28 @@ def measure_similarity(directory: Path, lookup: Lookup, title: str) -> Results:
     )
 
 
-def _coarse_row(name: str, title: str, kind: Kind, found: CoarseWsdResult) -> ResultRow:
+def _coarse_row(name: str, system: System, result: CoarseWsdResult) -> ResultRow:
     by_word = {
-        word: {"accuracy": _percent(one.accuracy), "macro_f1": _percent(one.macro_f1)}
-        for word, one in found.words.items()
+        word: {
+            "accuracy": round(100 * figures.accuracy, 2),
+            "macro_f1": round(100 * figures.macro_f1, 2),
+        }
+        for word, figures in result.words.items()
     }
-    figures = {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
-    return ResultRow(name, title, kind, figures, {"words": by_word})
-
-
-def _percent(part: float) -> float:
-    return round(100 * part, 2)
-
-
-def _interval(items: str) -> str:
-    return (
-        f"In brackets: {LEVEL} % intervals, percentiles of {RESAMPLES:,} bootstrap resamples of"
-        f" {items} (seed {SEED})."
-    )
+    figures = {"accuracy": result.accuracy, "macro_f1": result.macro_f1}
+    return ResultRow(name, system.title, system.kind, figures, {"words": by_word})
 
 
 def _notes(
     items: str, rows: Iterable[ResultRow], published: Sequence[Published], lacking: str
 ) -> list[str]:
-    notes = [_interval(items)]
+    notes = [interval_note(items)]
     if any(row.name == "random" for row in rows):
         notes.append(f"Random projections: the mean of seeds {', '.join(map(str, SEEDS))}.")
     if lacking:
         notes.append(f"Without a static vector, so classified by context alone: {lacking}.")
     if published:
-        sources = ", ".join(dict.fromkeys(one.source for one in published))
+        sources = ", ".join(dict.fromkeys(row.source for row in published))
         notes.append(f"Published: figures of {sources} on the same data, not measured here.")
     return notes
 

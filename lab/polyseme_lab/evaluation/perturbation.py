@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from math import log
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.metrics import f1_score
@@ -16,7 +16,7 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model
 from polyseme.tokenizer import tokenize
-from polyseme_lab.evaluation.datasets import Knows, TokenizedOccurrence
+from polyseme_lab.evaluation.datasets import Knows, LabeledOccurrences, TokenizedOccurrence
 from polyseme_lab.evaluation.statistics import precision_at, roc_auc, spearman
 
 Tagged: TypeAlias = tuple[Sequence[str], Sequence[tuple[int, str, str]]]
@@ -30,20 +30,10 @@ PRIOR = 10.0
 
 
 @dataclass(frozen=True)
-class Lemma:
-    """A lemma with at least two senses."""
-
-    name: str
-    occurrences: list[TokenizedOccurrence]
-    senses: Integers
-    """[m], indices from 0"""
-
-
-@dataclass(frozen=True)
 class SenseData:
-    """The lemmas to evaluate, and the words of the whole text."""
+    """The lemmas to evaluate, each with at least two senses, and the words of the whole text."""
 
-    lemmas: list[Lemma]
+    lemmas: list[LabeledOccurrences]
     counts: Counter[str]
     """the number of occurrences of each casefolded word"""
     tagged: list[str]
@@ -51,15 +41,15 @@ class SenseData:
 
 
 def collect_senses(
-    sentences: Iterable[Tagged], wanted: Callable[[str], bool], knows: Knows, seed: int = 1
+    sentences: Iterable[Tagged], is_measured: Callable[[str], bool], knows: Knows, seed: int = 1
 ) -> SenseData:
-    """Collect the lemmas for which `wanted` is true, sorted by name, and the counts of all words.
+    """Collect the lemmas that `is_measured` selects, sorted by name, and the counts of all words.
 
     A lemma needs two senses, each with at least MIN_OF_SENSE occurrences that have a vector.
     """
     counts: Counter[str] = Counter()
     forms: set[str] = set()
-    found: dict[str, list[tuple[TokenizedOccurrence, str]]] = defaultdict(list)
+    tagged: dict[str, list[tuple[TokenizedOccurrence, str]]] = defaultdict(list)
     for tokens, tags in sentences:
         words = tuple(tokens)
         folded = [word.casefold() for word in words]
@@ -67,31 +57,32 @@ def collect_senses(
         forms.update(folded[place] for place, _, _ in tags)
         if len(words) <= MAX_WORDS:
             for place, lemma, sense in tags:
-                if wanted(lemma):
-                    found[lemma].append((TokenizedOccurrence(words, place), sense))
+                if is_measured(lemma):
+                    tagged[lemma].append((TokenizedOccurrence(words, place), sense))
     lemmas = []
-    for name in sorted(found):
-        known = knows([occurrence.word for occurrence, _ in found[name]])
-        kept = _frequent_senses(list(compress(found[name], known)))
+    for name in sorted(tagged):
+        known = knows([occurrence.word for occurrence, _ in tagged[name]])
+        kept = _frequent_senses(list(compress(tagged[name], known)))
         order = np.random.default_rng([seed, *name.encode()]).permutation(len(kept))
         kept = _frequent_senses([kept[number] for number in sorted(order[:MAX_OF_LEMMA])])
         if kept:
             _, senses = np.unique(np.array([sense for _, sense in kept]), return_inverse=True)
-            lemmas.append(Lemma(name, [occurrence for occurrence, _ in kept], senses))
+            occurrences = [occurrence for occurrence, _ in kept]
+            lemmas.append(LabeledOccurrences(name, occurrences, senses))
     ordered = sorted(forms, key=lambda form: (counts[form], form))
     return SenseData(lemmas, counts, ordered)
 
 
 def _frequent_senses(
-    found: list[tuple[TokenizedOccurrence, str]],
+    tagged: list[tuple[TokenizedOccurrence, str]],
 ) -> list[tuple[TokenizedOccurrence, str]]:
     """Return the occurrences of the frequent senses, or [] if fewer than two are frequent."""
-    counts = Counter(sense for _, sense in found)
+    counts = Counter(sense for _, sense in tagged)
     frequent = {sense for sense, count in counts.items() if count >= MIN_OF_SENSE}
-    return [pair for pair in found if pair[1] in frequent] if len(frequent) > 1 else []
+    return [pair for pair in tagged if pair[1] in frequent] if len(frequent) > 1 else []
 
 
-def round_robin(lemmas: Sequence[Lemma], seed: int) -> list[tuple[int, int]]:
+def round_robin(lemmas: Sequence[LabeledOccurrences], seed: int) -> list[tuple[int, int]]:
     """Return (lemma, occurrence) indices: lemmas take turns, their occurrences in random order."""
     rng = np.random.default_rng([seed, 0x1E])
     orders = [rng.permutation(len(lemma.senses)) for lemma in lemmas]
@@ -137,7 +128,7 @@ def margins(cosines: Floats, sense: int) -> Floats:
     return cosines[:, sense] - best
 
 
-def lemma_quality(vectors: Floats, lemma: Lemma) -> tuple[float, float]:
+def lemma_quality(vectors: Floats, lemma: LabeledOccurrences) -> tuple[float, float]:
     """Return the ROC AUC over pairs and the macro-F1 of the nearest centroid. [m, d]"""
     centroids = Centroids(vectors, lemma.senses)
     f1 = f1_score(lemma.senses, centroids.guesses(), average="macro", zero_division=0)
@@ -154,9 +145,9 @@ class NaiveBayes:
     sentences of s and r (the informative prior of Monroe et al. 2008).
     """
 
-    def __init__(self, lemma: Lemma) -> None:
-        self._sentences = [one.words for one in lemma.occurrences]
-        self._bags = [{word.casefold() for word in one.words} for one in lemma.occurrences]
+    def __init__(self, lemma: LabeledOccurrences) -> None:
+        self._sentences = [occurrence.words for occurrence in lemma.occurrences]
+        self._bags = [{word.casefold() for word in words} for words in self._sentences]
         self._senses = lemma.senses
         self._of_sense = np.bincount(lemma.senses).astype(np.float64)
         self._with: dict[str, Floats] = defaultdict(lambda: np.zeros(len(self._of_sense)))
@@ -246,21 +237,30 @@ def attention_rows(
     If all weights of a head are 0, its row is uniform.
     """
     records = contextualize(sentence, layers, ("weights",)).records
-    weights = np.concatenate([one["weights"][:, place][:, keys] for one in records])
+    weights = np.concatenate([record["weights"][:, place][:, keys] for record in records])
     weights = weights.astype(np.float64)
     weights[weights.sum(axis=1) <= 0] = 1
     result: Floats = weights / weights.sum(axis=1, keepdims=True)
     return result
 
 
-def total_variation(one: Floats, other: Floats) -> Floats:
+def contribution_row(
+    sentence: SentenceArrays, layers: Sequence[Layer], place: int, keys: Integers
+) -> Floats:
+    """Return the sizes of the contributions of `keys` to a word in the last layer. -> [m]"""
+    last = len(layers) - 1
+    records = contextualize(sentence, layers, ("contributions",), (last,)).records
+    row: Floats = np.abs(records[last]["contributions"][place, keys].astype(np.float64))
+    return row
+
+
+def total_variation(p: Floats, q: Floats) -> Floats:
     """Return the total variation distance of each pair of rows, ½·Σ|p − q|. [r, m] -> [r]"""
-    result: Floats = np.abs(one - other).sum(axis=1) / 2
+    result: Floats = np.abs(p - q).sum(axis=1) / 2
     return result
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """A head of a layer, both counted from 0."""
 
     layer: int
@@ -274,20 +274,20 @@ def heads_of(layers: Sequence[Layer]) -> list[Head]:
 
 def head_titles(layers: Sequence[Layer]) -> list[str]:
     """Return the titles of the heads, counted from 1."""
-    heads = heads_of(layers)
-    if len(layers) == 1:
-        return [f"head {head.number + 1}" for head in heads]
-    return [f"layer {head.layer + 1} head {head.number + 1}" for head in heads]
+    return [
+        f"layer {layer + 1} head {number + 1}" if len(layers) > 1 else f"head {number + 1}"
+        for layer, number in heads_of(layers)
+    ]
 
 
 def ranking_titles(layers: Sequence[Layer]) -> list[str]:
-    """Return the titles of rankings: each head, unchanged and with Wq = 0, and means of heads."""
+    """Return the titles of rankings: each head with and without Wq, means, and contributions."""
     titles = head_titles(layers)
     names = [name for head in titles for name in (head, f"{head}, Wq = 0")]
-    if layers[0].heads == 1:
-        return names
-    means = [f"layer {n}, mean of heads" for n in range(1, len(layers) + 1)]
-    return [*names, *(means if len(layers) > 1 else ["mean of heads"])]
+    if layers[0].heads > 1:
+        means = [f"layer {n}, mean of heads" for n in range(1, len(layers) + 1)]
+        names += means if len(layers) > 1 else ["mean of heads"]
+    return [*names, "contributions"]
 
 
 def zero_queries(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list[Layer]:
@@ -309,9 +309,8 @@ def zero_queries(layers: Sequence[Layer], d: int, heads: Sequence[Head]) -> list
 class FrequencyMatcher:
     """Draws tagged words with about the same frequency as another word."""
 
-    def __init__(self, data: SenseData, knows: Callable[[Sequence[str]], list[bool]]) -> None:
-        known = knows(data.tagged)
-        self._words = [w for w, is_known in zip(data.tagged, known, strict=True) if is_known]
+    def __init__(self, data: SenseData, knows: Knows) -> None:
+        self._words = list(compress(data.tagged, knows(data.tagged)))
         self._counts = [data.counts[word] for word in self._words]
         self._all_counts = data.counts
 
@@ -321,8 +320,8 @@ class FrequencyMatcher:
         """Draw at most `number` distinct words that do not occur in the sentence."""
         middle = bisect_left(self._counts, self._all_counts[word.casefold()])
         near = self._words[max(middle - MAX_RANK_DIFFERENCE, 0) : middle + MAX_RANK_DIFFERENCE + 1]
-        excluded = {one.casefold() for one in sentence}
-        allowed = [one for one in near if one not in excluded]
+        excluded = {other.casefold() for other in sentence}
+        allowed = [other for other in near if other not in excluded]
         return [allowed[n] for n in rng.permutation(len(allowed))[:number]]
 
 
@@ -354,8 +353,8 @@ class Erasure:
 
     def losses(self, erased: Sequence[Sequence[int]], sense: int) -> Floats:
         """Return the decrease of a sense's margin for each list of erased words. -> [c]"""
-        found = np.stack([self.cosines(places) for places in erased])
-        lost: Floats = margins(self.cosines()[None], sense) - margins(found, sense)
+        left = np.stack([self.cosines(places) for places in erased])
+        lost: Floats = margins(self.cosines()[None], sense) - margins(left, sense)
         return lost
 
 
@@ -369,17 +368,16 @@ def evaluate_rankings(
     single = [[int(key)] for key in keys]
     drops = erasure.losses(single, sense)
     nearest = erasure.cosines().argmax()
-    flips = np.array([erasure.cosines(one).argmax() != nearest for one in single])
+    flips = np.array([erasure.cosines(place).argmax() != nearest for place in single])
     reveals = evidence >= REVEALING
     agreement = [
-        *(spearman(scores, drops), spearman(scores, np.abs(drops))),
-        *(roc_auc(scores, flips), precision_at(scores, flips, 1), precision_at(scores, flips, 3)),
+        spearman(scores, drops),
+        spearman(scores, np.abs(drops)),
+        roc_auc(scores, flips),
+        *(precision_at(scores, flips, k) for k in (1, 3)),
         spearman(scores, evidence),
-        *(
-            roc_auc(scores, reveals),
-            precision_at(scores, reveals, 1),
-            precision_at(scores, reveals, 3),
-        ),
+        roc_auc(scores, reveals),
+        *(precision_at(scores, reveals, k) for k in (1, 3)),
     ]
     orders = np.stack([np.lexsort((ties, -row)) for row in scores])
     top = [[keys[order[:k]] for k in TOP_COUNTS] for order in orders]
@@ -396,5 +394,5 @@ def attention_of(model: Model, text: str, word: str) -> dict[str, Any]:
         "text": text,
         "tokens": [token.text for token in tokens],
         "word": [token.text for token in tokens].index(word),
-        "attention": [np.round(one["weights"].astype(float), 4).tolist() for one in records],
+        "attention": [np.round(r["weights"].astype(float), 4).tolist() for r in records],
     }

@@ -102,8 +102,8 @@ def parse_key(text: str, name: str) -> Ratings:
 
 def weights_of(rated: Sequence[Mapping[str, float]]) -> Floats:
     """Return the weights of occurrences as a matrix, the senses sorted by name. -> [m, s]"""
-    senses = sorted({sense for one in rated for sense in one})
-    return np.array([[one.get(sense, 0.0) for sense in senses] for one in rated])
+    senses = sorted({sense for ratings in rated for sense in ratings})
+    return np.array([[ratings.get(sense, 0.0) for sense in senses] for ratings in rated])
 
 
 def one_hot(labels: Integers) -> Floats:
@@ -115,16 +115,17 @@ def one_hot(labels: Integers) -> Floats:
 # Fuzzy B-Cubed
 
 
-def fuzzy_b_cubed(gold: Floats, found: Floats) -> tuple[float, float]:
+def fuzzy_b_cubed(gold: Floats, induced: Floats) -> tuple[float, float]:
     """Return precision and recall of fuzzy B-Cubed (Jurgens & Klapaftis 2013). [m, s], [m, t]
 
     The agreement C(i, j) of two occurrences is the sum of 1 − |w_i − w_j| over the senses that both
-    have. The precision of i is the mean of min(C_gold, C_found) / C_gold over the other occurrences
-    that share a gold sense with it, 0 if there are none; the recall is that of
-    min(C_gold, C_found) / C_found over those that share a found sense. Both are means over i.
+    have. The precision of i is the mean of min(C_gold, C_induced) / C_gold over the other
+    occurrences that share a gold sense with it, 0 if there are none; the recall is that of
+    min(C_gold, C_induced) / C_induced over those that share an induced sense. Both are means over
+    i.
     """
     agreements = []
-    for weights in (gold, found):
+    for weights in (gold, induced):
         agreement = np.zeros((len(weights), len(weights)))
         for column in weights.T:
             both = np.logical_and.outer(column > 0, column > 0)
@@ -148,7 +149,7 @@ def f_score(precision: float, recall: float) -> float:
 # Fuzzy normalized mutual information
 
 
-def fuzzy_nmi(gold: Floats, found: Floats) -> float:
+def fuzzy_nmi(gold: Floats, induced: Floats) -> float:
     """Return fuzzy normalized mutual information (Jurgens & Klapaftis 2013). [m, s], [m, t]
 
     It extends the NMI of overlapping clusters (Lancichinetti et al. 2009) to weights, which are
@@ -157,10 +158,10 @@ def fuzzy_nmi(gold: Floats, found: Floats) -> float:
     sense of Y that is not a complement (equation B.14); a sense without one contributes its own
     entropy. The result is 0 if H(X) and H(Y) are 0.
     """
-    entropies = [sum(map(_entropy, _bins(one).T)) for one in (gold, found)]
-    given = [_conditional(gold, found), _conditional(found, gold)]
+    entropies = [sum(map(_entropy, _bins(weights).T)) for weights in (gold, induced)]
+    conditional = _conditional(gold, induced) + _conditional(induced, gold)
     largest = max(entropies)
-    return float((sum(entropies) - sum(given)) / (2 * largest)) if largest else 0.0
+    return float((sum(entropies) - conditional) / (2 * largest)) if largest else 0.0
 
 
 def _bins(weights: Floats) -> Integers:
@@ -200,7 +201,7 @@ def _conditional(first: Floats, second: Floats) -> float:
 COLUMNS = {"fuzzy_nmi": "fuzzy NMI", "fuzzy_b_cubed": "fuzzy B-Cubed", "both": "√ of the product"}
 
 
-def figures(terms: Sequence[RatedTerm], found: Iterable[Floats]) -> dict[str, IntervalEstimate]:
+def figures(terms: Sequence[RatedTerm], induced: Iterable[Floats]) -> dict[str, IntervalEstimate]:
     """Return the measures of a system, with intervals from resamples of the terms.
 
     They are the mean of fuzzy NMI, the harmonic mean of the mean precision and the mean recall of
@@ -208,8 +209,8 @@ def figures(terms: Sequence[RatedTerm], found: Iterable[Floats]) -> dict[str, In
     """
     scores = np.array(
         [
-            (fuzzy_nmi(term.weights, one), *fuzzy_b_cubed(term.weights, one))
-            for term, one in zip(terms, found, strict=True)
+            (fuzzy_nmi(term.weights, weights), *fuzzy_b_cubed(term.weights, weights))
+            for term, weights in zip(terms, induced, strict=True)
         ]
     )
 

@@ -5,8 +5,8 @@ the same token replaces, and their single words; SemEval-2013 task 13 (Jurgens &
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -30,23 +30,21 @@ from polyseme.operations.occurrences import find_projection, project, surround
 from polyseme.progress import SILENT, Progress
 from polyseme_lab.evaluation import semeval
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
-from polyseme_lab.evaluation.datasets import ARCHIVES, Embedder, TokenizedOccurrence, read_data_set
+from polyseme_lab.evaluation.datasets import (
+    ARCHIVES,
+    Embedder,
+    LabeledOccurrences,
+    TokenizedOccurrence,
+    read_data_set,
+)
 from polyseme_lab.evaluation.downstream import PseudoWord, read_pseudowords
 from polyseme_lab.evaluation.results import ResultRow, Results
 from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
-from polyseme_lab.evaluation.statistics import (
-    RESAMPLES,
-    SEED,
-    IntervalEstimate,
-    bootstrap,
-    resample_counts,
-    roc_auc,
-)
+from polyseme_lab.evaluation.statistics import SEED, IntervalEstimate, interval_note, roc_auc
 from polyseme_lab.evaluation.systems import (
     MINILM,
     MINILM_TITLE,
     Kind,
-    Reader,
     systems,
     tabulate,
     transformer_vectors,
@@ -55,9 +53,6 @@ from polyseme_lab.evaluation.systems import (
 MAX_OCCURRENCES = 300
 """Maximum occurrences of a word of CoarseWSD-20; a random sample if its test split has more."""
 PSEUDOWORDS = ("pseudowords.jsonl.xz", "pseudowords.jsonl")
-_NOTE = (
-    f"In brackets: 95 % intervals of {RESAMPLES:,} bootstrap resamples of the {{}} (seed {SEED})."
-)
 
 Clustering: TypeAlias = Callable[[Floats, int | None], Integers]
 """A function from vectors, and the number of clusters or None, to labels. [m, d] -> [m]"""
@@ -70,16 +65,6 @@ class SenseSystem(NamedTuple):
     kind: Kind
     vectors: str
     clustering: Clustering
-
-
-@dataclass(frozen=True)
-class LabeledOccurrences:
-    """Occurrences of a word, and their senses."""
-
-    word: str
-    occurrences: list[TokenizedOccurrence]
-    senses: Integers
-    """[m]"""
 
 
 def _one_sense(vectors: Floats, count: int | None) -> Integers:
@@ -162,21 +147,12 @@ def _tables(
     def points(read: StaticSentence, places: Sequence[int]) -> Floats:
         return project(surround(model, [read.tokens], [places]), projection)
 
-    readers: dict[str, Reader] = {
-        name: one.readers[0] for name, one in systems(model, names).items() if names
-    }
+    readers = {name: system.readers[0] for name, system in systems(model, names).items()}
     readers["senses"] = points
     tables: dict[str, Embedder] = {**tabulate(LocalSource(model), readers, occurrences, progress)}
     if compare:
         tables[MINILM] = transformer_vectors(occurrences, progress)
     return tables
-
-
-def _interval(values: Floats) -> IntervalEstimate:
-    """Return the mean, with resamples of the items. [n]"""
-    return IntervalEstimate.from_resamples(
-        float(values.mean()), resample_counts(len(values)) @ values / len(values)
-    )
 
 
 # CoarseWSD-20
@@ -193,20 +169,20 @@ COARSE_COLUMNS = {
 def coarsewsd_samples(directory: Path) -> list[LabeledOccurrences]:
     """Return at most MAX_OCCURRENCES test occurrences of each word of CoarseWSD-20."""
     rng = np.random.default_rng(SEED)
-    found = []
+    samples = []
     for word in ambiguous_words(read_data_set(directory, "coarsewsd")):
         m = len(word.test.senses)
         drawn = np.sort(rng.choice(m, min(m, MAX_OCCURRENCES), replace=False))
         occurrences = [word.test.occurrences[number] for number in drawn]
-        found.append(LabeledOccurrences(word.name, occurrences, word.test.senses[drawn]))
-    return found
+        samples.append(LabeledOccurrences(word.name, occurrences, word.test.senses[drawn]))
+    return samples
 
 
 def measure_coarsewsd(
     model: Model, samples: Sequence[LabeledOccurrences], *, compare: bool, progress: Progress
 ) -> Results:
     """Compare the clusters of each word with its senses."""
-    asked = [one for sample in samples for one in sample.occurrences]
+    asked = list(chain.from_iterable(sample.occurrences for sample in samples))
     tables = _tables(model, asked, compare=compare, progress=progress)
     chosen = sense_systems(find_projection(model).rule, compare=compare)
     rows = []
@@ -215,19 +191,19 @@ def measure_coarsewsd(
             words = {}
             for sample in samples:
                 vectors = tables[system.vectors](sample.occurrences)
-                words[sample.word] = induced(sample.senses, vectors, system.clustering)
+                words[sample.name] = induced(sample.senses, vectors, system.clustering)
                 bar.advance(1)
-            figures = {}
-            for column in COARSE_COLUMNS:
-                values = [
-                    word["found"] == word["senses"] if column == "number_right" else word[column]
-                    for word in words.values()
-                ]
-                figures[column] = _interval(np.array(values))
+            for measures in words.values():
+                measures["number_right"] = measures["found"] == measures["senses"]
+            figures = {
+                column: IntervalEstimate.of_mean(np.array([m[column] for m in words.values()]))
+                for column in COARSE_COLUMNS
+            }
             by_word = {
                 word: {
                     key: value if isinstance(value, int) else round(100 * value, 2)
                     for key, value in measures.items()
+                    if key != "number_right"
                 }
                 for word, measures in words.items()
             }
@@ -239,7 +215,7 @@ def measure_coarsewsd(
         f" {len(samples)} words, means over the words, × 100",
         columns=COARSE_COLUMNS,
         rows=rows,
-        notes=[_NOTE.format("words")],
+        notes=[interval_note("the words")],
         facts={"occurrences": len(asked)},
     )
 
@@ -251,14 +227,14 @@ def induced(gold: Integers, vectors: Floats, clustering: Clustering) -> dict[str
     2007). `senses` and `found` are the true number and the number found if none is given.
     """
     senses = len(np.unique(gold))
-    given, found = (clustering(vectors, count) for count in (senses, None))
+    given, estimated = (clustering(vectors, count) for count in (senses, None))
     return {
         "senses": senses,
-        "found": len(np.unique(found)),
+        "found": len(np.unique(estimated)),
         "ari_given": float(adjusted_rand_score(gold, given)),
         "v_given": float(v_measure_score(gold, given)),
-        "ari_found": float(adjusted_rand_score(gold, found)),
-        "v_found": float(v_measure_score(gold, found)),
+        "ari_found": float(adjusted_rand_score(gold, estimated)),
+        "v_found": float(v_measure_score(gold, estimated)),
     }
 
 
@@ -298,7 +274,7 @@ def one_sense_rules(
 
 def measure_pseudowords(model: Model, pairs: Sequence[PseudoWord], progress: Progress) -> Results:
     """Measure how well each rule distinguishes single words from pseudo-words."""
-    asked = [one for pair in pairs for one in pair.occurrences]
+    asked = list(chain.from_iterable(pair.occurrences for pair in pairs))
     table = _tables(model, asked, progress=progress, names=())["senses"]
     rules = one_sense_rules(find_projection(model).rule)
     scores = {name: np.empty((len(pairs), 4)) for name in rules}
@@ -317,7 +293,7 @@ def measure_pseudowords(model: Model, pairs: Sequence[PseudoWord], progress: Pro
     for name, (title, kind, _, decides) in rules.items():
         figures = rule_figures(scores[name], decides=decides)
         if kind == "model":
-            figures["split_ari"] = _interval(splits)
+            figures["split_ari"] = IntervalEstimate.of_mean(splits)
         rows.append(ResultRow(name, title, kind, figures))
     sizes = [int(np.bincount(pair.senses).max()) for pair in pairs]
     return Results(
@@ -327,7 +303,7 @@ def measure_pseudowords(model: Model, pairs: Sequence[PseudoWord], progress: Pro
         columns=PSEUDO_COLUMNS,
         rows=rows,
         notes=[
-            _NOTE.format("pairs of words"),
+            interval_note("the pairs of words"),
             (
                 "AUC: words against pseudo-words with as many occurrences, half of those of both"
                 " words; twice as many: against pseudo-words with all of them."
@@ -349,15 +325,14 @@ def rule_figures(scores: Floats, *, decides: bool) -> dict[str, IntervalEstimate
         two: Flags = np.arange(len(evidences)) >= 2 * len(rows)
         return float(roc_auc(evidences[None], two)[0])
 
-    n = len(scores)
-    figures = {}
-    for name, column in (("auc", 2), ("auc_twice", 3)):
-        resamples = bootstrap(partial(auc, column=column), n)
-        figures[name] = IntervalEstimate.from_resamples(auc(np.arange(n), column), resamples)
+    figures = {
+        name: IntervalEstimate.of_statistic(partial(auc, column=column), len(scores))
+        for name, column in (("auc", 2), ("auc_twice", 3))
+    }
     if decides:
-        figures["one_right"] = _interval((scores[:, :2] <= 0).mean(axis=1))
-        figures["two_right"] = _interval((scores[:, 2] > 0).astype(np.float64))
-        figures["two_right_twice"] = _interval((scores[:, 3] > 0).astype(np.float64))
+        figures["one_right"] = IntervalEstimate.of_mean((scores[:, :2] <= 0).mean(axis=1))
+        figures["two_right"] = IntervalEstimate.of_mean(scores[:, 2] > 0)
+        figures["two_right_twice"] = IntervalEstimate.of_mean(scores[:, 3] > 0)
     return figures
 
 
@@ -368,7 +343,7 @@ def measure_semeval(
     model: Model, terms: Sequence[semeval.RatedTerm], *, compare: bool, progress: Progress
 ) -> Results:
     """Measure the senses that are found for each term with the two measures of the task."""
-    asked = [one for term in terms for one in term.occurrences]
+    asked = list(chain.from_iterable(term.occurrences for term in terms))
     tables = _tables(model, asked, compare=compare, progress=progress)
     chosen = sense_systems(find_projection(model).rule, compare=compare)
     rows = []
@@ -388,6 +363,6 @@ def measure_semeval(
         " not given, × 100",
         columns=semeval.COLUMNS,
         rows=rows,
-        notes=[_NOTE.format("words")],
+        notes=[interval_note("the words")],
         facts={"terms": len(terms), "occurrences": len(asked)},
     )

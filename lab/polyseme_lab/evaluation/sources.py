@@ -77,13 +77,13 @@ class ServiceSource:
                 longest_wait=_LONGEST_WAIT,
             )
             with self._connect() as client:
-                names = {one.name: one.default for one in client.models()}
-            name = model or next((name for name, default in names.items() if default), None)
-            if name is None or name not in names:
+                models = {served.name: served.default for served in client.models()}
+            default = next((name for name, is_default in models.items() if is_default), "")
+            self.model = model or default
+            if self.model not in models:
                 raise CommandError(
-                    f"The service has no such model; it has {', '.join(sorted(names)) or 'none'}."
+                    f"The service has no such model; it has {', '.join(sorted(models)) or 'none'}."
                 )
-            self.model = name
 
     def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
         """Yield the sentences with their vectors, in order, requesting many at once."""
@@ -96,15 +96,9 @@ class ServiceSource:
                         "The service at this address is not Polyseme, or another version of it;"
                         " check --url."
                     )
-                # The arrays of `Model.sentence` but the word bias, which a service does not send.
+                # The systems that a service has need neither word IDs nor the word bias.
                 known = np.array([token.resolution != "oov" for token in tokens], np.bool_)
-                folded = [
-                    "" if token.resolution == "oov" else (token.key or token.text).casefold()
-                    for token in tokens
-                ]
-                numbers = {word: number for number, word in enumerate(dict.fromkeys(folded))}
-                word_ids = np.array([numbers[word] for word in folded], np.int64)
-                arrays = SentenceArrays(sentence.static, known, word_ids)
+                arrays = SentenceArrays(sentence.static, known, np.arange(len(tokens)))
                 yield StaticSentence(arrays, contextual=sentence.contextual)
 
     def knows(self, words: Iterable[str]) -> list[bool]:

@@ -30,7 +30,26 @@ class IntervalEstimate(NamedTuple):
         """Create an estimate from a value (1 is 100 %) and its value in each resample [B]."""
         tail = (100 - LEVEL) / 2
         low, high = np.percentile(resamples, [tail, 100 - tail])
-        return cls(*(round(100 * float(one), 2) for one in (value, low, high)))
+        return cls(*(round(100 * float(part), 2) for part in (value, low, high)))
+
+    @classmethod
+    def of_mean(cls, values: Floats | Flags) -> "IntervalEstimate":
+        """Create an estimate of the mean of n items. [n]"""
+        n = len(values)
+        return cls.from_resamples(float(values.mean()), resample_counts(n) @ values / n)
+
+    @classmethod
+    def of_statistic(cls, statistic: Callable[[Integers], float], n: int) -> "IntervalEstimate":
+        """Create an estimate of `statistic(indices)` for n items."""
+        return cls.from_resamples(statistic(np.arange(n)), bootstrap(statistic, n))
+
+
+def interval_note(items: str) -> str:
+    """Return the note of a table about its intervals, which resample the items."""
+    return (
+        f"In brackets: {LEVEL} % intervals, percentiles of {RESAMPLES:,} bootstrap resamples of"
+        f" {items} (seed {SEED})."
+    )
 
 
 def resample_counts(n: int, stream: int = 0) -> Integers:
@@ -112,10 +131,7 @@ def spearman(scores: Floats, target: Floats) -> Floats:
 
 def rank_correlation(first: Floats, second: Floats) -> float:
     """Return Spearman's rank correlation, 0 if either is constant. [m], [m]"""
-    ranks = rankdata(first), rankdata(second)
-    if not np.ptp(ranks[0]) or not np.ptp(ranks[1]):
-        return 0.0
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.nan_to_num(spearman(first[None], second)[0]))
 
 
 def precision_at(scores: Floats, positive: Flags, k: int) -> Floats:
@@ -132,13 +148,22 @@ def precision_at(scores: Floats, positive: Flags, k: int) -> Floats:
     return result
 
 
+def nearest_centroids(train: Floats, labels: Integers, test: Floats) -> Integers:
+    """Return the label of the nearest centroid of each test vector. [m, d], [m], [q, d] -> [q]
+
+    A centroid is the mean of the training vectors with a label. All vectors are unit vectors.
+    """
+    names = np.unique(labels)
+    means = np.stack([train[labels == name].mean(axis=0) for name in names])
+    nearest: Integers = names[np.argmax(test @ unit(means).T, axis=1)]
+    return nearest
+
+
 def centroids_f1(vectors: Floats, labels: Integers, rng: np.random.Generator) -> float:
     """Return the macro-F1 of the nearest sense centroid in five folds. [m, d], [m] -> float"""
     folds = rng.permutation(len(labels)) % FOLDS
     guesses = np.empty_like(labels)
     for fold in range(min(FOLDS, len(labels))):
         train, test = folds != fold, folds == fold
-        names = np.unique(labels[train])
-        means = np.stack([vectors[train & (labels == name)].mean(axis=0) for name in names])
-        guesses[test] = names[np.argmax(vectors[test] @ unit(means).T, axis=1)]
+        guesses[test] = nearest_centroids(vectors[train], labels[train], vectors[test])
     return float(f1_score(labels, guesses, average="macro"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -52,37 +52,22 @@ class EvaluationConfig:
     progress: Progress = SILENT
 
 
-@dataclass(frozen=True)
-class System:
+class System(NamedTuple):
     """A method that computes vectors; the results of several readers are averaged."""
 
-    name: str
-    """the name for `--systems`"""
     title: str
     kind: Kind
-    readers: tuple[Reader, ...]
+    readers: tuple[Reader, ...] = ()
 
 
-def systems(model: Model, names: Collection[str] | None = None) -> dict[str, System]:
-    """Return the systems with these names, or all of NAMES."""
+def systems(model: Model | None, names: Collection[str] | None = None) -> dict[str, System]:
+    """Return the systems with these names, by default all. Without a model, those of a service."""
+    makers = _SERVED if model is None else _LOCAL
     return {
-        name: _system(name, make(model))
-        for name, (_, make) in _LOCAL.items()
+        name: System(_TITLES[name], "model" if name == "model" else "control", make(model))
+        for name, make in makers.items()
         if names is None or name in names
     }
-
-
-def served_systems(names: Collection[str] | None = None) -> dict[str, System]:
-    """Return the systems with these names, by default all that work with a service."""
-    return {
-        name: _system(name, readers)
-        for name, readers in _SERVED.items()
-        if names is None or name in names
-    }
-
-
-def _system(name: str, readers: tuple[Reader, ...]) -> System:
-    return System(name, _LOCAL[name][0], "model" if name == "model" else "control", readers)
 
 
 def tabulate(
@@ -94,18 +79,18 @@ def tabulate(
     """Compute the vectors of all readers in one pass over the sentences."""
     rows = number_occurrences(occurrences)
     sentences = by_sentence(rows)
-    found: dict[str, Floats] = {}
+    tables: dict[str, Floats] = {}
     with progress.stage("sentences", len(sentences), in_bytes=False) as bar:
         for encoded, (places, numbers) in zip(
             source(list(sentences)), sentences.values(), strict=True
         ):
             for name, reader in readers.items():
                 vectors = reader(encoded, places)
-                if name not in found:
-                    found[name] = np.empty((len(rows), vectors.shape[1]), np.float32)
-                found[name][numbers] = vectors
+                if name not in tables:
+                    tables[name] = np.empty((len(rows), vectors.shape[1]), np.float32)
+                tables[name][numbers] = vectors
             bar.advance(1)
-    return {name: OccurrenceVectors(rows, vectors) for name, vectors in found.items()}
+    return {name: OccurrenceVectors(rows, table) for name, table in tables.items()}
 
 
 def _static(encoded: StaticSentence, places: Sequence[int]) -> Floats:
@@ -133,11 +118,15 @@ def stack_reader(layers: Sequence[Layer]) -> Reader:
     return reader
 
 
-def _closed_form(model: Model) -> tuple[Reader]:
-    """Return a reader with the closed form of the model's vectors, as in an import."""
+def with_closed_form(model: Model) -> Model:
+    """Return a model of the same vectors, with the weights that an import computes."""
     words = (model.vocabulary.word(row) for row in range(len(model.vocabulary)))
-    computed = in_closed_form(model.rows, None, by_rank=bool(sorted_by_frequency(words)))
-    closed = replace(model, layers=computed.layers, word_bias=computed.word_bias)
+    weights = in_closed_form(model.rows, None, by_rank=bool(sorted_by_frequency(words)))
+    return replace(model, layers=weights.layers, word_bias=weights.word_bias)
+
+
+def _closed_form(model: Model) -> tuple[Reader]:
+    closed = with_closed_form(model)
 
     def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
         sentence = closed.sentence(encoded.tokens)
@@ -190,21 +179,28 @@ def _random(model: Model) -> tuple[Reader, ...]:
     return tuple(readers)
 
 
-_LOCAL: dict[str, tuple[str, Callable[[Model], tuple[Reader, ...]]]] = {
-    "static": ("static vector", lambda _: (_static,)),
-    "mean": ("plain mean of the context", lambda _: (_context_mean,)),
-    "parameter-free": ("parameter-free attention", lambda _: (stack_reader([Layer()]),)),
-    "random": ("random projections", _random),
-    "closed-form": ("closed form", _closed_form),
-    "no-association": ("without association", _without_association),
-    "no-informativeness": ("without informativeness", _without_informativeness),
-    "model": ("contextual vector", lambda model: (stack_reader(model.layers),)),
+_TITLES = {
+    "static": "static vector",
+    "mean": "plain mean of the context",
+    "parameter-free": "parameter-free attention",
+    "random": "random projections",
+    "closed-form": "closed form",
+    "no-association": "without association",
+    "no-informativeness": "without informativeness",
+    "model": "contextual vector",
 }
-_SERVED: dict[str, tuple[Reader, ...]] = {
-    "static": (_static,),
-    "mean": (_context_mean,),
-    "parameter-free": (stack_reader([Layer()]),),
-    "model": (_served,),
+_WITHOUT_WEIGHTS: dict[str, Callable[[Any], tuple[Reader, ...]]] = {
+    "static": lambda _: (_static,),
+    "mean": lambda _: (_context_mean,),
+    "parameter-free": lambda _: (stack_reader([Layer()]),),
+}
+_SERVED = _WITHOUT_WEIGHTS | {"model": lambda _: (_served,)}
+_LOCAL = _WITHOUT_WEIGHTS | {
+    "random": _random,
+    "closed-form": _closed_form,
+    "no-association": _without_association,
+    "no-informativeness": _without_informativeness,
+    "model": lambda model: (stack_reader(model.layers),),
 }
 NAMES = tuple(_LOCAL)
 """The systems that need a model, in the order of the result rows. `--systems` also accepts
@@ -226,7 +222,9 @@ def transformer_vectors(
     network, tokenizer = load_transformer()
     import torch
 
-    windows = {one: _fitted(tokenizer, one) for one in dict.fromkeys(occurrences)}
+    windows = {
+        occurrence: _fitted(tokenizer, occurrence) for occurrence in dict.fromkeys(occurrences)
+    }
     rows = number_occurrences(windows.values())
     sentences = by_sentence(rows)
     # Batches of similar lengths need little padding.
@@ -251,7 +249,8 @@ def transformer_vectors(
                     # A word of control characters has no tokens; its vector is zero.
                     vectors[row] = of_word.sum(axis=0) / max(len(of_word), 1)
             bar.advance(len(batch))
-    return OccurrenceVectors({one: rows[window] for one, window in windows.items()}, vectors)
+    table = {occurrence: rows[window] for occurrence, window in windows.items()}
+    return OccurrenceVectors(table, vectors)
 
 
 def load_transformer() -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.datasets import Embedder, Files, Knows, TokenizedOccurrence
-from polyseme_lab.evaluation.statistics import IntervalEstimate, resample_counts
+from polyseme_lab.evaluation.statistics import IntervalEstimate
 from polyseme_lab.evaluation.systems import Split
 
 
@@ -54,9 +54,7 @@ def wic(files: Files, *embedders: Embedder, split: Split = "dev") -> WicResult:
         thresholds.append(threshold)
         best.append(accuracy)
         right.append((_cosines(measured, embed) >= threshold) == measured.same)
-    of_pair = np.mean(right, axis=0)
-    resampled = resample_counts(len(of_pair)) @ of_pair / len(of_pair)
-    figure = IntervalEstimate.from_resamples(float(of_pair.mean()), resampled)
+    figure = IntervalEstimate.of_mean(np.mean(right, axis=0))
     return WicResult(round(100 * float(np.mean(best)), 2), figure, thresholds[0])
 
 
@@ -85,7 +83,7 @@ def _cosines(pairs: Pairs, embed: Embedder) -> Floats:
 def occurrences_in(files: Files, split: Split = "dev") -> list[TokenizedOccurrence]:
     """Return all occurrences that need a vector."""
     parts = (pairs_of(files, "train"), pairs_of(files, split))
-    return [one for part in parts for pair in part.occurrences for one in pair]
+    return [occurrence for part in parts for pair in part.occurrences for occurrence in pair]
 
 
 def pairs_of(files: Files, split: str) -> Pairs:
@@ -123,7 +121,7 @@ def parse_pair(line: str, where: str) -> tuple[TokenizedOccurrence, TokenizedOcc
         first, second = (
             TokenizedOccurrence(w, int(p)) for w, p in zip(words, places.groups(), strict=True)
         )
-        if all(one.place < len(one.words) for one in (first, second)):
+        if first.place < len(first.words) and second.place < len(second.words):
             return first, second
     raise CommandError(
         f"{where}: the line is not a word, its part of speech, two positions and two sentences,"

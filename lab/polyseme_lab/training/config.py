@@ -1,6 +1,6 @@
 """The configuration of training: every hyperparameter that the result depends on."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -22,12 +22,23 @@ COARSEWSD = (
 
 
 class Recipe(BaseModel):
-    """A base of both configurations. The help of `polyseme train` has the fields' docstrings."""
+    """The fields of both configurations. The help of `polyseme train` has their docstrings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     may_change: ClassVar[frozenset[str]] = frozenset()
     """fields that may be different when a training is resumed"""
+
+    seed: int = Field(1, ge=0, lt=1 << 32)
+    """Seed of the random number generators."""
+    steps: int | None = Field(None, ge=0, le=100_000_000)
+    minutes: float | None = Field(None, gt=0, le=100_000, allow_inf_nan=False)
+    threads: int = Field(1, ge=1, le=256)
+    """Number of threads, which affects the last bits of results."""
+    leave_out: tuple[Annotated[str, AfterValidator(str.casefold)], ...] = COARSEWSD
+    """words that are never targets, ignoring case"""
+    split: int = Field(1, ge=0, lt=1 << 32)
+    """seed that selects the held-out data"""
 
     def differences(self, other: "Recipe") -> list[str]:
         """Return the fields that differ, or that only one has, and may not change."""
@@ -37,10 +48,6 @@ class Recipe(BaseModel):
             for name in {**mine, **others}
             if mine.get(name) != others.get(name) and name not in self.may_change
         ]
-
-    def document(self) -> dict[str, Any]:
-        """Return the configuration as it is written to the manifest."""
-        return self.model_dump(mode="json")
 
 
 class TrainingConfig(Recipe):
@@ -66,18 +73,12 @@ class TrainingConfig(Recipe):
     """Position of layer norm."""
     feed_forward: int | None = Field(None, ge=1, le=65_536)
     """Inner width of the feed-forward network; by default there is none."""
-    seed: int = Field(1, ge=0, lt=1 << 32)
-    """Seed of the random number generators."""
 
-    # Duration and learning rate.
-    steps: int | None = Field(None, ge=0, le=100_000_000)
-    minutes: float | None = Field(None, gt=0, le=100_000, allow_inf_nan=False)
+    # The learning rate.
     learning_rate: float = Field(1e-3, gt=0, le=1, allow_inf_nan=False)
     """Learning rate."""
     schedule: Literal["constant", "cosine"] = "cosine"
     """Schedule of the learning rate."""
-    threads: int = Field(1, ge=1, le=256)
-    """Number of threads, which affects the last bits of results."""
 
     # The batch of a step.
     groups: int = Field(24, ge=1, le=4096)
@@ -104,8 +105,6 @@ class TrainingConfig(Recipe):
     """Share of the tagged words that are masked."""
     lower: Share = 0.0
     """Share of the contexts that are lower-cased."""
-    leave_out: tuple[Annotated[str, AfterValidator(str.casefold)], ...] = COARSEWSD
-    """words that are never targets, ignoring case"""
 
     # The loss.
     temperature: float = Field(0.4, gt=0, le=100, allow_inf_nan=False)
@@ -126,8 +125,6 @@ class TrainingConfig(Recipe):
     """Weights to keep."""
     held_out: float = Field(0.1, ge=0, le=0.5)
     """Share of the lemmas, or of the words of a corpus, that are held out."""
-    split: int = Field(1, ge=0, lt=1 << 32)
-    """seed that selects the held-out lemmas or words"""
     fewest: int = Field(8, ge=2, le=1000)
     """minimum number of occurrences of a held-out sense; rarer senses are not scored"""
     score_every: int = Field(100, ge=1, le=1_000_000)
@@ -163,11 +160,8 @@ class HiddenWordsConfig(Recipe):
     heads: int = Field(6, ge=1, le=1024)
     feed_forward: int = Field(600, ge=1, le=65_536)
     """inner width of the feed-forward networks"""
-    seed: int = Field(1, ge=0, lt=1 << 32)
 
-    # Duration and learning rate.
-    steps: int | None = Field(None, ge=0, le=100_000_000)
-    minutes: float | None = Field(None, gt=0, le=100_000, allow_inf_nan=False)
+    # The learning rate.
     learning_rate: float = Field(1.2e-3, gt=0, le=1, allow_inf_nan=False)
     warmup: int = Field(200, ge=0, le=1_000_000)
     """number of steps in which the learning rate rises from 0"""
@@ -177,7 +171,6 @@ class HiddenWordsConfig(Recipe):
     """factor of the weights' decay (Loshchilov & Hutter 2019)"""
     average: float = Field(0.998, ge=0, lt=1)
     """factor of the moving average of the weights over the steps, which is the result"""
-    threads: int = Field(1, ge=1, le=256)
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """type of matrix products; `auto` is bfloat16 if the processor has instructions for it"""
 
@@ -188,13 +181,9 @@ class HiddenWordsConfig(Recipe):
     """Share of the words of a sentence that hidden-words hides."""
     negatives: int = Field(3000, ge=1, le=1_000_000)
     """Number of words that hidden-words distinguishes hidden words from."""
-    leave_out: tuple[Annotated[str, AfterValidator(str.casefold)], ...] = COARSEWSD
-    """words that are never hidden, ignoring case"""
 
     # The result.
     held_out_sentences: int = Field(1000, ge=0, le=1_000_000)
     """number of sentences that are held out of training, at most a tenth of them"""
-    split: int = Field(1, ge=0, lt=1 << 32)
-    """seed that selects the held-out sentences"""
     score_every: int = Field(500, ge=1, le=1_000_000)
     """number of steps between two scores"""

@@ -11,8 +11,10 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from io import FileIO
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple, TypeAlias
 
@@ -57,7 +59,7 @@ def sample_paragraphs(
         held += length
         while held - kept[0][2] >= words:
             held -= heapq.heappop(kept)[2]
-    return [line for _, _, _, line in sorted(kept, key=lambda one: one[1])]
+    return [line for _, _, _, line in sorted(kept, key=itemgetter(1))]
 
 
 def read_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[str]:
@@ -220,9 +222,9 @@ def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[Tagged
     Raises CommandError for any other format.
     """
     for file in tag_files(path):
-        with open_decompressed(file, on_read) as opened:
-            stream = _Peekable(opened)
-            start = stream.peek(512)
+        with open_decompressed(file) as stream:
+            start = stream.read(512)
+        with open_decompressed(file, on_read) as stream:
             if start[257:262] == b"ustar":
                 yield from map(_xml_sentence, _read_archive(stream, file.name))
             elif start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
@@ -251,51 +253,21 @@ def tag_files(path: Path) -> list[Path]:
     return files
 
 
-class _Peekable:
-    """A forward-only stream with a `peek` at its first bytes."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._ahead = file, b""
-
-    def peek(self, count: int) -> bytes:
-        """Return the first bytes without consuming them."""
-        while len(self._ahead) < count and (more := self._file.read(count - len(self._ahead))):
-            self._ahead += more
-        return self._ahead
-
-    def read(self, count: int) -> bytes:
-        """Read `count` bytes, fewer at the end."""
-        data, self._ahead = self._ahead[:count], self._ahead[count:]
-        return data + self._file.read(count - len(data)) if len(data) < count else data
-
-    def lines(self, max_bytes: int) -> Iterator[bytes]:
-        """Yield the lines; one longer than `max_bytes` may be truncated and end the iteration."""
-        rest = b""
-        while chunk := self.read(1 << 16):
-            *complete, rest = (rest + chunk).split(b"\n")
-            yield from complete
-            if len(rest) > max_bytes:
-                yield rest
-                return
-        if rest:
-            yield rest
-
-
-def _read_json_lines(file: _Peekable, name: str) -> Iterator[TaggedSentence]:
-    for number, line in enumerate(file.lines(MAX_JSON_LINE_BYTES), 1):
+def _read_json_lines(file: IO[bytes], name: str) -> Iterator[TaggedSentence]:
+    for number, line in enumerate(iter(partial(file.readline, MAX_JSON_LINE_BYTES + 1), b""), 1):
         if len(line) > MAX_JSON_LINE_BYTES:
             raise CommandError(f"{name}, line {number}: longer than {MAX_JSON_LINE_BYTES} bytes.")
         if not line.strip():
             continue
         try:
-            one = _LineJson.model_validate_json(line)
+            read = _LineJson.model_validate_json(line)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             field = ".".join(map(str, first["loc"]))
             message = validation_message(first)
             problem = f"{field}: {message}" if field else message
             raise CommandError(f"{name}, line {number}: {problem}.") from None
-        yield TaggedSentence(one.tokens, [Tag(t.token, t.lemma, t.sense) for t in one.tags])
+        yield TaggedSentence(read.tokens, [Tag(t.token, t.lemma, t.sense) for t in read.tags])
 
 
 def _read_archive(file: Any, name: str) -> Iterator[list[dict[str, str]]]:

@@ -190,7 +190,7 @@ class Lexicon:
 
 def concatenate(pairs: Sequence[NDArray[np.int32]], unknown: int) -> Sentences:
     """Concatenate sentences of entries [n, 2]; replace −1 by the entry `unknown`."""
-    lengths = np.array([len(one) for one in pairs], np.int64)
+    lengths = np.array([len(sentence) for sentence in pairs], np.int64)
     flat = np.concatenate([np.empty((0, 2), np.int32), *pairs])
     flat = np.where(flat < 0, np.int32(unknown), flat)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -276,16 +276,21 @@ class Draw:
     """[m], whether to replace all occurrences of the target word by the unknown token"""
 
 
+def by_group(occurrences: Occurrences) -> list[NDArray[np.int64]]:
+    """Return the indices of the occurrences in each group."""
+    order = np.argsort(occurrences.groups, kind="stable")
+    _, starts = np.unique(occurrences.groups[order], return_index=True)
+    return np.split(order, starts[1:]) if len(order) else []
+
+
 class LemmaSampler:
     """Samples occurrences of lemmas with tagged senses."""
 
     def __init__(self, occurrences: Occurrences) -> None:
-        order = np.argsort(occurrences.groups, kind="stable")
-        self._all = occurrences.chosen(order)
-        groups, starts = np.unique(self._all.groups, return_index=True)
-        parts = np.split(np.arange(len(self._all)), starts[1:]) if len(groups) else []
+        self._all = occurrences
         self._parts = []
-        for part in parts:  # lemmas with several senses, one of which occurs several times
+        for part in by_group(occurrences):
+            # Lemmas with several senses, one of which occurs several times.
             counts = np.unique(self._all.labels[part], return_counts=True)[1]
             if len(counts) > 1 and int(counts.max()) > 1:
                 self._parts.append(part)

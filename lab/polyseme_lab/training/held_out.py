@@ -1,10 +1,12 @@
 """Split the data into training and held-out data, and score a network on the held-out data."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 
 from polyseme.engine.arrays import Floats, unit
 from polyseme.errors import CommandError
@@ -18,6 +20,7 @@ from polyseme_lab.training.data import (
     Occurrences,
     PseudoWordSampler,
     TokenizedData,
+    by_group,
     merge_draws,
 )
 from polyseme_lab.training.network import Network, TableTensors
@@ -38,8 +41,7 @@ WINDOW = 60
 _BATCH = 256
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     """Measures of how well senses are separated, in %; None without held-out data."""
 
     auc: float | None = None
@@ -47,10 +49,6 @@ class Scores:
     that a pair with the same sense is more similar than a pair with different senses"""
     macro_f1: float | None = None
     """macro-F1 of the nearest sense centroid in five folds, averaged over lemmas"""
-
-    def document(self) -> dict[str, float | None]:
-        """Return the scores by name."""
-        return {"auc": self.auc, "macro_f1": self.macro_f1}
 
 
 class HeldOutSet:
@@ -171,13 +169,6 @@ def select_measurable(occurrences: Occurrences, fewest: int, seed: int) -> Occur
     return occurrences.chosen(chosen)
 
 
-def by_group(occurrences: Occurrences) -> list[NDArray[np.int64]]:
-    """Return the indices of the occurrences in each group."""
-    order = np.argsort(occurrences.groups, kind="stable")
-    _, starts = np.unique(occurrences.groups[order], return_index=True)
-    return np.split(order, starts[1:]) if len(order) else []
-
-
 def _frequent(
     numbers: NDArray[np.int64], labels: NDArray[np.int64], fewest: int
 ) -> NDArray[np.int64]:
@@ -207,8 +198,6 @@ def pairs_auc(
 
     None unless some pairs have equal labels and others different ones.
     """
-    from sklearn.metrics import roc_auc_score
-
     pairs = min(MAX_PAIRS, PAIRS_PER_OCCURRENCE * sum(map(len, groups)))
     chosen = rng.integers(len(groups), size=pairs)
     sizes = np.array([len(group) for group in groups])[chosen]

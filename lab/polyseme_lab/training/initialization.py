@@ -52,7 +52,7 @@ def _in_closed_form(model: Model, config: TrainingConfig) -> Layer:
     """Return the closed form of the model's vectors, in the configured shape."""
     sample, frequencies = _sample(model)
     if config.norm == "before":
-        sample = LayerNorm(*_identity_norm(model.manifest.dimension))(sample)
+        sample = _identity_norm(model.manifest.dimension)(sample)
     key = association(sample, frequencies)
     layer = closed_form(sample, key, informative=model.word_bias is not None)
     if config.heads is None and config.key_width is None and config.value_width is None:
@@ -201,20 +201,20 @@ def _added_layer(first: Layer, config: TrainingConfig, d: int, rng: np.random.Ge
 def _with_parts(layer: Layer, config: TrainingConfig, d: int, rng: np.random.Generator) -> Layer:
     """Return the layer with the configured norm and feed-forward network."""
     if config.norm != "none":
-        layer = replace(layer, norm=config.norm, attention_norm=LayerNorm(*_identity_norm(d)))
+        layer = replace(layer, norm=config.norm, attention_norm=_identity_norm(d))
     if config.feed_forward:
         m = config.feed_forward
         outer = Projection(np.zeros((m, d), np.float32), np.zeros(d, np.float32))
         inner = replace(_glorot(rng, d, m), bias=np.zeros(m, np.float32))
         layer = replace(layer, feed_forward=FeedForward(inner, outer, "gelu"))
         if config.norm != "none":
-            layer = replace(layer, feed_forward_norm=LayerNorm(*_identity_norm(d)))
+            layer = replace(layer, feed_forward_norm=_identity_norm(d))
     return layer
 
 
-def _identity_norm(d: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return gain 1 and shift 0 of a layer norm. -> [d], [d]"""
-    return np.ones(d, np.float32), np.zeros(d, np.float32)
+def _identity_norm(d: int) -> LayerNorm:
+    """Return a layer norm with gain 1 and shift 0."""
+    return LayerNorm(np.ones(d, np.float32), np.zeros(d, np.float32))
 
 
 def _unit_scale(heads: int, *, informative: bool) -> NDArray[np.float32] | None:

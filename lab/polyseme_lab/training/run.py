@@ -123,17 +123,17 @@ def checkpoint_to_resume(
         return None
     if folder is None:
         raise CommandError("--resume requires --checkpoints, the folder of the checkpoints.")
-    found, tensors = load_checkpoint(folder)
-    if differences := config.differences(found.recipe):
+    checkpoint, tensors = load_checkpoint(folder)
+    if differences := config.differences(checkpoint.recipe):
         raise CommandError(
             f"The checkpoint is from another recipe (different: {', '.join(differences)}); use"
             " the same options, or omit --resume."
         )
-    if found.material != material:
+    if checkpoint.material != material:
         raise CommandError(
             "The checkpoint is from another model or other training files; omit --resume."
         )
-    return found, tensors
+    return checkpoint, tensors
 
 
 def checkpoint_names(folder: Path) -> list[str]:
@@ -156,9 +156,9 @@ class TrainingResult:
     layers: list[Layer]
     facts: dict[str, Any]
     """description of the training for the manifest"""
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64] | None = None
     """[r], rows of the vocabulary with trained vectors"""
-    vectors: NDArray[np.float32]
+    vectors: NDArray[np.float32] | None = None
     """[r, d], the trained vectors"""
 
 
@@ -191,9 +191,13 @@ class Run(ABC, Generic[_Config, _Trainer]):
         with TemporaryDirectory() as scratch:
             trainer = self._trainer(progress, Path(scratch))
             if saved is not None:
-                found, tensors = saved
-                history = list(found.history)
-                state = TrainerState(found.step, found.seconds, history, found.best_score)
+                checkpoint, tensors = saved
+                state = TrainerState(
+                    checkpoint.step,
+                    checkpoint.seconds,
+                    list(checkpoint.history),
+                    checkpoint.best_score,
+                )
                 trainer.restore(tensors, state)
             for metrics in trainer.steps():
                 report(trainer.part_done(), metrics)
@@ -228,7 +232,7 @@ class Run(ABC, Generic[_Config, _Trainer]):
         return {
             "attention": "trained",
             "base": self.model.manifest.name,
-            "recipe": self.config.document(),
+            "recipe": self.config.model_dump(mode="json"),
             "data": {"files": self.material["files"], **data},
             "seed": self.config.seed,
             "steps": trainer.state.step,
@@ -259,13 +263,13 @@ class TrainingRun(Run[TrainingConfig, Trainer]):
             "occurrences": len(trainer.data.held_out),
             "before": facts["held_out"]["before"],
             "trained": facts["held_out"]["kept"],
-            "kept": trainer.scores(tensors).document(),
+            "kept": trainer.scores(tensors)._asdict(),
         }
-        rows, vectors = np.zeros(0, np.int64), np.zeros((0, trainer.network.d), np.float32)
-        if EMBEDDING in tensors:
-            known = self.data.table.rows >= 0
-            rows, vectors = self.data.table.rows[known], tensors[EMBEDDING].numpy()[known]
-        return TrainingResult(layers, facts, rows, vectors)
+        if EMBEDDING not in tensors:
+            return TrainingResult(layers, facts)
+        known = self.data.table.rows >= 0
+        vectors = tensors[EMBEDDING].numpy()[known]
+        return TrainingResult(layers, facts, self.data.table.rows[known], vectors)
 
 
 def write_trained_model(
@@ -276,7 +280,7 @@ def write_trained_model(
     words = [model.vocabulary.word(row) for row in range(manifest.vocabulary_size)]
     uses_bias = any(layer.scoring.word_bias for layer in result.layers)
     rows: Rows = model.rows
-    if len(result.rows):
+    if result.rows is not None and result.vectors is not None:
         vectors = np.array(model.vectors)
         vectors[result.rows] = result.vectors.astype(vectors.dtype)
         rows = quantize(vectors) if isinstance(model.rows, QuantizedRows) else vectors
@@ -320,9 +324,4 @@ class HiddenWordsRun(Run[HiddenWordsConfig, StackTrainer]):
         data = {"sentences": len(self.tokens.offsets) - 1, "tokens": len(self.tokens.rows)}
         facts = self._facts(trainer, ("held_out_loss", "named"), data)
         facts["tokens"] = trainer.state.history[-1]["tokens"]
-        return TrainingResult(
-            trainer.layers(trainer.averaged),
-            facts,
-            np.zeros(0, np.int64),
-            np.zeros((0, self.model.manifest.dimension), np.float32),
-        )
+        return TrainingResult(trainer.layers(trainer.averaged), facts)

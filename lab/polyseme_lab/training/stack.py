@@ -13,24 +13,13 @@ from torch.nn import functional
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring, SentenceArrays
-from polyseme.engine.layers import (
-    FeedForward,
-    Layer,
-    LayerNorm,
-    Projection,
-    Residual,
-)
-from polyseme.errors import CommandError
+from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
 from polyseme.importing.closed_form import nearness
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
 from polyseme_lab.training.hidden_words import UNKNOWN, HiddenBatch, HiddenWords
-from polyseme_lab.training.network import (
-    engine_difference,
-    require_agreement,
-    require_finite,
-)
-from polyseme_lab.training.trainer import TrainerState, TrainingLoop
+from polyseme_lab.training.network import engine_difference, require_agreement, require_finite
+from polyseme_lab.training.trainer import TrainingLoop
 
 EPSILON = 1e-5
 """The epsilon of layer norms."""
@@ -83,8 +72,7 @@ def initial_stack(
 
 def stack_tensors(layers: list[Layer]) -> dict[str, Tensor]:
     """Return the tensors of layers by their names in `attention.safetensors`."""
-    found: Mapping[str, Floats] = tensors_from_layers(layers)
-    return {name: torch.tensor(array) for name, array in found.items()}
+    return {name: torch.tensor(array) for name, array in tensors_from_layers(layers).items()}
 
 
 @dataclass(frozen=True)
@@ -103,10 +91,10 @@ class Stack:
         `rows` [B, r] are the positions to compute in each sentence.
         """
         # A sentence without known words attends to zero values, as in the engine.
-        some = known.any(dim=1, keepdim=True)
+        nonempty = known.any(dim=1, keepdim=True)
         mask = torch.zeros(known.shape, dtype=vectors.dtype, device=vectors.device)
-        mask = mask.masked_fill(~known & some, -torch.inf)[:, None, None]
-        empty = None if bool(some.all()) else ~some[:, :, None]
+        mask = mask.masked_fill(~known & nonempty, -torch.inf)[:, None, None]
+        empty = None if bool(nonempty.all()) else ~nonempty[:, :, None]
         x = vectors
         for number in range(self.layers):
             last = number == self.layers - 1
@@ -153,7 +141,7 @@ class Stack:
         biases = [self.tensors[f"{name}_bias"] for name in names]
         weight, bias = torch.cat(weights, 1).to(self.dtype), torch.cat(biases).to(self.dtype)
         y = functional.linear(x, weight.T, bias)
-        parts: Sequence[Tensor] = torch.split(y, [one.shape[1] for one in weights], dim=-1)
+        parts: Sequence[Tensor] = torch.split(y, [part.shape[1] for part in weights], dim=-1)
         return parts
 
     def _split(self, x: Tensor) -> Tensor:
@@ -266,28 +254,18 @@ class StackTrainer(TrainingLoop):
                 named[f"second.{name}"] = state["exp_avg_sq"]
         return {name: tensor.detach().cpu().numpy() for name, tensor in named.items()}
 
-    def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
-        """Continue from a checkpoint; raise CommandError if its shapes differ."""
-        self.state = state
-        self._tokens = next((h["tokens"] for h in reversed(state.history)), 0)
-        given = {
-            name: torch.tensor(np.asarray(array)).to(self.device) for name, array in tensors.items()
-        }
-        try:
-            with torch.no_grad():
-                for name, tensor in self.tensors.items():
-                    tensor.copy_(given[f"now.{name}"])
-                    self.averaged[name].copy_(given[f"average.{name}"])
-                    if f"first.{name}" in given:
-                        self._optimizer.state[tensor] = {
-                            "step": torch.tensor(float(state.step), device=self.device),
-                            "exp_avg": given[f"first.{name}"],
-                            "exp_avg_sq": given[f"second.{name}"],
-                        }
-        except (KeyError, RuntimeError):
-            raise CommandError(
-                "The checkpoint is from a network of another shape; omit --resume."
-            ) from None
+    def _restore(self, saved: Mapping[str, Tensor]) -> None:
+        self._tokens = next((h["tokens"] for h in reversed(self.state.history)), 0)
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                tensor.copy_(saved[f"now.{name}"])
+                self.averaged[name].copy_(saved[f"average.{name}"])
+                if f"first.{name}" in saved:
+                    self._optimizer.state[tensor] = {
+                        "step": torch.tensor(float(self.state.step), device=self.device),
+                        "exp_avg": saved[f"first.{name}"].to(self.device),
+                        "exp_avg_sq": saved[f"second.{name}"].to(self.device),
+                    }
 
     def held_out_scores(self, tensors: Mapping[str, Tensor]) -> dict[str, float | None]:
         """Return the mean loss on held-out hidden words, and the share that is named, in %.
@@ -300,10 +278,11 @@ class StackTrainer(TrainingLoop):
                 predicted, targets = self._predicted(tensors, batch)
                 bias = _bias(tensors, self._log_frequency)
                 for first in range(0, len(targets), _SCORED_AT_ONCE):
-                    some = targets[first : first + _SCORED_AT_ONCE]
-                    scores = (predicted[first : first + len(some)] @ self._classes.T).float() + bias
-                    losses += float(functional.cross_entropy(scores, some, reduction="sum"))
-                    right += int((scores.argmax(dim=1) == some).sum())
+                    words = targets[first : first + _SCORED_AT_ONCE]
+                    vectors = predicted[first : first + _SCORED_AT_ONCE]
+                    scores = (vectors @ self._classes.T).float() + bias
+                    losses += float(functional.cross_entropy(scores, words, reduction="sum"))
+                    right += int((scores.argmax(dim=1) == words).sum())
                 count += len(targets)
         if not count:
             return {"held_out_loss": None, "named": None}
@@ -321,10 +300,6 @@ class StackTrainer(TrainingLoop):
         for group in self._optimizer.param_groups:
             group["lr"] = self.config.learning_rate * min(1.0, rise, fall)
         loss = self._loss(batch)
-        if not torch.isfinite(loss):
-            raise CommandError(
-                f"The loss is not finite at step {self.state.step}; use a smaller --learning-rate."
-            )
         self._optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.tensors.values(), _CLIP)
@@ -357,15 +332,15 @@ class StackTrainer(TrainingLoop):
         contextual = self._stack(tensors, self.precision)(
             self._vectors(rows), rows != UNKNOWN, positions
         )
-        found = targets != UNKNOWN
+        hidden = targets != UNKNOWN
         x = functional.layer_norm(
-            contextual[found],
+            contextual[hidden],
             contextual.shape[2:],
             tensors[f"{HEAD}gain"],
             tensors[f"{HEAD}shift"],
         ).to(self.precision)
         weight, bias = (tensors[f"{HEAD}{name}"].to(self.precision) for name in ("weight", "bias"))
-        return functional.linear(x, weight.T, bias), targets[found]
+        return functional.linear(x, weight.T, bias), targets[hidden]
 
     def _vectors(self, rows: Tensor) -> Tensor:
         """Return the static vectors of some rows, zero for unknown tokens. [B, n] -> [B, n, d]"""
@@ -375,14 +350,11 @@ class StackTrainer(TrainingLoop):
     def _stack(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Stack:
         return Stack(tensors, self.config.layers, self.config.heads, dtype)
 
-    def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Add the mean loss, held-out scores and the number of tokens to metrics and history."""
-        if self._losses:
-            metrics = {**metrics, "loss": round(float(np.mean(self._losses)), 4)}
-            self._losses.clear()
-        metrics = {**metrics, **self.held_out_scores(self.averaged), "tokens": self._tokens}
-        self.state.history.append({**metrics, "seconds": round(self.state.seconds, 1)})
-        return metrics
+    def _scores(self) -> dict[str, Any]:
+        """Return the mean loss since the last scores, held-out scores and the number of tokens."""
+        loss = {"loss": round(float(np.mean(self._losses)), 4)} if self._losses else {}
+        self._losses.clear()
+        return {**loss, **self.held_out_scores(self.averaged), "tokens": self._tokens}
 
 
 def sampled_softmax_loss(

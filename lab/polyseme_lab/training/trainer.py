@@ -46,12 +46,33 @@ class TrainingLoop(ABC):
             yield self._scored({"step": 0})
         while not self.ended():
             loss = self._step()
+            if not math.isfinite(loss):
+                raise CommandError(
+                    f"The loss is not finite at step {self.state.step}; use a smaller"
+                    " --learning-rate."
+                )
             self.state.step += 1
             self.state.seconds = before + time.monotonic() - began
             metrics: dict[str, Any] = {"step": self.state.step, "loss": round(loss, 4)}
             if self.state.step % self._recipe.score_every == 0 or self.ended():
                 metrics = self._scored(metrics)
             yield metrics
+
+    def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        """Add scores to the metrics of a step, and the result to the history."""
+        metrics = {**metrics, **self._scores()}
+        self.state.history.append({**metrics, "seconds": round(self.state.seconds, 1)})
+        return metrics
+
+    def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
+        """Continue from a checkpoint; raise CommandError if its shapes differ."""
+        self.state = state
+        try:
+            self._restore({name: torch.tensor(np.asarray(a)) for name, a in tensors.items()})
+        except (KeyError, ValueError, RuntimeError):
+            raise CommandError(
+                "The checkpoint is from a network of another shape; omit --resume."
+            ) from None
 
     def part_done(self) -> float:
         """Return the completed share of the training, from 0 to 1."""
@@ -71,16 +92,16 @@ class TrainingLoop(ABC):
         """Return the tensors of a checkpoint; raise CommandError if the engine disagrees."""
 
     @abstractmethod
-    def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
-        """Continue from a checkpoint; raise CommandError if its shapes differ."""
+    def _restore(self, saved: Mapping[str, Tensor]) -> None:
+        """Set all tensors; raise KeyError, ValueError or RuntimeError if their shapes differ."""
 
     @abstractmethod
     def _step(self) -> float:
         """Change the weights once; return the loss."""
 
     @abstractmethod
-    def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Add scores to the metrics of a step, and the result to the history."""
+    def _scores(self) -> dict[str, Any]:
+        """Return the scores of the present state."""
 
 
 EMBEDDING = "embedding"
@@ -169,33 +190,27 @@ class Trainer(TrainingLoop):
                     named[f"count.{name}"] = torch.as_tensor(state["step"], dtype=torch.float32)
         return {name: tensor.detach().numpy() for name, tensor in named.items()}
 
-    def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
-        """Continue from a checkpoint; raise CommandError if its shapes differ."""
-        self.state = state
-        given = {name: torch.tensor(np.asarray(array)) for name, array in tensors.items()}
-        try:
-            with torch.no_grad():
-                for name, tensor in self._trained.items():
-                    tensor.copy_(_require_same(given[f"now.{name}"], tensor))
-                for name, tensor in self.initial.items():
-                    tensor.copy_(_require_same(given[f"start.{name}"], tensor))
+    def _restore(self, saved: Mapping[str, Tensor]) -> None:
+        def like(name: str, tensor: Tensor) -> Tensor:
+            if saved[name].shape != tensor.shape or saved[name].dtype != tensor.dtype:
+                raise ValueError
+            return saved[name]
+
+        with torch.no_grad():
             for name, tensor in self._trained.items():
-                if f"count.{name}" in given:
-                    count = given[f"count.{name}"]
-                    self._optimizers[1 if name == EMBEDDING else 0].state[tensor] = {
-                        "step": int(count) if name == EMBEDDING else count,
-                        "exp_avg": _require_same(given[f"first.{name}"], tensor),
-                        "exp_avg_sq": _require_same(given[f"second.{name}"], tensor),
-                    }
-            if any(name.startswith("best.") for name in given):
-                self.best = {
-                    name: _require_same(given[f"best.{name}"], tensor)
-                    for name, tensor in self.tensors.items()
+                tensor.copy_(like(f"now.{name}", tensor))
+            for name, tensor in self.initial.items():
+                tensor.copy_(like(f"start.{name}", tensor))
+        for name, tensor in self._trained.items():
+            if f"count.{name}" in saved:
+                count = saved[f"count.{name}"]
+                self._optimizers[1 if name == EMBEDDING else 0].state[tensor] = {
+                    "step": int(count) if name == EMBEDDING else count,
+                    "exp_avg": like(f"first.{name}", tensor),
+                    "exp_avg_sq": like(f"second.{name}", tensor),
                 }
-        except (KeyError, ValueError):
-            raise CommandError(
-                "The checkpoint is from a network of another shape; omit --resume."
-            ) from None
+        if any(name.startswith("best.") for name in saved):
+            self.best = {name: like(f"best.{name}", t) for name, t in self.tensors.items()}
 
     def _step(self) -> float:
         config = self.config
@@ -203,10 +218,6 @@ class Trainer(TrainingLoop):
         draw = self.data.draw(config, rng)
         contexts = self.data.contexts.augmented(draw, config, rng)
         loss = self._loss(draw, contexts)
-        if not torch.isfinite(loss):
-            raise CommandError(
-                f"The loss is not finite at step {self.state.step}; use a smaller --learning-rate."
-            )
         factor = 1.0
         if config.schedule == "cosine":
             factor = 0.5 * (1 + math.cos(math.pi * self.part_done()))
@@ -244,17 +255,15 @@ class Trainer(TrainingLoop):
         distance = torch.stack(squares).sum() if squares else torch.zeros(())
         return loss + self.config.anchor * distance
 
-    def _scored(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Add held-out scores to the metrics and to the history; keep the best tensors."""
+    def _scores(self) -> dict[str, Any]:
+        """Return the held-out scores; keep the best tensors."""
         tensors = _detached(self.tensors)
         scores = self.scores(tensors)
-        metrics = {**metrics, **scores.document()}
-        self.state.history.append({**metrics, "seconds": round(self.state.seconds, 1)})
         if scores.auc is not None and scores.auc > (self.state.best_score or -math.inf):
             self.state.best_score = scores.auc
             if self.config.keep == "best":
                 self.best = {name: tensor.clone() for name, tensor in tensors.items()}
-        return metrics
+        return scores._asdict()
 
     def _network(self, tensors: Mapping[str, Tensor]) -> Network:
         kept = {name: tensor for name, tensor in tensors.items() if name != EMBEDDING}
@@ -306,8 +315,8 @@ def tensor_scales(
     query = key = 1 / size if both else 1 / size**2
     if init == "closed-form":
         query, key = 1.0, 1 / size**2
-    found = {FIRST + "query": query, FIRST + "key": key, FIRST + "value": 1 / size}
-    return {name: scale for name, scale in found.items() if name in names}
+    scales = {FIRST + "query": query, FIRST + "key": key, FIRST + "value": 1 / size}
+    return {name: scale for name, scale in scales.items() if name in names}
 
 
 def relative_size(vectors: Floats) -> float:
@@ -325,9 +334,3 @@ def interpolate(
 
 def _detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in tensors.items()}
-
-
-def _require_same(given: Tensor, tensor: Tensor) -> Tensor:
-    if given.shape != tensor.shape or given.dtype != tensor.dtype:
-        raise ValueError
-    return given

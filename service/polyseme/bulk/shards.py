@@ -28,9 +28,10 @@ from polyseme.bulk.tables import (
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.operations.embed import pooled_options, sentence_vectors
-from polyseme.operations.encode import Text, Tokenized, cast, encode_each, encode_sentences, windows
+from polyseme.operations.encode import Text, cast, encode_each, encode_sentences, windows
 from polyseme.operations.options import PER_TOKEN
 from polyseme.operations.serialize import token_documents
+from polyseme.tokenizer import Tokenized
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
         arrays["vectors"] = cast(np.concatenate(vectors), encoding.dtype)
     totals = count_rows(sentences, texts)
     offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)], dtype=np.int64)
-    facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]
+    facts = [{"tokens": token_documents(s), "truncated": s.truncated} for s in sentences]
     with ZipFile(file, "w") as archive:
         _write_member(archive, "offsets", offsets)
         _write_member(archive, "tokens", np.frombuffer(orjson.dumps(facts), np.uint8))

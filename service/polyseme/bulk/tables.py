@@ -22,13 +22,12 @@ from polyseme.operations.encode import (
     Encoded,
     Text,
     TokenCounts,
-    Tokenized,
     cast,
     encode_each,
     tokenize,
 )
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Limits
-from polyseme.tokenizer import ResolvedToken
+from polyseme.tokenizer import ResolvedToken, Tokenized
 
 _TOKEN_COLUMNS = {
     "token": ("text", pa.string()),

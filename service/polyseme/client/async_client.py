@@ -162,9 +162,16 @@ class AsyncClient(BaseClient):
 
     @as_blocking(Encoder.neighbors)
     async def neighbors(
-        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
+        self,
+        near: str | ArrayLike | None = None,
+        k: int = 10,
+        *,
+        positive: Sequence[str | ArrayLike] = (),
+        negative: Sequence[str | ArrayLike] = (),
+        case: Case = "auto",
     ) -> list[Neighbor]:
-        return (await self._call(neighbors_request(near, k, case))).neighbors
+        request = neighbors_request(near, k, positive, negative, case)
+        return (await self._call(request)).neighbors
 
     @as_blocking(Encoder.trace)
     async def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:

@@ -49,12 +49,12 @@ class EncodeArguments(SharedArguments, total=False):
     include: Annotated[
         Sequence[Part],
         'The arrays to return: a list of "static", "contextual", "features", "attention",'
-        ' "queries", "keys", "values" and "scores".',
+        ' "contributions", "queries", "keys", "values" and "scores".',
     ]
     layers: Annotated[
         Literal["all", "last"] | Sequence[int],
-        'The layers whose attention, queries, keys, values and scores are returned: "all", "last"'
-        " or a list of layer numbers, counted from 0.",
+        "The layers whose attention, contributions, queries, keys, values and scores are returned:"
+        ' "all", "last" or a list of layer numbers, counted from 0.',
     ]
     heads: Annotated[
         Literal["all", "mean"], 'Attention and scores of "all" heads, or their "mean".'
@@ -265,13 +265,20 @@ class Encoder(Protocol):
         return self._call(apply_request(inventory, texts))
 
     def neighbors(
-        self, near: str | ArrayLike, k: int = 10, *, case: Case = "auto"
+        self,
+        near: str | ArrayLike | None = None,
+        k: int = 10,
+        *,
+        positive: Sequence[str | ArrayLike] = (),
+        negative: Sequence[str | ArrayLike] = (),
+        case: Case = "auto",
     ) -> list[Neighbor]:
-        """Return the k words nearest to a word or a vector [d].
+        """Return the k words nearest to a word or a vector [d], or to a sum.
 
-        Raises the same exceptions as `encode`.
+        The sum has the unit vectors of the words or vectors in `positive`, less those in
+        `negative`. Words of the query are no neighbors. Raises the same exceptions as `encode`.
         """
-        return self._call(neighbors_request(near, k, case)).neighbors
+        return self._call(neighbors_request(near, k, positive, negative, case)).neighbors
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
@@ -376,17 +383,29 @@ def embeddings_request(pooling: Pooling | None, dimensions: int | None) -> Embed
     )
 
 
-def neighbors_request(near: str | ArrayLike, k: int, case: Case) -> NeighborsRequest:
-    """Return the request for the neighbors of a word or a vector [d]. Raises InvalidError."""
-    if isinstance(near, str):
-        return request_of(NeighborsRequest, word=near, k=k, case=case)
+def neighbors_request(
+    near: str | ArrayLike | None,
+    k: int,
+    positive: Sequence[str | ArrayLike],
+    negative: Sequence[str | ArrayLike],
+    case: Case,
+) -> NeighborsRequest:
+    """Return the request for the neighbors of a word, a vector [d] or a sum.
+
+    Raises TypeError for a string instead of a list, InvalidError for an invalid value.
+    """
+    options: dict[str, Any] = {"k": k, "case": case}
+    for name, terms in (("positive", positive), ("negative", negative)):
+        options[name] = list(require_list(terms, "words or vectors"))
+    if near is None or isinstance(near, str):
+        return request_of(NeighborsRequest, word=near, **options)
     try:
         row = np.asarray(near, np.float64)
     except (TypeError, ValueError):
         row = np.zeros(())
     if row.ndim != 1 or not np.isfinite(row).all():
         raise InvalidError([FieldError(("vector",), "must be a row of finite numbers")])
-    return request_of(NeighborsRequest, vector=row, k=k, case=case)
+    return request_of(NeighborsRequest, vector=row, **options)
 
 
 def compare_request(

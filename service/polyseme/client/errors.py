@@ -19,6 +19,7 @@ import orjson
 from polyseme.errors import (
     MAX_ERRORS,
     FieldError,
+    InvalidError,
     MethodNotAllowedError,
     PolysemeError,
     TooLargeError,
@@ -140,6 +141,8 @@ def _error_of_problem(status: int, document: dict[str, Any]) -> PolysemeError:
             parts = (_text(entry.get("pointer")) or "").split("/")[1:]
             path = tuple(int(part) if _INDEX.fullmatch(part) else part for part in parts)
             error.errors.append(FieldError(path, message))
+    if error.errors and isinstance(error, InvalidError):
+        error.detail = kind.detail  # the detail of the document repeats the first field
     if isinstance(error, TooLargeError):
         limit, size = document.get("limit"), document.get("size")
         error.extra = {

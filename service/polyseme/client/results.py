@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError
+from polyseme.engine.layers import Term
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Encoded, Token
@@ -113,6 +114,10 @@ class Sentence(OneLine):
     )
     attention = _Requested(
         "The attention. [L, h, n, n], or [L, n, n] for the mean of the heads; rows are queries",
+    )
+    contributions = _Requested(
+        "The exact share of each token, then of the residual, the position and the output bias"
+        " where the model has them; rows sum to 1. [L, n, m]"
     )
     queries = _Requested("The queries. [L, h, n, k]")
     keys = _Requested("The keys. [L, h, n, k]")
@@ -315,11 +320,15 @@ def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[S
         for part, array in of_layers.items():
             # [L, h, n, n] or [L, n, n] for the mean of the heads, and [L, h, n, k]
             paired = part in PER_PAIR
-            require(array.ndim == (3 if paired and options.heads == "mean" else 4))
+            is_sum = part == "contributions"  # [L, n, n + number of terms]
+            without_heads = is_sum or (paired and options.heads == "mean")
+            require(array.ndim == (3 if without_heads else 4))
             require(array.shape[-2] == n and (not paired or array.shape[-1] == n))
+            require(not is_sum or n <= array.shape[-1] <= n + len(get_args(Term)))
             if options.layers != "all":
                 require(len(array) == (1 if options.layers == "last" else len({*options.layers})))
-            shapes[part].add(array.shape[:-2] + array.shape[-1:][paired:])
+            width = array.shape[-1] - n if is_sum else array.shape[-1]
+            shapes[part].add((*array.shape[:-2], 0 if paired else width))
     require(all(len(of_part) == 1 for of_part in shapes.values() if count))
     for array in (*rows.values(), *(one for of_layers in layers for one in of_layers.values())):
         require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())

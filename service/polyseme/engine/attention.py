@@ -45,6 +45,11 @@ class SentenceArrays:
         """Whether every token has a vector."""
         return bool(np.count_nonzero(self.known) == self.known.size)
 
+    def __getitem__(self, number: int) -> "SentenceArrays":
+        """Return a sentence of a stack. [B, n] -> [n]"""
+        bias = None if self.word_bias is None else self.word_bias[number]
+        return SentenceArrays(self.vectors[number], self.known[number], self.words[number], bias)
+
     def stacked(self, count: int) -> "SentenceArrays":
         """Return the tokens of consecutive sentences of equal length as a stack. [B·n] -> [B, n]"""
         shape = (count, len(self.words) // count)

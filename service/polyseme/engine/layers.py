@@ -13,15 +13,18 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from polyseme.engine.arrays import SAFE_LENGTHS, Floats, require_finite, rescale, unit
-from polyseme.engine.attention import Scoring, SentenceArrays, attend, key_scale
+from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays, attend, key_scale
 from polyseme.engine.positions import scaled_sinusoids
 
 NormPlace: TypeAlias = Literal["none", "before", "after"]
 """The position of layer norm: `before` each sub-layer (pre-norm) or `after` it (post-norm)."""
 Activation: TypeAlias = Literal["relu", "gelu"]
 ResidualKind: TypeAlias = Literal["none", "add", "unit"]
-Recorded: TypeAlias = Literal["queries", "keys", "values", "scores", "weights"]
+Recorded: TypeAlias = Literal["queries", "keys", "values", "scores", "weights", "contributions"]
 """Intermediate arrays that `contextualize` returns on request."""
+Term: TypeAlias = Literal["residual", "position", "bias"]
+"""A term of a contextual vector besides the values of the tokens: the layer's input, the vector of
+the position, and the bias of the output projection."""
 _Part = TypeVar("_Part")
 
 
@@ -241,14 +244,14 @@ class Layer:
             queries, keys, values, sentence, self.scoring, keep_weights=keep_weights
         )
         attended = self.output(context)
-        x = self.residual(x, attended, share)
+        x = mixed = self.residual(x, attended, share)
         if self.attention_norm and self.norm == "after":
             x = self.attention_norm(x)
         if self.feed_forward:
             norm = self.feed_forward_norm
             change = self.feed_forward(norm(x) if norm and before else x)
             x = norm(x + change) if norm and self.norm == "after" else x + change
-        return LayerResult(x, attended, weights)
+        return LayerResult(x, attended, mixed, weights)
 
     def project(self, x: Floats, sentence: SentenceArrays) -> tuple[Floats, Floats, Floats]:
         """Return unscaled queries, keys and values.
@@ -258,6 +261,53 @@ class Layer:
         start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
         queries, keys = (split_heads(p(start), self.heads) for p in (self.query, self.key))
         return queries, keys, self._values(start, sentence)
+
+    def contributions(
+        self,
+        x: Floats,
+        values: Floats,
+        result: "LayerResult",
+        terms: Sequence[Term],
+        share: float | None = None,
+    ) -> Floats:
+        """Return the exact share of each token, and of each of `terms`, in `result.mixed`.
+
+        A row c of `mixed` is a sum Σ_j w_j + …, where w_j is the weighted value of token j after
+        the output projection, so that the shares ⟨w_j, c⟩ / ⟨c, c⟩ sum to 1. They are negative for
+        what points away from c, and zero if c is. `values` are those of `project`, and `result` has
+        the weights. [..., n, d], [..., h, n, v] -> [..., n, n + number of terms]
+        """
+        residual, output = self.residual, self.output
+        wide, mixed = x.astype(np.float64), result.mixed.astype(np.float64)
+        *stack, n, d = x.shape
+        scale, kept = np.ones((*stack, n)), np.ones((*stack, n))
+        if residual.kind == "unit":  # both vectors are scaled to a length
+            scale = reciprocal_lengths(result.attended)
+            kept = reciprocal_lengths(x) * (residual.share if share is None else share)
+        # ⟨(a·v)·W, c⟩ = a·⟨v, c·Wᵀ⟩ for each head.
+        weight = output.weight
+        whole = mixed if weight is None else mixed @ weight.astype(np.float64).T
+        pulled = split_heads(whole, self.heads)
+        transposed = values.astype(np.float64).swapaxes(-2, -1)
+        shares = np.zeros((*stack, n, n + len(terms)))
+        for start in range(0, n, BLOCK):
+            rows = slice(start, start + BLOCK)
+            products = pulled[..., rows, :] @ transposed
+            products *= result.weights[..., rows, :]  # type: ignore[index]
+            for head in range(self.heads):  # the order of `sum` depends on the strides
+                shares[..., rows, :n] += products[..., head, :, :]
+        shares[..., :n] *= scale[..., None]
+        for column, term in enumerate(terms, n):
+            if term == "residual" and residual.kind != "none":
+                shares[..., column] = np.vecdot(wide, mixed) * kept
+            elif term == "position" and residual.kind == "unit":
+                position = scaled_sinusoids(n, d, residual.position_share, x.dtype)
+                shares[..., column] = np.vecdot(position.astype(np.float64), mixed)
+            elif term == "bias" and output.bias is not None:
+                shares[..., column] = np.vecdot(output.bias.astype(np.float64), mixed) * scale
+        squares = np.vecdot(mixed, mixed)[..., None]
+        shares /= np.where(squares > 0, squares, 1)
+        return shares.astype(x.dtype)
 
     def _values(self, x: Floats, sentence: SentenceArrays) -> Floats:
         """Return the values, which are zero for unknown tokens. [..., n, d] -> [..., h, n, v]"""
@@ -276,6 +326,8 @@ class LayerResult(NamedTuple):
     """[..., n, d]"""
     attended: Floats
     """[..., n, d], the output of attention, before the residual"""
+    mixed: Floats
+    """[..., n, d], after the residual, before layer norm and feed-forward network"""
     weights: Floats | None
     """[..., h, n, n], with `keep_weights`"""
 
@@ -284,6 +336,25 @@ def split_heads(x: Floats, heads: int) -> Floats:
     """Return a view with one block of columns for each head. [..., n, h·k] -> [..., h, n, k]"""
     *stack, n, width = x.shape
     return x.reshape(*stack, n, heads, width // heads).swapaxes(-3, -2)
+
+
+def reciprocal_lengths(x: Floats) -> Floats:
+    """Return 1 / ‖x‖ of each row in float64, 0 for a zero row. [..., d] -> [...]"""
+    rows = x.astype(np.float64)
+    lengths = np.sqrt(np.vecdot(rows, rows))
+    reciprocals: Floats = (lengths > 0) / np.where(lengths > 0, lengths, 1)
+    return reciprocals
+
+
+def other_terms(layers: Sequence[Layer]) -> list[Term]:
+    """Return the terms that belong to the sum of some layer; see `Layer.contributions`."""
+    residuals = [layer.residual for layer in layers]
+    present: dict[Term, bool] = {
+        "residual": any(r.kind != "none" for r in residuals),
+        "position": any(r.position_share for r in residuals if r.kind == "unit"),
+        "bias": any(layer.output.bias is not None for layer in layers),
+    }
+    return [term for term, is_present in present.items() if is_present]
 
 
 class Contextualized(NamedTuple):
@@ -296,6 +367,11 @@ class Contextualized(NamedTuple):
     attended: Floats
     """[..., n, d], the output of the last layer's attention, before its residual; the static
     vectors if there are no layers; it may contain non-finite values"""
+
+    def of_sentence(self, number: int) -> "Contextualized":
+        """Return the result of a sentence of a stack."""
+        records = ({name: array[number] for name, array in kept.items()} for kept in self.records)
+        return Contextualized(self.contextual[number], tuple(records), self.attended[number])
 
 
 def contextualize(
@@ -311,9 +387,10 @@ def contextualize(
     The bits of a sentence are the same alone and in a stack.
 
     `record` names the intermediate arrays to return (`queries`, `keys`, `values`, `scores`,
-    `weights`) for the layers `of_layers`, or for all if None. `scores` are queries·keysᵀ, before
-    scale, biases and softmax. Recording does not change the other results. `share` overrides the
-    share of the last layer's residual. Raises NonFiniteError if `contextual`, a record or the
+    `weights`, `contributions`) for the layers `of_layers`, or for all if None. `scores` are
+    queries·keysᵀ, before scale, biases and softmax; the `contributions` of all layers have the
+    columns `other_terms(layers)`. Recording does not change the other results. `share` overrides
+    the share of the last layer's residual. Raises NonFiniteError if `contextual`, a record or the
     variance of a layer norm is not finite.
     """
     # BLAS selects a kernel by the strides, and kernels differ in the last bits of their results.
@@ -329,20 +406,24 @@ def contextualize(
             kept: dict[Recorded, Floats] = {}
             wanted = record if of_layers is None or number in of_layers else ()
             projected = {"queries", "keys", "values", "scores"}.intersection(wanted)
-            if projected:
+            made: dict[str, Floats] = {}
+            if projected or "contributions" in wanted:
                 queries, keys, values = layer.project(x, sentence)
-                made = {"queries": queries, "keys": keys, "values": values}
+                made |= {"queries": queries, "keys": keys, "values": values}
                 if "scores" in projected:
                     made["scores"] = queries @ keys.swapaxes(-2, -1)
                 kept = {name: made[name] for name in projected}  # type: ignore[misc]
-            x, attended, weights = layer(
-                x,
-                sentence,
-                keep_weights="weights" in wanted,
-                share=share if number == last else None,
-            )
-            if weights is not None:
-                kept["weights"] = weights
+            keep = "weights" in wanted or "contributions" in wanted
+            own_share = share if number == last else None
+            result = layer(x, sentence, keep_weights=keep, share=own_share)
+            if "contributions" in wanted:
+                terms = other_terms(layers)
+                kept["contributions"] = layer.contributions(
+                    x, made["values"], result, terms, own_share
+                )
+            if "weights" in wanted and result.weights is not None:
+                kept["weights"] = result.weights
+            x, attended = result.output, result.attended
             records.append(kept)
     require_finite(x)
     for kept in records:

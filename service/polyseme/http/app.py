@@ -79,7 +79,14 @@ def _init_cors(app: Flask, settings: Settings) -> None:
             HEADER_LENGTH,
             "X-Stainless-[A-Za-z-]+",  # OpenAI's client in browsers
         ],
-        expose_headers=["X-Request-ID", "Server-Timing", "Retry-After", HEADER_LENGTH],
+        expose_headers=[
+            "X-Request-ID",
+            "Server-Timing",
+            "Retry-After",
+            "RateLimit",
+            "RateLimit-Policy",
+            HEADER_LENGTH,
+        ],
         max_age=600,  # seconds for which a browser remembers a preflight response
         supports_credentials=False,
         allow_private_network=False,

@@ -21,6 +21,7 @@ from polyseme.errors import (
     OutOfRangeError,
     PolysemeError,
     UnknownRouteError,
+    sentence,
     subscripted,
 )
 from polyseme.http import metrics
@@ -65,7 +66,7 @@ def problem_document(error: PolysemeError, request_id: str, path: str = "") -> d
         "type": f"urn:polyseme:error:{error.code}",
         "title": error.title,
         "status": error.status,
-        "detail": error.detail,
+        "detail": _detail(error),
         "code": error.code,
         "hint": error.hint,
         "request_id": request_id,
@@ -108,20 +109,29 @@ def raw_response(error: Exception, address: str) -> bytes:
 
 def openai_error(error: PolysemeError) -> dict[str, Any]:
     """Return the `error` of OpenAI's API; most clients show only its message."""
-    errors = error.errors
-    param = subscripted(errors[0].path) if errors else ""
-    detail, more = error.detail, ""
-    if errors and isinstance(error, InvalidError):
-        detail = f"{errors[0].message}."
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    place = f"`{param}`{more}: " if param else ""
+    param = subscripted(error.errors[0].path) if error.errors else ""
+    # The detail of invalid fields begins with the parameter.
+    place = f"`{param}`: " if param and not isinstance(error, InvalidError) else ""
     kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
     return {
-        "message": f"{place}{detail} {error.hint}",
+        "message": f"{place}{_detail(error)} {error.hint}",
         "type": "rate_limit_error" if error.code == "rate_limited" else kind,
         "param": param or None,
         "code": _OPENAI_CODES.get(error.code, error.code),
     }
+
+
+def _detail(error: PolysemeError) -> str:
+    """Return the detail; that of invalid fields names the first one, and how many more there are.
+
+    In process and in the clients, the message of the exception lists the fields instead.
+    """
+    if not isinstance(error, InvalidError) or not error.errors:
+        return error.detail
+    first, *others = error.errors
+    place = f"`{subscripted(first.path)}`" if first.path else "The request"
+    more = f" (and {len(others)} more)" if others else ""
+    return sentence(f"{place}{more}: {first.message}")
 
 
 def _path_hint(path: str) -> str | None:

@@ -99,7 +99,7 @@ def _of_model(path: str, suffix: str = "") -> tuple[Operation, ...]:
 
 _FIND = "Find the senses of a word in texts, without labels"
 _APPLY = "Assign the senses of an inventory to the occurrences of its word in texts"
-_NEAREST = "Find the words nearest to a word or a vector"
+_NEAREST = "Find the words nearest to a word, a vector or a sum of several"
 _LIVE, _READY = "Check whether the process is running", "Check whether the service is ready"
 OPERATIONS = (
     _post("/v1/encode", "Encode sentences as vectors and attention", EncodeRequest, EncodeDocument),

@@ -49,7 +49,7 @@ class RateLimits:
         if not self.enabled:
             return
         import limits
-        from flask_limiter import Limiter, RateLimitExceeded
+        from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 
         redis: dict[str, Any] = {}
         if self._storage != _MEMORY:
@@ -77,15 +77,39 @@ class RateLimits:
         # Redis reports whole seconds, rounded.
         rounding = 1 if redis else 0
 
+        def seconds(limit: RequestLimit) -> int:
+            """Return the seconds until the window of a limit ends; fails with Redis."""
+            rest = math.ceil(limit.window.reset_time - time.time()) + rounding
+            return min(max(rest, 1), limit.limit.get_expiry())
+
         @app.errorhandler(RateLimitExceeded)
         def exceeded(_: RateLimitExceeded) -> Response:
             """Return 429 with the seconds until the window of the exceeded limit ends."""
-            limit, seconds = limiter.current_limit, None
+            wait = None
             with suppress(Exception):  # Redis has failed since the request was counted
-                if limit:
-                    rest = math.ceil(limit.window.reset_time - time.time()) + rounding
-                    seconds = min(max(rest, 1), limit.limit.get_expiry())
-            return problem(RateLimitedError(retry_after=seconds))
+                wait = seconds(limiter.current_limit) if limiter.current_limit else None
+            return problem(RateLimitedError(retry_after=wait))
+
+        @app.before_request
+        def read_windows() -> None:
+            """Read the counts, which flask-limiter keeps, before the deadline of Redis."""
+            with suppress(Exception):
+                _ = [counted.window for counted in limiter.current_limits]
+
+        @app.after_request
+        def report(response: Response) -> Response:
+            """Add the limits, and what is left of them: draft-ietf-httpapi-ratelimit-headers-10.
+
+            flask-limiter's own headers have names of their own, and a Retry-After on each response.
+            """
+            with suppress(Exception):
+                for counted in limiter.current_limits:
+                    name, rate = f'"{counted.limit}"', counted.limit
+                    left = f"{name};r={counted.remaining};t={seconds(counted)}"
+                    policy = f"{name};q={rate.amount};w={rate.get_expiry()}"
+                    response.headers.add("RateLimit", left)
+                    response.headers.add("RateLimit-Policy", policy)
+            return response
 
     def limit_malformed(self, address: str) -> RateLimitedError | None:
         """Count a malformed request of an address; return an error if it exceeds the rate limit.

@@ -31,7 +31,6 @@ from polyseme.operations.embed import EmbeddingsRequest, embed, pooled_part
 from polyseme.operations.encode import (
     EncodeRequest,
     TokenCounts,
-    Tokenized,
     count_tokens,
     encode_each,
     encode_sentences,
@@ -59,6 +58,7 @@ from polyseme.operations.trace import TraceRequest
 from polyseme.operations.trace import trace as steps
 from polyseme.operations.work import encode_cost
 from polyseme.stages import stage
+from polyseme.tokenizer import Tokenized
 
 _Body = TypeVar("_Body", bound=BaseModel)
 routes = Blueprint("routes", __name__, url_prefix="/v1")
@@ -160,7 +160,7 @@ def trace() -> Response:
 
 @routes.post("/neighbors")
 def neighbors() -> Response:
-    """Return the words nearest to a word or to a vector."""
+    """Return the words nearest to a word, a vector or a sum of several."""
     service, body = current_service(), _read(NeighborsRequest)
     return json_response(nearest(service.find_model(body.model), body, service.limits))
 

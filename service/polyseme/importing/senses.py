@@ -118,12 +118,13 @@ def encode_hidden_words(
         return found
     with progress.stage("hidden words", len(windows), in_bytes=False) as bar:
         for word, occurrences in windows.items():
-            rows = []
+            sentences = []
             for words, place in occurrences:
                 tokens = resolve_all(words, model.vocabulary, composes=model.composes)
                 tokens[place] = HIDDEN
-                rows.append(surround(model, [tokens], [[place]]))
-            found[word] = unit(np.concatenate(rows).astype(np.float64))
+                sentences.append(tokens)
+            hidden = surround(model, sentences, [[place] for _, place in occurrences])
+            found[word] = unit(hidden.astype(np.float64))
             bar.advance(1)
     return found
 

@@ -134,9 +134,8 @@ class Model:
         vectors: NDArray[np.float32] = values.take(indices, 0).astype(np.float32, copy=False)
         if scales is not None:
             vectors *= scales[indices][:, None]
-        folded = {name: name.casefold() for name in set(names)}
         first: dict[str, int] = {}
-        words = list(map(first.setdefault, map(folded.__getitem__, names), range(len(names))))
+        words = list(map(first.setdefault, map(str.casefold, names), range(len(names))))
         bias = None if self.word_bias is None else self.word_bias[indices]
         known = np.ones(len(tokens), np.bool_)
         if missing:

@@ -9,11 +9,10 @@ import numpy as np
 from pydantic import Field, PlainValidator, model_validator
 
 from polyseme.engine.arrays import Flags, Floats, unit
-from polyseme.engine.layers import contextualize
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import Token, Tokenized, count_tokens, tokenize
+from polyseme.operations.encode import Token, contextualize_each, count_tokens, tokenize
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import (
     MAX_COMPARED,
@@ -32,7 +31,7 @@ from polyseme.operations.work import (
     search_work,
 )
 from polyseme.stages import stage
-from polyseme.tokenizer import Case, ResolvedToken, spellings
+from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings
 
 NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are
@@ -209,11 +208,8 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
             places[text][number] = find_token(tokens_of[text], occurrence, number)
     with stage("attention"):
         encoded: dict[int, _Vectors] = {}
-        last = len(model.layers) - 1
-        for text, sentence in enumerate(sentences):
-            check_request()
-            inputs, tokens = model.sentence(sentence.words), tokens_of[text]
-            result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
+        for text, inputs, result in contextualize_each(model, tokens_of, share):
+            tokens = tokens_of[text]
             for number, place in places[text].items():
                 # Copies, because a view would keep the vectors of all tokens in memory.
                 static, contextual = inputs.vectors[place].copy(), result.contextual[place].copy()
@@ -221,7 +217,7 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
                 if share is None:
                     query, direction = unit(np.stack([contextual, static]))
                     query = query + NEIGHBOR_SHARE * direction * bool(query.any())
-                weights = result.records[last]["weights"][:, place].mean(axis=0)
+                weights = result.records[-1]["weights"][:, place].mean(axis=0)
                 encoded[number] = _Vectors(
                     tokens, tokens[place], static, contextual, query, weights
                 )

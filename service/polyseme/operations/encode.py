@@ -24,7 +24,7 @@ from polyseme.operations.options import (
 from polyseme.operations.schema import Input, ModelName, Request, response
 from polyseme.operations.work import TextAdmission, TextCost, check_request
 from polyseme.stages import record_counts, stage
-from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenizer, place
+from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenized, Tokenizer
 from polyseme.tokenizer import words as word_spans
 
 Text: TypeAlias = str | Sequence[str]
@@ -74,23 +74,6 @@ class EncodeRequest(EncodeOptions, SentencesRequest):
     """Sentences, and what to return for them."""
 
 
-class Tokenized(NamedTuple):
-    """The tokens of one sentence."""
-
-    words: list[ResolvedToken]
-    """the tokens, without offsets if there is a `text`"""
-    truncated: int = 0
-    """the number of words removed by truncation, of which at most MAX_COUNTED of a request are
-    counted"""
-    text: str | None = None
-    """the text, from which the offsets are computed when somebody reads `tokens`"""
-
-    @property
-    def tokens(self) -> list[ResolvedToken]:
-        """The tokens with their offsets; a new list each time."""
-        return self.words if self.text is None else place(self.text, self.words)
-
-
 class TokenCounts:
     """Counts of all tokens of sentences, of tokens by resolution, and of truncated words."""
 
@@ -119,8 +102,8 @@ class Encoded(NamedTuple):
     sentence: Tokenized
     arrays: dict[Part, Floats]
     """`static`, `contextual` [n, d]; `features` [n, 2d]; for L requested layers, `attention` and
-    `scores` [L, h, n, n], or [L, n, n] as the mean of the heads, `queries` and `keys` [L, h, n, k],
-    and `values` [L, h, n, v]"""
+    `scores` [L, h, n, n], or [L, n, n] as the mean of the heads, `contributions` [L, n, m],
+    `queries` and `keys` [L, h, n, k], and `values` [L, h, n, v]"""
 
     @property
     def tokens(self) -> list[ResolvedToken]:
@@ -208,7 +191,7 @@ def tokenize_text(
     words = tokenizer.look_up(text, case, most + 1)
     if len(words) <= most:
         return Tokenized(words, 0, text)
-    rest = place(text, words[: most + 1])[most].start or 0
+    rest = Tokenized(words, text=text).starts[most]
     return Tokenized(words[:most], _count_words([text[rest:]], countable), text)
 
 
@@ -285,6 +268,22 @@ def stacks(lengths: Sequence[int]) -> Iterator[Sequence[int]]:
         count = -(-len(numbers) // most)
         for part in range(count):  # of almost equal size
             yield numbers[len(numbers) * part // count : len(numbers) * (part + 1) // count]
+
+
+def contextualize_each(
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]], share: float | None = None
+) -> Iterator[tuple[int, SentenceArrays, Contextualized]]:
+    """Yield the number, the inputs and the result of each sentence, in the order of the stacks.
+
+    The `weights` of the last layer are recorded. Raises NonFiniteError if a result overflows.
+    """
+    last = len(model.layers) - 1
+    for numbers in stacks([len(tokens) for tokens in sentences]):
+        check_request()
+        inputs = model.stack([sentences[number] for number in numbers])
+        result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
+        for place, number in enumerate(numbers):
+            yield number, inputs[place], result.of_sentence(place)
 
 
 def _encode_stack(
@@ -389,7 +388,8 @@ def _require_known_words(sentences: Sequence[Tokenized], path: PathOfText) -> No
 def _require_any_known_word(sentences: Sequence[Tokenized], path: PathOfText) -> None:
     """Raise UnknownWordError for sentences in which no word has a vector."""
     errors = []
-    for number, (words, *_) in enumerate(sentences):
+    for number, sentence in enumerate(sentences):
+        words = sentence.words
         if not any(token.row is not None or token.composed is not None for token in words):
             message = "no word is in the vocabulary" if words else "the text has no words"
             errors.append(FieldError(path(number), message))

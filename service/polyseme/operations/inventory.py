@@ -177,9 +177,9 @@ def read_inventory(content: bytes) -> SenseInventory:
     raise invalid
 
 
-def load_inventory(path: Path) -> SenseInventory:
+def load_inventory(path: str | Path) -> SenseInventory:
     """Read a file. Raises OSError, or InvalidError if it is not an inventory."""
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         message = f"the file has more than {MAX_FILE_BYTES >> 20} MiB"

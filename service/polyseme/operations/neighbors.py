@@ -1,17 +1,20 @@
-"""The words whose static vectors are nearest to a word or a vector."""
+"""The words whose static vectors are nearest to a word, a vector, or a sum of several."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Self
+from string import ascii_lowercase
+from typing import Annotated, Any, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, Tag, model_validator
 
-from polyseme.errors import FieldError, InvalidError, UnknownWordError
+from polyseme.engine.arrays import Floats, unit
+from polyseme.errors import FieldError, FieldPath, InvalidError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.operations.options import MAX_NEIGHBORS, Limits
-from polyseme.operations.schema import ModelName, Request, Vector, response
-from polyseme.operations.work import REQUEST, admit, search_work
+from polyseme.models.vocabulary import Vocabulary
+from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS, Limits
+from polyseme.operations.schema import ModelName, Request, Vector, one_of_kinds, response
+from polyseme.operations.work import REQUEST, SUGGESTION, admit, search_work, word_work
 from polyseme.stages import stage
 from polyseme.tokenizer import (
     MAX_WORD_LENGTH,
@@ -21,6 +24,11 @@ from polyseme.tokenizer import (
     Tokenizer,
     resolve_all,
 )
+
+_ZERO = 1e-12
+"""A shorter sum of a unit vector is a rounding error."""
+_LONGEST_SUGGESTION = 24
+"""Maximum length in code points of a word for which a similar one is looked up."""
 
 
 @dataclass(frozen=True)
@@ -43,67 +51,130 @@ class Neighbors:
     __pydantic_config__ = response("NeighborsResponse")
     neighbors: list[Neighbor]
     resolution: Resolution | None
-    """how the word was found; `subword` if its vector is composed; null for a vector"""
+    """how the word was found, `subword` if its vector or that of a term of a sum is composed; null
+    for a vector and for other sums"""
+
+
+def _kind_of_term(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<word>"
+    return "<vector>" if isinstance(value, list) else None
+
+
+Term: TypeAlias = Annotated[
+    Annotated[str, Field(min_length=1), Tag("<word>")] | Annotated[Vector, Tag("<vector>")],
+    one_of_kinds(_kind_of_term, "must be a word or a vector"),
+]
+Terms: TypeAlias = Annotated[list[Term], Field(max_length=MAX_TERMS, fail_fast=True)]
 
 
 class NeighborsRequest(Request[Neighbors]):
-    """A word or a vector to find the neighbors of."""
+    """A word, a vector or a sum of several to find the neighbors of."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
     vector: Vector | None = None
+    positive: Terms = ()  # type: ignore[assignment]  # pydantic would copy a list for each request
+    """words or vectors whose unit vectors are added"""
+    negative: Terms = ()  # type: ignore[assignment]
+    """words or vectors whose unit vectors are subtracted"""
     k: int = Field(10, ge=1, le=MAX_NEIGHBORS)
     model: ModelName = None
     case: Case = "auto"
 
     @model_validator(mode="after")
     def check_source(self) -> Self:
-        """Raise ValueError unless there is either a word or a vector."""
-        if (self.word is None) == (self.vector is None):
-            raise ValueError("give either `word` or `vector`")
+        """Raise ValueError unless there is exactly one of a word, a vector and a sum."""
+        given = (self.word is not None, self.vector is not None, self.positive or self.negative)
+        if sum(map(bool, given)) != 1:
+            raise ValueError("give one of `word`, `vector`, and `positive` with `negative`")
         return self
+
+    def terms(self) -> dict[FieldPath, str | list[float]]:
+        """Return each word or vector by its field."""
+        if self.word is not None:
+            return {("word",): self.word}
+        if self.vector is not None:
+            return {("vector",): self.vector}
+        signed = {"positive": self.positive, "negative": self.negative}
+        return {(sign, n): term for sign, terms in signed.items() for n, term in enumerate(terms)}
 
 
 def neighbors(model: Model, request: NeighborsRequest, _limits: Limits | None = None) -> Neighbors:
-    """Return the k nearest words, without the word itself.
+    """Return the k words nearest to the sum of the unit vectors, without the words of the request.
 
-    Raises UnknownWordError if the word has no vector, InvalidError if the vector is zero or not
-    [d], and the errors of `admit`.
+    With `positive` and `negative`, this is the additive method for analogies (Mikolov et al. 2013,
+    Linguistic Regularities; `most_similar` of gensim). Raises UnknownWordError if words have no
+    vectors, InvalidError if a vector or the sum is zero or a vector is not [d], and the errors of
+    `admit`.
     """
     with stage("neighbors"):
-        admit(REQUEST + search_work(model, request.k))
-        if request.vector is None:
-            token = query_token(model, request.word or "", request.case)
-            itself = [] if token.row is None else [token.row]
-            nearest = model.neighbors(model.static([token])[0], request.k, itself)
-            resolution: Resolution | None = token.resolution
-        else:
-            d, width = model.manifest.dimension, len(request.vector)
-            if width != d:
-                message = f"has {width} numbers instead of {d}"
-                raise InvalidError([FieldError(("vector",), message)])
-            vector = np.array(request.vector, np.float64)
-            if not vector.any():
-                raise InvalidError([FieldError(("vector",), "a zero vector has no direction")])
-            nearest, resolution = model.neighbors(vector, request.k), None
+        terms, d = request.terms(), model.manifest.dimension
+        words = [term for term in terms.values() if isinstance(term, str)]
+        admit(REQUEST + search_work(model, request.k) + sum(map(word_work, words)))
+        vectors: list[Floats] = []
+        known: list[ResolvedToken] = []
+        unknown: list[FieldPath] = []
+        for path, term in terms.items():
+            if isinstance(term, list):
+                vectors.append(_direction(term, d, path))
+            elif token := query_token(model, term, request.case):
+                vectors.append(model.static([token])[0])
+                known.append(token)
+            else:
+                unknown.append(path)
+        if unknown:
+            admit(SUGGESTION * len(unknown))
+            hint = 'Try another spelling, `case: "auto"`, or a phrase of the vocabulary.'
+            suggestions = ((path, suggest(model.vocabulary, str(terms[path]))) for path in unknown)
+            errors = [FieldError(path, f"is not in the vocabulary{s}") for path, s in suggestions]
+            raise UnknownWordError(errors, hint=hint)
+        signs = np.array([-1.0 if path[0] == "negative" else 1.0 for path in terms])
+        total = signs @ unit(np.array(vectors, np.float64))
+        if len(terms) > 1 and np.linalg.norm(total) < _ZERO * len(terms):
+            raise InvalidError([FieldError((), "the sum of the unit vectors is zero")])
+        itself = [token.row for token in known if token.row is not None]
+        nearest = model.neighbors(total, request.k, itself)
+    composed = any(token.row is None for token in known)
+    resolution = known[0].resolution if request.word else "subword" if composed else None
     return Neighbors([Neighbor(*neighbor) for neighbor in nearest], resolution)
 
 
-def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken:
-    """Return the word, or the phrase of several words, as a token.
+def _direction(vector: list[float], d: int, path: FieldPath) -> Floats:
+    """Return a vector as an array. Raises InvalidError if it is zero or not [d]."""
+    if len(vector) != d:
+        raise InvalidError([FieldError(path, f"has {len(vector)} numbers instead of {d}")])
+    if not any(vector):
+        raise InvalidError([FieldError(path, "a zero vector has no direction")])
+    return np.array(vector, np.float64)
 
-    Raises UnknownWordError if it has no vector. The vector of a phrase is never composed.
+
+def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken | None:
+    """Return the word, or the phrase of several words, as a token; None if it has no vector.
+
+    The vector of a phrase is never composed.
     """
     words = word.split() or [word]
     if len(word) <= MAX_WORD_LENGTH and model.vocabulary.row(word) is not None:
         words = [word]  # an imported entry may contain a space
-    # More words than those of a phrase are no phrase, and are not looked up.
-    tokens = resolve_all(words[: Tokenizer.PHRASE_WORDS], model.vocabulary, case, model.composes)
+    if len(words) > Tokenizer.PHRASE_WORDS:
+        return None
+    tokens = resolve_all(words, model.vocabulary, case, model.composes)
     tokens = model.tokenizer.join(tokens, case)
-    if len(tokens) > 1 or len(words) > Tokenizer.PHRASE_WORDS:
-        hint = "Give one word, or a phrase of the vocabulary."
-        error = FieldError(("word",), "is no phrase of the vocabulary")
-        raise UnknownWordError([error], hint=hint)
-    if tokens[0].resolution == "oov":
-        hint = 'Try another spelling, or `case: "auto"`.'
-        raise UnknownWordError([FieldError(("word",), "not in the vocabulary")], hint=hint)
-    return tokens[0]
+    return None if len(tokens) > 1 or tokens[0].resolution == "oov" else tokens[0]
+
+
+def suggest(vocabulary: Vocabulary, word: str) -> str:
+    """Return `; did you mean …?` with the first word of the vocabulary at an edit distance of 1.
+
+    An edit is a letter too many, missing, replaced or swapped with the next. The string is empty if
+    there is no such word.
+    """
+    if len(word) > _LONGEST_SUGGESTION:
+        return ""
+    letters = {*word, *ascii_lowercase}
+    spellings = set[str]()
+    for before, after in ((word[:at], word[at:]) for at in range(len(word) + 1)):
+        spellings |= {before + letter + rest for letter in letters for rest in (after, after[1:])}
+        spellings |= {before + after[1:], before + after[1:2] + after[:1] + after[2:]}
+    rows = [row for spelling in spellings if (row := vocabulary.row(spelling)) is not None]
+    return f"; did you mean `{vocabulary.word(min(rows))}`?" if rows else ""

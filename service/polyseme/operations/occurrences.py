@@ -10,6 +10,7 @@ sentences. For a folder without the file, the first request of a process compute
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, Integers, NonFiniteError, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Contextualized, contextualize
+from polyseme.engine.layers import Contextualized
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
 from polyseme.operations.clustering import DEFAULT_RULE
@@ -29,10 +30,10 @@ from polyseme.operations.compare import (
     tokenize_occurrences,
     word_places,
 )
-from polyseme.operations.encode import Tokenized, stacks, tokenize
+from polyseme.operations.encode import contextualize_each, tokenize
 from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.operations.work import MULTIPLICATION, TextCost, check_request, encode_cost
-from polyseme.tokenizer import ResolvedToken
+from polyseme.operations.work import MULTIPLICATION, TextCost, encode_cost
+from polyseme.tokenizer import ResolvedToken, Tokenized
 
 GRAMMAR_HEADS = (0.5, 0.5)
 """Threshold and weight. A head whose `word_bias_scale` is below the threshold attends to adjacent
@@ -150,30 +151,42 @@ def occurrence_work(model: Model, located: Located, per_occurrence: float) -> fl
 
 
 def encode_occurrences(
-    model: Model, tokens: Sequence[ResolvedToken], places: Sequence[int], texts: Sequence[int]
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]], places: Sequence[Sequence[int]]
 ) -> list[FoundOccurrence]:
-    """Return the tokens at `places` as occurrences in the texts with the numbers `texts`.
+    """Return the tokens at `places` of each sentence as occurrences, in the order of the sentences.
 
     The context of a token is the output of the last layer's attention before the residual, or the
     contextual vector if the residual is not `unit`; it is scaled to norm 1. The other two parts of
     the surroundings are means of unit static vectors: weighted by informativeness, and also by the
     distance. They are scaled to norm 1 as well.
     """
-    check_request()
-    inputs = model.sentence(tokens)
-    last = len(model.layers) - 1
-    result = contextualize(inputs, model.layers, ("weights",), (last,))
-    contexts = _contexts(model, result, places)
-    # Function words get attention because they are adjacent, not because they indicate a sense.
-    informative = _informativeness(inputs)
+    texts = [text for text, where in enumerate(places) if where]
+    encoded: dict[int, list[FoundOccurrence]] = {}
+    for number, inputs, result in contextualize_each(model, [sentences[text] for text in texts]):
+        text = texts[number]
+        tokens, where = sentences[text], places[text]
+        encoded[text] = _occurrences_of(model, tokens, where, text, inputs, result)
+    return list(chain.from_iterable(encoded[text] for text in texts))
+
+
+def _occurrences_of(
+    model: Model,
+    tokens: Sequence[ResolvedToken],
+    places: Sequence[int],
+    text: int,
+    inputs: SentenceArrays,
+    result: Contextualized,
+) -> list[FoundOccurrence]:
+    """Return the tokens at `places` as occurrences in text number `text`."""
     numbers: dict[str, int] = {}
     names = np.array(
         [numbers.setdefault(token.text.casefold(), len(numbers)) for token in tokens], np.int64
     )
-    means = _means(names, informative, unit(inputs.vectors).astype(np.float64), places)
-    parts = np.concatenate([contexts[:, None], unit(means)], axis=1)
-    surroundings = parts.reshape(len(places), -1)
-    weights, statics = result.records[last]["weights"], inputs.vectors[places]
+    surroundings = _surroundings(model, inputs, result, names, places)
+    contexts = surroundings[:, : inputs.vectors.shape[1]].copy()
+    # Function words get attention because they are adjacent, not because they indicate a sense.
+    informative = _informativeness(inputs)
+    weights, statics = result.records[-1]["weights"], inputs.vectors[places]
     words = [name for name in numbers if any(letter.isalnum() for letter in name)]
     shown = [numbers[name] for name in words]
     found = []
@@ -184,7 +197,7 @@ def encode_occurrences(
         token = tokens[place]
         found.append(
             FoundOccurrence(
-                texts[number],
+                text,
                 token.start,
                 token.end,
                 token.key,
@@ -207,22 +220,26 @@ def surround(
     together.
     """
     rows: list[Floats] = [np.empty(0)] * len(sentences)
-    for stack in stacks([len(tokens) for tokens in sentences]):
-        check_request()
-        inputs = model.stack([sentences[number] for number in stack])
-        result = contextualize(inputs, model.layers)
-        static, informative = unit(inputs.vectors), _informativeness(inputs)
-        for at, number in enumerate(stack):
-            here, texts = places[number], [token.text for token in sentences[number]]
-            of_sentence = Contextualized(result.contextual[at], (), result.attended[at])
-            first: dict[str, int] = {}
-            names = [first.setdefault(text.casefold(), len(first)) for text in texts]
-            vectors = static[at].astype(np.float64)
-            means = _means(np.array(names, np.int64), informative[at], vectors, here)
-            contexts = _contexts(model, of_sentence, here)
-            parts = np.concatenate([contexts[:, None], unit(means)], axis=1)
-            rows[number] = parts.reshape(len(here), -1)
+    for number, inputs, result in contextualize_each(model, sentences):
+        first: dict[str, int] = {}
+        texts = (token.text.casefold() for token in sentences[number])
+        names = np.array([first.setdefault(text, len(first)) for text in texts], np.int64)
+        rows[number] = _surroundings(model, inputs, result, names, places[number])
     return np.concatenate(rows)
+
+
+def _surroundings(
+    model: Model,
+    inputs: SentenceArrays,
+    result: Contextualized,
+    names: Integers,
+    places: Sequence[int],
+) -> Floats:
+    """Return the surroundings of p tokens; those of one word have the same name. -> [p, 3d]"""
+    static = unit(inputs.vectors).astype(np.float64)
+    means = _means(names, _informativeness(inputs), static, places)
+    parts = np.concatenate([_contexts(model, result, places)[:, None], unit(means)], axis=1)
+    return parts.reshape(len(places), -1)
 
 
 def _contexts(model: Model, result: Contextualized, places: Sequence[int]) -> Floats:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, Tag
 
+from polyseme.engine.layers import other_terms
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
@@ -14,7 +15,15 @@ from polyseme.operations.schema import Request, Result, Share, one_of_kinds
 from polyseme.tokenizer import Case
 
 Part: TypeAlias = Literal[
-    "static", "contextual", "features", "attention", "queries", "keys", "values", "scores"
+    "static",
+    "contextual",
+    "features",
+    "attention",
+    "contributions",
+    "queries",
+    "keys",
+    "values",
+    "scores",
 ]
 DEFAULT_PARTS: tuple[Part, ...] = ("static", "contextual", "attention")
 PER_TOKEN: dict[Part, int] = {"static": 1, "contextual": 1, "features": 2}
@@ -23,6 +32,8 @@ PER_TOKEN: dict[Part, int] = {"static": 1, "contextual": 1, "features": 2}
 # are settings.
 MAX_NEIGHBORS = 1000
 """`k` of /v1/neighbors"""
+MAX_TERMS = 32
+"""`positive`, and `negative`, of /v1/neighbors"""
 MAX_LISTED = 100
 """neighbors, keywords and examples of each occurrence or sense"""
 MAX_COMPARED = 64
@@ -30,7 +41,14 @@ MAX_COMPARED = 64
 MAX_SENSES = 20
 MAX_FORMS = 64
 """forms of the word in /v1/senses"""
-PER_LAYER: tuple[Part, ...] = ("attention", "queries", "keys", "values", "scores")
+PER_LAYER: tuple[Part, ...] = (
+    "attention",
+    "contributions",
+    "queries",
+    "keys",
+    "values",
+    "scores",
+)
 PER_PAIR: frozenset[Part] = frozenset({"attention", "scores"})
 OovPolicy: TypeAlias = Literal["zero", "subword", "error"]
 """The vector of an out-of-vocabulary word: zero, composed of subwords, or an error instead."""
@@ -104,7 +122,7 @@ class SentenceOptions(SharedOptions[Any]):
     """How sentences are encoded, for /v1/encode and /v2."""
 
     layers: Layers = "all"
-    """layers of which attention, queries, … are returned, counted from 0"""
+    """layers of which attention, contributions, queries, … are returned, counted from 0"""
     heads: Literal["all", "mean"] = "all"
     """attention and scores of each head, or their mean over the heads"""
     oov: OovPolicy | None = None
@@ -161,6 +179,10 @@ class EncodeOptions(SentenceOptions):
         for part in set(self.include):
             if part in PER_TOKEN:
                 per_token += PER_TOKEN[part] * model.manifest.dimension
+            elif part == "contributions":
+                layers = heads // model.manifest.heads
+                per_pair += layers
+                per_token += layers * len(other_terms(model.layers))
             elif part in PER_PAIR:
                 per_pair += heads // model.manifest.heads if self.heads == "mean" else heads
             else:

@@ -1,7 +1,8 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -331,10 +332,12 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         if request.divisions:
             searches += MAX_FOUND * (MAX_FOUND + 1) // 2
         admit(work + searches * search_work(model, request.neighbors))
-        found: list[FoundOccurrence] = []
-        for sentence, where, texts in zip(*located, strict=True):
-            if where:
-                found += encode_occurrences(model, sentence.tokens, where, texts)
+        pairs = zip(sentences, places, strict=True)
+        tokens = [sentence.tokens if where else [] for sentence, where in pairs]
+        encoded = zip(
+            encode_occurrences(model, tokens, places), chain.from_iterable(numbers), strict=True
+        )
+        found = [replace(occurrence, text=number) for occurrence, number in encoded]
         found.sort(key=attrgetter("text"))
     with stage("senses"):
         if request.count is not None and request.count > count:

@@ -15,7 +15,7 @@ from polyseme.operations.encode import Encoded, Token, TokenCounts
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, Encoding
 from polyseme.operations.schema import response
 from polyseme.operations.work import NumberCost
-from polyseme.tokenizer import ResolvedToken
+from polyseme.tokenizer import Tokenized
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
 _JSON_NUMBER_BYTES = 17.0
@@ -60,6 +60,9 @@ class SentenceDocument:
     """[n, 2d], the unit static vector followed by the unit context"""
     attention: _Nested = None
     """[L, h, n, n], or [L, n, n] as the mean of the heads; row = query token"""
+    contributions: _Nested = None
+    """[L, n, m]: the exact share of each token in a contextual vector, all heads together, then
+    those of the residual, the position and the output bias, where they belong to the sum"""
     queries: _Nested = None
     """[L, h, n, k]"""
     keys: _Nested = None
@@ -106,17 +109,30 @@ def number_cost(form: Format, encoding: Encoding = "float", dtype: Dtype = "floa
     return NumberCost(_NUMBER_WORK[encoding], size)
 
 
-def token_documents(tokens: Sequence[ResolvedToken]) -> list[dict[str, Any]]:
+def token_documents(sentence: Tokenized) -> list[dict[str, Any]]:
     """Return tokens as JSON objects, without their vocabulary rows."""
+    if sentence.text is None:
+        return [
+            {"text": text, "start": start, "end": end, "key": key, "resolution": resolution}
+            for text, start, end, key, resolution, _, _ in sentence.words
+        ]
     return [
-        {"text": text, "start": start, "end": end, "key": key, "resolution": resolution}
-        for text, start, end, key, resolution, *_ in tokens
+        {
+            "text": text,
+            "start": start,
+            "end": start + len(text),
+            "key": key,
+            "resolution": resolution,
+        }
+        for start, (text, _, _, key, resolution, _, _) in zip(
+            sentence.starts, sentence.words, strict=True
+        )
     ]
 
 
 def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, Any]:
     """Return a `SentenceDocument` as a dictionary, with arrays that orjson serializes."""
-    document: dict[str, Any] = {"tokens": token_documents(one.tokens)}
+    document: dict[str, Any] = {"tokens": token_documents(one.sentence)}
     for part, array in one.arrays.items():
         document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
     document["truncated"] = one.truncated
@@ -187,7 +203,7 @@ def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: Encod
     removed from the sentences, because memory for both would be twice the archive.
     """
     lengths = [len(one.sentence.words) for one in sentences]
-    facts = [{"tokens": token_documents(s.tokens), "truncated": s.truncated} for s in sentences]
+    facts = [{"tokens": token_documents(s.sentence), "truncated": s.truncated} for s in sentences]
     arrays: dict[str, Any] = {
         "offsets": np.cumsum([0, *lengths], dtype=np.int64),
         "tokens": np.frombuffer(orjson.dumps(facts), np.uint8),

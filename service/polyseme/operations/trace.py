@@ -11,12 +11,12 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
 from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import MAX_COUNTED, Tokenized, count_tokens, tokenize_text
+from polyseme.operations.encode import MAX_COUNTED, count_tokens, tokenize_text
 from polyseme.operations.options import Limits, missing_layer
 from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Texts, response
 from polyseme.operations.work import REQUEST, TRACED_VALUE, admit
 from polyseme.stages import stage
-from polyseme.tokenizer import Case
+from polyseme.tokenizer import Case, Tokenized
 
 FLOAT64_BYTES = 26
 """Upper bound of the bytes of a float64 and its comma in JSON."""

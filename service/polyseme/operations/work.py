@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from polyseme.models.model import Model
 from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.tokenizer import MAX_WORD_LENGTH, ResolvedToken
+from polyseme.tokenizer import MAX_WORD_LENGTH, Tokenized
 
 REQUEST = 0.3
 """A request without texts."""
@@ -32,8 +32,12 @@ MULTIPLICATION = 4e-8
 """A multiplication and an addition of a matrix product."""
 PAIR = 2.5e-6
 """The attention of one head from one token to another."""
+CONTRIBUTED_VALUE, CONTRIBUTED_PAIR = 2e-5, 3e-6
+"""A value of a vector and a pair of tokens whose contributions are computed in float64."""
 SEARCHED_VALUE, NEIGHBOR = 2e-7, 0.003
 """A value of the table in a search of neighbors, and a neighbor that is found."""
+SUGGESTION = 1.0
+"""A similar word that is looked up for an unknown one."""
 DECOMPOSED_VALUE = 4.5e-7
 """A value of a matrix and a column, in a singular value decomposition."""
 TRACED_VALUE = 3.3e-5
@@ -75,20 +79,6 @@ def check_request() -> None:
         supervisor.check()
 
 
-class TokenizedText(Protocol):
-    """The tokens of a sentence, with and without offsets."""
-
-    @property
-    def words(self) -> Sequence[ResolvedToken]:
-        """The tokens, which may lack offsets."""
-        ...
-
-    @property
-    def tokens(self) -> Sequence[ResolvedToken]:
-        """The tokens with their offsets."""
-        ...
-
-
 class NumberCost(NamedTuple):
     """The cost of writing one array element."""
 
@@ -113,19 +103,20 @@ class TextCost(NamedTuple):
     streamed: bool = False
     """whether the response has one sentence in memory at a time"""
 
-    def of_sentence(self, sentence: TokenizedText) -> float:
+    def of_sentence(self, sentence: Tokenized) -> float:
         """Return the work of one sentence."""
-        n = len(sentence.words)
+        words = sentence.words
+        n = len(words)
         work = self.sentence + n * (self.token + n * self.pair)
-        if None not in map(_row, sentence.words):
+        if None not in map(_row, words):
             return work
-        tokens = sentence.tokens
-        for place, token in enumerate(tokens):
-            if token.row is None and len(token.text) <= MAX_WORD_LENGTH:
-                unknown = UNKNOWN + len(token.text) * UNKNOWN_CHARACTER
-                around = (*tokens[max(place - 1, 0) : place], *tokens[place + 1 : place + 2])
-                ends = {end for one in around for end in (one.start, one.end)}
-                is_piece = token.start is not None and bool({token.start, token.end} & ends)
+        starts = sentence.starts if sentence.text is not None else [word.start for word in words]
+        end = None  # of the word before
+        for start, following, word in zip(starts, [*starts[1:], None], words, strict=True):
+            before, end = end, None if start is None else start + len(word.text)
+            if word.row is None and len(word.text) <= MAX_WORD_LENGTH:
+                unknown = UNKNOWN + len(word.text) * UNKNOWN_CHARACTER
+                is_piece = start is not None and (start == before or following == end)
                 work += unknown * PIECE if is_piece else unknown
         return work
 
@@ -154,7 +145,7 @@ class TextAdmission:
             self._admitted = self._work + least
             self._supervisor.admit(self._admitted)
 
-    def add(self, sentence: TokenizedText) -> None:
+    def add(self, sentence: Tokenized) -> None:
         """Add a sentence; raise TooLargeError if the work or the response exceeds its limit."""
         cost, n = self._cost, len(sentence.words)
         size = n * (cost.token_bytes + n * cost.pair_bytes)
@@ -195,11 +186,15 @@ def encode_cost(
     token += model.layer_weights * MULTIPLICATION
     if "features" in options.include and (features := model.layers[-1].features):
         token += features.size * MULTIPLICATION
+    pairs = heads * (PAIR + widths * MULTIPLICATION)
+    if "contributions" in options.include:
+        token += layers * model.manifest.dimension * CONTRIBUTED_VALUE
+        pairs += heads * (CONTRIBUTED_PAIR + 2 * model.value_width * MULTIPLICATION)
     return TextCost(
         REQUEST,
         SENTENCE + LAYER * layers,
         token,
-        pair + heads * (PAIR + widths * MULTIPLICATION),
+        pair + pairs,
         token_bytes,
         pair_bytes,
         streamed,
@@ -209,6 +204,11 @@ def encode_cost(
 def decomposition_work(rows: int, columns: int) -> float:
     """Return the work of the principal components of a matrix in float64."""
     return rows * columns * min(rows, columns) * DECOMPOSED_VALUE
+
+
+def word_work(word: str) -> float:
+    """Return the work of looking up one word, which may be unknown."""
+    return TOKEN + UNKNOWN + min(len(word), MAX_WORD_LENGTH) * UNKNOWN_CHARACTER
 
 
 def search_work(model: Model, k: int) -> float:

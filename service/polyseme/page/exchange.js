@@ -134,11 +134,13 @@ export class Exchange {
  * `{path, body}`, undefined if the error occurred before the first request.
  */
 function errorNotice({ message, hint, errors, status }, request) {
+  // The message of a 422 has the first field.
+  const others = message.includes(errors[0]?.message) ? errors.slice(1) : errors;
   const retry = status === 0 || status === 429 || status >= 500;
   return [
     h("p", {}, h("strong", {}, withCode(message)), " ", withCode(hint)),
-    errors.length
-      ? h("ul", {}, errors.slice(0, MAX_ERRORS).map((error) =>
+    others.length
+      ? h("ul", {}, others.slice(0, MAX_ERRORS).map((error) =>
         h("li", {}, error.pointer ? h("code", {}, error.pointer) : "", " ", withCode(error.message))))
       : null,
     status === 401 ? keyForm() : null,

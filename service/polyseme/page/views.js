@@ -36,7 +36,7 @@ export const VIEWS = {
   },
   neighbors: {
     title: "Neighbors",
-    defaults: { word: "bank", k: "10", model: "", case: "auto" },
+    defaults: { word: "bank", minus: "", k: "10", model: "", case: "auto" },
     load: () => import("./neighbors/view.js"),
   },
   models: {

@@ -144,65 +144,53 @@ def test_each_line_is_one_occurrence_of_train_or_test():
     ]
 
 
-def test_the_names_of_senses_are_optional():
-    files = {name: lines for name, lines in COARSE.items() if name != MAP}
-    assert coarsewsd(files, by_neighbor).accuracy.value == 75
-
-
 def test_folders_of_another_set_are_ignored():
     files = {**COARSE, "wic/test/test.data.txt": ["x"], "train/train.data.txt": ["x"]}
     assert [word.name for word in ambiguous_words(files)] == ["bank"]
 
 
+WITHOUT_MAP = {name: lines for name, lines in COARSE.items() if name != MAP}
+
+
+def test_the_names_of_senses_are_optional():
+    assert coarsewsd(WITHOUT_MAP, by_neighbor).accuracy.value == 75
+
+
 @pytest.mark.parametrize(
-    ("name", "lines", "message"),
+    ("files", "message"),
     [
-        (TEST, None, "bank/test.data.txt is missing"),
-        (GOLD, None, "bank/test.gold.txt is missing"),
-        (TRAIN, None, "bank/train.data.txt is missing"),
-        (TRAIN_GOLD, None, "bank/train.gold.txt is missing"),
-        (GOLD, ["0", "1"], "bank/test.gold.txt has 2 labels for 4 sentences"),
-        (GOLD, ["0", "1", "2", "1"], f"bank/test.gold.txt, line 3: {LABEL}"),
-        (GOLD, ["0", "1", "", "1"], f"bank/test.gold.txt, line 3: {LABEL}"),
-        (TRAIN_GOLD, ["0", "1", "bank_river"], f"bank/train.gold.txt, line 3: {LABEL}"),
         *(
-            (TEST, ["0\tbank"] * 3 + [line], f"bank/test.data.txt, line 4: {LINE}")
+            ({n: lines for n, lines in COARSE.items() if n != name}, f"{name} is missing")
+            for name in (TEST, GOLD, TRAIN, TRAIN_GOLD)
+        ),
+        *(
+            ({**COARSE, name: lines}, message)
+            for name, lines, message in (
+                (GOLD, ["0", "1"], "bank/test.gold.txt has 2 labels for 4 sentences"),
+                (GOLD, ["0", "1", "2", "1"], f"bank/test.gold.txt, line 3: {LABEL}"),
+                (GOLD, ["0", "1", "", "1"], f"bank/test.gold.txt, line 3: {LABEL}"),
+                (TRAIN_GOLD, ["0", "1", "bank_river"], f"bank/train.gold.txt, line 3: {LABEL}"),
+            )
+        ),
+        *(
+            ({**COARSE, TEST: ["0\tbank"] * 3 + [line]}, f"bank/test.data.txt, line 4: {LINE}")
             for line in ("no tab", "2\ta bank", "-1\ta bank", "0\t", "²\ta b c")
         ),
-        (MAP, ["{"], "bank/classes_map.txt is not a JSON object"),
-        (MAP, ["3"], "bank/classes_map.txt is not a JSON object"),
-        (MAP, ['["0", "1"]'], "bank/classes_map.txt is not a JSON object"),
-        (MAP, ['"01"'], "bank/classes_map.txt is not a JSON object"),
+        *(
+            ({**COARSE, MAP: [text]}, "bank/classes_map.txt is not a JSON object")
+            for text in ("{", "3", '["0", "1"]', '"01"')
+        ),
+        ({**WITHOUT_MAP, GOLD: ["0", "", "0", "1"]}, "test.gold.txt, line 2"),
+        ({**COARSE, **{f"copy/{name}": lines for name, lines in COARSE.items()}}, "the same name"),
+        (with_second_word("mole", test_data=[], test_gold=[]), "has 0 labels for 0 sentences"),
+        ({"wic/train/train.data.txt": ["x"]}, "it is not CoarseWSD-20"),
     ],
 )
-def test_a_malformed_set_is_rejected(name, lines, message):
-    files = {**COARSE, name: lines}
-    if lines is None:
-        del files[name]
+def test_a_malformed_set_is_rejected(files, message):
     with pytest.raises(CommandError) as caught:
         coarsewsd(files, by_neighbor)
     assert message in caught.value.sentence
     assert caught.value.sentence.endswith(".")
-
-
-def test_an_empty_label_is_rejected_also_without_names_of_senses():
-    files = {name: lines for name, lines in COARSE.items() if name != MAP}
-    with pytest.raises(CommandError, match=r"test\.gold\.txt, line 2"):
-        coarsewsd({**files, GOLD: ["0", "", "0", "1"]}, by_neighbor)
-
-
-def test_two_folders_of_one_word_are_rejected():
-    copy = {f"copy/{name}": lines for name, lines in COARSE.items()}
-    with pytest.raises(CommandError, match="the same name"):
-        coarsewsd({**COARSE, **copy}, by_neighbor)
-
-
-def test_an_empty_word_and_a_set_without_words_are_rejected():
-    empty = with_second_word("mole", test_data=[], test_gold=[])
-    with pytest.raises(CommandError, match="has 0 labels for 0 sentences"):
-        coarsewsd(empty, by_neighbor)
-    with pytest.raises(CommandError, match="it is not CoarseWSD-20"):
-        coarsewsd({"wic/train/train.data.txt": ["x"]}, by_neighbor)
 
 
 def test_the_interval_resamples_the_sentences_of_each_word_separately():

@@ -85,6 +85,7 @@ def values(figures):
 def test_every_head_is_listed_with_and_without_its_query_and_with_the_controls(found):
     assert list(found.rankings) == [
         *("head 1", "head 1, Wq = 0", "head 2", "head 2, Wq = 0", "mean of heads"),
+        "contributions",
         *("nearness", "rarity", "uniform", "random"),
     ]
     assert (found.facts["occurrences"], found.facts["lemmas"]) == (24, 1)
@@ -228,7 +229,7 @@ def test_zeroing_the_query_costs_quality_where_other_words_mislead(tmp_path):
 
 def test_a_model_of_one_head_without_weights_is_measured(tmp_path):
     found = explained(model_of(tmp_path, Layer()), sentences(), count=5)
-    assert list(found.rankings)[:3] == ["head 1", "head 1, Wq = 0", "nearness"]
+    assert list(found.rankings)[:3] == ["head 1", "head 1, Wq = 0", "contributions"]
     assert list(found.cost) == ["all heads"]
     assert found.facts["occurrences"] == 5
     # The vector of `pen` is orthogonal to every other, so all scores are 0.

@@ -144,12 +144,6 @@ def test_a_usage_error_is_reported_before_the_tags_are_read(place, tmp_path, arg
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def test_the_command_is_registered():
-    assert b"evaluate attention" in run("--help").stdout
-    assert run("evaluate", "attention", "--help").returncode == 0
-    assert run("evaluate", "coarsewsd", "--help").stdout.startswith(b"Usage: ")
-
-
 @pytest.mark.skipif(not DATA.exists(), reason="needs the tagged text (POLYSEME_TEST_DATA)")
 def test_the_bundled_model_attends_to_words_that_decide_the_sense(tmp_path):
     """The areas are larger than those of a ranking by chance, which are 50."""

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from polyseme.engine.attention import SentenceArrays
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.coarsewsd import known_words
 from polyseme_lab.evaluation.measure import (
     JudgedPair,
     judged_pairs,
-    lookup,
     measure_model,
     similarity,
 )
-from polyseme_lab.evaluation.sources import LocalSource
+from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
 from polyseme_lab.evaluation.systems import EvaluationConfig
 from polyseme_lab.evaluation.wic import known_pairs
 from tests.lab.evaluation.sets import COARSE, WIC_WITH_MOLES, WORDSIM, unpacked
@@ -25,9 +25,15 @@ from tests.tiny import VECTORS, WORDS
 WORDS_ON_A_CIRCLE = {f"w{n}": [np.cos(n / 8), np.sin(n / 8)] for n in range(12)}
 
 
-def on_a_circle(words):
-    rows = np.array([WORDS_ON_A_CIRCLE.get(word, [0, 0]) for word in words])
-    return rows, rows.any(axis=1)
+def on_a_circle(sentences):
+    for (word,) in sentences:
+        vectors = np.array([WORDS_ON_A_CIRCLE.get(word, [0, 0])])
+        yield StaticSentence(SentenceArrays(vectors, vectors.any(axis=1), np.arange(1)))
+
+
+def alike(sentences):
+    for _ in sentences:
+        yield StaticSentence(SentenceArrays(np.ones((1, 2)), np.ones(1, np.bool_), np.arange(1)))
 
 
 def pairs(judgment, number=12):
@@ -67,14 +73,14 @@ def test_too_few_pairs_or_equal_ones_are_rejected():
     with pytest.raises(CommandError, match="no order to compare"):
         similarity(pairs(lambda _: 5), on_a_circle)
     with pytest.raises(CommandError, match="no order to compare"):
-        similarity(pairs(lambda n: n), lambda w: (np.ones((len(w), 2)), np.ones(len(w), np.bool_)))
+        similarity(pairs(lambda n: n), alike)
 
 
 def test_the_correlation_of_a_file_is_that_of_scipy(tmp_path, model):
     (tmp_path / "wordsim353.tsv").write_text(WORDSIM)
     judged = judged_pairs(tmp_path)
     assert list(judged) == ["WordSim-353"]
-    found = similarity(judged["WordSim-353"], lookup(LocalSource(model)))
+    found = similarity(judged["WordSim-353"], LocalSource(model))
     assert (found.pairs, found.lacking) == (10, 1)
     unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
     rows = {word: unit[row] for row, word in enumerate(WORDS)}

@@ -11,14 +11,12 @@ from polyseme.client.results import Sentence, Token
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from polyseme_lab.evaluation import sources
-from polyseme_lab.evaluation.coarsewsd import coarsewsd, occurrences_in
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.measure import measure_model, measure_service
 from polyseme_lab.evaluation.sources import LocalSource, ServiceSource
 from polyseme_lab.evaluation.systems import (
     SERVED_NAMES,
     EvaluationConfig,
-    served_systems,
     systems,
     tabulate,
 )
@@ -62,7 +60,7 @@ def test_every_vector_is_the_same_to_the_last_bit(address, models_dir, name):
         TokenizedOccurrence(words, place) for words in SENTENCES for place in range(len(words))
     ]
     local = {n: one.readers[0] for n, one in systems(model, SERVED_NAMES).items()}
-    served = {n: one.readers[0] for n, one in served_systems().items()}
+    served = {n: one.readers[0] for n, one in systems(None).items()}
     expected = tabulate(LocalSource(model), local, asked)
     found = tabulate(ServiceSource(address(), name), served, asked)
     for system in SERVED_NAMES:
@@ -199,12 +197,3 @@ def test_a_response_with_other_tokens_is_reported(address, monkeypatch):
     monkeypatch.setattr(Client, "encode_each", lambda *_, **__: [sentence])
     with pytest.raises(CommandError, match="not Polyseme"):
         list(source([("a", "b")]))
-
-
-def test_figures_of_a_service_need_no_model_in_memory(address):
-    tables = tabulate(
-        ServiceSource(address()),
-        {"model": served_systems()["model"].readers[0]},
-        occurrences_in(COARSE),
-    )
-    assert coarsewsd(COARSE, tables["model"]).rounded()["words"] == 1

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.importing.closed_form import (
     association,
@@ -21,13 +20,12 @@ from polyseme.progress import Progress, ProgressBar
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation import systems as systems_module
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
-from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
+from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.systems import (
     DEFAULT,
     NAMES,
     SEEDS,
     SERVED_NAMES,
-    served_systems,
     systems,
     tabulate,
     transformer_vectors,
@@ -69,9 +67,6 @@ def test_the_mean_of_the_context_is_that_of_the_other_words(model):
     found = vectors_of(model, "mean")
     end, river, apple = VECTORS[10], VECTORS[4], VECTORS[1]
     assert np.array_equal(found, [end + river + apple, river, end + VECTORS[3] + river])
-
-
-def test_the_mean_of_no_context_is_zero(model):
     assert not vectors_of(model, "mean", [TokenizedOccurrence(("bank",), 0)]).any()
 
 
@@ -181,37 +176,12 @@ def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
     assert (lengths / np.linalg.norm(vectors, axis=1)).mean() == pytest.approx(1, abs=0.1)
 
 
-def test_vectors_of_a_service_are_measured_by_the_same_readers(model):
-    sentence = sentence_of(model)
-    contextual = np.arange(25, dtype=np.float32).reshape(5, 5)
-
-    def source(sentences):
-        for _ in sentences:
-            bare = SentenceArrays(sentence.vectors, sentence.known, sentence.words)
-            yield StaticSentence(bare, contextual=contextual)
-
-    asked = [OCCURRENCES[0], OCCURRENCES[2]]
-    readers = {name: one.readers[0] for name, one in served_systems().items()}
-    tables = tabulate(source, readers, asked)
-    assert np.array_equal(tables["model"](asked), contextual[[1, 4]])
-    for name in ("static", "mean", "parameter-free"):
-        assert tables[name](asked).tobytes() == vectors_of(model, name, asked).tobytes()
-
-
-def test_a_sentence_is_read_once_for_all_systems_and_positions(model):
-    read = []
+def test_a_sentence_is_read_once_for_all_systems_and_advances_the_progress(model):
+    seen, read = [], []
 
     def source(sentences):
         read.extend(sentences)
         yield from LocalSource(model)(sentences)
-
-    readers = {name: one.readers[0] for name, one in systems(model, ("static", "model")).items()}
-    tabulate(source, readers, [*OCCURRENCES, *OCCURRENCES])
-    assert read == [SENTENCE, ("river", "bank")]
-
-
-def test_progress_advances_with_every_sentence(model):
-    seen = []
 
     class Bar(ProgressBar):
         def reach(self, done, rows=0):
@@ -225,8 +195,9 @@ def test_progress_advances_with_every_sentence(model):
             yield Bar()
             seen.append("end")
 
-    readers = {"static": systems(model, ["static"])["static"].readers[0]}
-    tabulate(LocalSource(model), readers, OCCURRENCES, Recorded())
+    readers = {name: one.readers[0] for name, one in systems(model, ("static", "model")).items()}
+    tabulate(source, readers, [*OCCURRENCES, *OCCURRENCES], Recorded())
+    assert read == [SENTENCE, ("river", "bank")]
     assert seen == [("sentences", 2, False), 1, 2, "end"]
 
 

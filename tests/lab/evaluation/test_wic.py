@@ -52,6 +52,7 @@ def test_the_length_of_vectors_does_not_matter():
 def test_the_interval_is_that_of_the_resampled_pairs():
     right = np.array([0, 1, 1])
     found = wic({**WIC, GOLD: ["F", "F", "T"]}, by_neighbor)
+    assert found.threshold == wic(WIC, by_neighbor).threshold  # it is not tuned on this split
     low, high = np.percentile(100 * (resample_counts(3) * right).sum(axis=1) / 3, [2.5, 97.5])
     assert found.accuracy == pytest.approx((66.67, low, high), abs=0.006)
 
@@ -79,11 +80,6 @@ def test_no_pair_is_the_same_if_that_is_best_on_train():
     assert best_threshold(cosines, same)[0] > 0.9
 
 
-def test_the_threshold_is_not_tuned_on_the_measured_split():
-    relabeled = {**WIC, GOLD: ["F", "T", "T"]}
-    assert wic(relabeled, by_neighbor).threshold == wic(WIC, by_neighbor).threshold
-
-
 def test_a_line_has_the_positions_of_both_words():
     first, second = parse_pair("bank\tN\t2-0\tby the bank\tbank money", "here")
     assert (first.word, first.place, second.word, second.place) == ("bank", 2, "bank", 0)
@@ -91,34 +87,23 @@ def test_a_line_has_the_positions_of_both_words():
 
 
 @pytest.mark.parametrize(
-    ("name", "lines", "message"),
+    ("files", "message"),
     [
-        (DATA, None, "no dev/dev.data.txt"),
-        (GOLD, None, "no dev/dev.gold.txt"),
-        ("wic/train/train.data.txt", None, "no train/train.data.txt"),
-        (GOLD, ["T"], "dev/dev.gold.txt has 1 labels for 3 pairs"),
-        (GOLD, ["T", "F", "1"], "dev/dev.gold.txt, line 3: the label is not T or F"),
         *(
-            (DATA, [f"b\tN\t{rest}" for rest in ("0-0\tb\tb", "0-0\tb\tb", line)], LINE)
+            ({n: lines for n, lines in WIC.items() if n != name}, f"no {name[4:]}")
+            for name in (DATA, GOLD, "wic/train/train.data.txt")
+        ),
+        ({**WIC, GOLD: ["T"]}, "dev/dev.gold.txt has 1 labels for 3 pairs"),
+        ({**WIC, DATA: [], GOLD: []}, "has 0 labels for 0 pairs"),
+        ({**WIC, GOLD: ["T", "F", "1"]}, "dev/dev.gold.txt, line 3: the label is not T or F"),
+        *(
+            ({**WIC, DATA: [f"b\tN\t{rest}" for rest in ("0-0\tb\tb", "0-0\tb\tb", line)]}, LINE)
             for line in ("x", "0-1\tb\tb", "0\tb\tb", "0-0\tb\t", "0-0\tb\tb\tb")
         ),
     ],
 )
-def test_a_malformed_set_is_rejected(name, lines, message):
-    files = {**WIC, name: lines}
-    if lines is None:
-        del files[name]
+def test_a_malformed_set_is_rejected(files, message):
     with pytest.raises(CommandError) as caught:
         wic(files, by_neighbor)
     assert message in caught.value.sentence
     assert caught.value.sentence.endswith(".")
-
-
-def test_a_split_without_pairs_is_rejected():
-    with pytest.raises(CommandError, match="has 0 labels for 0 pairs"):
-        wic({**WIC, DATA: [], GOLD: []}, by_neighbor)
-
-
-def test_a_set_without_a_test_split_is_rejected():
-    with pytest.raises(CommandError, match=r"no test/test\.data\.txt"):
-        wic(WIC, by_neighbor, split="test")

@@ -1,11 +1,15 @@
-"""Short trainings and their results."""
+"""Short trainings with either objective, and their results."""
 
 import hashlib
 
-from polyseme.progress import SILENT
-from polyseme_lab.training.config import TrainingConfig
+import numpy as np
 
-QUICK = {
+from polyseme.engine.layers import contextualize
+from polyseme.progress import SILENT
+from polyseme.tokenizer import resolve_all
+from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
+
+CONTRASTIVE = {
     "steps": 8,
     "groups": 6,
     "occurrences": 6,
@@ -14,18 +18,51 @@ QUICK = {
     "held_out": 0.3,
     "anchor": 0.0,
 }
+HIDDEN_WORDS = {
+    "objective": "hidden-words",
+    "steps": 8,
+    "layers": 2,
+    "heads": 3,
+    "feed_forward": 11,
+    "sentences": 16,
+    "negatives": 20,
+    "warmup": 2,
+    "score_every": 4,
+    "held_out_sentences": 50,
+    "precision": "float32",
+    "leave_out": (),
+}
 
 
 def run(model, *, tags=None, corpus=None, checkpoints=None, resume=False, **recipe):
     """Train; return the result and the metrics of each step."""
     from polyseme_lab.training.data import TrainingFiles
-    from polyseme_lab.training.run import TrainingRun
+    from polyseme_lab.training.run import HiddenWordsRun, TrainingRun
 
     files = TrainingFiles((corpus,) if corpus else (), (tags,) if tags else ())
+    if recipe.get("objective") == "hidden-words":
+        kind, config = HiddenWordsRun, HiddenWordsConfig(**{**HIDDEN_WORDS, **recipe})
+    else:
+        kind, config = TrainingRun, TrainingConfig(**{**CONTRASTIVE, **recipe})
     steps = []
-    training = TrainingRun(model, files, TrainingConfig(**{**QUICK, **recipe}), checkpoints, resume)
+    training = kind(model, files, config, checkpoints, resume)
     trained = training.run(SILENT, lambda _, metrics: steps.append(metrics))
     return trained, steps
+
+
+def run_of(trainer, model, monkeypatch, **options):
+    """Train with a subclass of the trainer."""
+    from polyseme_lab.training import run as run_module
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, trainer.__base__.__name__, trainer)
+        return run(model, **options)
+
+
+def encoded(layers, model, words):
+    """The contextual vectors of a sentence."""
+    sentence = model.sentence(resolve_all(words, model.vocabulary))
+    return contextualize(sentence, layers).contextual
 
 
 def digests(folder):
@@ -35,3 +72,8 @@ def digests(folder):
         for path in folder.iterdir()
         if path.name != "manifest.json"
     }
+
+
+def moved(model, trained):
+    """The largest change of a key weight of the first layer."""
+    return float(np.abs(trained.layers[0].key.weight - model.layers[0].key.weight).max())

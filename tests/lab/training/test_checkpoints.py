@@ -1,26 +1,30 @@
 """Checkpoints: damaged ones are rejected, and resumed trainings are reproducible."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from polyseme.errors import CommandError
 from polyseme_lab.training.config import TrainingConfig
-from tests.lab.training.runs import digests, run
+from tests.lab.training.runs import digests, run, run_of
 from tests.lab.training.world import vectors, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme_lab.training import run as run_module
 from polyseme_lab.training.network import Network
 from polyseme_lab.training.run import (
     KEPT,
+    TOKENS,
+    checkpoint_names,
     load_checkpoint,
     save_checkpoint,
     write_trained_model,
 )
+from polyseme_lab.training.stack import StackTrainer
+from polyseme_lab.training.trainer import Trainer
 
 TENSORS = {
     "now.layers.0.key": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -127,6 +131,18 @@ def test_a_missing_checkpoint_is_reported(tmp_path):
             load_checkpoint(folder)
 
 
+@pytest.fixture(params=["contrastive", "hidden-words"])
+def both(request, tags, corpus):
+    """Short trainings with each objective: the files and the recipe."""
+    if request.param == "hidden-words":
+        return {"corpus": corpus, "objective": request.param}
+    return {"tags": tags, "corpus": corpus}
+
+
+def trainer_of(options):
+    return StackTrainer if "objective" in options else Trainer
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("init", ["model", "random"])
 def test_the_same_recipe_gives_the_same_files(world, tags, corpus, tmp_path, init):
@@ -136,50 +152,41 @@ def test_the_same_recipe_gives_the_same_files(world, tags, corpus, tmp_path, ini
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
-@pytest.mark.slow
-def test_another_seed_gives_another_model(world, tags):
-    (one, _), (two, _) = (run(world, tags=tags, seed=seed) for seed in (1, 2))
-    assert not np.array_equal(one.layers[0].key.weight, two.layers[0].key.weight)
-
-
 @pytest.mark.parametrize(
     "more",
     [
         {},
+        pytest.param({"seed": 2}, marks=pytest.mark.slow),
         pytest.param({"tune_embeddings": True}, marks=pytest.mark.slow),
         pytest.param({"keep": "best"}, marks=pytest.mark.slow),
     ],
 )
-def test_a_resumed_training_gives_the_same_files(world, tags, corpus, tmp_path, monkeypatch, more):
-    sources = {"tags": tags, "corpus": corpus, **more}
-    whole, metrics = run(world, **sources)
+def test_a_resumed_training_gives_the_same_files(world, both, tmp_path, monkeypatch, more):
+    options = {**both, **more} if "objective" not in both else both
+    whole, metrics = run(world, **options)
     place = tmp_path / "checkpoints"
-    with monkeypatch.context() as patch:
-        patch.setattr(run_module, "Trainer", interrupted_at(6))
-        with pytest.raises(KeyboardInterrupt):
-            run(world, checkpoints=place, **sources)
+
+    class Interrupted(trainer_of(both)):
+        def steps(self):
+            for step in super().steps():
+                if step["step"] == 6:
+                    raise KeyboardInterrupt
+                yield step
+
+    with pytest.raises(KeyboardInterrupt):
+        run_of(Interrupted, world, monkeypatch, checkpoints=place, **options)
     assert load_checkpoint(place)[0].step == 4
-    resumed, rest = run(world, checkpoints=place, resume=True, **sources)
+    with monkeypatch.context() as patch:
+        patch.setattr("polyseme_lab.training.hidden_words.tokenize", None)  # the tokens are there
+        resumed, rest = run(world, checkpoints=place, resume=True, **options)
     assert [one["step"] for one in rest] == [5, 6, 7, 8]
-    assert [one.get("loss") for one in rest] == [one["loss"] for one in metrics[5:]]
+    # The last loss of hidden words is a mean since the last scores.
+    assert [one["loss"] for one in rest[:-1]] == [one["loss"] for one in metrics[5:-1]]
     for folder, trained in (("whole", whole), ("resumed", resumed)):
         write_trained_model(tmp_path / folder, world, trained, replacing=False)
     assert digests(tmp_path / "whole") == digests(tmp_path / "resumed")
-    assert whole.facts["held_out"] == resumed.facts["held_out"]
-
-
-def interrupted_at(step):
-    """A trainer that is interrupted after a step."""
-    from polyseme_lab.training.trainer import Trainer
-
-    class Interrupted(Trainer):
-        def steps(self):
-            for metrics in super().steps():
-                if metrics["step"] == step:
-                    raise KeyboardInterrupt
-                yield metrics
-
-    return Interrupted
+    for key in ("held_out", "tokens"):
+        assert whole.facts.get(key) == resumed.facts.get(key)
 
 
 def test_a_finished_training_resumes_without_a_step(world, tags, tmp_path):
@@ -189,35 +196,35 @@ def test_a_finished_training_resumes_without_a_step(world, tags, tmp_path):
     np.testing.assert_array_equal(whole.layers[0].key.weight, again.layers[0].key.weight)
 
 
-def test_a_checkpoint_of_another_run_is_rejected(world, tags, corpus, tmp_path):
+def test_a_checkpoint_of_another_run_is_rejected(world, both, tags, corpus, tmp_path):
     place = tmp_path / "c"
-    run(world, tags=tags, checkpoints=place)
+    run(world, checkpoints=place, **both)
+    assert checkpoint_names(place) == ["00000004", "00000008"]
+    assert (place / TOKENS).is_dir() == ("objective" in both)
+    resumed = {"checkpoints": place, "resume": True}
     with pytest.raises(CommandError, match=r"another recipe \(different: seed\)"):
-        run(world, tags=tags, checkpoints=place, resume=True, seed=2)
+        run(world, **both, **resumed, seed=2)
+    other = "contrastive" if "objective" in both else "hidden-words"
+    with pytest.raises(CommandError, match="another recipe"):
+        run(world, corpus=corpus, **resumed, objective=other)
+    with pytest.raises(CommandError, match="already has checkpoints"):
+        run(world, checkpoints=place, **both, seed=2)
+    changed = corpus if "objective" in both else tags
+    changed.write_text(changed.read_text() * 2)
     with pytest.raises(CommandError, match="another model or other training files"):
-        run(world, tags=tags, corpus=corpus, checkpoints=place, resume=True)
-    tags.write_text(tags.read_text() + tags.read_text())
-    with pytest.raises(CommandError, match="another model or other training files"):
-        run(world, tags=tags, checkpoints=place, resume=True)
+        run(world, **both, **resumed)
 
 
 def test_a_checkpoint_with_best_weights_of_another_shape_is_rejected(world, tags, tmp_path):
     place = tmp_path / "c"
     run(world, tags=tags, checkpoints=place, keep="best")
     kept, tensors = load_checkpoint(place)
-    facts = ("step", "seconds", "recipe", "material", "history", "best_score", "torch")
     # Any of the tensors that has two rows, of which one is removed.
     best = min(n for n, tensor in tensors.items() if n.startswith("best.") and len(tensor) > 1)
     tensors = {**tensors, best: tensors[best][:1]}
-    save_checkpoint(place, tensors, **{name: getattr(kept, name) for name in facts})
+    save_checkpoint(place, tensors, **{name: getattr(kept, name) for name in facts()})
     with pytest.raises(CommandError, match="network of another shape"):
         run(world, tags=tags, checkpoints=place, keep="best", resume=True)
-
-
-def test_a_folder_with_checkpoints_is_rejected_without_resume(world, tags, tmp_path):
-    run(world, tags=tags, checkpoints=tmp_path / "c")
-    with pytest.raises(CommandError, match="already has checkpoints"):
-        run(world, tags=tags, checkpoints=tmp_path / "c", seed=2)
 
 
 def test_resuming_needs_a_checkpoint(world, tags, tmp_path):
@@ -232,15 +239,28 @@ def test_every_step_draws_new_samples(world, tags):
     assert len({one["loss"] for one in metrics if "loss" in one}) == 6
 
 
-def test_a_network_that_differs_from_the_engine_is_not_written(world, tags, tmp_path, monkeypatch):
-    other = world_model(tmp_path / "other", vectors=vectors()[::-1].copy())
+def test_training_ends_after_the_configured_minutes(world, both):
+    trained, _ = run(world, **both, steps=None, minutes=0.005)
+    assert trained.facts["steps"] >= 1
 
-    def scored_step(trainer):
-        trainer.state.history.append({"step": 1})
-        yield {"step": 1}
 
-    monkeypatch.setattr(run_module.Trainer, "steps", scored_step)
+def test_a_non_finite_loss_is_reported(world, both, monkeypatch):
+    class Diverging(trainer_of(both)):
+        def _loss(self, *_):
+            return math.nan * sum(tensor.sum() for tensor in self.tensors.values())
+
+    with pytest.raises(CommandError, match="smaller --learning-rate"):
+        run_of(Diverging, world, monkeypatch, **both)
+
+
+def test_a_network_that_differs_from_the_engine_is_not_written(world, both, tmp_path, monkeypatch):
+    if "objective" in both:
+        other = run(world, **both, seed=2)[0]
+    else:
+        other = world_model(tmp_path / "other", vectors=vectors()[::-1].copy())
+    name = "polyseme_lab.training.stack.layers_from_tensors"
+    monkeypatch.setattr(name, lambda *_: list(other.layers))
     monkeypatch.setattr(Network, "to_layers", lambda _: list(other.layers))
     with pytest.raises(CommandError, match="Nothing was written"):
-        run(world, tags=tags, checkpoints=tmp_path / "c")
-    assert not (tmp_path / "c").exists()
+        run(world, checkpoints=tmp_path / "c", **both)
+    assert checkpoint_names(tmp_path / "c") == []

@@ -88,16 +88,6 @@ def test_a_layer_with_every_part_agrees(mask, norm, residual):
     require_agreement([layer], sentences([1, 7, 4]))
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_several_layers_agree(activation):
-    layers = [
-        full_layer(seed, feed_forward=replace(full_layer(seed).feed_forward, activation=activation))
-        for seed in (1, 2, 3)
-    ]
-    layers[1] = replace(layers[1], norm="after", residual=Residual("unit", 0.2, 0.01))
-    require_agreement(layers, sentences([6, 2]))
-
-
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("absent", ["query", "key", "value", "output", "all"])
@@ -122,21 +112,37 @@ def test_a_projection_may_have_no_bias(name):
     require_agreement([layer], sentences([5, 3]))
 
 
-def test_a_sentence_longer_than_a_block_of_the_engine_agrees():
-    require_agreement([full_layer(5)], sentences([300], unknown=0.1))
+def stacked(activation):
+    """Three layers with different norms and residuals."""
+    layers = [
+        full_layer(seed, feed_forward=replace(full_layer(seed).feed_forward, activation=activation))
+        for seed in (1, 2, 3)
+    ]
+    layers[1] = replace(layers[1], norm="after", residual=Residual("unit", 0.2, 0.01))
+    return layers
 
 
-def test_a_sentence_of_only_unknown_words_agrees():
-    require_agreement([full_layer(6), full_layer(7)], sentences([4], unknown=1.1))
+SCALES = replace(full_layer().scoring, word_bias_scale=np.array([0, 1, -2], np.float32))
 
 
-def test_a_layer_without_word_bias_agrees():
-    scoring = Scoring(True, "all", None, word_bias=False)
-    require_agreement([full_layer(8, scoring=scoring)], sentences([4, 9], bias=False))
-
-
-def test_parameter_free_attention_agrees():
-    require_agreement([Layer()], sentences([4, 9]))
+@pytest.mark.parametrize(
+    ("layers", "texts"),
+    [
+        (stacked("relu"), sentences([6, 2])),
+        (stacked("gelu"), sentences([6, 2])),
+        ([full_layer(5)], sentences([300], unknown=0.1)),  # longer than a block of the engine
+        ([full_layer(6), full_layer(7)], sentences([4], unknown=1.1)),  # only unknown words
+        ([full_layer(8, scoring=Scoring(True, "all"))], sentences([4, 9], bias=False)),
+        ([full_layer(13, scoring=SCALES)], sentences([5, 3])),
+        ([Layer()], sentences([4, 9])),  # parameter-free
+    ],
+)
+def test_stacks_and_sentences_of_any_kind_agree(layers, texts):
+    require_agreement(layers, texts)
+    back = Network.from_layers(layers, D).to_layers()
+    for text in texts:
+        expected = contextualize(text, layers).contextual
+        np.testing.assert_array_equal(contextualize(text, back).contextual, expected)
 
 
 def test_padding_changes_nothing():
@@ -146,23 +152,6 @@ def test_padding_changes_nothing():
         alone = network.contextual_targets(padded(sentence_list[:1], [2]))
         beside = network.contextual_targets(padded(sentence_list, [2, 3]))
     np.testing.assert_allclose(alone[0], beside[0], **CLOSE)
-
-
-def test_layers_round_trip():
-    layers = [full_layer(11), full_layer(12, residual=Residual("unit", 0.5, 0.25))]
-    back = Network.from_layers(layers, D).to_layers()
-    for layer, other in zip(layers, back, strict=True):
-        assert layer.residual == other.residual
-        np.testing.assert_array_equal(layer.key.weight, other.key.weight)
-        np.testing.assert_array_equal(layer.feed_forward.outer.bias, other.feed_forward.outer.bias)
-        np.testing.assert_array_equal(layer.scoring.position_bias, other.scoring.position_bias)
-        np.testing.assert_array_equal(layer.attention_norm.gain, other.attention_norm.gain)
-
-
-def test_each_head_has_its_own_scale_of_the_word_bias():
-    scale = np.array([0, 1, -2], np.float32)
-    scoring = replace(full_layer().scoring, word_bias_scale=scale)
-    require_agreement([full_layer(13, scoring=scoring)], sentences([5, 3]))
 
 
 def test_every_tensor_gets_a_gradient():

@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.engine.layers import contextualize
 from polyseme.engine.quantization import quantize
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
-from polyseme.tokenizer import resolve_all
 from polyseme_lab.training.config import TrainingConfig
-from tests.lab.training.runs import QUICK, digests, run
+from tests.lab.training.runs import CONTRASTIVE, digests, encoded, moved, run, run_of
 from tests.lab.training.world import WORDS, vectors, word, world_model
 
 pytest.importorskip("torch", reason="the extra [train] is not installed")
@@ -21,6 +19,7 @@ pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme_lab.training import run as run_module
 from polyseme_lab.training.run import write_trained_model
+from polyseme_lab.training.trainer import Trainer
 
 
 @pytest.mark.slow
@@ -37,12 +36,6 @@ def test_a_corpus_without_tags_is_trained_on(world, corpus):
     assert not np.array_equal(trained.layers[0].value.weight, world.layers[0].value.weight)
     assert trained.facts["data"]["tags"] == 0
     assert trained.facts["data"]["paragraphs"] == 600
-
-
-def test_tags_and_a_corpus_are_trained_on_together(world, tags, corpus):
-    trained, metrics = run(world, tags=tags, corpus=corpus)
-    assert len(trained.facts["data"]["files"]) == 2
-    assert metrics[-1]["step"] == 8
 
 
 def test_lemmas_and_pseudo_words_have_a_temperature_each(world, tags, corpus):
@@ -101,8 +94,7 @@ def test_every_shape_is_trained_and_written(world, tags, tmp_path, shape):
     assert manifest.heads == shape.get("heads", 1)
     assert len(manifest.layers) == shape.get("layers", 1)
     model = read_model(tmp_path / "new")
-    sentence = model.sentence(resolve_all(["bankaa", "riveraa"], model.vocabulary))
-    contextual = contextualize(sentence, model.layers).contextual
+    contextual = encoded(model.layers, model, ["bankaa", "riveraa"])
     assert contextual.shape == (2, vectors().shape[1])
     assert np.isfinite(contextual).all()
 
@@ -143,7 +135,7 @@ def test_the_manifest_describes_the_training(world, tags, tmp_path):
     assert training["base"] == "world"
     assert training["steps"] == 8
     assert training["recipe"]["occurrences"] == 6
-    assert TrainingConfig(**training["recipe"]).differences(TrainingConfig(**QUICK)) == []
+    assert TrainingConfig(**training["recipe"]).differences(TrainingConfig(**CONTRASTIVE)) == []
     assert training["data"]["files"] == [
         {"kind": "tags", "name": "tags.jsonl",
          "sha256": hashlib.sha256(tags.read_bytes()).hexdigest()}
@@ -159,16 +151,6 @@ def test_a_long_history_is_thinned_out(world, tags, monkeypatch):
     assert (len(steps), steps[0], steps[-1]) == (4, 0, 7)
 
 
-def test_a_non_finite_loss_is_reported(world, tags):
-    with pytest.raises(CommandError, match="smaller --learning-rate"):
-        run(world, tags=tags, temperature=1e-38)
-
-
-def test_training_ends_after_the_configured_minutes(world, tags):
-    trained, _ = run(world, tags=tags, steps=None, minutes=0.005)
-    assert trained.facts["steps"] >= 1
-
-
 def test_excluded_words_are_not_targets(world, tags):
     lemmas = tuple(word("bank", n).title() for n in range(29))
     trained, _ = run(world, tags=tags, leave_out=lemmas, held_out=0.0)
@@ -176,13 +158,6 @@ def test_excluded_words_are_not_targets(world, tags):
         json.loads(line)["tags"][0]["lemma"] == "bankbd/noun"
         for line in Path(tags).read_text().splitlines()
     )
-
-
-def test_too_little_training_data_is_reported(world, tmp_path):
-    path = tmp_path / "one.jsonl"
-    path.write_text('{"tokens": ["bankaa", "riveraa"], "tags": []}\n')
-    with pytest.raises(CommandError, match="too little training data"):
-        run(world, tags=path)
 
 
 @pytest.mark.slow
@@ -198,14 +173,8 @@ def test_the_scale_of_the_vectors_does_not_matter(tmp_path, tags, recipe):
         folder.mkdir()
         model = world_model(folder, vectors=vectors() * np.float32(factor))
         trained, _ = run(model, tags=tags, interpolate=1, steps=20, anchor=1e-3, **recipe)
-        sentence = model.sentence(resolve_all(["bankaa", "theaa", "riveraa"], model.vocabulary))
-        found.append(contextualize(sentence, trained.layers).contextual)
+        found.append(encoded(trained.layers, model, ["bankaa", "theaa", "riveraa"]))
     np.testing.assert_allclose(found[1:], [found[0]] * 2, atol=1e-3)
-
-
-def moved(world, trained):
-    """The largest change of a key weight."""
-    return float(np.abs(trained.layers[0].key.weight - world.layers[0].key.weight).max())
 
 
 @pytest.mark.slow
@@ -246,13 +215,13 @@ def test_the_embedding_anchor_reduces_the_change_of_the_vectors(world, tags):
 def test_the_vector_of_unknown_tokens_stays_zero_if_vectors_are_trained(world, corpus, monkeypatch):
     unknown = []
 
-    class RecordingTrainer(run_module.Trainer):
+    class Recording(Trainer):
         def result(self):
             unknown.append(self.tensors["embedding"][-1].detach().numpy().copy())
             return super().result()
 
-    monkeypatch.setattr(run_module, "Trainer", RecordingTrainer)
-    run(world, corpus=corpus, tune_embeddings=True, interpolate=1, pseudo_words=2)
+    recipe = {"tune_embeddings": True, "interpolate": 1, "pseudo_words": 2}
+    run_of(Recording, world, monkeypatch, corpus=corpus, **recipe)
     assert not unknown[0].any()
 
 

@@ -76,12 +76,6 @@ def test_every_word_has_a_lower_case_entry(model):
     assert table.words[written] == table.words[lowered]
 
 
-def test_a_repeated_word_has_the_same_entry(model):
-    lexicon = Lexicon(model)
-    assert lexicon.of_words(["bank", "bank"]) == lexicon.of_words(["bank"]) * 2
-    assert len(lexicon.table().keys) == 2
-
-
 def test_composed_words_are_known_unless_composing_is_off(model):
     resolved = resolve_all(["gnu"], model.vocabulary, composes=model.composes)
     assert resolved[0].composed == "gnu"
@@ -97,17 +91,11 @@ def test_composed_words_are_known_unless_composing_is_off(model):
 
 def test_the_last_entry_is_for_unknown_words(model):
     lexicon = Lexicon(model, composing=False)
-    lexicon.of_words(["bank", "zzz"])
+    lexicon.of_words(["bank", "zzz", "bank"])
     table = lexicon.table()
-    assert table.unknown == 1
+    assert table.unknown == 1  # the repeated word has the same entry
     np.testing.assert_array_equal(table.vectors, [VECTORS[WORDS.index("bank")], np.zeros(5)])
     assert (table.words[-1], table.word_bias[-1], table.rows[-1]) == (-1, 0, -1)
-
-
-def test_without_informativeness_the_table_has_no_word_bias(tmp_path):
-    lexicon = Lexicon(tiny_model(tmp_path))
-    lexicon.of_words(["bank"])
-    assert lexicon.table().word_bias is None
 
 
 def test_sentences_are_concatenated():
@@ -116,11 +104,7 @@ def test_sentences_are_concatenated():
     assert found.entries.tolist() == [0, 9, 3]
     assert found.lowered.tolist() == [1, 2, 9]
     assert found.offsets.tolist() == [0, 2, 2, 3]
-
-
-def test_no_sentences_are_concatenated_to_an_empty_one():
-    found = concatenate([], 9)
-    assert (found.entries.tolist(), found.offsets.tolist()) == ([], [0])
+    assert concatenate([], 9).offsets.tolist() == [0]
 
 
 def occurrences(groups, labels):
@@ -137,6 +121,7 @@ def test_only_lemmas_with_two_senses_one_of_which_occurs_twice_are_drawn():
     drawn = lemmas.draw(rng(), 5, 16)
     assert sorted(drawn.occurrences.positions) == [0, 10, 20]
     assert not drawn.hidden.any()
+    assert len(LemmaSampler(occurrences([], []))) == 0
 
 
 def test_a_draw_has_different_lemmas_and_at_most_the_allowed_occurrences():
@@ -153,10 +138,6 @@ def test_rare_senses_are_drawn_more_often_than_they_occur():
     lemmas = LemmaSampler(occurrences([0] * 100, labels))
     drawn = np.concatenate([lemmas.draw(rng(s), 1, 16).occurrences.labels for s in range(50)])
     assert 0.17 < np.mean(drawn) < 0.35  # 10 % of the occurrences have 25 % of the weight
-
-
-def test_a_sampler_of_no_lemmas_is_empty():
-    assert len(LemmaSampler(occurrences([], []))) == 0
 
 
 def corpus():
@@ -186,6 +167,8 @@ def test_a_pseudo_word_joins_words_of_similar_frequency():
         assert len(np.unique(positions)) == len(positions) == 12
         assert len({*zip(found, drawn.occurrences.labels[which], strict=True)}) == 2
         assert np.ptp(found) <= 20
+    pairs = {*zip(drawn.occurrences.groups, drawn.occurrences.labels, strict=True)}
+    assert len({label for _, label in pairs}) == len(pairs) == 80
 
 
 def test_only_the_most_frequent_words_are_targets_on_request():
@@ -193,21 +176,6 @@ def test_only_the_most_frequent_words_are_targets_on_request():
     words = PseudoWordSampler(table, sentences, frozenset({"a"}), 2, 5)
     assert len(words) == 5
     assert 0 not in words.by_frequency  # excluded words do not count
-
-
-def test_the_words_of_a_pseudo_word_are_in_one_group():
-    table, sentences = corpus()
-    drawn = PseudoWordSampler(table, sentences, frozenset(), 20).draw(rng(), 1, 4)
-    labels, counts = np.unique(drawn.occurrences.labels, return_counts=True)
-    assert (len(labels), set(counts)) == (20, {4})
-    assert set(drawn.occurrences.groups) == {0}
-
-
-def test_labels_of_different_pseudo_words_differ():
-    table, sentences = corpus()
-    drawn = PseudoWordSampler(table, sentences, frozenset(), 3).draw(rng(), 40, 12).occurrences
-    pairs = {*zip(drawn.groups.tolist(), drawn.labels.tolist(), strict=True)}
-    assert len({label for _, label in pairs}) == len(pairs)
 
 
 def test_excluded_and_rare_words_are_no_targets():

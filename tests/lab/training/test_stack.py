@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,24 +11,16 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import contextualize
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
-from polyseme.progress import SILENT
-from polyseme.tokenizer import resolve_all
 from polyseme_lab.training.config import HiddenWordsConfig
-from polyseme_lab.training.data import TrainingFiles
 from tests.lab.training import runs
-from tests.lab.training.runs import digests
+from tests.lab.training.runs import HIDDEN_WORDS, digests, encoded, run_of
 from tests.lab.training.world import WORDS, word, world_model
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme.models.weights import layer_entry, layers_from_tensors  # noqa: E402
-from polyseme_lab.training import run as run_module  # noqa: E402
 from polyseme_lab.training.run import (  # noqa: E402
-    TOKENS,
-    HiddenWordsRun,
-    checkpoint_names,
-    load_checkpoint,
     write_trained_model,
 )
 from polyseme_lab.training.stack import (  # noqa: E402  # noqa: E402
@@ -119,40 +112,14 @@ def test_a_hidden_word_begins_with_the_mean_of_its_context():
         assert np.abs(projection.weight - np.eye(300)).max() < 0.11
 
 
-QUICK = {
-    "steps": 8,
-    "layers": 2,
-    "heads": 3,
-    "feed_forward": 11,
-    "sentences": 16,
-    "negatives": 20,
-    "warmup": 2,
-    "score_every": 4,
-    "held_out_sentences": 50,
-    "precision": "float32",
-    "leave_out": (),
-}
-
-
-def run(model, corpus, *, tags=(), checkpoints=None, resume=False, **recipe):
-    """Train; return the result and the metrics of each step."""
-    steps = []
-    config = HiddenWordsConfig(**{**QUICK, **recipe})
-    training = HiddenWordsRun(model, TrainingFiles((corpus,), tags), config, checkpoints, resume)
-    trained = training.run(SILENT, lambda _, metrics: steps.append(metrics))
-    return trained, steps
-
-
-def encoded(layers, model, words):
-    """The contextual vectors of a sentence."""
-    sentence = model.sentence(resolve_all(words, model.vocabulary))
-    return contextualize(sentence, layers).contextual
+run = partial(runs.run, objective="hidden-words")
+run_stack = partial(run_of, objective="hidden-words")
 
 
 @pytest.mark.slow
 def test_hidden_words_are_named_from_their_context(world, corpus):
     """The topic of a sentence makes a part of the vocabulary likely."""
-    trained, metrics = run(world, corpus, steps=200, learning_rate=0.01, score_every=100)
+    trained, metrics = run(world, corpus=corpus, steps=200, learning_rate=0.01, score_every=100)
     scores = trained.facts["held_out"]
     assert scores["kept"]["held_out_loss"] < scores["before"]["held_out_loss"] - 0.3
     assert metrics[-1]["loss"] < math.log(len(WORDS)) - 0.3
@@ -160,7 +127,7 @@ def test_hidden_words_are_named_from_their_context(world, corpus):
 
 @pytest.mark.slow
 def test_an_ambiguous_word_gets_a_vector_for_each_topic(world, corpus):
-    trained, _ = run(world, corpus, steps=200, learning_rate=0.01, score_every=100)
+    trained, _ = run(world, corpus=corpus, steps=200, learning_rate=0.01, score_every=100)
 
     def vector(topic):
         words = [word("bank", 3), *(word(topic, number) for number in (4, 5, 6))]
@@ -214,8 +181,7 @@ def test_the_held_out_loss_is_that_of_all_words(corpus, monkeypatch):
             found["counts"], found["held"] = self.data.counts, self.data.held_out()
             return super().steps()
 
-    monkeypatch.setattr(run_module, "StackTrainer", Recording)
-    trained, _ = run(folder_model, corpus, steps=0)
+    trained, _ = run_stack(Recording, folder_model, monkeypatch, corpus=corpus, steps=0)
     targets = np.concatenate([batch.targets.ravel() for batch in found["held"]])
     probability = found["counts"] / found["counts"].sum()
     expected = -np.log(probability[targets]).mean()
@@ -230,7 +196,7 @@ def world_model_of_zeros(folder):
 
 
 def test_the_model_has_pre_norm_layers_over_the_same_vectors(world, corpus, tmp_path):
-    trained, metrics = run(world, corpus)
+    trained, metrics = run(world, corpus=corpus)
     manifest = write_trained_model(tmp_path / "new", world, trained, replacing=False)
     assert manifest.heads == 3
     assert [(one.norm, one.residual.kind) for one in manifest.layers] == [("before", "add")] * 2
@@ -245,10 +211,10 @@ def test_the_model_has_pre_norm_layers_over_the_same_vectors(world, corpus, tmp_
 
 
 def test_the_manifest_describes_the_training(world, corpus, tmp_path):
-    trained, _ = run(world, corpus)
+    trained, _ = run(world, corpus=corpus)
     training = write_trained_model(tmp_path / "new", world, trained, replacing=False).training
     assert (training["base"], training["steps"]) == ("world", 8)
-    assert HiddenWordsConfig(**training["recipe"]) == HiddenWordsConfig(**QUICK)
+    assert HiddenWordsConfig(**training["recipe"]) == HiddenWordsConfig(**HIDDEN_WORDS)
     checksum = hashlib.sha256(corpus.read_bytes()).hexdigest()
     assert training["data"] == {
         "files": [{"kind": "corpus", "name": "corpus.txt", "sha256": checksum}],
@@ -261,61 +227,16 @@ def test_the_manifest_describes_the_training(world, corpus, tmp_path):
     assert training["held_out"]["kept"].keys() == {"held_out_loss", "named"}
 
 
-def test_a_resumed_training_gives_the_same_files(world, corpus, tmp_path, monkeypatch):
-    whole, metrics = run(world, corpus)
-    place = tmp_path / "checkpoints"
-
-    class Interrupted(StackTrainer):
-        def steps(self):
-            for found in super().steps():
-                if found["step"] == 6:
-                    raise KeyboardInterrupt
-                yield found
-
-    with monkeypatch.context() as patch:
-        patch.setattr(run_module, "StackTrainer", Interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run(world, corpus, checkpoints=place)
-    assert load_checkpoint(place)[0].step == 4
-    with monkeypatch.context() as patch:
-        patch.setattr("polyseme_lab.training.hidden_words.tokenize", None)  # the tokens are there
-        resumed, rest = run(world, corpus, checkpoints=place, resume=True)
-    assert [one["step"] for one in rest] == [5, 6, 7, 8]
-    assert [one["loss"] for one in rest[:-1]] == [one["loss"] for one in metrics[5:-1]]
-    for folder, trained in (("whole", whole), ("resumed", resumed)):
-        write_trained_model(tmp_path / folder, world, trained, replacing=False)
-    assert digests(tmp_path / "whole") == digests(tmp_path / "resumed")
-    for key in ("held_out", "tokens"):
-        assert whole.facts[key] == resumed.facts[key]
-
-
 def test_a_training_can_be_continued_for_longer_and_end_with_a_decay(world, corpus, tmp_path):
     place = tmp_path / "checkpoints"
-    run(world, corpus, checkpoints=place, decay=0)
-    longer, metrics = run(world, corpus, checkpoints=place, resume=True, steps=12, decay=0.25)
+    run(world, corpus=corpus, checkpoints=place, decay=0)
+    longer, metrics = run(
+        world, corpus=corpus, checkpoints=place, resume=True, steps=12, decay=0.25
+    )
     assert longer.facts["steps"] == 12
     assert [one["step"] for one in metrics] == [9, 10, 11, 12]
     with pytest.raises(CommandError, match=r"another recipe \(different: hidden\)"):
-        run(world, corpus, checkpoints=place, resume=True, hidden=0.5)
-
-
-def test_a_checkpoint_of_another_objective_is_rejected(world, corpus, tmp_path):
-    runs.run(world, corpus=corpus, checkpoints=tmp_path / "c", steps=1)
-    with pytest.raises(CommandError, match="another recipe"):
-        run(world, corpus, checkpoints=tmp_path / "c", resume=True)
-
-
-def test_a_checkpoint_of_another_corpus_is_rejected(world, corpus, tmp_path):
-    run(world, corpus, checkpoints=tmp_path / "c")
-    corpus.write_text(corpus.read_text() * 2)
-    with pytest.raises(CommandError, match="another model or other training files"):
-        run(world, corpus, checkpoints=tmp_path / "c", resume=True)
-
-
-def test_checkpoints_and_tokens_share_a_folder(world, corpus, tmp_path):
-    run(world, corpus, checkpoints=tmp_path / "c")
-    assert checkpoint_names(tmp_path / "c") == ["00000004", "00000008"]
-    assert (tmp_path / "c" / TOKENS).is_dir()
+        run(world, corpus=corpus, checkpoints=place, resume=True, hidden=0.5)
 
 
 @pytest.mark.parametrize(
@@ -334,8 +255,7 @@ def test_the_learning_rate_rises_stays_and_falls(world, corpus, monkeypatch, con
             rates.append(self._optimizer.param_groups[0]["lr"])
             return super()._loss(batch)
 
-    monkeypatch.setattr(run_module, "StackTrainer", Recording)
-    run(world, corpus, learning_rate=0.002, **config)
+    run_stack(Recording, world, monkeypatch, corpus=corpus, learning_rate=0.002, **config)
     np.testing.assert_allclose(rates, 0.002 * np.array(expected))
 
 
@@ -348,17 +268,16 @@ def test_the_result_is_an_average_of_the_weights(world, corpus, monkeypatch):
             states.append(self.tensors["layers.0.query"].detach().numpy().copy())
             return loss
 
-    monkeypatch.setattr(run_module, "StackTrainer", Recording)
-    trained, _ = run(world, corpus, steps=2, average=0.15)
+    trained, _ = run_stack(Recording, world, monkeypatch, corpus=corpus, steps=2, average=0.15)
     # The factor of the first step is 1/10, that of the second 0.15.
-    initial = run(world, corpus, steps=0)[0].layers[0].query.weight
+    initial = run(world, corpus=corpus, steps=0)[0].layers[0].query.weight
     first = 0.1 * initial + 0.9 * states[0]
     expected = 0.15 * first + 0.85 * states[1]
     np.testing.assert_allclose(trained.layers[0].query.weight, expected, atol=1e-6)
 
 
 def test_a_step_changes_every_tensor(world, corpus):
-    before, after = (run(world, corpus, steps=n, weight_decay=0)[0].layers for n in (0, 2))
+    before, after = (run(world, corpus=corpus, steps=n, weight_decay=0)[0].layers for n in (0, 2))
     from polyseme.models.weights import tensors_from_layers
 
     old, new = tensors_from_layers(before), tensors_from_layers(after)
@@ -367,33 +286,15 @@ def test_a_step_changes_every_tensor(world, corpus):
     assert [name for name in unchanged if not name.endswith("key_bias")] == []
 
 
-def test_training_ends_after_the_configured_minutes(world, corpus):
-    trained, _ = run(world, corpus, steps=None, minutes=0.005)
-    assert trained.facts["steps"] >= 1
-
-
-def test_a_non_finite_loss_is_reported(world, corpus, monkeypatch):
-    monkeypatch.setattr(StackTrainer, "_loss", lambda *_: torch.tensor(math.nan))
-    with pytest.raises(CommandError, match="smaller --learning-rate"):
-        run(world, corpus)
-
-
-def test_a_stack_that_differs_from_the_engine_is_not_written(world, corpus, tmp_path, monkeypatch):
-    other, _ = run(world, corpus, seed=2)
-    monkeypatch.setattr("polyseme_lab.training.stack.layers_from_tensors", lambda *_: other.layers)
-    with pytest.raises(CommandError, match="Nothing was written"):
-        run(world, corpus, checkpoints=tmp_path / "c")
-    assert checkpoint_names(tmp_path / "c") == []
-
-
 def test_tags_are_rejected(world, corpus, tags):
     with pytest.raises(CommandError, match="omit --tags"):
-        run(world, corpus, tags=(tags,))
+        run(world, corpus=corpus, tags=tags)
 
 
 def test_bfloat16_gives_nearly_the_same_loss(world, corpus):
     (_, exact), (_, rounded) = (
-        run(world, corpus, steps=4, precision=precision) for precision in ("float32", "bfloat16")
+        run(world, corpus=corpus, steps=4, precision=precision)
+        for precision in ("float32", "bfloat16")
     )
     losses = [[one["loss"] for one in metrics[1:]] for metrics in (exact, rounded)]
     assert losses[0] != losses[1]

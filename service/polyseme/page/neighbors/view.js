@@ -1,12 +1,19 @@
-/** The view Neighbors: the words nearest to a word. */
+/** The view Neighbors: the words nearest to a word, or to a sum of words. */
 
 import { bars } from "../bars.js";
-import { caseField, countField, countOf, h, labeled, modelAndCase, modelField, viewElement } from "../elements.js";
+import {
+  caseField, countField, countOf, exampleButtons, h, labeled, modelAndCase, modelField, viewElement,
+} from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { short } from "../text.js";
 
 const COUNTS = ["5", "10", "20", "50", "100"];
+const EXAMPLES = [
+  ["bank", { word: "bank", minus: "" }],
+  ["king − man + woman", { word: "king, woman", minus: "man" }],
+  ["Paris − France + Germany", { word: "Paris, Germany", minus: "France" }],
+];
 
 /** Build the view. It is built once. */
 export const build = (page) => new NeighborsView(page);
@@ -19,63 +26,79 @@ class NeighborsView {
     this.figure = new Figure("polyseme-neighbors", "Nearest words");
     this.results.append(this.figure.element, this.exchange.source);
     this.element = viewElement("Neighbors", "The words whose static vectors have the largest cosine with the static vector of"
-      + " a word. Choose one of them to see its neighbors.", this.#form(), this.exchange.problem, this.results);
+      + " a word, or with a sum of unit vectors: give several words, separated by commas, and words to subtract. Choose a"
+      + " word to see its neighbors.",
+    this.#form(), this.exchange.problem, this.results);
   }
 
   #form() {
-    this.word = h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
+    const box = () => h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
+    this.word = box();
+    this.minus = box();
     this.count = countField(this.page, "Number of neighbors", COUNTS);
     this.cases = caseField(this.page);
     this.model = modelField(this.page);
     const submit = (event) => {
       event.preventDefault();
-      this.page.update({ word: this.word.value }, { push: true });
+      this.page.update({ word: this.word.value, minus: this.minus.value }, { push: true });
     };
     return h(
       "form",
       { class: "controls card", onsubmit: submit },
       h("div", { class: "grow" }, labeled("Word", this.word)),
+      h("div", { class: "grow" }, labeled("Minus", this.minus)),
       this.count.element,
       this.cases.element,
       this.model.element,
       h("button", {}, "Find neighbors"),
+      exampleButtons(EXAMPLES, (words) => this.page.update(words, { push: true })),
     );
   }
 
   async show(state) {
-    // Do not overwrite what the reader is typing unless the address has another word.
-    if (state.word !== this.shown) this.word.value = state.word;
-    this.shown = state.word;
+    // Do not overwrite what the reader is typing unless the address has other words.
+    if (state.word !== this.shown?.word) this.word.value = state.word;
+    if (state.minus !== this.shown?.minus) this.minus.value = state.minus;
+    this.shown = state;
     this.count.show(state.k);
     this.cases.show(state.case);
     this.model.show(state.model);
-    if (!state.word.trim()) return this.exchange.clear("Type a word to see its neighbors.");
+    const positive = wordsIn(state.word), negative = wordsIn(state.minus);
+    if (!positive.length && !negative.length) return this.exchange.clear("Type a word to see its neighbors.");
+    const isWord = positive.length === 1 && !negative.length;
     const response = await this.exchange.request("v1/neighbors", {
-      word: state.word.trim(), k: countOf(state.k), ...modelAndCase(state),
+      ...(isWord ? { word: positive[0] } : { positive, negative }), k: countOf(state.k), ...modelAndCase(state),
     });
     if (!response) return;
     const isNew = response !== this.response;
     this.response = response;
+    const sum = [positive.join(" + "), ...negative].join(" − ").trim();
     const composed = response.resolution === "subword" ? ", unknown: a composed vector" : "";
-    this.#draw(response.neighbors, state.word, composed, isNew);
+    this.#draw(response.neighbors, sum, composed, isNew);
     const { length, [0]: first } = response.neighbors;
-    this.exchange.announce(`${length} word${length === 1 ? "" : "s"} nearest to ${state.word}${
+    this.exchange.announce(`${length} word${length === 1 ? "" : "s"} nearest to ${sum}${
       first ? `, first ${first.word}: ${short(first.similarity)}` : ""}.`);
   }
 
   /** Draw the bars. If a bar has the focus, focus the first bar if the response is new, else the same bar. */
-  #draw(neighbors, word, composed, isNew) {
+  #draw(neighbors, sum, composed, isNew) {
     const before = [...this.figure.body.querySelectorAll("[role=button]")];
     const focused = before.includes(document.activeElement);
     const tabStop = isNew ? 0 : Math.max(before.findIndex(({ tabIndex }) => tabIndex === 0), 0);
-    this.figure.heading.textContent = `Nearest to ${word}${composed}`;
+    this.figure.heading.textContent = `Nearest to ${sum}${composed}`;
     this.figure.show(bars(neighbors.map(({ word: near, similarity }) => ({ word: near, value: similarity })), {
       width: this.figure.width(),
       stop: tabStop,
-      name: `Words nearest to ${word} and their cosines`,
-      onpick: (chosen) => this.page.update({ word: chosen }, { push: true }),
+      name: `Words nearest to ${sum} and their cosines`,
+      onpick: (chosen) => this.page.update({ word: chosen, minus: "" }, { push: true }),
     }));
     if (focused) this.figure.body.querySelectorAll("[role=button]")[tabStop]?.focus();
     this.exchange.reportDrawn();
   }
+}
+
+/** Return the words in a list. A comma between digits belongs to a number, and a comma alone is a word. */
+function wordsIn(text) {
+  const words = text.split(/,(?!\d)|(?<!\d),/).map((word) => word.trim()).filter(Boolean);
+  return words.length || !text.trim() ? words : [text.trim()];
 }
