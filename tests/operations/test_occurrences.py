@@ -19,6 +19,7 @@ from polyseme.operations.occurrences import (
     estimate_projection,
     find_projection,
     project,
+    surround,
 )
 from polyseme.tokenizer import resolve_all
 from tests.operations.calls import senses_in
@@ -149,9 +150,9 @@ def drawn(model, monkeypatch):
 
     def count(model, sentences, places):
         seen.update(token.row for token in sentences[0] if token.row is not None)
-        return encode_occurrences(model, sentences, places)
+        return surround(model, sentences, places)
 
-    monkeypatch.setattr(occurrences, "encode_occurrences", count)
+    monkeypatch.setattr(occurrences, "surround", count)
     estimate_projection(model)
     return [seen[row] / seen.total() for row in range(len(WORDS))]
 

@@ -3,12 +3,14 @@
 import { senseMark } from "./map.js";
 import { OccurrenceTokens, wordAt } from "../compare/occurrences.js";
 import { fetchText, ServiceError } from "../client.js";
-import { h, modelAndCase, s } from "../elements.js";
+import { h, labeled, modelAndCase, s } from "../elements.js";
 import { count, decimals, percent, short } from "../text.js";
 import { quotation, wordList } from "../words.js";
 
 /** The maximum length of an example whose attention is requested: attention has a weight for each pair of words. */
 const MAX_ENCODED = 2000;
+/** The maximum number of characters of a label. */
+const MAX_LABEL = 100;
 /** The maximum number of attended words that are listed, and the minimum weight of a listed or marked one. */
 const MAX_ATTENDED = 4, MIN_WEIGHT = 0.02;
 
@@ -19,6 +21,9 @@ function markOf(sense) {
 
 /** The cards of the senses. */
 export class SenseCards {
+  /** The text fields of the labels. */
+  #fields = [];
+
   constructor(page) {
     this.page = page;
     this.element = h("div", { class: "sense-cards" });
@@ -35,6 +40,7 @@ export class SenseCards {
     this.aborter?.abort();
     const { signal } = this.aborter = new AbortController();
     this.attended = new Map();
+    this.#fields = [];
     this.#draw();
     this.element.setAttribute("aria-busy", "true");
     try {
@@ -77,6 +83,11 @@ export class SenseCards {
     if (focused) [...this.element.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
   }
 
+  /** Return the labels of the reader, "" for a sense without one. */
+  labels() {
+    return this.response.senses.map(({ id }) => this.#fields[id]?.value.trim() ?? "");
+  }
+
   #card({ id, size, proportion, keywords, neighbors, examples }) {
     const largest = Math.max(...this.response.senses.flatMap((sense) => sense.keywords.map(({ weight }) => weight)));
     const neighborsOf = (word) => this.page.address("neighbors", { ...modelAndCase(this.settings), word });
@@ -86,6 +97,7 @@ export class SenseCards {
       "article",
       { class: "card sense-card", "aria-label": `Sense ${id + 1}` },
       h("h3", {}, markOf(id), `Sense ${id + 1}`),
+      labeled("Label", this.#label(id)),
       h("p", {}, h("strong", {}, percent(proportion)), ` of the occurrences (${count(size)})`),
       h(
         "div",
@@ -98,6 +110,14 @@ export class SenseCards {
       h("h4", {}, "Examples"),
       this.#examples(examples),
     );
+  }
+
+  /** Return the text field for the label of a sense, which keeps its text when the card is drawn again. */
+  #label(id) {
+    const value = this.#fields[id]?.value ?? "";
+    const field = h("input", { type: "text", maxlength: MAX_LABEL, value, autocomplete: "off", dir: "auto" });
+    this.#fields[id] = field;
+    return field;
   }
 
   #examples(examples) {
