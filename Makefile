@@ -7,7 +7,7 @@ CORPUS ?= ../shared/data/corpora
 DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
-.PHONY: serve test test-all reliability check format model results image sbom docs clean
+.PHONY: serve test test-all reliability check format model results image sbom docs site release clean
 .PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples minilm)
 
 serve: $(VENV)/.installed
@@ -94,8 +94,17 @@ results-minilm: $(VENV)/.installed-test
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/generate.py
 
+# The documentation as a searchable site in build/site. A dead link is an error.
+site: $(VENV)/.installed-test
+	$(BIN)/python -m sphinx -q -n -W --keep-going -c docs -b html . build/site
+	@echo 'Open build/site/docs/index.html'
+
 image:
 	./containers/build
+
+# Wheel, source archive, images, bill of materials and checksums of the last commit, in build/release.
+release: $(VENV)/.installed-test
+	./containers/release
 
 # Prints the bill of materials of the image: make sbom > sbom.cdx.json
 sbom:

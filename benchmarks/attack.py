@@ -11,13 +11,14 @@ alone, and 16 of them at once beside probes and the requests of another client.
 docs/reliability.md shows.
 """
 
+import itertools
 import os
 import random
-import resource
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from typing import Any
 import click
 import httpx
 import orjson
+from processes import megabytes, reset_peaks
 from record import record
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -91,7 +93,7 @@ def encode(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, 
     """Return a request with random options."""
     accept = rng.choice(["application/json", "application/x-npz", "application/x-ndjson"])
     body = {
-        "input": [one.split() for one in texts] if rng.random() < PRETOKENIZED else texts,
+        "input": [text.split() for text in texts] if rng.random() < PRETOKENIZED else texts,
         "include": rng.sample(PARTS, rng.randint(1, len(PARTS))),
         "truncate": rng.choice([True, True, False]),
         "oov": rng.choice(["zero", "subword", "error"]),
@@ -116,7 +118,7 @@ def infer(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, s
     """Return a request with random options."""
     binary = {"binary_data_output": rng.choice([True, False]), "truncate": True}
     names = ["tokens", "offsets", "static", "contextual", "features", "attention"]
-    outputs = [{"name": one} for one in rng.sample(names, rng.randint(1, len(names)))]
+    outputs = [{"name": name} for name in rng.sample(names, rng.randint(1, len(names)))]
     tensor = {"name": "text", "datatype": "BYTES", "shape": [len(texts)], "data": texts}
     body = {"inputs": [tensor], "outputs": outputs, "parameters": binary}
     return "/v2/models/wiki-en/infer", orjson.dumps(body), {}
@@ -125,8 +127,8 @@ def infer(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, s
 def compare(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
     """Return a request for random neighbors; each text has the word at its end."""
     # Different texts, because equal ones are encoded once.
-    numbered = [f"{number} {one} bank" for number, one in enumerate(texts[:64])]
-    occurrences = [{"text": one, "word": "bank"} for one in numbered] * (1 if texts[1:] else 2)
+    numbered = [f"{number} {text} bank" for number, text in enumerate(texts[:64])]
+    occurrences = [{"text": text, "word": "bank"} for text in numbered] * (1 if texts[1:] else 2)
     k, with_map = rng.choice([0, 5, 100]), rng.choice([True, False])
     body = {"occurrences": occurrences, "neighbors": k, "map": with_map}
     return "/v1/compare", orjson.dumps(body), {}
@@ -143,9 +145,9 @@ def senses(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, 
         "phrases": rng.choice([True, False]),
     }
     if rng.random() < GIVEN:
-        body["occurrences"] = [{"text": f"{one} bank", "word": "bank"} for one in texts]
+        body["occurrences"] = [{"text": f"{text} bank", "word": "bank"} for text in texts]
     else:
-        body |= {"word": word, "texts": [f"{one} {word}" for one in texts]}
+        body |= {"word": word, "texts": [f"{text} {word}" for text in texts]}
         body["forms"] = rng.choice([[], [f"a{number}" for number in range(64)]])
     return "/v1/senses", orjson.dumps(body), {}
 
@@ -170,7 +172,7 @@ def trace(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, s
 
 PRETOKENIZED, GIVEN = 0.3, 0.4
 ROUTES: dict[str, Callable[[random.Random, list[str]], tuple[str, bytes, dict[str, str]]]] = {
-    one.__name__: one for one in (encode, embeddings, infer, compare, senses, neighbors, trace)
+    make.__name__: make for make in (encode, embeddings, infer, compare, senses, neighbors, trace)
 }
 
 
@@ -181,15 +183,15 @@ def drawn(rng: random.Random, route: str) -> Candidate:
     return Candidate(route, units, word, words, texts, rng.randrange(1 << 30))
 
 
-def mutated(rng: random.Random, one: Candidate) -> Candidate:
+def mutated(rng: random.Random, candidate: Candidate) -> Candidate:
     """Change one or two properties of a candidate."""
-    other = drawn(rng, one.route)
+    other = drawn(rng, candidate.route)
     for name in rng.sample(["units", "word", "words", "texts", "options"], rng.choice([1, 2])):
         value = getattr(other, name)
         if isinstance(value, int) and name != "options" and rng.choice([True, False]):
-            value = max(1, round(getattr(one, name) * rng.choice([0.5, 0.8, 1.25, 2])))
-        one = replace(one, **{name: value})
-    return one
+            value = max(1, round(getattr(candidate, name) * rng.choice([0.5, 0.8, 1.25, 2])))
+        candidate = replace(candidate, **{name: value})
+    return candidate
 
 
 @dataclass(frozen=True)
@@ -206,15 +208,16 @@ class Measured:
 def search(client: Any, route: str, number: int) -> Iterator[Measured]:
     """Yield every request of a search."""
     rng = random.Random(f"{SEED} {route}")  # noqa: S311 - not for secrets
-    found: list[Measured] = []
+    measured: list[Measured] = []
     for count in range(number):
-        if count < number // 3 or not found:
+        if count < number // 3 or not measured:
             candidate = drawn(rng, route)
         else:
-            by_seconds = sorted(found, key=lambda one: -one.seconds)[:4]
-            by_bytes = sorted(found, key=lambda one: -one.seconds / (one.bytes + 4096))[:3]
-            refused = sorted((one for one in found if one.status != OK), key=lambda o: -o.seconds)
-            candidate = mutated(rng, rng.choice(by_seconds + by_bytes + refused[:3]).candidate)
+            by_seconds = sorted(measured, key=lambda sent: -sent.seconds)
+            by_bytes = sorted(measured, key=lambda sent: -sent.seconds / (sent.bytes + 4096))
+            refused = [sent for sent in by_seconds if sent.status != OK]
+            worst = [*by_seconds[:4], *by_bytes[:3], *refused[:3]]
+            candidate = mutated(rng, rng.choice(worst).candidate)
         path, body, headers = candidate.request()
         start = time.process_time()
         response = client.post(
@@ -224,8 +227,8 @@ def search(client: Any, route: str, number: int) -> Iterator[Measured]:
             pass
         response.close()
         seconds = time.process_time() - start
-        found.append(Measured(candidate, seconds, response.status_code, len(body)))
-        yield found[-1]
+        measured.append(Measured(candidate, seconds, response.status_code, len(body)))
+        yield measured[-1]
 
 
 def processor_seconds(pids: list[int]) -> float:
@@ -237,47 +240,37 @@ def processor_seconds(pids: list[int]) -> float:
     return total
 
 
-def peak_megabytes(pids: list[int]) -> float:
-    """Return the largest resident memory of one of the processes since `forget_peaks`."""
-    peaks = []
-    for pid in pids:
-        lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
-        peaks += [int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")]
-    return max(peaks)
+def peak(pids: list[int]) -> float:
+    """Return the largest peak of the resident memory of a process since `reset_peaks`, in MB."""
+    return max(megabytes(pid, "VmHWM") for pid in pids)
 
 
-def forget_peaks(pids: list[int]) -> float:
-    """Reset the peaks of resident memory; return the largest memory now."""
-    for pid in pids:
-        Path(f"/proc/{pid}/clear_refs").write_text("5", "ascii")
-    return peak_megabytes(pids)
-
-
-def alone(service: Service, one: Candidate) -> dict[str, Any]:
+def alone(service: Service, candidate: Candidate) -> dict[str, Any]:
     """Send one request; return its status, processor time, peak memory and response bytes."""
-    path, body, headers = one.request()
+    path, body, headers = candidate.request()
     workers = service.workers()
-    idle, before = forget_peaks(workers), processor_seconds(workers)
+    reset_peaks(workers)
+    idle, before = peak(workers), processor_seconds(workers)
     with httpx.Client(base_url=service.url, timeout=120) as client:
         sent = {"Content-Type": "application/json", **headers}
         response = client.post(path, content=body, headers=sent)
     if service.workers() != workers:
-        raise SystemExit(f"A worker ended: {one}.")
+        raise SystemExit(f"A worker ended: {candidate}.")
     return {
-        "units": [ascii(unit)[1:-1] for unit in one.units],
-        "repeated": [one.word, one.words, one.texts],
+        "units": [ascii(unit)[1:-1] for unit in candidate.units],
+        "repeated": [candidate.word, candidate.words, candidate.texts],
         "bytes": len(body),
         "status": response.status_code,
         "code": None if response.is_success else response.json()["code"],
         "seconds": round(processor_seconds(workers) - before, 2),
-        "peak_mb": round(peak_megabytes(workers) - idle),
+        "peak_mb": round(peak(workers) - idle),
         "response_mb": round(len(response.content) / 1e6, 2),
     }
 
 
 def at_once(service: Service, worst: list[Candidate]) -> dict[str, Any]:
     """Send AT_ONCE requests at once; measure probes and the requests of another client."""
-    requests = [one.request() for one in worst]
+    requests = [candidate.request() for candidate in worst]
     statuses: list[int] = []
 
     def attack(number: int) -> None:
@@ -287,7 +280,8 @@ def at_once(service: Service, worst: list[Candidate]) -> dict[str, Any]:
             statuses.append(client.post(path, content=body, headers=sent).status_code)
 
     workers = service.workers()
-    idle = forget_peaks(workers)
+    reset_peaks(workers)
+    idle = peak(workers)
     threads = [threading.Thread(target=attack, args=(number,)) for number in range(AT_ONCE)]
     longest = {"probe": 0.0, "other": 0.0}
     count = 0
@@ -297,8 +291,8 @@ def at_once(service: Service, worst: list[Candidate]) -> dict[str, Any]:
         for name, method, path in (("probe", "GET", "/livez"), ("other", "POST", "/v1/encode")):
             start = time.monotonic()
             with httpx.Client(base_url=service.url, timeout=120) as client:
-                given = {"json": {"input": "the river bank"}} if method == "POST" else {}
-                client.request(method, path, **given).raise_for_status()
+                body = {"json": {"input": "the river bank"}} if method == "POST" else {}
+                client.request(method, path, **body).raise_for_status()
             longest[name] = max(longest[name], time.monotonic() - start)
             count += 1
         time.sleep(0.02)
@@ -306,11 +300,11 @@ def at_once(service: Service, worst: list[Candidate]) -> dict[str, Any]:
         thread.join()
     return {
         "requests": AT_ONCE,
-        "statuses": {str(one): statuses.count(one) for one in sorted(set(statuses))},
+        "statuses": {str(status): count for status, count in sorted(Counter(statuses).items())},
         "longest_probe_seconds": round(longest["probe"], 2),
         "longest_other_seconds": round(longest["other"], 2),
         "measured": count,
-        "peak_mb": round(peak_megabytes(workers) - idle),
+        "peak_mb": round(peak(workers) - idle),
     }
 
 
@@ -320,41 +314,31 @@ def at_once(service: Service, worst: list[Candidate]) -> dict[str, Any]:
 def main(number: int, bounded: bool) -> None:
     """Run the attack."""
     client = create_app().test_client()
+    number = 6 if bounded else number
     worst: dict[str, list[Candidate]] = {}
     for route in ROUTES:
-        measured: list[Measured] = []
-        with click.progressbar(
-            search(client, route, 6 if bounded else number),
-            length=6 if bounded else number,
-            label=route,
-            file=sys.stderr,
-        ) as bar:
-            measured += bar
-        measured.sort(key=lambda one: -one.seconds)
-        accepted = [one.candidate for one in measured if one.status == OK][:2]
-        refused = [one.candidate for one in measured if one.status != OK][:1]
+        requests = search(client, route, number)
+        with click.progressbar(requests, length=number, label=route, file=sys.stderr) as bar:
+            measured = sorted(bar, key=lambda sent: -sent.seconds)
+        accepted = [sent.candidate for sent in measured if sent.status == OK][:2]
+        refused = [sent.candidate for sent in measured if sent.status != OK][:1]
         worst[route] = accepted + refused
         click.echo(f"{route}: {measured[0].seconds:.2f} s, {measured[0].candidate}", err=True)
-    found: dict[str, Any] = {"searched": number, "route": {}}
+    results: dict[str, Any] = {"searched": number, "route": {}}
     with tempfile.TemporaryDirectory() as name, running(Path(name)) as service:
         for route, candidates in worst.items():
-            found["route"][route] = [alone(service, one) for one in candidates]
-            for one in found["route"][route]:
-                click.echo(f"{route}: {orjson.dumps(one).decode()}")
-        heaviest = sorted(
-            (
-                (one["seconds"], candidate)
-                for route, candidates in worst.items()
-                for one, candidate in zip(found["route"][route], candidates, strict=True)
-            ),
-            key=lambda pair: -pair[0],
-        )
-        found["at_once"] = at_once(service, [candidate for _, candidate in heaviest[:4]])
-        click.echo(orjson.dumps(found["at_once"]).decode())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    click.echo(f"The search had a peak of {peak >> 10} MB.", err=True)
+            results["route"][route] = [alone(service, candidate) for candidate in candidates]
+            for outcome in results["route"][route]:
+                click.echo(f"{route}: {orjson.dumps(outcome).decode()}")
+        outcomes = itertools.chain.from_iterable(results["route"].values())
+        taken = [outcome["seconds"] for outcome in outcomes]
+        every = list(itertools.chain.from_iterable(worst.values()))
+        heaviest = sorted(range(len(every)), key=lambda number: -taken[number])[:4]
+        results["at_once"] = at_once(service, [every[number] for number in heaviest])
+        click.echo(orjson.dumps(results["at_once"]).decode())
+    click.echo(f"The search had a peak of {megabytes('self', 'VmHWM'):.0f} MB.", err=True)
     if not bounded:
-        record("attack", ["gunicorn", "flask", "numpy", "pydantic"], found)
+        record("attack", ["gunicorn", "flask", "numpy", "pydantic"], results)
 
 
 if __name__ == "__main__":

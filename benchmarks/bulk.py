@@ -20,7 +20,6 @@ measured twice a second. Results: results/bulk.json. The benchmark needs zstanda
 disk.
 """
 
-import io
 import os
 import re
 import resource
@@ -31,15 +30,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from itertools import islice
+from contextlib import ExitStack, suppress
+from itertools import chain, islice
 from pathlib import Path
+from statistics import harmonic_mean
 from typing import Any, NamedTuple
 
 import click
 import orjson
-import zstandard
+from processes import children, megabytes
 from record import record
+
+from polyseme_lab.training.corpus import read_lines
 
 WORKERS = 2
 BATCH = 1024
@@ -74,9 +76,8 @@ ENVIRONMENT = {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in ("OPENBLA
 
 def sentences(corpus: Path) -> Iterator[str]:
     """Yield the sentences of paragraphs, split after `.!?` before `A-Z`, `0-9`, a quote or `(`."""
-    with corpus.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        for paragraph in io.TextIOWrapper(stream, "utf-8"):
-            yield from filter(None, map(str.strip, _END.split(paragraph)))
+    for paragraph in read_lines(corpus):
+        yield from filter(None, map(str.strip, _END.split(paragraph)))
 
 
 def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
@@ -84,7 +85,7 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     from polyseme.bulk.run import tune_garbage_collector
     from polyseme.client.local import LocalModel
     from polyseme.operations.embed import pooled_options, sentence_vectors
-    from polyseme.operations.encode import encode_sentence, tokenize
+    from polyseme.operations.encode import encode_each, tokenize, windows
     from polyseme.operations.options import Limits
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
@@ -95,17 +96,21 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     began, used = time.perf_counter(), time.process_time()
     with tempfile.TemporaryFile(dir=file.parent) as out:
         for start in range(0, len(texts), BATCH):
-            for one in tokenize(model, texts[start : start + BATCH], options, Limits()):
-                encoded = encode_sentence(model, one, options)
-                vectors = sentence_vectors(model, [encoded], "informativeness") if pooled else None
+            sentences = tokenize(model, texts[start : start + BATCH], options, Limits())
+            tokens += sum(len(sentence.words) for sentence in sentences)
+            encoded = encode_each(model, sentences, options)
+            arrays = (sentence.arrays["contextual"] for sentence in encoded)
+            if pooled:
+                lists = windows(model, sentences, options)
+                arrays = (sentence_vectors(model, part, "informativeness") for part in lists)
+            for array in arrays:
                 if writes:
-                    out.write(encoded.arrays["contextual"] if vectors is None else vectors)
-                tokens += len(one.words)
+                    out.write(array)
             if writes and start % SHARD == SHARD - BATCH:
                 out.flush()
                 os.fsync(out.fileno())
-    found = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
-    click.echo(orjson.dumps({**found, "rows": len(texts), "tokens": tokens}))
+    times = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
+    click.echo(orjson.dumps({**times, "rows": len(texts), "tokens": tokens}))
 
 
 def looped(file: Path, pooled: bool, how: Loop) -> list[dict[str, float]]:
@@ -128,12 +133,14 @@ class MemoryMonitor(threading.Thread):
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
-        self._pid, self.peak, self._stopped = pid, 0, threading.Event()
+        self._pid, self.peak, self._stopped = pid, 0.0, threading.Event()
 
     def run(self) -> None:
         """Measure until `stop` is called."""
         while not self._stopped.wait(0.5):
-            self.peak = max(self.peak, sum(map(pss, family(self._pid))))
+            with suppress(OSError):  # a process has ended
+                pss = sum(megabytes(pid, "Pss") for pid in family(self._pid))
+                self.peak = max(self.peak, pss)
 
     def stop(self) -> None:
         """Stop measuring."""
@@ -144,21 +151,8 @@ class MemoryMonitor(threading.Thread):
 def family(pid: int) -> Iterator[int]:
     """Yield a process and its descendants."""
     yield pid
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
-    except OSError:
-        return
-    for child in children:
-        yield from family(int(child))
-
-
-def pss(pid: int) -> int:
-    """Return the proportional set size of a process in bytes; 0 if it has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+    for child in children(pid):
+        yield from family(child)
 
 
 def bulked(file: Path, out: Path, options: tuple[str, ...]) -> dict[str, float]:
@@ -172,7 +166,7 @@ def bulked(file: Path, out: Path, options: tuple[str, ...]) -> dict[str, float]:
         raise SystemExit("polyseme bulk failed.")
     seconds = time.perf_counter() - began
     monitor.stop()
-    size = sum(one.stat().st_size for one in out.iterdir())
+    size = sum(shard.stat().st_size for shard in out.iterdir())
     shutil.rmtree(out)
     return {
         "seconds": seconds,
@@ -194,7 +188,7 @@ def write_input(corpus: Path, folder: Path, rows: int) -> tuple[Path, Path, Path
     """
     files = [folder / name for name in ("whole.txt", "fifth.txt", "few.txt")]
     with ExitStack() as stack:
-        opened = [stack.enter_context(one.open("w", encoding="utf-8")) for one in files]
+        opened = [stack.enter_context(file.open("w", encoding="utf-8")) for file in files]
         count = 0
         for count, sentence in enumerate(islice(sentences(corpus), rows), 1):
             for file, part in zip(opened, (1, 5, 40), strict=True):
@@ -219,8 +213,8 @@ def case(
         "rows": rows,
         "tokens_a_sentence": round(first["tokens"] / first["rows"], 1),
         "bulk_sentences_a_second": round(rows / bulk["seconds"]),
-        "loops": {name: compared(bulk, rows, some) for name, some in loops.items()},
-        "peak_pss_mb": round(bulk["peak"] / 1e6),
+        "loops": {name: compared(bulk, rows, runs) for name, runs in loops.items()},
+        "peak_pss_mb": round(bulk["peak"]),
         "output_mb": round(bulk["bytes"] / 1e6),
         "seconds": round(bulk["seconds"], 1),
         "load_of_the_machine": round(os.getloadavg()[0], 1),
@@ -231,13 +225,13 @@ def compared(
     bulk: dict[str, float], rows: int, loops: list[list[dict[str, float]]]
 ) -> dict[str, Any]:
     """Compare the command with the loops before and after it."""
-    rates = [sum(one["rows"] / one["seconds"] for one in some) for some in loops]
+    rates = [sum(run["rows"] / run["seconds"] for run in at_once) for at_once in loops]
     # The harmonic mean: all sentences divided by the time of both runs.
-    rate = len(rates) / sum(1 / one for one in rates) * WORKERS / len(loops[0])
-    runs = [one for some in loops for one in some]
-    by_time = sum(one["rows"] for one in runs) / sum(one["processor"] for one in runs)
+    rate = harmonic_mean(rates) * WORKERS / len(loops[0])
+    runs = list(chain.from_iterable(loops))
+    by_time = sum(run["rows"] for run in runs) / sum(run["processor"] for run in runs)
     return {
-        "sentences_a_second": [round(one) for one in rates],
+        "sentences_a_second": list(map(round, rates)),
         "cores_worth": round(rows / bulk["seconds"] / rate, 3),
         "of_processor_time": round(rows / bulk["processor"] / by_time, 3),
     }
@@ -254,13 +248,13 @@ def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) 
     if how:
         loop(corpus, how == "pooled", settled, writes)
         return
-    found = {}
+    cases = {}
     with tempfile.TemporaryDirectory() as made:
         whole, fifth, few = write_input(corpus, Path(made), rows)
         for name, (fewer, options) in CASES.items():
-            found[name] = case(whole, fifth, rows // fewer, options, few)
-            click.echo(f"{name}: {found[name]}")
-    record("bulk", ["numpy", "orjson", "pyarrow"], {"workers": WORKERS, "cases": found})
+            cases[name] = case(whole, fifth, rows // fewer, options, few)
+            click.echo(f"{name}: {cases[name]}")
+    record("bulk", ["numpy", "orjson", "pyarrow"], {"workers": WORKERS, "cases": cases})
 
 
 if __name__ == "__main__":

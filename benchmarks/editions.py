@@ -8,12 +8,12 @@ tokens per second and ratios of medians. The first edition of the bundled model 
 repository's history (`git archive 58b992a models/wiki-en`). Results: results/editions.json.
 """
 
-import time
+from functools import partial
 from pathlib import Path
 
 import click
 import numpy as np
-from record import medians, record
+from record import in_turn, medians, record, seconds
 from threadpoolctl import threadpool_limits
 
 from polyseme.engine.layers import contextualize
@@ -30,18 +30,18 @@ def sentences(models: list[Model]) -> list[list[str]]:
     rng = np.random.default_rng(SEED)
     first, *others = models
     words = [first.vocabulary.word(row) for row in range(COMMON)]
-    known = [word for word in words if all(one.vocabulary.row(word) is not None for one in others)]
+    known = [
+        word for word in words if all(other.vocabulary.row(word) is not None for other in others)
+    ]
     weights = 1 / (np.arange(len(known)) + 10)
     lengths = rng.integers(MIN_WORDS, MAX_WORDS + 1, SENTENCES)
     return [list(rng.choice(known, n, p=weights / weights.sum())) for n in lengths]
 
 
-def seconds(model: Model, texts: list[list[str]], names: tuple[str, ...]) -> float:
-    """Return the time to encode all sentences."""
-    began = time.perf_counter()
+def encode(model: Model, texts: list[list[str]], names: tuple[str, ...]) -> None:
+    """Encode all sentences."""
     for text in texts:
         contextualize(model.sentence(resolve_all(text, model.vocabulary)), model.layers, names)
-    return time.perf_counter() - began
 
 
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -56,28 +56,28 @@ def main(first: Path, second: Path, rounds: int) -> None:
     models = {"first": read_model(first), "second": read_model(second)}
     texts = sentences(list(models.values()))
     tokens = sum(map(len, texts))
-    found = {}
+    results = {}
     with threadpool_limits(1):
         for label, names in (("with attention", ("weights",)), ("without", ())):
-            times: dict[str, list[float]] = {name: [] for name in models}
-            for _ in range(rounds):
-                for name, model in models.items():
-                    times[name].append(seconds(model, texts, names))
-            middle = medians(times)
+            actions = {
+                name: partial(seconds, partial(encode, model, texts, names))
+                for name, model in models.items()
+            }
+            middle = medians(in_turn(actions, rounds))
             speeds = {name: round(tokens / middle[name]) for name in models}
             ratio = round(middle["second"] / middle["first"], 3)
-            found[label] = {"tokens_per_second": speeds, "ratio_of_times": ratio}
+            results[label] = {"tokens_per_second": speeds, "ratio_of_times": ratio}
             click.echo(f"{label}: {speeds} tokens/s, ratio of times {ratio}")
     shapes = {
         name: {
-            "words": one.manifest.vocabulary_size,
-            "dimension": one.manifest.dimension,
-            "heads": one.manifest.heads,
-            "dtype": one.manifest.dtype,
+            "words": model.manifest.vocabulary_size,
+            "dimension": model.manifest.dimension,
+            "heads": model.manifest.heads,
+            "dtype": model.manifest.dtype,
         }
-        for name, one in models.items()
+        for name, model in models.items()
     }
-    record("editions", ["numpy"], {"rounds": rounds, "models": shapes, "engine": found})
+    record("editions", ["numpy"], {"rounds": rounds, "models": shapes, "engine": results})
 
 
 if __name__ == "__main__":

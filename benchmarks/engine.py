@@ -12,13 +12,14 @@ medians. What text costs is measured by lists.py. Results: results/engine.json.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
 import click
 import numpy as np
 import torch
-from record import record
+from record import in_turn, record, seconds
 from rivals import TorchLayer, Way, products, tensors
 from sentences import bundled, lengths, sentences
 from threadpoolctl import threadpool_limits
@@ -41,44 +42,38 @@ Work = Callable[[], int]
 """A function that encodes sentences and returns their number of tokens."""
 
 
-def in_turn(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
+def tokens_per_second(systems: Mapping[str, Work], rounds: int) -> dict[str, float]:
     """Return the median tokens per second of each system over rounds in which all run in turn."""
-    repeats = {
-        name: max(round(MIN_SECONDS / _seconds(work, 2)), 1) for name, work in systems.items()
-    }
-    found: dict[str, list[float]] = {name: [] for name in systems}
-    for _ in range(rounds):
-        for name, work in systems.items():
-            began = time.perf_counter()
-            tokens = sum(work() for _ in range(repeats[name]))
-            found[name].append(tokens / (time.perf_counter() - began))
-    return {name: round(median(some)) for name, some in found.items()}
 
+    def rate(work: Work, repeats: int) -> float:
+        began = time.perf_counter()
+        tokens = sum(work() for _ in range(repeats))
+        return tokens / (time.perf_counter() - began)
 
-def _seconds(work: Work, times: int) -> float:
-    """Return the time of `times` runs without the first one."""
-    work()
-    began = time.perf_counter()
-    for _ in range(times - 1):
-        work()
-    return time.perf_counter() - began
+    actions = {}
+    for name, work in systems.items():
+        work()  # the first run is slower
+        repeats = max(round(MIN_SECONDS / seconds(work)), 1)
+        actions[name] = partial(rate, work, repeats)
+    return {name: round(median(rates)) for name, rates in in_turn(actions, rounds).items()}
 
 
 def from_vectors(
-    model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
+    model: Model, sentences: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> dict[str, Work]:
     """Return the systems that start from static vectors."""
-    tokens, given = sum(len(one.words) for one in some), [tensors(one) for one in some]
-    alone = [products(model, one.vectors) for one in some]
+    tokens = sum(len(sentence.words) for sentence in sentences)
+    inputs = list(map(tensors, sentences))
+    alone = [products(model, sentence.vectors) for sentence in sentences]
 
     def engine(names: Sequence[str]) -> int:
-        for one in some:
-            contextualize(one, model.layers, names)
+        for sentence in sentences:
+            contextualize(sentence, model.layers, names)
         return tokens
 
     def in_torch(way: Way) -> int:
-        for one in given:
-            torch_layer(*one, way)
+        for sentence in inputs:
+            torch_layer(*sentence, way)
         return tokens
 
     def multiply() -> int:
@@ -99,18 +94,18 @@ def ready(model: Model, lengths: Sequence[int]) -> list[SentenceArrays]:
     """Return the engine's input for a sentence of each length."""
     texts = (" ".join(words) for words in sentences([2 * length for length in lengths]))
     tokens = (model.tokenizer.look_up(text) for text in texts)
-    known = ([one for one in some if one.row is not None or one.composed] for some in tokens)
-    return [model.sentence(some[:length]) for some, length in zip(known, lengths, strict=True)]
+    known = ([t for t in text if t.row is not None or t.composed] for text in tokens)
+    return [model.sentence(text[:length]) for text, length in zip(known, lengths, strict=True)]
 
 
 def require_agreement(
-    model: Model, some: Sequence[SentenceArrays], torch_layer: TorchLayer
+    model: Model, sentences: Sequence[SentenceArrays], torch_layer: TorchLayer
 ) -> None:
     """Raise SystemExit if torch's results differ from the engine's."""
-    for one in some:
-        ours = contextualize(one, model.layers).contextual
+    for sentence in sentences:
+        ours = contextualize(sentence, model.layers).contextual
         for way in WAYS:
-            theirs = torch_layer(*tensors(one), way).numpy()
+            theirs = torch_layer(*tensors(sentence), way).numpy()
             if not np.allclose(ours, theirs, rtol=0, atol=TOLERANCE):
                 raise SystemExit(f"torch's layer differs by {np.abs(ours - theirs).max()}.")
 
@@ -140,19 +135,19 @@ def main(rounds: int) -> None:
     torch_layer = TorchLayer(model, max(CURVE))
     groups = {"1": ready(model, [ONE] * DIFFERENT), "1000": ready(model, lengths(MANY))}
     curve = {str(length): ready(model, [length]) for length in CURVE}
-    found: dict[str, Any] = {"sentences": {}, "lengths": {}}
+    results: dict[str, Any] = {"sentences": {}, "lengths": {}}
     with threadpool_limits(1), torch.inference_mode():
-        for number, some in groups.items():
-            require_agreement(model, some, torch_layer)
-            rates = in_turn(from_vectors(model, some, torch_layer), rounds)
-            found["sentences"][number] = measured(rates)
-            click.echo(f"{number:>5} sentences {found['sentences'][number]}")
-        for length, some in curve.items():
-            require_agreement(model, some, torch_layer)
-            rates = in_turn(from_vectors(model, some, torch_layer), rounds)
-            found["lengths"][length] = measured(rates)
-            click.echo(f"{length:>5} tokens {found['lengths'][length]['ratios']}")
-    record("engine", ["numpy", "torch"], {"rounds": rounds, **found})
+        for number, arrays in groups.items():
+            require_agreement(model, arrays, torch_layer)
+            rates = tokens_per_second(from_vectors(model, arrays, torch_layer), rounds)
+            results["sentences"][number] = measured(rates)
+            click.echo(f"{number:>5} sentences {results['sentences'][number]}")
+        for length, arrays in curve.items():
+            require_agreement(model, arrays, torch_layer)
+            rates = tokens_per_second(from_vectors(model, arrays, torch_layer), rounds)
+            results["lengths"][length] = measured(rates)
+            click.echo(f"{length:>5} tokens {results['lengths'][length]['ratios']}")
+    record("engine", ["numpy", "torch"], {"rounds": rounds, **results})
 
 
 if __name__ == "__main__":

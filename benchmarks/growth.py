@@ -10,17 +10,15 @@ Results: results/growth.json.
 
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
-from typing import Any
 
 import click
 import numpy as np
 import orjson
-from record import record
+from processes import megabytes, reset_peaks
+from record import median_row, record, seconds
 from sentences import bundled, sentences
 from threadpoolctl import threadpool_limits
 
@@ -37,7 +35,7 @@ SMALL, REPEATS = 512, 5
 def encoding(tokens: int, names: Sequence[str]) -> Callable[[], object]:
     """Return a function that encodes a sentence, after warming up with a short one."""
     model = bundled()
-    short, long = (" ".join(one) for one in sentences([MIN_TOKENS, tokens]))
+    short, long = (" ".join(words) for words in sentences([MIN_TOKENS, tokens]))
 
     def encode(text: str) -> object:
         return contextualize(
@@ -48,25 +46,15 @@ def encoding(tokens: int, names: Sequence[str]) -> Callable[[], object]:
     return lambda: encode(long)
 
 
-def memory(name: str) -> float:
-    """Return an entry of /proc/self/status in MB, such as VmRSS."""
-    lines = Path("/proc/self/status").read_text("ascii").splitlines()
-    kilobytes = next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
-    return int(kilobytes) * 1.024e-3
-
-
-def one(tokens: int, arrays: str) -> dict[str, float]:
+def measure(tokens: int, arrays: str) -> dict[str, float]:
     """Measure one length, in this process."""
     with threadpool_limits(1):
         encode = encoding(tokens, ARRAYS[arrays])
-        Path("/proc/self/clear_refs").write_text("5", "ascii")  # resets VmHWM
-        before, times = memory("VmRSS"), []
-        for number in range(REPEATS if tokens <= SMALL else 1):
-            began = time.perf_counter()
-            encode()
-            times.append(time.perf_counter() - began)
-            if not number:
-                peak = memory("VmHWM") - before
+        reset_peaks(["self"])
+        before = megabytes("self", "VmRSS")
+        times = [seconds(encode)]
+        peak = megabytes("self", "VmHWM") - before
+        times += [seconds(encode) for _ in range(REPEATS - 1 if tokens <= SMALL else 0)]
         tracemalloc.start()
         encode()
         size = tracemalloc.get_traced_memory()[1] / 1e6
@@ -77,16 +65,19 @@ def in_process(tokens: int, arrays: str) -> dict[str, float]:
     """Measure one length in a separate process."""
     command = [sys.executable, __file__, "--one", str(tokens), arrays]
     done = subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own
-    found: dict[str, float] = orjson.loads(done.stdout)
-    return found
+    measured: dict[str, float] = orjson.loads(done.stdout)
+    return measured
 
 
-def exponents(lengths: Sequence[int], found: dict[str, dict[str, float]]) -> dict[str, float]:
+def exponents(lengths: Sequence[int], measured: dict[str, dict[str, float]]) -> dict[str, float]:
     """Return the exponent of each measure, by least squares on logarithms."""
     long = [length for length in lengths if length >= FITTED_FROM]
     return {
         measure: round(
-            float(np.polyfit(np.log(long), np.log([found[str(n)][measure] for n in long]), 1)[0]), 3
+            float(
+                np.polyfit(np.log(long), np.log([measured[str(n)][measure] for n in long]), 1)[0]
+            ),
+            3,
         )
         for measure in MEASURES
     }
@@ -99,7 +90,7 @@ def exponents(lengths: Sequence[int], found: dict[str, dict[str, float]]) -> dic
 def main(longest: int, rounds: int, single: tuple[int, str] | None) -> None:
     """Run the benchmark."""
     if single:
-        click.echo(orjson.dumps(one(*single)))
+        click.echo(orjson.dumps(measure(*single)))
         return
     lengths = [MIN_TOKENS * 2**step for step in range((longest // MIN_TOKENS).bit_length())]
     runs: dict[tuple[str, int], list[dict[str, float]]] = {}
@@ -108,15 +99,10 @@ def main(longest: int, rounds: int, single: tuple[int, str] | None) -> None:
             for name in ARRAYS:
                 runs.setdefault((name, length), []).append(in_process(length, name))
                 click.echo(f"{length:>6} {name:<15} {runs[name, length][-1]}")
-    found: dict[str, Any] = {}
-    for name in ARRAYS:
-        found[name] = {
-            str(n): {m: round(median(run[m] for run in runs[name, n]), 6) for m in MEASURES}
-            for n in lengths
-        }
-    fitted = {name: exponents(lengths, found[name]) for name in ARRAYS}
+    middle = {name: {str(n): median_row(runs[name, n], 6) for n in lengths} for name in ARRAYS}
+    fitted = {name: exponents(lengths, middle[name]) for name in ARRAYS}
     about = {"rounds": rounds, "fitted_from": FITTED_FROM}
-    record("growth", ["numpy"], {**about, "exponents": fitted, "tokens": found})
+    record("growth", ["numpy"], {**about, "exponents": fitted, "tokens": middle})
 
 
 if __name__ == "__main__":

@@ -8,16 +8,15 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from socket import socket
 from typing import NamedTuple
 
-import httpx
 from flask import Flask
 from gunicorn.util import import_app
+from processes import children
+from serving import free_port, wait_for_response
 
 from polyseme.settings import Settings
 
@@ -35,8 +34,7 @@ class Running(NamedTuple):
 
     def workers(self) -> list[int]:
         """Return the process ids of the workers."""
-        children = Path(f"/proc/{self.master}/task/{self.master}/children").read_text("ascii")
-        return [int(pid) for pid in children.split()]
+        return children(self.master)
 
     def connections(self) -> list[int]:
         """Return the number of open connections of each worker."""
@@ -56,16 +54,16 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
     `options` are gunicorn's command-line options, which override the configuration. `settings` are
     settings of the service.
     """
-    port = _free_port()
-    given = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
+    port = free_port()
+    environment = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
     path = os.pathsep.join([str(HERE.parent / "service"), str(HERE)])
     metrics = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - private
-    given["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
+    environment["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
     process = subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-c", f"from gunicorns import serve; serve({app!r})"],
         env={
             **os.environ,
-            **given,
+            **environment,
             "POLYSEME_PORT": str(port),
             "PYTHONPATH": path,
             "GUNICORN_CMD_ARGS": shlex.join(options),
@@ -73,9 +71,8 @@ def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterat
         stderr=subprocess.DEVNULL,
     )
     try:
-        address = f"http://127.0.0.1:{port}"
-        _wait_for_response(address)
-        yield Running(address, process.pid)
+        wait_for_response(port, "GET", "/livez", any_status=True)
+        yield Running(f"http://127.0.0.1:{port}", process.pid)
     finally:
         process.terminate()
         process.wait(60)
@@ -98,27 +95,8 @@ def serve(app: str) -> None:
 
 def _sockets(pid: int) -> set[str]:
     """Return the targets of a process's file descriptors; that of a socket is `socket:[INODE]`."""
-    found = set()
+    targets = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
-            found.add(str(descriptor.readlink()))
-    return found
-
-
-def _free_port() -> int:
-    with closing(socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _wait_for_response(address: str) -> None:
-    """Wait until the server responds."""
-    for _ in range(3000):
-        try:
-            httpx.get(f"{address}/livez", timeout=30)
-        except httpx.TransportError:
-            time.sleep(0.01)
-        else:
-            return
-    raise SystemExit("gunicorn did not start.")
+            targets.add(str(descriptor.readlink()))
+    return targets

@@ -9,14 +9,14 @@ and their ratios. The first search of a worker also computes the norms of the ro
 time for that. Results: results/neighbors.json.
 """
 
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
-from record import medians, record
+from record import in_turn, medians, record, seconds
 from threadpoolctl import threadpool_limits
 
 from polyseme.engine.quantization import quantize, stored
@@ -40,23 +40,16 @@ def tables(words: int, width: int) -> dict[str, Table]:
     }
 
 
-def actions(found: dict[str, Table]) -> dict[str, Callable[[], Any]]:
+def actions(by_name: dict[str, Table]) -> dict[str, Callable[[], Any]]:
     """Return the functions to time: the pass, and for each table a search and the norms."""
     rng = np.random.default_rng(SEED)
-    numbers: NDArray[np.float32] = found["float32"].reshape(-1)
+    numbers: NDArray[np.float32] = by_name["float32"].reshape(-1)
     timed: dict[str, Callable[[], Any]] = {PASS: lambda: numbers @ numbers}
-    for name, table in found.items():
+    for name, table in by_name.items():
         vector, row_norms = rng.standard_normal(table.shape[1]), norms(table)
         timed[name] = lambda v=vector, t=table, s=row_norms: nearest(v, t, s, NEIGHBORS)
         timed[f"{name}, lengths"] = lambda t=table: norms(t)
     return timed
-
-
-def milliseconds(action: Callable[[], Any]) -> float:
-    """Return the time of an action."""
-    began = time.perf_counter()
-    action()
-    return (time.perf_counter() - began) * 1000
 
 
 @click.command()
@@ -65,18 +58,15 @@ def milliseconds(action: Callable[[], Any]) -> float:
 @click.option("--rounds", default=31)
 def main(words: int, width: int, rounds: int) -> None:
     """Run the benchmark."""
-    found = tables(words, width)
+    by_name = tables(words, width)
     with threadpool_limits(1):
-        timed = actions(found)
-        times: dict[str, list[float]] = {name: [] for name in timed}
-        for _ in range(rounds):
-            for name, action in timed.items():
-                times[name].append(milliseconds(action))
-    middle = medians(times)
+        timed = {name: partial(seconds, action) for name, action in actions(by_name).items()}
+        times = in_turn(timed, rounds)
+    middle = medians({name: [1000 * taken for taken in runs] for name, runs in times.items()})
     ratios = {name: round(middle[name] / middle[PASS], 2) for name in timed if name != PASS}
     for name, ratio in ratios.items():
         click.echo(f"{name:<20} {middle[name]:7.2f} ms  {ratio:5.2f} passes")
-    shapes = {name: {"shape": list(t.shape), "dtype": t.dtype.name} for name, t in found.items()}
+    shapes = {name: {"shape": list(t.shape), "dtype": t.dtype.name} for name, t in by_name.items()}
     record(
         "neighbors",
         ["numpy"],
@@ -84,7 +74,7 @@ def main(words: int, width: int, rounds: int) -> None:
             "rounds": rounds,
             "neighbors": NEIGHBORS,
             "tables": shapes,
-            "gigabytes_per_second": round(found["float32"].nbytes / middle[PASS] / 1e6, 1),
+            "gigabytes_per_second": round(by_name["float32"].nbytes / middle[PASS] / 1e6, 1),
             "median_milliseconds": middle,
             "ratio_to_the_pass": ratios,
         },

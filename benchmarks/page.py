@@ -29,10 +29,9 @@ DRAWN = "performance.getEntriesByName('polyseme-drawn')[0]"
 
 def addresses() -> dict[str, str]:
     """Return the URL fragments of the views."""
-    texts = {n: " ".join(words) for n, words in zip(LENGTHS, texts_of(), strict=True)}
-    found = {f"attention, {n} words": _address("attention", text=text) for n, text in texts.items()}
+    texts = {len(words): " ".join(words) for words in sentences(LENGTHS)}
     return {
-        **found,
+        **{f"attention, {n} words": _address("attention", text=t) for n, t in texts.items()},
         "attention, 30 words as lines": _address("attention", text=texts[30], picture="lines"),
         "compare, 2 occurrences": "#compare",
         "steps, a worked example": "#steps",
@@ -40,11 +39,6 @@ def addresses() -> dict[str, str]:
         "neighbors": "#neighbors",
         "models": "#models",
     }
-
-
-def texts_of() -> list[list[str]]:
-    """Return a sentence of each length."""
-    return sentences(LENGTHS)
 
 
 def _address(view: str, **state: str) -> str:
@@ -84,9 +78,9 @@ def main(rounds: int) -> None:
     for times in (drawn, whole):
         for values in times.values():
             del values[0]  # the service's first responses
-    found = {"drawn": medians(drawn), "opened": medians(whole)}
+    middle = {"drawn": medians(drawn), "opened": medians(whole)}
     for view in views:
-        click.echo(f"{view:<32} {found['drawn'][view]:8.1f} {found['opened'][view]:8.1f}")
+        click.echo(f"{view:<32} {middle['drawn'][view]:8.1f} {middle['opened'][view]:8.1f}")
     record(
         "page",
         ["playwright", "gunicorn"],
@@ -94,7 +88,7 @@ def main(rounds: int) -> None:
             "chromium": version,
             "rounds": rounds,
             "window": [WIDTH, HEIGHT],
-            "median_milliseconds": found,
+            "median_milliseconds": middle,
             "worst_drawn": {view: round(max(values), 1) for view, values in drawn.items()},
         },
     )

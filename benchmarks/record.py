@@ -2,6 +2,8 @@
 
 import os
 import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +37,27 @@ def record(name: str, packages: list[str], results: dict[str, Any], folder: Path
 def medians(times: dict[str, list[float]]) -> dict[str, float]:
     """Return the median of each list of measurements, rounded to four significant digits."""
     return {name: float(f"{median(values):.4g}") for name, values in times.items()}
+
+
+def median_row(rows: Sequence[Mapping[str, float]], digits: int) -> dict[str, float]:
+    """Return the median of each column."""
+    return {name: round(median(row[name] for row in rows), digits) for name in rows[0]}
+
+
+def in_turn(actions: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Return the results of each action, in rounds in which all run in turn."""
+    results: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(rounds):
+        for name, action in actions.items():
+            results[name].append(action())
+    return results
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return the time of a call."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 def _processor() -> str:

@@ -143,7 +143,7 @@ def mixed() -> list[tuple[str, str, bytes | None, dict[str, str]]]:
         ("/v1/neighbors", {"word": "bank"}, js),
         ("/v1/embeddings", {"input": texts[:4], "model": "wiki-en"}, js),
         ("/v1/encode", {"input": 7}, js),
-        *(("/v1/encode", {"input": one, "encoding": "base64"}, js) for one in texts),
+        *(("/v1/encode", {"input": text, "encoding": "base64"}, js) for text in texts),
     ]
     kinds = [
         ("POST", path, orjson.dumps(body), {"Content-Type": js, "Accept": accept})
@@ -253,26 +253,25 @@ def _seconds(began: float, seconds: float) -> Iterator[float]:
 )
 def main(bounded: bool, only: str | None) -> None:
     """Run the benchmark."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if only in {None, "faults"}:
-            found["fault"] = []
+            results["fault"] = []
             for fault, (cause, full, few) in FAULTS.items():
                 subfolder = folder / cause.__name__
                 subfolder.mkdir()
                 result = {"name": fault, **cause(subfolder, few if bounded else full)}
-                found["fault"].append(result)
+                results["fault"].append(result)
                 click.echo(orjson.dumps(result).decode())
         if only in {None, "hostile"}:
-            found["hostile"] = hostile(folder, 2_000 if bounded else 100_000)
-            click.echo(orjson.dumps(found["hostile"]).decode())
+            results["hostile"] = hostile(folder, 2_000 if bounded else 100_000)
+            click.echo(orjson.dumps(results["hostile"]).decode())
         if only in {None, "soak"}:
-            found["soak"] = soak(folder, 100 if bounded else 600)
-            shown = {name: one for name, one in found["soak"].items() if name != "samples"}
-            click.echo(orjson.dumps(shown).decode())
+            results["soak"] = soak(folder, 100 if bounded else 600)
+            click.echo(orjson.dumps({**results["soak"], "samples": "…"}).decode())
     if not bounded and not only:
-        record("reliability", ["gunicorn", "flask", "numpy", "pydantic"], found)
+        record("reliability", ["gunicorn", "flask", "numpy", "pydantic"], results)
 
 
 if __name__ == "__main__":

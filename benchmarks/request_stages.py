@@ -12,14 +12,12 @@ results/request_stages.json.
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import click
 import httpx
 import orjson
 from gunicorns import SERVICE, running
-from record import record
+from record import median_row, record
 from requests_per_second import ENCODINGS, accept, typical
 from sentences import sentences
 
@@ -29,7 +27,7 @@ WARM = 500
 
 def stages_of(response: httpx.Response) -> dict[str, float]:
     """Return the microseconds of each stage, and the total."""
-    entries = (one.split(";dur=") for one in response.headers["Server-Timing"].split(", "))
+    entries = (entry.split(";dur=") for entry in response.headers["Server-Timing"].split(", "))
     return {name: float(milliseconds) * 1000 for name, milliseconds in entries}
 
 
@@ -44,42 +42,37 @@ def timed_post(
     return response.raise_for_status(), spent
 
 
-def middle(rows: list[dict[str, float]]) -> dict[str, int]:
-    """Return the median of each column."""
-    return {name: round(median(row[name] for row in rows)) for name in rows[0]}
-
-
 @click.command()
 @click.option("--words", default=20)
 @click.option("--requests", default=2000)
 def main(words: int, requests: int) -> None:
     """Run the benchmark."""
-    texts = [" ".join(one) for one in sentences([words] * (WARM + requests))]
-    found: dict[str, Any] = {}
+    texts = [" ".join(sentence) for sentence in sentences([words] * (WARM + requests))]
+    middle: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder, running(SERVICE, workers=1) as service:
         bodies = {
             kind: [orjson.dumps({"input": text, "encoding": encoding}) for text in texts]
             for kind, encoding in ENCODINGS.items()
         }
-        for kind, some in bodies.items():
+        for kind, of_kind in bodies.items():
             file = Path(folder, kind)
-            file.write_bytes(b"\n".join(some))
+            file.write_bytes(b"\n".join(of_kind))
             file.write_bytes(typical(service.address, file, kind))
         with (
             running(f"bare:bare_app({folder!r})", workers=1) as bare,
             httpx.Client(timeout=60) as client,
         ):
-            for kind, some in bodies.items():
+            for kind, of_kind in bodies.items():
                 rows = []
-                for body in some:
+                for body in of_kind:
                     response, spent = timed_post(client, f"{service.address}/v1/encode", body, kind)
                     _, bare_spent = timed_post(client, f"{bare.address}/{kind}", body, kind)
                     rows.append({**stages_of(response), "answer": spent, "bare answer": bare_spent})
-                found[kind] = middle(rows[WARM:])
-                click.echo(f"{kind:<7} {found[kind]}")
+                middle[kind] = median_row(rows[WARM:], 0)
+                click.echo(f"{kind:<7} {middle[kind]}")
     about = {"words": words, "requests": requests}
     packages = ["gunicorn", "flask", "numpy", "orjson", "pydantic"]
-    record("request_stages", packages, {**about, "microseconds": found})
+    record("request_stages", packages, {**about, "microseconds": middle})
 
 
 if __name__ == "__main__":

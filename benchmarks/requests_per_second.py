@@ -47,7 +47,7 @@ def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
     """Write a file for each length and format, with a body in each line."""
     files = {}
     for length in LENGTHS:
-        texts = [" ".join(one) for one in sentences([length] * DIFFERENT)]
+        texts = [" ".join(words) for words in sentences([length] * DIFFERENT)]
         for kind, encoding in ENCODINGS.items():
             bodies = [orjson.dumps({"input": text, "encoding": encoding}) for text in texts]
             files[length, kind] = folder / f"{length}-{kind}"
@@ -85,30 +85,33 @@ def in_turn(
 
 def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
     """Return the medians of both servers, the ratio of their rates, and the rate of each run."""
-    both = {name: middle(some) for name, some in runs.items()}
+    both = {name: middle(of_server) for name, of_server in runs.items()}
     ratio = both["service"]["requests_per_second"] / both["bare"]["requests_per_second"]
-    rates = {name: [round(one.requests_per_second) for one in some] for name, some in runs.items()}
+    rates = {
+        name: [round(run.requests_per_second) for run in of_server]
+        for name, of_server in runs.items()
+    }
     return {**both, "ratio": round(ratio, 3), "runs": rates}
 
 
 def steadiness(service: Running, bodies: Path, seconds: int) -> dict[str, Any]:
     """Run with few and with many connections, however the workers share them."""
-    found: dict[str, Any] = {}
+    by_connections: dict[str, Any] = {}
     for connections in CONNECTIONS:
         posting = Posting(bodies, accept("base64"), connections, seconds)
         runs = [post(service, "/v1/encode", posting) for _ in range(STEADY)]
-        if any(one.errors for one in runs):
+        if any(run.errors for run in runs):
             raise SystemExit("Requests failed.")
-        rates = [round(one.requests_per_second) for one in runs]
+        rates = [round(run.requests_per_second) for run in runs]
         middle_rate = median(rates)
-        found[str(connections)] = {
+        by_connections[str(connections)] = {
             "runs": rates,
             "median": middle_rate,
             "least_to_median": round(min(rates) / middle_rate, 3),
-            "p99_ms": max(one.p99_ms for one in runs),
+            "p99_ms": max(run.p99_ms for run in runs),
         }
-        click.echo(f"{connections:>4} connections {found[str(connections)]}")
-    return found
+        click.echo(f"{connections:>4} connections {by_connections[str(connections)]}")
+    return by_connections
 
 
 @click.command()
@@ -118,7 +121,7 @@ def steadiness(service: Running, bodies: Path, seconds: int) -> dict[str, Any]:
 @click.option("--connections", default=16)
 def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
     """Run the benchmark."""
-    found: dict[str, dict[str, Any]] = {str(length): {} for length in LENGTHS}
+    by_length: dict[str, dict[str, Any]] = {str(length): {} for length in LENGTHS}
     with (
         tempfile.TemporaryDirectory() as requests,
         tempfile.TemporaryDirectory() as responses,
@@ -135,11 +138,11 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
                 posting = Posting(bodies, accept(kind), connections, seconds)
                 result = figures(in_turn(both, posting, rounds))
                 size = Path(responses, bodies.name).stat().st_size
-                found[str(length)][kind] = {"answer_bytes": size, **result}
+                by_length[str(length)][kind] = {"answer_bytes": size, **result}
                 click.echo(f"{length:>4} words, {kind:<7} ratio {result['ratio']}")
     about = {"workers": workers, "connections": connections, "rounds": rounds, "seconds": seconds}
     packages = ["gunicorn", "flask", "numpy", "orjson", "pydantic"]
-    record("requests_per_second", packages, {**about, "words": found, "steady": steady})
+    record("requests_per_second", packages, {**about, "words": by_length, "steady": steady})
 
 
 if __name__ == "__main__":

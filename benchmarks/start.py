@@ -9,23 +9,20 @@ cache. `imports` has the time of each distribution, measured with `-X importtime
 imports down, and the reason for the import. Results: results/start.json.
 """
 
-import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.client import HTTPConnection
+from functools import partial
 from importlib.metadata import packages_distributions
+from itertools import takewhile
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import click
-from record import medians, record
-from serving import PORT, ROOT, import_synthetic
+from record import in_turn, medians, record, seconds
+from serving import PORT, import_synthetic, starting, wait_for_response
 
 from polyseme.models.reader import read_model
 from polyseme.models.registry import bundled_models
@@ -73,71 +70,34 @@ WHY = {
 """The purpose of each distribution that a start imports."""
 
 
-@contextmanager
-def starting(models: Path, model: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """Run `polyseme serve`."""
-    command = [sys.executable, "-m", "polyseme", "serve", "--port", str(PORT), "--model", model]
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        [*command, "--workers", str(WORKERS), "--models-dir", str(models)],
-        cwd=models,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "service"), **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-
-
-def wait_for_200(method: str, path: str, body: str | None = None) -> None:
-    """Repeat a request until the status is 200."""
-    for _ in range(10_000):
-        connection = HTTPConnection("127.0.0.1", PORT, timeout=30)
-        try:
-            connection.request(method, path, body, {"Content-Type": "application/json"})
-            if connection.getresponse().status == 200:
-                return
-        except OSError:
-            pass
-        finally:
-            connection.close()
-        time.sleep(0.002)
-    raise SystemExit("The service did not start.")
-
-
 def times(models: Path, model: str) -> dict[str, float]:
     """Return the seconds from exec to the end of each stage, readiness and the first response."""
     began = time.perf_counter()
-    found: dict[str, float] = {}
-    with starting(models, model) as process:
+    until: dict[str, float] = {}
+    with starting(models, model, WORKERS, subprocess.PIPE) as process:
         for stage, text in STAGES.items():
             if not any(text in line for line in process.stderr or ()):
                 raise SystemExit("The service did not start.")
-            found[stage] = time.perf_counter() - began
-        wait_for_200("GET", "/readyz")
-        found["ready"] = time.perf_counter() - began
-        wait_for_200("POST", "/v1/encode", '{"input": "the of and"}')
-        found["answer"] = time.perf_counter() - began
-    return found
+            until[stage] = time.perf_counter() - began
+        wait_for_response(PORT, "GET", "/readyz")
+        until["ready"] = time.perf_counter() - began
+        wait_for_response(PORT, "POST", "/v1/encode", '{"input": "the of and"}')
+        until["answer"] = time.perf_counter() - began
+    return until
 
 
 def distributions() -> dict[str, str]:
     """Return the distribution of each installed package."""
     installed = packages_distributions().items()
-    found = {package: owners[0].lower().replace("_", "-") for package, owners in installed}
-    return {**found, "polyseme": "polyseme"}
+    owner = {package: owners[0].lower().replace("_", "-") for package, owners in installed}
+    return {**owner, "polyseme": "polyseme"}
 
 
 def imports(models: Path, owners: dict[str, str]) -> dict[str, tuple[float, int]]:
     """Return the milliseconds and the number of modules of each distribution."""
-    with starting(models, BUNDLED, PYTHONPROFILEIMPORTTIME="1") as process:
-        lines = []
-        for line in process.stderr or ():
-            lines.append(line)
-            if STAGES["workers"] in line:
-                break
+    how = {"PYTHONPROFILEIMPORTTIME": "1"}
+    with starting(models, BUNDLED, WORKERS, subprocess.PIPE, **how) as process:
+        lines = list(takewhile(lambda line: STAGES["workers"] not in line, process.stderr or ()))
     spent: Counter[str] = Counter()
     modules: Counter[str] = Counter()
     for line in lines:
@@ -166,17 +126,11 @@ def import_table(runs: list[dict[str, tuple[float, int]]]) -> dict[str, dict[str
 
 def reading(folder: Path, rounds: int) -> dict[str, float]:
     """Return the seconds to read a model, with and without checks."""
-
-    def seconds(action: Callable[[], Any]) -> float:
-        began = time.perf_counter()
-        action()
-        return time.perf_counter() - began
-
-    taken: dict[str, list[float]] = {"checked": [], "unchecked": []}
-    for _ in range(rounds):
-        taken["checked"].append(seconds(lambda: read_model(folder)))
-        taken["unchecked"].append(seconds(lambda: read_model(folder, verify=False)))
-    return medians(taken)
+    actions = {
+        name: partial(seconds, partial(read_model, folder, verify=verify))
+        for name, verify in (("checked", True), ("unchecked", False))
+    }
+    return medians(in_turn(actions, rounds))
 
 
 @click.command()
@@ -192,18 +146,17 @@ def main(words: int, width: int, rounds: int) -> None:
         owners = distributions()
         table = import_table([imports(models, owners) for _ in range(rounds)])
         for _ in range(rounds):
-            for model, found in measured.items():
-                found.append(times(models, model))
-                click.echo(
-                    f"{model:<10} " + "  ".join(f"{k} {v:.3f}" for k, v in found[-1].items())
-                )
+            for model, runs in measured.items():
+                runs.append(times(models, model))
+                stages = "  ".join(f"{stage} {until:.3f}" for stage, until in runs[-1].items())
+                click.echo(f"{model:<10} {stages}")
         folders = {BUNDLED: bundled_models() / BUNDLED, SYNTHETIC: models / SYNTHETIC}
         read = {model: reading(folder, rounds) for model, folder in folders.items()}
-    stages = {
-        model: medians({name: [one[name] for one in found] for name in found[0]})
-        for model, found in measured.items()
+    until = {
+        model: medians({stage: [run[stage] for run in runs] for stage in runs[0]})
+        for model, runs in measured.items()
     }
-    middle = {model: found["answer"] for model, found in stages.items()}
+    middle = {model: stages["answer"] for model, stages in until.items()}
     record(
         "start",
         ["gunicorn", "flask", "numpy"],
@@ -214,8 +167,8 @@ def main(words: int, width: int, rounds: int) -> None:
             "rounds": rounds,
             "median_seconds": middle,
             "difference_seconds": round(middle[SYNTHETIC] - middle[BUNDLED], 3),
-            "median_ready_seconds": {model: found["ready"] for model, found in stages.items()},
-            "median_seconds_until": stages,
+            "median_ready_seconds": {model: stages["ready"] for model, stages in until.items()},
+            "median_seconds_until": until,
             "reading_seconds": read,
             "imports": table,
         },

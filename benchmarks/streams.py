@@ -2,7 +2,7 @@
 
     python benchmarks/streams.py [--rounds 3]
 
-A batch of 1,000 or 10,000 sentences of 5 to 60 words is posted to `/v1/encode` of a new service,
+A batch of 1,000 or 10,000 sentences of 5 to 50 words is posted to `/v1/encode` of a new service,
 after a batch of 100. The figures are the peak memory of the worker (`VmHWM`) and the time per
 sentence, compared with batches of 100. Results: results/streams.json.
 """
@@ -10,19 +10,20 @@ sentence, compared with batches of 100. Results: results/streams.json.
 import time
 from collections.abc import Sequence
 from http.client import HTTPConnection
-from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
 import orjson
 from gunicorns import SERVICE, Running, running
-from record import record
+from processes import megabytes
+from record import median_row, record
 from sentences import lengths, sentences
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 COUNTS, SMALL = (1_000, 10_000), 100
+LONGEST = 50
+"""Maximum number of words; the response of 10,000 longer ones exceeds the largest limit."""
 REPEATED = 10
 """The number of small batches."""
 LIMITS = {
@@ -32,7 +33,7 @@ LIMITS = {
     "max_tokens": 1_000_000,
     "max_body_bytes": 16 << 20,
     "max_answer_bytes": 1 << 32,
-    "max_work": 1 << 30,
+    "max_work": 3_600_000,
     "request_seconds": 600,
 }
 
@@ -76,25 +77,17 @@ def post(server: Running, texts: Sequence[str], kind: Kind) -> tuple[float, int]
     return took, size
 
 
-def peak(server: Running) -> float:
-    """Return the peak memory of the worker in MB."""
-    (worker,) = server.workers()
-    lines = Path(f"/proc/{worker}/status").read_text("ascii").splitlines()
-    kilobytes = next(line.split()[1] for line in lines if line.startswith("VmHWM:"))
-    return int(kilobytes) * 1.024e-3
-
-
 def large(texts: Sequence[str], kind: Kind) -> dict[str, float]:
     """Post one batch to a new service; return time and memory."""
     with running(SERVICE, **LIMITS) as server:
         post(server, texts[:SMALL], kind)
-        before = peak(server)
+        before = megabytes(*server.workers(), "VmHWM")
         took, size = post(server, texts, kind)
         return {
             "milliseconds_a_sentence": took / len(texts) * 1e3,
             "answer_mb": size / 1e6,
             "peak_before_mb": before,
-            "peak_mb": peak(server),
+            "peak_mb": megabytes(*server.workers(), "VmHWM"),
         }
 
 
@@ -106,20 +99,16 @@ def small(texts: Sequence[str], kind: Kind) -> dict[str, float]:
         took = sum(post(server, batch, kind)[0] for batch in batches)
         return {
             "milliseconds_a_sentence": took / REPEATED / SMALL * 1e3,
-            "peak_mb": peak(server),
+            "peak_mb": megabytes(*server.workers(), "VmHWM"),
         }
-
-
-def middle(runs: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the median of each figure."""
-    return {name: round(median(run[name] for run in runs), 3) for name in runs[0]}
 
 
 @click.command()
 @click.option("--rounds", default=3)
 def main(rounds: int) -> None:
     """Run the benchmark."""
-    texts = [" ".join(words) for words in sentences(lengths(max(COUNTS)))]
+    of_lengths = sentences(min(length, LONGEST) for length in lengths(max(COUNTS)))
+    texts = [" ".join(words) for words in of_lengths]
     runs: dict[tuple[str, int], list[dict[str, float]]] = {}
     for _ in range(rounds):
         for name, kind in KINDS.items():
@@ -127,13 +116,13 @@ def main(rounds: int) -> None:
                 run = small(texts, kind) if count == SMALL else large(texts[:count], kind)
                 runs.setdefault((name, count), []).append(run)
                 click.echo(f"{name:<15} {count:>6} sentences {run}")
-    found: dict[str, dict[str, Any]] = {name: {} for name in KINDS}
-    for (name, count), some in runs.items():
-        found[name][str(count)] = middle(some)
-    few, many = (str(count) for count in COUNTS)
-    for kinds in found.values():
-        kinds["ratio_of_peaks"] = round(kinds[many]["peak_mb"] / kinds[few]["peak_mb"], 3)
-    record("streams", ["gunicorn", "flask", "numpy"], {"rounds": rounds, "kinds": found})
+    kinds: dict[str, dict[str, Any]] = {name: {} for name in KINDS}
+    for (name, count), of_count in runs.items():
+        kinds[name][str(count)] = median_row(of_count, 3)
+    few, many = map(str, COUNTS)
+    for counts in kinds.values():
+        counts["ratio_of_peaks"] = round(counts[many]["peak_mb"] / counts[few]["peak_mb"], 3)
+    record("streams", ["gunicorn", "flask", "numpy"], {"rounds": rounds, "kinds": kinds})
 
 
 if __name__ == "__main__":

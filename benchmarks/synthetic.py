@@ -12,15 +12,15 @@ _CHUNK = 10_000
 def words(count: int, seed: int = 1) -> list[str]:
     """Return different words; short words tend to come first, as in files sorted by frequency."""
     rng = np.random.default_rng(seed)
-    found: dict[str, None] = {}
-    while len(found) < count:
+    distinct: dict[str, None] = {}
+    while len(distinct) < count:
         lengths = rng.integers(3, 14, size=_CHUNK)
         letters = rng.choice(LETTERS, size=int(lengths.sum())).tobytes().decode()
         ends = np.cumsum(lengths)
-        found |= dict.fromkeys(
+        distinct |= dict.fromkeys(
             letters[end - length : end] for end, length in zip(ends, lengths, strict=True)
         )
-    drawn = list(found)[:count]
+    drawn = list(distinct)[:count]
     order = np.argsort([len(word) for word in drawn] + rng.normal(0, 5, count), kind="stable")
     return [drawn[place] for place in order]
 
@@ -31,8 +31,8 @@ def write_glove(path: Path, count: int, width: int, seed: int = 1) -> None:
     vocabulary = words(count, seed)
     with path.open("wb") as out:
         for start in range(0, count, _CHUNK):
-            some = vocabulary[start : start + _CHUNK]
-            rows = np.round(rng.normal(0, 0.4, (len(some), width)), 5)
-            for word, row in zip(some, rows, strict=True):
+            part = vocabulary[start : start + _CHUNK]
+            rows = np.round(rng.normal(0, 0.4, (len(part), width)), 5)
+            for word, row in zip(part, rows, strict=True):
                 numbers = orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)
                 out.write(b"%s %s\n" % (word.encode(), numbers[1:-1].replace(b",", b" ")))

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, Protocol
 
 import click
 import numpy as np
-from record import record
+from processes import megabytes
+from record import median_row, record
 from synthetic import words as synthetic_words
 
 from polyseme.models.manifest import VOCABULARY
@@ -87,8 +88,8 @@ class Trie:
         """Return the row of a word, or None."""
         if "\n" in word:
             return None
-        found = self._trie.get(word.replace("\0", "\n"))
-        return None if found is None else self._rows[found]
+        key = self._trie.get(word.replace("\0", "\n"))
+        return None if key is None else self._rows[key]
 
 
 def index_mapped(folder: Path) -> Lookup:
@@ -130,10 +131,8 @@ def words_of(folder: Path) -> Iterator[str]:
 
 def memory() -> dict[str, float]:
     """Return private memory and PSS of this process, in MB."""
-    lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()[1:]
-    kib = {name: int(number) for name, number, _ in (line.split() for line in lines)}
-    private = kib["Private_Dirty:"] + kib["Private_Clean:"]
-    return {"private_mb": private * 1.024e-3, "pss_mb": kib["Pss:"] * 1.024e-3}
+    private = megabytes("self", "Private_Dirty", "Private_Clean")
+    return {"private_mb": private, "pss_mb": megabytes("self", "Pss")}
 
 
 def seconds(lookup: Lookup, sentences: list[list[str]]) -> float:
@@ -180,7 +179,7 @@ def serve(name: str, folder: Path, results: Any) -> None:
     variant, barrier = VARIANTS[name], _FORK.Barrier(2)
     lookup = variant.make(folder) if variant.forked else None
     arguments = [(variant, folder, lookup, barrier, queue) for queue in (results, None)]
-    workers = [_FORK.Process(target=work, args=one) for one in arguments]
+    workers = [_FORK.Process(target=work, args=each) for each in arguments]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -192,9 +191,9 @@ def run(name: str, folder: Path) -> dict[str, float]:
     results = _FORK.SimpleQueue()
     master = _FORK.Process(target=serve, args=(name, folder, results))
     master.start()
-    found: dict[str, float] = results.get()
+    measured: dict[str, float] = results.get()
     master.join()
-    return found
+    return measured
 
 
 def prepare(folder: Path, count: int) -> None:
@@ -215,8 +214,8 @@ def main(words: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / MANY
         # In a separate process, so that later forks do not inherit the words.
-        for one, count in ((folder, words), (Path(parent) / FEW, 100)):
-            writer = _FORK.Process(target=prepare, args=(one, count))
+        for target, count in ((folder, words), (Path(parent) / FEW, 100)):
+            writer = _FORK.Process(target=prepare, args=(target, count))
             writer.start()
             writer.join()
         for _ in range(rounds):
@@ -224,10 +223,7 @@ def main(words: int, rounds: int) -> None:
                 runs[name].append(run(name, folder))
                 click.echo(f"{name:<32} {runs[name][-1]}")
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    middle = {
-        name: {key: round(median(one[key] for one in some), 3) for key in some[0]}
-        for name, some in runs.items()
-    }
+    middle = {name: median_row(of_variant, 3) for name, of_variant in runs.items()}
     result = {"words": words, "rounds": rounds, "file_bytes": sizes, "median": middle}
     record("vocabulary", ["numpy", *marisa], result)
 

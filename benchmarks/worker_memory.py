@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import click
+from processes import children, megabytes
 from record import record
 from serving import import_synthetic, post, served
 from synthetic import words as synthetic_words
@@ -21,15 +22,11 @@ _FIRST = 400
 
 def memory(master: int) -> dict[str, float]:
     """Return PSS and private dirty memory of the master and its workers, in MB."""
-    children = Path(f"/proc/{master}/task/{master}/children").read_text("ascii").split()
-    totals = {"pss_mb": 0.0, "private_dirty_mb": 0.0}
-    for pid in [str(master), *children]:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines():
-            name, *rest = line.split()
-            if name in {"Pss:", "Private_Dirty:"}:
-                key = "pss_mb" if name == "Pss:" else "private_dirty_mb"
-                totals[key] += int(rest[0]) * 1.024e-3
-    return {name: round(total, 1) for name, total in totals.items()}
+    pids = [master, *children(master)]
+    return {
+        f"{name.lower()}_mb": round(sum(megabytes(pid, name) for pid in pids), 1)
+        for name in ("Pss", "Private_Dirty")
+    }
 
 
 @click.command()
@@ -42,14 +39,14 @@ def main(words: int, width: int, requests: int) -> None:
         models = Path(folder) / "models"
         import_synthetic(models, words, width)
         vocabulary = synthetic_words(words)
-        found = {}
+        by_workers = {}
         for workers in (1, 2, 8):
             with served(models, "synthetic", workers) as master:
                 post(_FIRST * workers, vocabulary, 1)
                 early = memory(master)
                 post(requests, vocabulary, 2)
-                found[workers] = {"early": early, "later": memory(master)}
-            click.echo(f"{workers} workers  {found[workers]}")
+                by_workers[workers] = {"early": early, "later": memory(master)}
+            click.echo(f"{workers} workers  {by_workers[workers]}")
         record(
             "worker_memory",
             ["gunicorn", "flask", "numpy"],
@@ -57,10 +54,10 @@ def main(words: int, width: int, requests: int) -> None:
                 "words": words,
                 "width": width,
                 "requests": requests,
-                "workers": {str(workers): figures for workers, figures in found.items()},
+                "workers": {str(workers): figures for workers, figures in by_workers.items()},
                 "each_further_worker_mb": {
                     when: {
-                        kind: round((found[8][when][kind] - found[1][when][kind]) / 7, 1)
+                        kind: round((by_workers[8][when][kind] - by_workers[1][when][kind]) / 7, 1)
                         for kind in ("pss_mb", "private_dirty_mb")
                     }
                     for when in ("early", "later")

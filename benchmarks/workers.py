@@ -56,8 +56,8 @@ def run(server: Running, bodies: Path, case: Case, seconds: int) -> tuple[Posted
     posting = Posting(bodies, accept("base64"), case.connections, seconds, case.kept)
     body = bodies.read_bytes().splitlines()[0]
     with slow_clients(case.slow, f"{server.address}/v1/encode", body) as answered:
-        found = post(server, "/v1/encode", posting)
-    return found, sum(line.endswith(b"200 OK") for line in answered)
+        posted = post(server, "/v1/encode", posting)
+    return posted, sum(line.endswith(b"200 OK") for line in answered)
 
 
 def measured(
@@ -71,12 +71,12 @@ def measured(
                 # A slow client needs two seconds to send a request.
                 duration = max(seconds, 4) if how.slow else seconds
                 runs.setdefault((name, case), []).append(run(server, bodies, how, duration))
-    found: dict[str, dict[str, Any]] = {name: {} for name in servers}
-    for (name, case), some in runs.items():
-        found[name][case] = middle([posted for posted, _ in some])
+    figures: dict[str, dict[str, Any]] = {name: {} for name in servers}
+    for (name, case), of_case in runs.items():
+        figures[name][case] = middle([posted for posted, _ in of_case])
         if CASES[case].slow:
-            found[name][case]["slow_answered"] = sum(answered for _, answered in some)
-    return found
+            figures[name][case]["slow_answered"] = sum(answered for _, answered in of_case)
+    return figures
 
 
 @click.command()
@@ -93,12 +93,12 @@ def main(rounds: int, seconds: int, workers: int) -> None:
             )
             for name, (kind, threads) in KINDS.items()
         }
-        found = measured(servers, bodies, rounds, seconds)
-    for name, cases in found.items():
+        kinds = measured(servers, bodies, rounds, seconds)
+    for name, cases in kinds.items():
         rates = {case: round(figures["requests_per_second"]) for case, figures in cases.items()}
         click.echo(f"{name:<26} {rates}")
     about = {"workers": workers, "rounds": rounds, "seconds": seconds}
-    record("workers", ["gunicorn", "flask"], {**about, "kinds": found})
+    record("workers", ["gunicorn", "flask"], {**about, "kinds": kinds})
 
 
 if __name__ == "__main__":

@@ -67,7 +67,9 @@ def post(server: Running, path: str, posting: Posting, *, shared: bool = False) 
                 process.terminate()
                 continue
             out, _ = process.communicate()
-        return _posted(out, max(counts) / max(sum(counts), 1))
+        run = orjson.loads(out.splitlines()[-1])
+        rate, busiest = run["requests"] / run["seconds"], max(counts) / max(sum(counts), 1)
+        return Posted(rate, run["p50_ms"], run["p99_ms"], run["errors"], busiest)
     raise SystemExit("The workers did not share the connections; try another number of them.")
 
 
@@ -79,12 +81,6 @@ def _connections(server: Running, posting: Posting) -> list[int]:
         if sum(counts) >= posting.connections:
             break
     return counts
-
-
-def _posted(out: bytes, busiest: float) -> Posted:
-    found = orjson.loads(out.splitlines()[-1])
-    rate = found["requests"] / found["seconds"]
-    return Posted(rate, found["p50_ms"], found["p99_ms"], found["errors"], busiest)
 
 
 def middle(runs: Sequence[Posted]) -> dict[str, float]:

@@ -17,7 +17,8 @@ from polyseme.settings import Settings
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path for path in (ROOT / "containers").iterdir() if not path.suffix)
 OURS = ["polyseme", "tools"]
-THIRD_PARTY = ["proxy", "redis", "prometheus", "grafana"]
+WATCHING = ["prometheus", "alertmanager", "grafana"]
+THIRD_PARTY = ["proxy", "redis", *WATCHING]
 # The image sets the address inside the container and the mount point of the models.
 FIXED_BY_THE_IMAGE = {"host", "port", "models_dir"}
 NGINX_CONF = (ROOT / "deploy/nginx/nginx.conf").read_text("utf-8")
@@ -158,13 +159,13 @@ def test_images_are_pinned_and_renewed_by_digest(tmp_path):
     assert listed_images(tmp_path / "tree") == pinned
 
 
-def test_only_the_proxy_which_the_service_trusts_is_reachable_from_outside(services):
+def test_only_the_proxy_which_the_service_trusts_is_reachable_and_on_request_from_outside(services):
     assert services["polyseme"]["environment"]["POLYSEME_PROXIES"] == "${POLYSEME_PROXIES:-1}"
     reached = {name for name, one in services.items() if "outside" in one.get("networks", ())}
     assert "ports" not in services["polyseme"] and "ports" not in services["redis"]
-    assert services["proxy"]["ports"] == ["${PORT:-8000}:8080"]
-    assert reached == {"proxy", "prometheus", "grafana"}
-    for name in ("prometheus", "grafana"):
+    assert services["proxy"]["ports"] == ["${ADDRESS:-127.0.0.1}:${PORT:-8000}:8080"]
+    assert reached == {"proxy", *WATCHING}
+    for name in WATCHING:
         (published,) = services[name]["ports"]
         assert published.startswith("127.0.0.1:")
 
@@ -224,7 +225,7 @@ def test_an_error_of_the_proxy_is_the_services_document(error):
 def test_up_starts_the_service_and_the_proxy_and_profiles_start_the_rest(services):
     profiles = {name: one.get("profiles") for name, one in services.items()}
     assert {name for name, chosen in profiles.items() if chosen is None} == {"polyseme", "proxy"}
-    assert profiles["prometheus"] == profiles["grafana"] == ["watch"]
+    assert [profiles[name] for name in WATCHING] == [["watch"]] * len(WATCHING)
     assert profiles["redis"] == ["redis"]
 
 

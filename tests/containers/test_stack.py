@@ -59,6 +59,10 @@ services:
       - --config.file=/etc/prometheus/prometheus.yml
       - --storage.tsdb.path=/prometheus
       - --web.listen-address=127.0.0.1:{prometheus}
+  alertmanager:
+    network_mode: host
+    networks: !reset []
+    ports: !reset []
   grafana:
     network_mode: host
     networks: !reset []
@@ -82,13 +86,15 @@ class Stack:
         self.environment = {**engine, "TAG": "test", **variables}
 
     def configure_prometheus(self) -> None:
-        """Point Prometheus at the service."""
+        """Point Prometheus at the service, which has no name on the network of the host."""
         shutil.copytree(ROOT / "deploy/prometheus", self.folder / "prometheus")
         file = self.folder / "prometheus/prometheus.yml"
-        assert file.read_text().count("polyseme:8000") == 1
-        address = f"127.0.0.1:{self.ports['service']}"
-        text = file.read_text().replace("scrape_interval: 15s", "scrape_interval: 1s")
-        file.write_text(text.replace("polyseme:8000", address))
+        settings = yaml.safe_load(file.read_text())
+        settings["global"]["scrape_interval"] = "1s"
+        (scraped,) = settings["scrape_configs"]
+        del scraped["dns_sd_configs"]
+        scraped["static_configs"] = [{"targets": [f"127.0.0.1:{self.ports['service']}"]}]
+        file.write_text(yaml.safe_dump(settings))
 
     def compose(self, *arguments: str) -> str:
         """Run podman-compose."""

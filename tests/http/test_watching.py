@@ -120,6 +120,23 @@ def test_promtool_accepts_the_rules(arguments):
     assert code == 0, output
 
 
+def test_prometheus_scrapes_each_replica_and_sends_alerts_to_the_alertmanager():
+    settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
+    (found,) = settings["scrape_configs"][0]["dns_sd_configs"]
+    assert (found["names"], found["type"], found["port"]) == (["polyseme"], "A", 8000)
+    (manager,) = settings["alerting"]["alertmanagers"]
+    assert manager["static_configs"] == [{"targets": ["alertmanager:9093"]}]
+    assert {"polyseme", "alertmanager"} <= services.keys()
+
+
+@pytest.mark.skipif(shutil.which("amtool") is None, reason="needs Debian's prometheus-alertmanager")
+def test_amtool_accepts_the_configuration_of_the_alertmanager():
+    file = ROOT / "deploy" / "alertmanager" / "alertmanager.yml"
+    done = subprocess.run(["amtool", "check-config", file], capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @needs_prometheus
 def test_promtool_accepts_the_metrics_of_a_live_service(live_client):
     live_client.post("/v1/encode", json={"input": "a bank"})
@@ -132,6 +149,7 @@ def prometheus(folder, target):
     """Run a Prometheus with the repository's configuration that scrapes a service each second."""
     settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
     settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    del settings["alerting"], settings["scrape_configs"][0]["dns_sd_configs"]
     settings["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings), "utf-8")
     shutil.copy(PROMETHEUS / "alerts.yml", folder)

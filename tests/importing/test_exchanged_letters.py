@@ -69,5 +69,6 @@ def test_exchanged_letters_give_the_same_bits(tmp_path, rows, model, name):
     for one, right in zip(found, expected, strict=True):
         assert same_bits(one._replace(sentence=right.sentence), right)
         for pooling in ("whitened", "informativeness"):
-            vector = sentence_vectors(other, [one], pooling)
-            assert vector.tobytes() == sentence_vectors(model, [right], pooling).tobytes()
+            vector = sentence_vectors(other, [one.sentence], pooling)
+            wanted = sentence_vectors(model, [right.sentence], pooling)
+            assert vector.tobytes() == wanted.tobytes()

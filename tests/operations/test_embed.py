@@ -101,14 +101,16 @@ def test_whitening_projects_the_mean_of_smooth_inverse_frequency(weighted):
     static = one.arrays["static"] / np.linalg.norm(one.arrays["static"], axis=1, keepdims=True)
     weights = 1e-4 / (1e-4 + np.array([0.001, 0, 0.007]))
     expected = weights @ static / weights.sum() @ weight + bias
-    (found,) = sentence_vectors(model, [one], "whitened")
+    (found,) = sentence_vectors(model, [one.sentence], "whitened")
     assert found == pytest.approx(expected / np.linalg.norm(expected), abs=1e-6)
-    (cut,) = sentence_vectors(model, [one], "whitened", 2)
+    (cut,) = sentence_vectors(model, [one.sentence], "whitened", 2)
     assert cut == pytest.approx(expected[:2] / np.linalg.norm(expected[:2]), abs=1e-6)
     # A text without known words has no direction, not that of the bias.
-    assert not sentence_vectors(model, [ask_one(model, "qzx")], "whitened").any()
+    assert not sentence_vectors(model, [ask_one(model, "qzx").sentence], "whitened").any()
     # Without whitening, the two poolings are the same.
-    default, sif = (sentence_vectors(weighted, [one], pooling) for pooling in ("whitened", "sif"))
+    default, sif = (
+        sentence_vectors(weighted, [one.sentence], pooling) for pooling in ("whitened", "sif")
+    )
     assert default.tobytes() == sif.tobytes()
 
 
@@ -134,7 +136,7 @@ def test_smooth_inverse_frequency_weighs_unit_static_vectors_by_their_frequency(
     mean = weights @ static
     (vector,) = vectors(weighted, "Apple apple bank", pooling="sif")
     assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    default = sentence_vectors(weighted, [one])
+    default = sentence_vectors(weighted, [one.sentence])
     assert default.tobytes() == vector.tobytes()
 
 

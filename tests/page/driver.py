@@ -324,6 +324,12 @@ def weights(client: httpx.Client, text: str, **more: object) -> np.ndarray:
     return np.array(encoded(client, text, **more)["attention"])
 
 
+def contributions(client: httpx.Client, text: str, **more: object) -> np.ndarray:
+    """The contributions of the words, without those of the residual and the position. [L, n, n]"""
+    found = encoded(client, text, include=["contributions"], **more)
+    return np.array(found["contributions"])[..., : len(found["tokens"])]
+
+
 def attention(reader: Reader) -> Locator:
     """The figure of attention."""
     return reader.figure("Attention:")

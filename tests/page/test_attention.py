@@ -13,6 +13,7 @@ from tests.page.driver import (
     HEBREW,
     address,
     attention,
+    contributions,
     encoded,
     grid,
     hold,
@@ -108,7 +109,7 @@ def test_an_invalid_address_shows_the_defaults(visit: Open) -> None:
     for state in ({"word": 99}, {"layer": 7, "head": "x"}, {"row": -1, "word": "e"}):
         reader.go(address("attention", **state))
         assert words(reader).nth(0).get_attribute("aria-pressed") == "true", state
-        assert reader.heading("Layer 0, mean of heads").is_visible(), state
+        assert reader.heading("Layer 0, contributions").is_visible(), state
         reader.go("#attention?word=4&head=2")
         assert words(reader).nth(0).get_attribute("aria-pressed") == "false"
         assert reader.heading("Layer 0, head 2").is_visible()
@@ -134,7 +135,7 @@ def test_the_arrow_keys_move_between_words(visit: Open) -> None:
     words(reader).nth(0).focus()
     reader.keys("ArrowRight", "ArrowRight", "Home", "End", "ArrowLeft", "Enter")
     assert reader.address == "#attention?word=10"
-    assert reader.heading("apple attends most to").is_visible()
+    assert reader.heading("apple gets most from").is_visible()
     assert [word.get_attribute("tabindex") for word in words(reader).all()].count("0") == 1
 
 
@@ -185,7 +186,7 @@ def test_very_long_words_are_shortened_and_never_wider_than_the_page(visit: Open
             reader.go(address("attention", text=f"river {long}", word=1, picture=picture))
             assert not reader.scrolls_sideways(), (length, picture)
         shown = long if length == 25 else f"{long[:39]}…"
-        assert reader.heading("attends most to").text_content() == f"{shown} attends most to"
+        assert reader.heading("gets most from").text_content() == f"{shown} gets most from"
         labels = reader.page.locator(".attention [aria-label]").evaluate_all(
             "(all) => all.map((one) => one.getAttribute('aria-label').length)"
         )
@@ -234,8 +235,8 @@ def test_each_cell_is_announced_once(open_page: Open, client: httpx.Client) -> N
     box = grid(reader).bounding_box()
     reader.page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 3)
     reader.settle()
-    expected = weights(client, APPLES, heads="mean")[0, 0, 11]
-    assert reader.announced() == [f"Apple attends to .: {expected:.4f}"]
+    expected = contributions(client, APPLES)[0, 0, 11]
+    assert reader.announced() == [f"Apple gets from .: {expected:.4f}".replace("-", "−")]
 
 
 def test_each_dimension_is_announced_once_and_hints_are_not(open_page: Open) -> None:
@@ -286,7 +287,7 @@ def test_the_note_on_unknown_words_agrees_with_the_weights(
 
 
 LAYERS = "This model has layers 0 to 1: layer 0 is shown."
-HEADS = "This model has heads 0 to 2: the mean of heads is shown."
+HEADS = "This model has heads 0 to 2: contributions are shown."
 
 
 def test_a_missing_layer_or_head_is_reported(visit: Open, tiny_models: httpx.Client) -> None:
@@ -312,14 +313,15 @@ def test_the_list_of_heads_is_rebuilt_only_if_it_differs(
 ) -> None:
     reader = visit(address("attention", text="apple bank", model="four"), service=tiny_models)
     offered = attention(reader).get_by_label("Head", exact=True).locator("option")
-    assert offered.all_text_contents() == ["mean of heads", "0", "1", "2", "3"]
+    fixed = ["contributions", "mean of heads"]
+    assert offered.all_text_contents() == [*fixed, "0", "1", "2", "3"]
     offered.first.evaluate("(option) => { option.dataset.kept = 'true'; }")
     reader.choose("Head", "2")
     words(reader).nth(1).click()
     reader.settle()
     expect(offered.first).to_have_attribute("data-kept", "true")
     reader.go(address("attention", text="apple bank", model="deep", picture="lines"))
-    assert offered.all_text_contents() == ["mean of heads", "0", "1", "2", "each in its color"]
+    assert offered.all_text_contents() == [*fixed, "0", "1", "2", "each in its color"]
 
 
 TEXT = "apple bank river money did high end"
@@ -335,26 +337,25 @@ def test_each_head_of_each_layer_is_shown(visit: Open, tiny_models: httpx.Client
             point(reader, row, column, len(WORDS))
             weight = f"{given[layer, head, row, column]:.4f}"
             assert readout(reader) == f"{WORDS[row]} attends to {WORDS[column]}: {weight}"
-    # The most attended words use the mean of the heads of the last layer.
     words(reader).nth(2).click()
     reader.settle()
-    row = weights(tiny_models, TEXT, model="deep", heads="mean")[-1, 2]
-    name = reader.page.get_by_role("img", name="attends most to").get_attribute("aria-label")
+    row = contributions(tiny_models, TEXT, model="deep")[-1, 2]
+    name = reader.page.get_by_role("img", name="gets most from").get_attribute("aria-label")
     best = row.argmax()
-    assert name.startswith(f"river attends most to {WORDS[best]}: {row[best]:.2f}")
+    assert name.startswith(f"river gets most from {WORDS[best]}: {row[best]:.2f}")
     assert reader.query["layer"] == "1"
     # Another model does not have these layers and heads.
     reader.go(address("attention", text=TEXT, model="many", layer=9, head=9))
     reader.choose("Model", "deep")
-    assert reader.heading("Layer 0, mean of heads").is_visible()
-    assert readout(reader).startswith("apple attends to ")
+    assert reader.heading("Layer 0, contributions").is_visible()
+    assert readout(reader).startswith("apple gets from ")
 
 
 def test_twelve_layers_of_twelve_heads_fit(visit: Open, tiny_models: httpx.Client) -> None:
     state = address("attention", text=TEXT, model="many", layer=11, head=11)
     reader = visit(state, service=tiny_models, width=360)
     thumbnails = reader.page.get_by_role("group", name="Layers and heads").get_by_role("button")
-    assert thumbnails.count() == 12 * 13
+    assert thumbnails.count() == 12 * 14
     assert not reader.scrolls_sideways()
     thumbnails.first.focus()
     reader.keys("ArrowDown", "ArrowDown", "ArrowRight", "Enter")
@@ -389,7 +390,7 @@ def test_the_resolution_of_each_word_is_shown(visit: Open, tiny_models: httpx.Cl
 
 def test_right_to_left_words_keep_their_direction(visit: Open, tiny_models: httpx.Client) -> None:
     text = " ".join(HEBREW)
-    reader = visit(address("attention", text=text, model="hebrew"), service=tiny_models)
+    reader = visit(address("attention", text=text, model="hebrew", head=0), service=tiny_models)
     expected = weights(tiny_models, text, model="hebrew")[0, 0]
     point(reader, 1, 2, 3)
     assert readout(reader) == f"{HEBREW[1]} attends to {HEBREW[2]}: {expected[1, 2]:.4f}"
@@ -403,7 +404,7 @@ def test_right_to_left_words_keep_their_direction(visit: Open, tiny_models: http
 
 
 def test_a_single_word_has_a_figure(visit: Open, tiny_models: httpx.Client) -> None:
-    reader = visit(address("attention", text="apple", model="deep"), service=tiny_models)
+    reader = visit(address("attention", text="apple", model="deep", head=0), service=tiny_models)
     assert readout(reader) == "apple attends to apple: 1.0000"
     grid(reader).focus()
     reader.page.keyboard.press("ArrowDown")

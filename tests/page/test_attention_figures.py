@@ -20,6 +20,7 @@ from tests.page.driver import (
     address,
     attention,
     colors_of,
+    contributions,
     encoded,
     grid,
     point,
@@ -33,8 +34,11 @@ COUNT = len(APPLE_WORDS)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def read_out(words: list[str], row: int, column: int, expected: np.ndarray) -> str:
-    return f"{words[row]} attends to {words[column]}: {expected[row, column]:.4f}"
+def read_out(
+    words: list[str], row: int, column: int, expected: np.ndarray, verb: str = "attends to"
+) -> str:
+    weight = f"{expected[row, column]:.4f}".replace("-", "−")
+    return f"{words[row]} {verb} {words[column]}: {weight}"
 
 
 @pytest.mark.parametrize("head", ["0", "3", "mean"])
@@ -83,16 +87,16 @@ def test_a_click_chooses_the_cell_and_the_word_of_its_row(open_page: Open) -> No
     reader.page.mouse.up()
     reader.settle()
     assert reader.address == "#attention?word=4&row=4&column=3"
-    assert reader.heading("phone attends most to").is_visible()
+    assert reader.heading("phone gets most from").is_visible()
     reader.page.mouse.move(0, 0)
-    assert readout(reader).startswith("phone attends to new: ")
+    assert readout(reader).startswith("phone gets from new: ")
 
 
 def test_the_keyboard_reaches_a_cell_from_the_top_of_the_page(
     open_page: Open, client: httpx.Client
 ) -> None:
     reader = open_page("#attention?row=0&column=0")
-    expected = weights(client, APPLES, heads="mean")[0]
+    expected = contributions(client, APPLES)[0]
     for _ in range(60):
         reader.page.keyboard.press("Tab")
         if reader.page.evaluate("document.activeElement.getAttribute('role')") == "grid":
@@ -105,8 +109,7 @@ def test_the_keyboard_reaches_a_cell_from_the_top_of_the_page(
         ("Control+Home", 0, 0),
     ]:  # fmt: skip
         reader.page.keyboard.press(key)
-        # The page computes the mean of the heads itself, so the last digits may differ.
-        assert readout(reader).startswith(read_out(APPLE_WORDS, row, column, expected)[:-3])
+        assert readout(reader) == read_out(APPLE_WORDS, row, column, expected, "gets from")
         cell = reader.page.get_by_role("gridcell")
         assert cell.get_attribute("aria-label") == readout(reader)
         assert cell.get_attribute("aria-colindex") == str(column + 1)
@@ -134,11 +137,12 @@ def test_a_chosen_thumbnail_is_shown_in_the_figure(visit: Open) -> None:
     reader = visit("#attention")
     thumbnails = reader.page.get_by_role("group", name="Layers and heads").get_by_role("button")
     names = [one.get_attribute("aria-label") for one in thumbnails.all()]
-    assert names == ["Layer 0, mean of heads", *(f"Layer 0, head {head}" for head in range(4))]
-    thumbnails.nth(3).click()
+    kinds = ["contributions", "mean of heads", *(f"head {head}" for head in range(4))]
+    assert names == [f"Layer 0, {kind}" for kind in kinds]
+    thumbnails.nth(4).click()
     reader.settle()
     assert reader.address == "#attention?head=2"
-    assert [one.get_attribute("aria-pressed") for one in thumbnails.all()].index("true") == 3
+    assert [one.get_attribute("aria-pressed") for one in thumbnails.all()].index("true") == 4
     assert reader.heading("Attention: Layer 0, head 2").is_visible()
     reader.keys("ArrowLeft", "Enter")
     assert reader.address == "#attention?head=1"
@@ -180,9 +184,9 @@ def test_pointing_at_a_word_shows_its_lines(visit: Open, client: httpx.Client) -
     assert rows_of_lines(reader) == set(range(COUNT))
     reader.page.get_by_role("option", name="phone").hover()
     assert rows_of_lines(reader) == {4}
-    row = weights(client, APPLES, heads="mean")[0, 4]
+    row = contributions(client, APPLES)[0, 4]
     key_tokens = ", ".join(f"{APPLE_WORDS[i]}: {row[i]:.4f}" for i in np.argsort(-row)[:3])
-    assert readout(reader) == f"phone attends to {key_tokens}"
+    assert readout(reader) == f"phone gets from {key_tokens}"
     reader.page.mouse.move(0, 0)
     assert rows_of_lines(reader) == set(range(COUNT))
 
@@ -274,15 +278,15 @@ def test_the_shift_and_the_most_attended_words_of_a_word_are_shown(
     visit: Open, client: httpx.Client
 ) -> None:
     reader = visit("#attention?word=10")
-    result = encoded(client, APPLES, heads="mean")
+    result = encoded(client, APPLES)
     static, contextual = np.array(result["static"][10]), np.array(result["contextual"][10])
     cosine = static @ contextual / np.linalg.norm(static) / np.linalg.norm(contextual)
     assert reader.text(f"Shift {1 - cosine:.2f}").is_visible()
-    row = np.array(result["attention"][-1][10])
+    row = contributions(client, APPLES)[-1, 10]
     best = np.argsort(-row, kind="stable")[:8]
     expected = ", ".join(f"{APPLE_WORDS[i]}: {row[i]:.2f}" for i in best)
-    figure = reader.figure("attends most to").get_by_role("img")
-    assert figure.get_attribute("aria-label") == f"apple attends most to {expected}"
+    figure = reader.figure("gets most from").get_by_role("img")
+    assert figure.get_attribute("aria-label") == f"apple gets most from {expected}"
     reader.go(address("attention", text="qqzx river bank"))
     assert reader.text("This word has no static vector").is_visible()
 

@@ -305,7 +305,7 @@ def test_right_to_left_sentences_keep_their_direction(
     chosen_occurrence(reader).get_by_role("link", name="Open in Attention").click()
     reader.settle()
     assert reader.field("Sentence").input_value() in text.splitlines()
-    assert reader.heading(f"{one} attends most to").is_visible()
+    assert reader.heading(f"{one} gets most from").is_visible()
 
 
 def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
@@ -327,8 +327,8 @@ def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
     reader.settle()
     assert reader.page.title() == "Attention · Polyseme"
     assert reader.field("Sentence").input_value() == sentence
-    heading = reader.heading("attends most to").text_content()
-    assert heading.lower() == "apple attends most to"
+    heading = reader.heading("gets most from").text_content()
+    assert heading.lower() == "apple gets most from"
     reader.back()
     chosen.get_by_role("link", name="Open in Compare").click()
     reader.settle()

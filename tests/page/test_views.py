@@ -166,7 +166,7 @@ ERRORS = [
     (address("attention", text="river qqzx", oov="error"), "vocabulary", "Unknown words", "zero"),
     (compare_address(BANKS, model="absent"), "model", "Model", ""),
     *(
-        (compare_address(BANKS, k=k), "/neighbors", "Number of neighbors", "8")
+        (compare_address(BANKS, k=k), "neighbors: must be at most", "Number of neighbors", "8")
         for k in ("5000", "many", "1e999")
     ),
     *(
@@ -346,7 +346,7 @@ MARKUP = f"{IMAGE} <b>bank</b> & 'more' \"quotes\""
 @pytest.mark.parametrize(
     ("fragment", "selector", "shown"),
     [
-        (address("attention", text=MARKUP, word=1), "figure h3", "img attends most to"),
+        (address("attention", text=MARKUP, word=1), "figure h3", "img gets most from"),
         (compare_address([(MARKUP, "bank"), BANKS[1]]), "article blockquote", MARKUP),
         (address("senses", text=f"{MARKUP}\nA bank", word="bank"), "article blockquote", MARKUP),
         (

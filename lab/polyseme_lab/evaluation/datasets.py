@@ -179,6 +179,31 @@ def read_text_lines(path: Path, name: str | None = None) -> list[str]:
     return split_lines(data, name)
 
 
+def read_scored_pairs(path: Path, column: int, columns: str) -> list[tuple[float, str, str]]:
+    """Read lines of a number, in a column from 0, and two texts, separated by tabs.
+
+    Lines that are empty or begin with # are skipped. Raises CommandError, which names the columns,
+    for another line, or without lines.
+    """
+    pairs = []
+    for number, line in enumerate(read_text_lines(path), 1):
+        if not line or line.startswith("#"):
+            continue
+        fields = line.split("\t")
+        try:
+            score = float(fields.pop(column))
+        except (IndexError, ValueError):
+            score = np.nan
+        if len(fields) != 2 or not all(fields) or not np.isfinite(score):
+            raise CommandError(
+                f"{path.name}, line {number}: the line is not {columns}, separated by tabs."
+            )
+        pairs.append((score, fields[0], fields[1]))
+    if not pairs:
+        raise CommandError(f"{path.name} has no pairs.")
+    return pairs
+
+
 def split_lines(data: bytes, name: str) -> list[str]:
     """Return the lines of UTF-8 text; raise CommandError if it is none."""
     try:

@@ -19,7 +19,11 @@ from polyseme.errors import CommandError
 from polyseme.operations.embed import DEFAULT_POOLING
 from polyseme.operations.options import Part
 from polyseme.progress import SILENT, Progress
-from polyseme_lab.evaluation.datasets import TokenizedOccurrence, read_text_lines
+from polyseme_lab.evaluation.datasets import (
+    TokenizedOccurrence,
+    read_scored_pairs,
+    read_text_lines,
+)
 from polyseme_lab.evaluation.results import ResultRow, Results
 from polyseme_lab.evaluation.statistics import (
     IntervalEstimate,
@@ -83,18 +87,7 @@ def read_sentence_pairs(path: Path) -> list[tuple[float, str, str]]:
 
     Raises CommandError for another format, or if all scores are equal.
     """
-    pairs = []
-    for number, line in enumerate(read_text_lines(path), 1):
-        fields = line.split("\t")
-        try:
-            score = float(fields[0])
-        except ValueError:
-            score = np.nan
-        if len(fields) != 3 or not np.isfinite(score):
-            raise CommandError(
-                f"{path.name}, line {number} is not a score and two sentences, separated by tabs."
-            )
-        pairs.append((score, fields[1], fields[2]))
+    pairs = read_scored_pairs(path, 0, "a score and two sentences")
     if len({score for score, _, _ in pairs}) <= 1:
         raise CommandError(f"{path.name} needs pairs with different scores.")
     return pairs

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from polyseme_lab.evaluation.datasets import (
     TokenizedOccurrence,
     fingerprint,
     read_data_set,
-    read_text_lines,
+    read_scored_pairs,
 )
 from polyseme_lab.evaluation.results import (
     COARSEWSD_COLUMNS,
@@ -58,14 +58,6 @@ MIN_PAIRS = 10
 """Minimum number of pairs with known words."""
 
 
-class JudgedPair(NamedTuple):
-    """Two words and the human judgment of their similarity."""
-
-    first: str
-    second: str
-    judgment: float
-
-
 @dataclass(frozen=True)
 class SimilarityResult:
     """The result on one set."""
@@ -78,57 +70,40 @@ class SimilarityResult:
     """pairs skipped because a word is unknown"""
 
 
-def judged_pairs(directory: Path) -> dict[str, list[JudgedPair]]:
+def judged_pairs(directory: Path) -> dict[str, list[tuple[float, str, str]]]:
     """Read the sets in a folder, by title. Raises CommandError for no set or an invalid one."""
-    sets: dict[str, list[JudgedPair]] = {}
-    for name, title in SETS.items():
-        if (directory / name).is_file():
-            pairs = sets[title] = []
-            for number, line in enumerate(read_text_lines(directory / name), 1):
-                if line and not line.startswith("#"):
-                    pairs.append(_pair(line, f"{name}, line {number}"))
-            if not pairs:
-                raise CommandError(f"{name} has no pairs.")
+    sets = {
+        title: read_scored_pairs(directory / name, 2, "two words and a number")
+        for name, title in SETS.items()
+        if (directory / name).is_file()
+    }
     if not sets:
         raise CommandError(f"The folder has neither {' nor '.join(SETS)}.")
     return sets
 
 
-def _pair(line: str, where: str) -> JudgedPair:
-    """Parse two words and a number, separated by tabs."""
-    fields = line.split("\t")
-    try:
-        first, second, judgment = fields[0], fields[1], float(fields[2])
-        good = len(fields) == len(JudgedPair._fields) and first and second
-        if good and np.isfinite(judgment):
-            return JudgedPair(first, second, judgment)
-    except (IndexError, ValueError):
-        pass
-    raise CommandError(f"{where}: the line is not two words and a number, separated by tabs.")
-
-
-def similarity(pairs: Sequence[JudgedPair], source: Source) -> SimilarityResult:
+def similarity(pairs: Sequence[tuple[float, str, str]], source: Source) -> SimilarityResult:
     """Return Spearman's correlation of cosines with human judgments, over pairs of known words.
 
     Raises CommandError if there are too few such pairs, or all are equally similar.
     """
-    words = list(dict.fromkeys(word for pair in pairs for word in pair[:2]))
+    words = list(dict.fromkeys(word for _, *both in pairs for word in both))
     sentences = [read.sentence for read in source([(word,) for word in words])]
     vectors = {
         word: sentence.vectors[0]
         for word, sentence in zip(words, sentences, strict=True)
         if sentence.known[0]
     }
-    kept = [pair for pair in pairs if pair.first in vectors and pair.second in vectors]
+    kept = [pair for pair in pairs if pair[1] in vectors and pair[2] in vectors]
     if len(kept) < MIN_PAIRS:
         raise CommandError(
             f"The model knows both words of only {len(kept)} of {len(pairs)} pairs, which is too"
             " few for a correlation."
         )
-    first = unit(np.stack([vectors[pair.first] for pair in kept]))
-    second = unit(np.stack([vectors[pair.second] for pair in kept]))
+    first = unit(np.stack([vectors[word] for _, word, _ in kept]))
+    second = unit(np.stack([vectors[word] for _, _, word in kept]))
     cosines = (first.astype(np.float64) * second).sum(axis=1)
-    judgments = np.array([pair.judgment for pair in kept])
+    judgments = np.array([judgment for judgment, _, _ in kept])
     if not np.ptp(cosines) or not np.ptp(judgments):
         raise CommandError("All pairs are equally similar, so they have no order to compare.")
 

@@ -1,7 +1,7 @@
 """SemEval-2013 task 13 (Jurgens & Klapaftis 2013): its files, and its measures of found senses.
 
 An occurrence may have several senses, each with a weight from 0 to 1. The measures compare two
-matrices of weights, the gold one and the found one. A matrix has one row for each occurrence and
+matrices of weights, the gold one and the induced one. A matrix has one row for each occurrence and
 one column for each sense. The measures agree with the task's scorer (`FuzzyBCubed`,
 `FuzzyNormalizedMutualInformation` in cluster-comparison-tools by D. Jurgens).
 """

@@ -50,7 +50,17 @@ def initial_layers(model: Model, config: TrainingConfig) -> list[Layer]:
 
 def _in_closed_form(model: Model, config: TrainingConfig) -> Layer:
     """Return the closed form of the model's vectors, in the configured shape."""
-    sample, frequencies = _sample(model)
+    size = model.manifest.vocabulary_size
+    count = min(size, FREQUENT)
+    if model.word_bias is None:
+        rows, frequencies = np.arange(count) * size // count, np.full(count, 1 / size)
+    else:
+        rows, frequencies = (
+            np.arange(count),
+            RARE * np.expm1(-model.word_bias[:count].astype(float)),
+        )
+        frequencies = np.maximum(frequencies, 0)
+    sample = vectors_of(model, rows)
     if config.norm == "before":
         sample = _identity_norm(model.manifest.dimension)(sample)
     key = association(sample, frequencies)
@@ -58,17 +68,6 @@ def _in_closed_form(model: Model, config: TrainingConfig) -> Layer:
     if config.heads is None and config.key_width is None and config.value_width is None:
         return layer
     return _in_heads(layer, sample, frequencies, config)
-
-
-def _sample(model: Model) -> tuple[NDArray[np.float32], Floats]:
-    """Return the vectors for the closed form, and their relative frequencies. -> [v, d], [v]"""
-    size = model.manifest.vocabulary_size
-    count = min(size, FREQUENT)
-    if model.word_bias is None:
-        rows = np.arange(count) * size // count
-        return vectors_of(model, rows), np.full(count, 1 / size)
-    frequencies = RARE * np.expm1(-model.word_bias[:count].astype(np.float64))
-    return vectors_of(model, np.arange(count)), np.maximum(frequencies, 0)
 
 
 def vectors_of(model: Model, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:

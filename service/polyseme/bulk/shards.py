@@ -28,7 +28,7 @@ from polyseme.bulk.tables import (
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.operations.embed import pooled_options, sentence_vectors
-from polyseme.operations.encode import Text, cast, encode_each, encode_sentences, windows
+from polyseme.operations.encode import Text, cast, encode_each, windows
 from polyseme.operations.options import PER_TOKEN
 from polyseme.operations.serialize import token_documents
 from polyseme.tokenizer import Tokenized
@@ -119,8 +119,7 @@ def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
         pooled = pooled_options(options.pooling)
         vectors = [np.empty((0, model.manifest.dimension), np.float32)]
         for window in windows(model, sentences, pooled):
-            encoded = encode_sentences(model, window, pooled)
-            vectors.append(sentence_vectors(model, encoded, options.pooling))
+            vectors += [sentence_vectors(model, window, options.pooling)]
         arrays["vectors"] = cast(np.concatenate(vectors), encoding.dtype)
     totals = count_rows(sentences, texts)
     offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)], dtype=np.int64)

@@ -3,41 +3,37 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
-from operator import attrgetter
-from typing import IO, Any
+from itertools import chain
+from operator import itemgetter
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from polyseme.bulk.job import Job, RowKind
 from polyseme.bulk.sources import RowRange, Shard
+from polyseme.engine.arrays import Floats
 from polyseme.errors import CommandError, InvalidError, PolysemeError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.operations.compare import match_forms, word_places
-from polyseme.operations.embed import pooled_part, sentence_vectors
-from polyseme.operations.encode import (
-    Encoded,
-    Text,
-    TokenCounts,
-    cast,
-    encode_each,
-    tokenize,
-)
-from polyseme.operations.options import PER_TOKEN, EncodeOptions, Limits
+from polyseme.operations.embed import pool, pooled_part
+from polyseme.operations.encode import Text, TokenCounts, cast, encode_stacks, tokenize
+from polyseme.operations.options import EncodeOptions, Limits, Part
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
 _TOKEN_COLUMNS = {
-    "token": ("text", pa.string()),
-    "start": ("start", pa.int32()),
-    "end": ("end", pa.int32()),
-    "key": ("key", pa.string()),
-    "resolution": ("resolution", pa.string()),
+    "token": pa.string(),
+    "start": pa.int32(),
+    "end": pa.int32(),
+    "key": pa.string(),
+    "resolution": pa.string(),
 }
-"""The columns of tokens: the attribute of the token and the type. In rows of sentences, these
-columns are lists, and their names are plural."""
+"""The columns of tokens and their types. In rows of sentences, these columns are lists, and their
+names are plural."""
 _NUMBERS = ("static", "contextual", "features", "attention", "vector")
 """The columns of floating-point numbers, which are the last ones."""
 COLUMNS: dict[RowKind, tuple[str, ...]] = {
@@ -159,6 +155,31 @@ def _number_rows(column: Any) -> Iterator[NDArray[np.floating] | None]:
             yield None if values is None else values.to_numpy(zero_copy_only=False)
 
 
+class Chosen(NamedTuple):
+    """A sentence with tokens to write."""
+
+    number: int
+    """the index of the row in its batch"""
+    sentence: Tokenized
+    places: list[int] | None = None
+    """the indices of the tokens; None for all"""
+
+    @property
+    def words(self) -> list[ResolvedToken]:
+        """The tokens, without offsets if the sentence has a text."""
+        words = self.sentence.words
+        return words if self.places is None else [words[place] for place in self.places]
+
+    @property
+    def starts(self) -> Sequence[int | None]:
+        """The offset of each token."""
+        sentence = self.sentence
+        starts: Sequence[int | None] = sentence.starts
+        if sentence.text is None:
+            starts = [word.start for word in sentence.words]
+        return starts if self.places is None else [starts[place] for place in self.places]
+
+
 class Table:
     """The table of a shard as record batches, whose rows are encoded as they are read."""
 
@@ -168,25 +189,27 @@ class Table:
         self.totals = Totals()
         # Encode in float32, so that a pooled vector is rounded only once, after pooling.
         pooled = [pooled_part(options.pooling)] if options.pooling else []
-        include = [*options.encoding.include, *pooled]
-        self.encoding = options.encoding.model_copy(update={"include": include, "dtype": "float32"})
+        encoding, include = options.encoding, [*options.encoding.include, *pooled]
+        self.encoding = encoding.model_copy(update={"include": include, "dtype": "float32"})
+        alone = {part: encoding.model_copy(update={"include": [part]}) for part in options.arrays}
+        self.numbers = {part: one.array_numbers(model) for part, one in alone.items()}
+        """for n tokens, an array has n·a + n²·b numbers"""
         real = pa.float16() if options.encoding.dtype == "float16" else pa.float32()
         columns = [("row", pa.int64())]
         columns += [("file", pa.string())] if job.several_files else []
         columns += [(field.name, field.type) for field in job.kept]
         if options.rows == "tokens":
             columns += [("place", pa.int32())]
-            columns += [(name, kind) for name, (_, kind) in _TOKEN_COLUMNS.items()]
+            columns += _TOKEN_COLUMNS.items()
             (part,) = options.arrays
-            columns += [("vector", pa.list_(real, PER_TOKEN[part] * self.width))]
+            columns += [("vector", pa.list_(real, self.numbers[part][0]))]
         else:
             columns += [("truncated", pa.int32())]
             if options.arrays:
-                lists = ((f"{name}s", pa.list_(kind)) for name, (_, kind) in _TOKEN_COLUMNS.items())
-                columns += lists
+                columns += ((f"{name}s", pa.list_(kind)) for name, kind in _TOKEN_COLUMNS.items())
             for part in options.arrays:
-                row = pa.list_(real, PER_TOKEN[part] * self.width) if part in PER_TOKEN else real
-                columns.append((part, pa.list_(row)))
+                per_token, _ = self.numbers[part]
+                columns.append((part, pa.list_(pa.list_(real, per_token) if per_token else real)))
             columns += [("vector", pa.list_(real, self.width))] if options.pooling else []
         self.schema = pa.schema(columns)
 
@@ -206,46 +229,42 @@ class Table:
                 start = end
 
     def sentences(self, rows: RowRange, texts: list[Text | None]) -> Iterator[Any]:
-        """Yield a row for each sentence, in groups of about `_GROUP_NUMBERS` numbers."""
+        """Yield a row for each sentence."""
         tokenized = tokenize_rows(self.job, self.model, rows, texts, self.encoding)
         self.totals += count_rows(tokenized, texts)
-        encoded = encode_each(self.model, tokenized, self.encoding)
-        group: list[Encoded | None] = []
-        start = size = 0
-        for place, text in enumerate(texts):
-            sentence = None if text is None else next(encoded)
-            if sentence:
-                size += sum(array.size for array in sentence.arrays.values())
-            group.append(sentence)
-            if size >= _GROUP_NUMBERS or place + 1 == len(texts):
-                yield self.sentence_batch(rows.slice(start, place + 1), group)
-                group, start, size = [], place + 1, 0
+        remaining = iter(tokenized)
+        sentences = [None if text is None else next(remaining) for text in texts]
+        per_token, per_pair = self.encoding.array_numbers(self.model)
+        lengths = [len(sentence.words) if sentence else 0 for sentence in sentences]
+        for start, end in _groups([n * (per_token + n * per_pair) for n in lengths]):
+            yield self.sentence_batch(rows.slice(start, end), sentences[start:end])
 
-    def sentence_batch(self, rows: RowRange, group: list[Encoded | None]) -> Any:
+    def sentence_batch(self, rows: RowRange, sentences: list[Tokenized | None]) -> Any:
         """Return rows as a record batch."""
-        arrays = self.origin(rows, np.arange(len(group)), rows.kept)
-        arrays += [pa.array([sentence and sentence.truncated for sentence in group], pa.int32())]
-        present = [sentence for sentence in group if sentence]
+        missing = np.array([sentence is None for sentence in sentences])
+        lengths = np.array([len(sentence.words) if sentence else 0 for sentence in sentences])
+        chosen = [Chosen(number, one) for number, one in enumerate(sentences) if one]
+
+        def lists(values: Any, counts: NDArray[np.int64] = lengths) -> Any:
+            offsets = pa.array(np.cumsum([0, *counts], dtype=np.int32))
+            return pa.ListArray.from_arrays(offsets, values, mask=pa.array(missing))
+
+        arrays = self.origin(rows, np.arange(len(sentences)), rows.kept)
+        arrays += [pa.array([one and one.truncated for one in sentences], pa.int32())]
         if self.options.arrays:
-            tokens = [token for sentence in present for token in sentence.tokens]
-            offsets, absent = _offsets([s and len(s.sentence.words) for s in group])
-            for name, kind in _TOKEN_COLUMNS.values():
-                values = pa.array(list(map(attrgetter(name), tokens)), kind)
-                arrays.append(pa.ListArray.from_arrays(offsets, values, mask=absent))
-        for part in self.options.arrays:
-            # Vectors, or attention weights in C order.
-            values = self.numbers([sentence.arrays[part].reshape(-1) for sentence in present])
-            item = PER_TOKEN[part] * self.width if part in PER_TOKEN else 1
-            if part in PER_TOKEN:
-                values = pa.FixedSizeListArray.from_arrays(values, item)
-            offsets, absent = _offsets([s and s.arrays[part].size // item for s in group])
-            arrays.append(pa.ListArray.from_arrays(offsets, values, mask=absent))
+            arrays += map(lists, token_columns(chosen))
+        numbers, pooled = self.encode(chosen)
+        for part, values in numbers.items():
+            per_token, per_pair = self.numbers[part]
+            if per_token:
+                arrays.append(lists(pa.FixedSizeListArray.from_arrays(values, per_token)))
+            else:  # attention weights in C order
+                arrays.append(lists(values, lengths**2 * per_pair))
         if self.options.pooling:
-            missing = np.array([sentence is None for sentence in group])
-            vectors = np.zeros((len(group), self.width), np.float32)
-            vectors[~missing] = sentence_vectors(self.model, present, self.options.pooling)
-            values, absent = self.numbers([vectors.reshape(-1)]), pa.array(missing, pa.bool_())
-            arrays.append(pa.FixedSizeListArray.from_arrays(values, self.width, mask=absent))
+            vectors = np.zeros((len(sentences), self.width), pooled.dtype)
+            vectors[~missing] = pooled
+            values, mask = pa.array(vectors.reshape(-1)), pa.array(missing)
+            arrays.append(pa.FixedSizeListArray.from_arrays(values, self.width, mask=mask))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def tokens(self, rows: RowRange, texts: list[Text | None]) -> Iterator[Any]:
@@ -268,52 +287,65 @@ class Table:
 
         candidates = [text if may_contain(text) else None for text in texts]
         tokenized = tokenize_rows(self.job, self.model, rows, candidates, self.encoding)
-        forms = match_forms(words, exact=exact)
-        numbers = [number for number, text in enumerate(candidates) if text is not None]
-        found: list[tuple[int, Tokenized, list[int]]] = []
-        """the index of the row in the batch, its tokens, the indices of the occurrences"""
-        for number, sentence in zip(numbers, tokenized, strict=True):
-            places = list(range(len(sentence.words)))
-            if words:
-                places = word_places([token.text for token in sentence.words], forms, exact=exact)
-            if places:
-                found.append((number, sentence, places))
-        encoded = encode_each(self.model, (sentence for _, sentence, _ in found), self.encoding)
-        (part,) = self.options.arrays
-        matches: list[tuple[int, int, ResolvedToken]] = []
-        """the index of the row in the batch, the index of the token in the sentence, the token"""
-        vectors: list[NDArray[np.float32]] = []
-        size = 0
-        for number, sentence, places in found:
-            tokens = sentence.tokens
-            vectors.append(next(encoded).arrays[part][places].reshape(-1))
-            size += vectors[-1].size
-            matches += [(number, place, tokens[place]) for place in places]
-            if size >= _GROUP_NUMBERS or number == found[-1][0]:
-                yield self.token_batch(rows, matches, vectors)
-                unknown = sum(token.resolution == "oov" for _, _, token in matches)
-                self.totals += Totals(tokens=len(matches), unknown=unknown)
-                matches, vectors, size = [], [], 0
         missing = sum(text is None for text in texts)
         truncated = sum(sentence.truncated for sentence in tokenized)
         self.totals += Totals(rows=len(texts), truncated=truncated, missing=missing)
+        forms = match_forms(words, exact=exact)
+        numbers = [number for number, text in enumerate(candidates) if text is not None]
+        chosen = []
+        for number, sentence in zip(numbers, tokenized, strict=True):
+            places = None
+            if words:
+                places = word_places([token.text for token in sentence.words], forms, exact=exact)
+            chosen.append(Chosen(number, sentence, places))
+        chosen = [one for one in chosen if one.words]
+        (part,) = self.options.arrays
+        per_token, _ = self.numbers[part]
+        for start, end in _groups([len(one.words) * per_token for one in chosen]):
+            yield self.token_batch(rows, chosen[start:end])
 
-    def token_batch(
-        self,
-        rows: RowRange,
-        matches: list[tuple[int, int, ResolvedToken]],
-        vectors: list[NDArray[np.float32]],
-    ) -> Any:
+    def token_batch(self, rows: RowRange, chosen: list[Chosen]) -> Any:
         """Return tokens as a record batch."""
-        numbers, places, tokens = zip(*matches, strict=True)
-        kept = [column.take(pa.array(numbers)) for column in rows.kept]
-        arrays = self.origin(rows, np.array(numbers), kept)
-        arrays += [pa.array(places, pa.int32())]
-        for name, kind in _TOKEN_COLUMNS.values():
-            arrays.append(pa.array(list(map(attrgetter(name), tokens)), kind))
-        width = self.schema.field("vector").type.list_size
-        arrays.append(pa.FixedSizeListArray.from_arrays(self.numbers(vectors), width))
+        counts = [len(one.words) for one in chosen]
+        numbers = np.repeat([one.number for one in chosen], counts)
+        arrays = self.origin(
+            rows, numbers, [column.take(pa.array(numbers)) for column in rows.kept]
+        )
+        places = chain.from_iterable(one.places or range(len(one.words)) for one in chosen)
+        columns = token_columns(chosen)
+        arrays += [pa.array(list(places), pa.int32()), *columns]
+        unknown = columns[-1].to_pylist().count("oov")
+        self.totals += Totals(tokens=len(numbers), unknown=unknown)
+        ((part, values),) = self.encode(chosen)[0].items()
+        arrays.append(pa.FixedSizeListArray.from_arrays(values, self.numbers[part][0]))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def encode(self, chosen: Sequence[Chosen]) -> tuple[dict[Part, Any], Floats]:
+        """Return the arrays to write, and the sentence vectors if there is a pooling.
+
+        The numbers of an array are a flat Arrow array, one sentence after another. -> [S, d]
+        """
+        dtype, pooling = self.options.encoding.dtype, self.options.pooling
+        sentences = [one.sentence for one in chosen]
+        lengths = np.array([len(one.words) for one in chosen], np.int64)
+        ends: dict[Part, list[int]] = {}
+        numbers: dict[Part, Floats] = {}
+        for part in self.options.arrays:
+            per_token, per_pair = self.numbers[part]
+            ends[part] = np.cumsum([0, *(lengths * (per_token + lengths * per_pair))]).tolist()
+            numbers[part] = np.empty(ends[part][-1], dtype)
+        pooled = np.zeros((len(chosen), self.width if pooling else 0), np.float32)
+        for stack, arrays in encode_stacks(self.model, sentences, self.encoding):
+            for part, values in numbers.items():
+                for number, array in zip(stack, cast(arrays[part], dtype), strict=True):
+                    places = chosen[number].places
+                    rows = array if places is None else array[places]
+                    values[ends[part][number] : ends[part][number + 1]] = rows.reshape(-1)
+            if pooling:
+                words = [sentences[number].words for number in stack]
+                vectors = arrays[pooled_part(pooling)]
+                pooled[list(stack)] = pool(self.model, words, vectors, pooling)
+        return {part: pa.array(values) for part, values in numbers.items()}, cast(pooled, dtype)
 
     def origin(self, rows: RowRange, numbers: NDArray[np.int64], kept: list[Any]) -> list[Any]:
         """Return the columns that tell where rows come from, and the columns to keep."""
@@ -322,14 +354,22 @@ class Table:
             arrays.append(pa.array([rows.name] * len(numbers), pa.string()))
         return arrays + kept
 
-    def numbers(self, arrays: Sequence[NDArray[np.floating]]) -> Any:
-        """Return the concatenated arrays as an Arrow array of the output's dtype."""
-        joined = np.concatenate([np.empty(0, np.float32), *arrays])
-        return pa.array(cast(joined, self.options.encoding.dtype))
+
+def token_columns(chosen: Sequence[Chosen]) -> list[Any]:
+    """Return the Arrow arrays of `_TOKEN_COLUMNS` for the chosen tokens of all sentences."""
+    words = list(chain.from_iterable(one.words for one in chosen))
+    texts, keys, resolutions = (list(map(itemgetter(place), words)) for place in (0, 3, 4))
+    starts = pa.array(list(chain.from_iterable(one.starts for one in chosen)), pa.int32())
+    ends = pc.add(starts, pa.array(list(map(len, texts)), pa.int32()))
+    strings = [pa.array(values, pa.string()) for values in (texts, keys, resolutions)]
+    return [strings[0], starts, ends, *strings[1:]]
 
 
-def _offsets(lengths: Sequence[int | None]) -> tuple[Any, Any]:
-    """Return the offsets of an Arrow list array, and the mask of its null rows."""
-    starts = np.cumsum([0, *(length or 0 for length in lengths)], dtype=np.int32)
-    absent = pa.array([length is None for length in lengths], pa.bool_())
-    return pa.array(starts, pa.int32()), absent
+def _groups(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of row groups, from the count of numbers in each row."""
+    start = size = 0
+    for end, numbers in enumerate(sizes, 1):
+        size += numbers
+        if size >= _GROUP_NUMBERS or end == len(sizes):
+            yield start, end
+            start, size = end, 0

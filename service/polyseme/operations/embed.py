@@ -13,11 +13,9 @@ from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
 from polyseme.operations.encode import (
-    Encoded,
     count_tokens,
-    encode_sentences,
+    encode_stacks,
     paths_of,
-    stacks,
     tokenize,
     windows,
 )
@@ -26,7 +24,7 @@ from polyseme.operations.schema import Input, Request, response
 from polyseme.operations.serialize import number_cost
 from polyseme.operations.work import POOLING, encode_cost
 from polyseme.stages import stage
-from polyseme.tokenizer import ResolvedToken
+from polyseme.tokenizer import ResolvedToken, Tokenized
 
 Pooling: TypeAlias = Literal["whitened", "sif", "informativeness", "mean"]
 """`sif` weights unit static vectors by smooth inverse frequency; `whitened` is `sif`, then the
@@ -148,8 +146,7 @@ def embed(
         counts = count_tokens(sentences)
     data: list[Embedding] = []
     for window in windows(model, sentences, options):
-        encoded = encode_sentences(model, window, options)
-        for vector in sentence_vectors(model, encoded, pooling, width):
+        for vector in sentence_vectors(model, window, pooling, width):
             if refuse and not vector.any():
                 message = "the vectors of its words cancel out, so the text has no direction"
                 raise InvalidError([FieldError(path(len(data)), message)])
@@ -173,7 +170,7 @@ def pooled_options(pooling: Pooling) -> EncodeOptions:
 
 def sentence_vectors(
     model: Model,
-    encoded: Sequence[Encoded],
+    sentences: Sequence[Tokenized],
     pooling: Pooling = DEFAULT_POOLING,
     width: int | None = None,
 ) -> NDArray[np.float32]:
@@ -181,21 +178,35 @@ def sentence_vectors(
 
     A vector is zero if no word has a vector. Its bits do not depend on other sentences. -> [S, d]
     """
-    part = pooled_part(pooling)
-    result = np.empty((len(encoded), width or model.manifest.dimension), np.float32)
-    for numbers in stacks([len(one.sentence.words) for one in encoded]):
-        vectors = np.stack([encoded[number].arrays[part] for number in numbers])
-        if pooling in _STATIC:
-            vectors = unit(vectors)
-        words = [encoded[number].sentence.words for number in numbers]
-        weights = token_weights(model, words, pooling)
-        means = weighted_mean(vectors, weights)
-        if pooling == "whitened":
-            # One product for each sentence.
-            whitened = model.whitening(means[:, None])[:, 0]
-            means = np.where(weights.any(axis=1, keepdims=True), whitened, means)
-        result[list(numbers)] = require_finite(unit(means[:, :width]))
+    result = np.empty((len(sentences), width or model.manifest.dimension), np.float32)
+    for numbers, arrays in encode_stacks(model, sentences, pooled_options(pooling)):
+        words = [sentences[number].words for number in numbers]
+        vectors = arrays[pooled_part(pooling)]
+        result[list(numbers)] = pool(model, words, vectors, pooling, width)
     return result
+
+
+def pool(
+    model: Model,
+    sentences: Sequence[Sequence[ResolvedToken]],
+    vectors: Floats,
+    pooling: Pooling,
+    width: int | None = None,
+) -> NDArray[np.float32]:
+    """Return the unit vectors of B sentences of equal length, as `sentence_vectors` does.
+
+    `vectors` is the array of `pooled_part`. [B, n, d] -> [B, d]
+    """
+    if pooling in _STATIC:
+        vectors = unit(vectors)
+    weights = token_weights(model, sentences, pooling)
+    means = weighted_mean(vectors, weights)
+    if pooling == "whitened":
+        # One product for each sentence.
+        whitened = model.whitening(means[:, None])[:, 0]
+        means = np.where(weights.any(axis=1, keepdims=True), whitened, means)
+    pooled: NDArray[np.float32] = require_finite(unit(means[:, :width]))
+    return pooled
 
 
 def weighted_mean(vectors: Floats, weights: Floats) -> Floats:

@@ -210,15 +210,24 @@ def encode_sentences(
     OutOfRangeError if it exceeds the range of `dtype`.
     """
     encoded = [Encoded(sentence, {}) for sentence in sentences]
-    if not options.include:
-        return encoded
-    for numbers in stacks([len(sentence.words) for sentence in sentences]):
-        check_request()
-        arrays = _encode_stack(model, [sentences[number].words for number in numbers], options)
+    for numbers, arrays in encode_stacks(model, sentences, options) if options.include else ():
         for part, array in arrays.items():
             for number, of_sentence in zip(numbers, array, strict=True):
                 encoded[number].arrays[part] = of_sentence
     return encoded
+
+
+def encode_stacks(
+    model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
+) -> Iterator[tuple[Sequence[int], dict[Part, Floats]]]:
+    """Yield the numbers of the B sentences of each stack, and their requested arrays, [B, …].
+
+    Raises the errors of `encode_sentences`.
+    """
+    for numbers in stacks([len(sentence.words) for sentence in sentences]):
+        check_request()
+        words = [sentences[number].words for number in numbers]
+        yield numbers, _encode_stack(model, words, options)
 
 
 def encode_each(

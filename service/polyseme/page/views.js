@@ -11,7 +11,7 @@ export const VIEWS = {
   attention: {
     title: "Attention",
     defaults: {
-      text: SENTENCES[0][1], model: "", case: "auto", oov: "", layer: "0", head: "mean", picture: "heatmap",
+      text: SENTENCES[0][1], model: "", case: "auto", oov: "", layer: "0", head: "contributions", picture: "heatmap",
       word: "", row: "", column: "", heads: "",
     },
     load: () => import("./attention/view.js"),

@@ -73,36 +73,44 @@ def test_a_corpus_without_tags_is_sufficient(train, folder):
     assert read_model(folder / "models" / "new").manifest.heads == 2
 
 
-def test_training_without_data_is_a_usage_error(train):
-    done = train()
-    assert done.returncode == 2
-    assert b"use --tags, --corpus or both" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--key-dropout", 1), "--key-dropout: "),
-        (("--heads", 0), "--heads: "),
-        (("--minutes", "nan"), "--minutes: "),
-        (("--seed", -1), "--seed: "),
-        (("--groups", 4096, "--occurrences", 1000), "groups · occurrences"),
-        (("--norm", "between"), "'--norm'"),
-        (("--tags", "nowhere"), "'--tags'"),
-        (("--recipe", "tags.jsonl"), "--recipe: "),
-        (("--hidden", 0.5), "--hidden: does not apply to the objective contrastive."),
-    ],
-)
-def test_an_invalid_option_is_a_usage_error(train, options, message):
-    done = train("--tags", "tags.jsonl", *options)
-    assert done.returncode == 2
-    assert message in done.stderr.decode().splitlines()[-1]
-
-
 HIDDEN_WORDS = (
     *("--objective", "hidden-words", "--layers", 3, "--heads", 1, "--feed-forward", 9),
     *("--sentences", 8, "--negatives", 20, "--steps", 4, "--score-every", 2),
 )
+
+
+TAGS, CORPUS = ("--tags", "tags.jsonl"), ("--corpus", "corpus.txt", *HIDDEN_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [
+        ({}, (), "There is no training data; use --tags, --corpus or both."),
+        ({}, (*TAGS, "--key-dropout", 1), "--key-dropout: "),
+        ({}, (*TAGS, "--heads", 0), "--heads: "),
+        ({}, (*TAGS, "--minutes", "nan"), "--minutes: "),
+        ({}, (*TAGS, "--seed", -1), "--seed: "),
+        ({}, (*TAGS, "--groups", 4096, "--occurrences", 1000), "groups · occurrences"),
+        ({}, (*TAGS, "--norm", "between"), "'--norm'"),
+        ({}, ("--tags", "nowhere"), "'--tags'"),
+        ({}, (*TAGS, "--recipe", "tags.jsonl"), "--recipe: the file is not a JSON object."),
+        ({}, (*TAGS, "--hidden", 0.5), "--hidden: does not apply to the objective contrastive."),
+        ({"speed": 3}, TAGS, "--recipe: 'speed' is not a known field."),
+        ({"key_width": 0}, TAGS, "--recipe: 'key_width' must be at least 1."),
+        ({"key_width": 1}, (*TAGS, "--key-width", 0), "--key-width: must be at least 1."),
+        ({}, (*CORPUS, "--norm", "after"), "--norm: does not apply to the objective hidden-words."),
+        ({}, (*CORPUS, *TAGS), "--tags: does not apply to the objective hidden-words."),
+        ({}, (*CORPUS, "--hidden", 1), "--hidden: must be less than 1."),
+        ({"groups": 3}, CORPUS, "--recipe: 'groups' is not a known field."),
+    ],
+)
+def test_invalid_options_are_usage_errors(train, folder, recipe, options, message):
+    if recipe:
+        (folder / "recipe.json").write_text(json.dumps(recipe))
+        options = (*options, "--recipe", folder / "recipe.json")
+    done = train(*options)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert message in done.stderr.decode().splitlines()[-1]
 
 
 def test_layers_are_trained_by_hidden_words(train, folder):
@@ -118,35 +126,6 @@ def test_layers_are_trained_by_hidden_words(train, folder):
         "encode", "--model", "world-trained", "theaa bankaa", models_dir=folder / "models"
     )
     assert json.loads(encoded.stdout)["usage"]["tokens"] == 2
-
-
-def test_the_recipe_of_a_file_has_the_objective(train, folder):
-    first = train("--corpus", "corpus.txt", *HIDDEN_WORDS)
-    assert first.returncode == 0, first.stderr.decode()
-    recipe = read_model(folder / "models" / "world-trained").manifest.training["recipe"]
-    (folder / "recipe.json").write_text(json.dumps(recipe))
-    done = train("--corpus", "corpus.txt", "--recipe", folder / "recipe.json", "--output", "two")
-    assert done.returncode == 0, done.stderr.decode()
-    one, two = (read_model(folder / "models" / name) for name in ("world-trained", "two"))
-    assert two.manifest.training["recipe"] == recipe
-    np.testing.assert_array_equal(one.layers[2].query.weight, two.layers[2].query.weight)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--norm", "after"), "--norm: does not apply to the objective hidden-words."),
-        (("--tags", "tags.jsonl"), "--tags: does not apply to the objective hidden-words."),
-        (("--hidden", 1), "--hidden: must be less than 1."),
-        (("--recipe", "groups.json"), "--recipe: 'groups' is not a known field."),
-    ],
-)
-def test_an_option_that_hidden_words_do_not_have_is_a_usage_error(train, folder, options, message):
-    (folder / "groups.json").write_text('{"groups": 3}')
-    options = [folder / one if one == "groups.json" else one for one in options]
-    done = train("--corpus", "corpus.txt", *HIDDEN_WORDS, *options)
-    assert done.returncode == 2
-    assert done.stderr.decode().splitlines()[-1] == f"Error: {message}"
 
 
 def test_an_existing_model_is_replaced_only_on_request(train, folder):
@@ -196,31 +175,24 @@ def test_missing_pytorch_is_reported_with_the_extra(folder):
     assert "pip install 'polyseme[train]'" in error_of(done)
 
 
-def test_a_flag_overrides_the_recipe_of_a_file(train, folder):
-    first = train("--tags", "tags.jsonl", "--output", "one", *QUICK, "--seed", 7)
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ((*TAGS, *QUICK, "--seed", 7), {"keep": "best"}),
+        (CORPUS, {}),  # the objective is a field too
+    ],
+)
+def test_a_recipe_is_read_from_a_file_and_flags_override_it(train, folder, options, flags):
+    first = train("--output", "one", *options)
     assert first.returncode == 0, first.stderr.decode()
     recipe = read_model(folder / "models" / "one").manifest.training["recipe"]
     (folder / "recipe.json").write_text(json.dumps(recipe))
-    options = ("--recipe", folder / "recipe.json", "--keep", "best")
-    done = train("--tags", "tags.jsonl", "--output", "two", *options)
+    more = [part for name, value in flags.items() for part in (f"--{name}", value)]
+    done = train(*options[:2], "--recipe", folder / "recipe.json", "--output", "two", *more)
     assert done.returncode == 0, done.stderr.decode()
-    again = read_model(folder / "models" / "two").manifest.training["recipe"]
-    assert again == {**recipe, "keep": "best"}
-
-
-@pytest.mark.parametrize(
-    ("recipe", "flags", "message"),
-    [
-        ({"speed": 3}, (), "--recipe: 'speed' is not a known field."),
-        ({"key_width": 0}, (), "--recipe: 'key_width' must be at least 1."),
-        ({"key_width": 1}, ("--key-width", 0), "--key-width: must be at least 1."),
-    ],
-)
-def test_an_invalid_field_of_a_recipe_is_named(train, folder, recipe, flags, message):
-    (folder / "recipe.json").write_text(json.dumps(recipe))
-    done = train("--tags", "tags.jsonl", "--recipe", folder / "recipe.json", *flags)
-    assert done.returncode == 2
-    assert done.stderr.decode().endswith(f"Error: {message}\n")
+    one, two = (read_model(folder / "models" / name) for name in ("one", "two"))
+    assert two.manifest.training["recipe"] == {**recipe, **flags}
+    assert flags or np.array_equal(one.layers[2].query.weight, two.layers[2].query.weight)
 
 
 @pytest.mark.parametrize("form", ["words", "file"])

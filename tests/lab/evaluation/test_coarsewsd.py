@@ -12,7 +12,6 @@ from polyseme_lab.evaluation.coarsewsd import (
     ambiguous_words,
     coarsewsd,
     most_frequent_sense,
-    occurrences_in,
 )
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.statistics import resample_counts
@@ -130,18 +129,6 @@ def test_figures_agree_with_a_nearest_neighbor_classifier_of_scikit_learn(seed):
     assert found.accuracy.value == pytest.approx(100 * np.mean(accuracies), abs=0.006)
     assert found.macro_f1.value == pytest.approx(100 * np.mean(macros), abs=0.006)
     assert found.accuracy.low < found.accuracy.value < found.accuracy.high
-
-
-def test_each_line_is_one_occurrence_of_train_or_test():
-    assert occurrences_in(COARSE) == [
-        TokenizedOccurrence(("bank", "river"), 0),
-        TokenizedOccurrence(("bank", "money"), 0),
-        TokenizedOccurrence(("money", "bank"), 1),
-        TokenizedOccurrence(("river", "bank"), 1),
-        TokenizedOccurrence(("bank", "money"), 0),
-        TokenizedOccurrence(("bank", "river"), 0),
-        TokenizedOccurrence(("bank", "-"), 0),
-    ]
 
 
 def test_folders_of_another_set_are_ignored():

@@ -85,15 +85,6 @@ def test_examples_name_the_layer_if_there_are_several(place):
     assert heads[:4] == ["layer 1 head 1", "layer 1 head 2", "layer 2 head 1", "layer 2 head 2"]
 
 
-def test_the_same_command_gives_the_same_bytes(place, tmp_path):
-    outputs = []
-    for name in ("a", "b"):
-        done = attention(place, "--lemmas", "all", "--occurrences", "6", "--json", tmp_path / name)
-        outputs.append((done.stdout, (tmp_path / name).read_bytes()))
-    assert outputs[0] == outputs[1]
-    assert b"6 tagged words" in outputs[0][0]
-
-
 def test_lemmas_of_the_training_are_excluded(place):
     """By the split of the model's own training, else by the default one."""
     codes = [attention(place, model=model).returncode for model in ("unseen", "seen")]

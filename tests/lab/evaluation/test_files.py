@@ -61,8 +61,19 @@ def refusal(folder, name="coarsewsd"):
     return caught.value.sentence
 
 
-def test_a_folder_without_the_set_is_rejected(tmp_path):
+def test_a_set_that_is_absent_huge_repeated_or_not_text_is_rejected(tmp_path, monkeypatch):
     assert "neither coarsewsd.tar.xz (or another .tar) nor" in refusal(tmp_path)
+    archive = tmp_path / "coarsewsd.tar.xz"
+    archived(archive, {"coarsewsd/bank/test.data.txt": b"0\tna\xefve\n"})
+    assert refusal(tmp_path) == "coarsewsd/bank/test.data.txt is not UTF-8 text."
+    with tarfile.open(archive, "w:xz") as tar:
+        for _ in range(2):
+            tar.addfile(tarfile.TarInfo("a/test.data.txt"), io.BytesIO())
+    assert "twice" in refusal(tmp_path)
+    archive.unlink()
+    unpacked(tmp_path, COARSE)
+    monkeypatch.setattr(datasets, "MAX_FILE_BYTES", 10)
+    assert "unlike any evaluation set" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -105,19 +116,6 @@ def test_a_huge_archive_or_one_of_too_many_members_is_rejected(tmp_path, monkeyp
     archived(tmp_path / "coarsewsd.tar.xz", COARSE)
     monkeypatch.setattr(datasets, limit, value)
     assert "larger than any evaluation set" in refusal(tmp_path)
-
-
-def test_a_huge_unpacked_file_is_rejected(tmp_path, monkeypatch):
-    unpacked(tmp_path, COARSE)
-    monkeypatch.setattr(datasets, "MAX_FILE_BYTES", 10)
-    assert "unlike any evaluation set" in refusal(tmp_path)
-
-
-def test_a_repeated_name_is_rejected(tmp_path):
-    with tarfile.open(tmp_path / "coarsewsd.tar.xz", "w:xz") as tar:
-        for _ in range(2):
-            tar.addfile(tarfile.TarInfo("a/test.data.txt"), io.BytesIO())
-    assert "twice" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("ending", [".tar.xz", ".tar.gz", ".tar.bz2", ".tar"])
@@ -178,8 +176,3 @@ def test_an_archive_with_much_padding_is_rejected(tmp_path, monkeypatch):
     assert read_archive(archive) == COARSE
     monkeypatch.setattr(datasets, "MAX_TOTAL_BYTES", 1 << 20)
     assert "larger than any evaluation set" in refusal(tmp_path)
-
-
-def test_text_that_is_not_utf8_is_rejected_by_its_name(tmp_path):
-    archived(tmp_path / "coarsewsd.tar.xz", {"coarsewsd/bank/test.data.txt": b"0\tna\xefve\n"})
-    assert refusal(tmp_path) == "coarsewsd/bank/test.data.txt is not UTF-8 text."

@@ -10,7 +10,6 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.coarsewsd import known_words
 from polyseme_lab.evaluation.measure import (
-    JudgedPair,
     judged_pairs,
     measure_model,
     similarity,
@@ -38,7 +37,7 @@ def alike(sentences):
 
 def pairs(judgment, number=12):
     """`w0` with each other word; the cosine falls with the number of the word."""
-    return [JudgedPair("w0", f"w{n}", judgment(n)) for n in range(1, number)]
+    return [(judgment(n), "w0", f"w{n}") for n in range(1, number)]
 
 
 def test_the_same_order_is_100_and_the_opposite_minus_100():
@@ -62,14 +61,14 @@ def test_a_resample_of_equal_judgments_has_the_correlation_0():
 
 
 def test_pairs_without_both_words_are_skipped_and_counted():
-    judged = [*pairs(lambda n: -n), JudgedPair("w0", "zebra", 99), JudgedPair("gnu", "w1", 99)]
+    judged = [*pairs(lambda n: -n), (99, "w0", "zebra"), (99, "gnu", "w1")]
     found = similarity(judged, on_a_circle)
     assert (found.spearman.value, found.pairs, found.lacking) == (100, 11, 2)
 
 
 def test_too_few_pairs_or_equal_ones_are_rejected():
     with pytest.raises(CommandError, match="both words of only 9 of 10 pairs"):
-        similarity([*pairs(lambda n: n, 10), JudgedPair("gnu", "w1", 1)], on_a_circle)
+        similarity([*pairs(lambda n: n, 10), (1, "gnu", "w1")], on_a_circle)
     with pytest.raises(CommandError, match="no order to compare"):
         similarity(pairs(lambda _: 5), on_a_circle)
     with pytest.raises(CommandError, match="no order to compare"):

@@ -15,7 +15,6 @@ from polyseme_lab.evaluation.perturbation import (
     MAX_WORDS,
     MEASURES,
     MIN_OF_SENSE,
-    Centroids,
     Erasure,
     FrequencyMatcher,
     Head,
@@ -225,12 +224,6 @@ class TestCollectSenses:
 
 
 class TestCentroids:
-    def test_a_centroid_excludes_the_occurrence_itself(self):
-        """Without the first occurrence sense 0 is the second axis; sense 1 is (3, 4)/5."""
-        centroids = Centroids(np.array([[2.0, 0], [0, 7], [3, 4]]), np.array([0, 0, 1]))
-        np.testing.assert_allclose(centroids.cosines(0, np.array([[5.0, 0]])), [[0, 0.6]])
-        np.testing.assert_allclose(centroids.cosines(2, np.array([[0.0, 1]])), [[0.5**0.5, 0]])
-
     def test_quality_is_that_of_scikit_learn(self):
         rng = np.random.default_rng(1)
         senses = np.arange(23) % 3

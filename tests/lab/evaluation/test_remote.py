@@ -1,8 +1,5 @@
 """`ServiceSource`: a model behind a running service has the same figures as in memory."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import numpy as np
 import pytest
 
@@ -88,21 +85,6 @@ def test_figures_over_http_equal_those_in_memory(address, models_dir, tmp_path, 
     assert measure_service(ServiceSource(address()), config) == local
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {"max_sentences": 3, "max_tokens": 130},
-        {"max_body_bytes": 1000, "max_answer_bytes": 20_000},
-    ],
-    ids=" ".join,
-)
-def test_requests_are_split_to_the_limits_of_the_service(address, limits):
-    readings = list(ServiceSource(address(**limits))(SENTENCES))
-    expected = list(ServiceSource(address())(SENTENCES))
-    for one, other in zip(readings, expected, strict=True):
-        assert one.contextual.tobytes() == other.contextual.tobytes()
-
-
 def test_a_sentence_that_the_service_rejects_is_reported_with_the_limit(address):
     service = ServiceSource(address(max_sentence_tokens=4))
     assert len(list(service([SENTENCES[1], SENTENCES[2]]))) == 2
@@ -112,14 +94,6 @@ def test_a_sentence_that_the_service_rejects_is_reported_with_the_limit(address)
         "The service rejects a sentence: A sentence has too many tokens: 5, over the"
         " limit max_sentence_tokens of 4. Raise its limit."
     )
-
-
-def test_the_key_is_sent_to_a_service_that_requires_one(address):
-    guarded = address(api_keys="one,two")
-    assert len(list(ServiceSource(guarded, key="two")(SENTENCES))) == len(SENTENCES)
-    for key in (None, "three"):
-        with pytest.raises(CommandError, match="responds with 401: The key is missing or wrong"):
-            ServiceSource(guarded, key=key)
 
 
 def test_a_model_that_the_service_lacks_is_rejected_with_those_it_has(address):
@@ -133,60 +107,14 @@ def test_systems_that_need_weights_are_not_measured_through_a_service(address, t
         measure_service(ServiceSource(address()), config)
 
 
-@pytest.mark.parametrize(
-    "url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "file:///etc", "", "x"]
-)
-def test_an_invalid_address_is_rejected(url):
-    with pytest.raises(CommandError, match=r"must look like http://127\.0\.0\.1:8000"):
-        ServiceSource(url)
-
-
-@pytest.fixture
-def _one_retry(monkeypatch):
-    """Retry once instead of five times."""
+def test_an_invalid_address_and_a_service_that_does_not_respond_are_reported(monkeypatch):
     monkeypatch.setattr(sources, "_RETRIES", 1)
-
-
-@pytest.mark.usefixtures("_one_retry")
-def test_a_service_that_does_not_respond_is_reported():
-    with pytest.raises(CommandError, match="No service responds at this address"):
-        ServiceSource(f"http://127.0.0.1:{free_port()}")
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Sends the status and body of `server.response` for every request."""
-
-    def do_GET(self):
-        status, body = self.server.response
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("response", "message"),
-    [
-        ((200, b"<html>"), "not Polyseme"),
-        ((200, b'{"data": [{}]}'), "not Polyseme"),
-        ((400, b'{"detail": "\\u001b[2J"}'), "responds with 400 and no error document"),
-        ((307, b""), "responds with 307, a redirect"),
-    ],
-)
-def test_a_response_of_another_server_is_reported(response, message):
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.response = response
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            with pytest.raises(CommandError, match=message):
-                ServiceSource(f"http://127.0.0.1:{server.server_port}", key="secret")
-        finally:
-            server.shutdown()
-            thread.join()
+    for url, message in (
+        ("127.0.0.1:8000", r"must look like http://127\.0\.0\.1:8000"),
+        (f"http://127.0.0.1:{free_port()}", "No service responds at this address"),
+    ):
+        with pytest.raises(CommandError, match=message):
+            ServiceSource(url)
 
 
 def test_a_response_with_other_tokens_is_reported(address, monkeypatch):

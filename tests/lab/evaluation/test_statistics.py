@@ -20,13 +20,6 @@ from polyseme_lab.evaluation.statistics import (
 )
 
 
-def test_every_resample_has_as_many_items_as_the_sample():
-    drawn = resample_counts(7)
-    assert drawn.shape == (RESAMPLES, 7)
-    assert (drawn.sum(axis=1) == 7).all()
-    assert drawn.min() == 0 and drawn.max() > 2
-
-
 def test_the_draws_depend_on_the_stream_only():
     assert np.array_equal(resample_counts(11, 3), resample_counts(11, 3))
     assert not np.array_equal(resample_counts(11, 3), resample_counts(11, 4))

@@ -20,7 +20,7 @@ from polyseme.progress import Progress, ProgressBar
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation import systems as systems_module
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
-from polyseme_lab.evaluation.sources import LocalSource
+from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
 from polyseme_lab.evaluation.systems import (
     DEFAULT,
     NAMES,
@@ -57,10 +57,16 @@ def test_systems_have_a_fixed_order_with_the_model_last(model):
     assert list(systems(model, ("model", "mean"))) == ["mean", "model"]
 
 
-def test_the_static_vector_is_the_row_of_the_word(model):
+def test_the_static_vector_is_the_row_of_the_word_or_composed_or_zero(model, tmp_path):
     found = vectors_of(model, "static")
     assert np.array_equal(found, VECTORS[[3, 3, 1]])
     assert found.dtype == np.float32
+    assert not vectors_of(model, "static", [TokenizedOccurrence(SENTENCE, 2)]).any()
+    assert LocalSource(model).knows(["zebra", "BANK", ""]) == [False, True, False]
+    composing = tiny_model(tmp_path / "composing", subwords=SUBWORDS)
+    gnu = [TokenizedOccurrence(("a", "gnu"), 1)]
+    assert vectors_of(composing, "static", gnu).tolist() == [[2, 0, 0, 0, 1]]
+    assert LocalSource(composing).knows(["gnu", "bank"]) == [True, True]
 
 
 def test_the_mean_of_the_context_is_that_of_the_other_words(model):
@@ -84,18 +90,6 @@ def test_the_model_has_the_vectors_of_the_service(tmp_path):
     expected = contextualize(sentence_of(deep), deep.layers).contextual
     found = vectors_of(deep, "model")
     assert found[[0, 2]].tobytes() == expected[[1, 4]].tobytes()
-
-
-def test_a_word_outside_the_vocabulary_is_composed_of_subwords(tmp_path):
-    model = tiny_model(tmp_path, subwords=SUBWORDS)
-    found = vectors_of(model, "static", [TokenizedOccurrence(("a", "gnu"), 1)])
-    assert found.tolist() == [[2, 0, 0, 0, 1]]
-    assert LocalSource(model).knows(["gnu", "bank"]) == [True, True]
-
-
-def test_an_unknown_word_has_a_zero_static_vector(model):
-    assert LocalSource(model).knows(["zebra", "BANK", ""]) == [False, True, False]
-    assert not vectors_of(model, "static", [TokenizedOccurrence(SENTENCE, 2)]).any()
 
 
 def test_the_closed_form_is_that_of_an_import_of_the_same_vectors(tmp_path):
@@ -153,20 +147,18 @@ def layers_of(reader):
     return next(cell.cell_contents for cell in reader.__closure__)
 
 
-def test_random_projections_replace_missing_ones_except_the_output(tmp_path):
-    model = tiny_model(tmp_path, layers=[Layer()])
-    (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
+def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
+    plain = tiny_model(tmp_path, layers=[Layer()])
+    (layer,) = layers_of(systems(plain, ["random"])["random"].readers[0])
+    # Missing projections are replaced, except the output.
     assert layer.query.weight.shape == layer.key.weight.shape == layer.value.weight.shape == (5, 5)
     assert layer.output.weight is None
-
-
-def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
     words = [f"w{n}" for n in range(400)]
     vectors = np.random.default_rng(1).standard_normal((400, 307)).astype(np.float32)
     shape = full_layer(d=307, heads=1, k=11, v=503)
     bias = np.zeros(400, np.float32)
     made = {"words": words, "vectors": vectors, "layers": [shape], "word_bias": bias}
-    model = read_model(write_tiny(tmp_path / "tiny", **made))
+    model = read_model(write_tiny(tmp_path / "wide", **made))
     (layer,) = layers_of(systems(model, ["random"])["random"].readers[0])
     for projection in (layer.query, layer.key, layer.value, layer.output, layer.feed_forward.inner):
         weight = projection.weight
@@ -174,6 +166,18 @@ def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
         assert abs(weight.mean()) * len(weight) ** 0.5 < 0.05
     lengths = np.linalg.norm(layer.output(layer.value(vectors)), axis=1)
     assert (lengths / np.linalg.norm(vectors, axis=1)).mean() == pytest.approx(1, abs=0.1)
+
+
+def test_the_vectors_of_a_service_are_those_it_sends(model):
+    sentence = sentence_of(model)
+    contextual = np.arange(25, dtype=np.float32).reshape(5, 5)
+    source = lambda _: iter([StaticSentence(sentence, contextual=contextual)])  # noqa: E731
+    asked = [OCCURRENCES[0], OCCURRENCES[2]]
+    readers = {name: one.readers[0] for name, one in systems(None).items()}
+    tables = tabulate(source, readers, asked)
+    assert np.array_equal(tables["model"](asked), contextual[[1, 4]])
+    for name in ("static", "mean", "parameter-free"):
+        assert tables[name](asked).tobytes() == vectors_of(model, name, asked).tobytes()
 
 
 def test_a_sentence_is_read_once_for_all_systems_and_advances_the_progress(model):

@@ -5,7 +5,7 @@ import pytest
 
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.statistics import resample_counts
-from polyseme_lab.evaluation.wic import best_threshold, occurrences_in, parse_pair, wic
+from polyseme_lab.evaluation.wic import best_threshold, wic
 from tests.lab.evaluation.sets import WIC, by_neighbor
 
 DATA, GOLD = "wic/dev/dev.data.txt", "wic/dev/dev.gold.txt"
@@ -78,12 +78,6 @@ def test_no_pair_is_the_same_if_that_is_best_on_train():
     cosines, same = np.array([0.1, 0.2, 0.9]), np.array([True, False, False])
     assert best_threshold(cosines, same) == (pytest.approx(0.9), 2 / 3)
     assert best_threshold(cosines, same)[0] > 0.9
-
-
-def test_a_line_has_the_positions_of_both_words():
-    first, second = parse_pair("bank\tN\t2-0\tby the bank\tbank money", "here")
-    assert (first.word, first.place, second.word, second.place) == ("bank", 2, "bank", 0)
-    assert len(occurrences_in(WIC)) == 10
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from lab.studies.ablation import (
     OF_LEMMA,
     PAIRS,
     Separation,
+    TaggedWord,
     auc_influence,
     by_lemma,
     embed,
@@ -20,8 +21,6 @@ from lab.studies.ablation import (
     pairs_of,
     run,
     sample,
-    sentences_of,
-    separation,
 )
 from lab.studies.examples import SENTENCES, attention, neighbors
 from lab.studies.variants import (
@@ -35,6 +34,7 @@ from lab.studies.variants import (
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
+from polyseme.tokenizer import resolve_all
 from polyseme_lab.training.corpus import is_lemma_held_out
 from tests.tiny import WORDS, deep_model, full_layer, normal, projection, tiny_model
 
@@ -107,11 +107,7 @@ def test_without_the_query_weights_do_not_depend_on_the_query_token():
         rows = [weights(changed, each)[:, 2] for each in (one, other)]
         assert np.allclose(rows[0], rows[1], atol=1e-6) == same
     np.testing.assert_allclose(weights(with_query_scaled(layer, 1, D), one), weights(layer, one))
-
-
-def test_a_layer_without_query_weights_gets_a_scaled_query():
-    one = sentence(np.random.default_rng(4))
-    twice = with_query_scaled(Layer(), 2, D)
+    twice = with_query_scaled(Layer(), 2, D)  # a layer without query weights gets scaled ones
     np.testing.assert_array_equal(twice.query(one.vectors), 2 * one.vectors)
 
 
@@ -124,27 +120,23 @@ def test_a_cached_projection_changes_no_output(three_heads):
             assert outputs(cached, one).tobytes() == outputs(layer, one).tobytes()
 
 
-def test_every_variant_of_any_model_runs_and_the_model_is_first(tmp_path, three_heads):
+def test_variants_of_any_model_are_of_parts_that_it_has(tmp_path, three_heads):
     one = sentence(np.random.default_rng(6))
-    for model in (three_heads, deep_model(tmp_path / "deep"), tiny_model(tmp_path / "plain")):
+    deep, plain = deep_model(tmp_path / "deep"), tiny_model(tmp_path / "plain")
+    for model in (three_heads, deep, plain):
         found = variants(model)
         assert next(iter(found)) == THE_MODEL
         for name, layers in found.items():
-            made = contextualize(one, layers).contextual
-            assert made.shape == (7, D), name
+            assert contextualize(one, layers).contextual.shape == (7, D), name
         expected = contextualize(one, model.layers).contextual
         assert contextualize(one, found[THE_MODEL]).contextual.tobytes() == expected.tobytes()
-
-
-def test_variants_are_of_parts_that_the_model_has(tmp_path, three_heads):
     names = set(variants(three_heads))
     assert {"head 1 alone", "head 3 alone", "closed form", "values: closed form"} <= names
     assert {"static share 0", "static share 0.4", "static share 0.8"} <= names
     assert "static share 0.2" not in names  # the model's own
     assert not any(name.startswith("layers") for name in names)
-    plain = set(variants(tiny_model(tmp_path / "plain")))
-    assert not any("alone" in name or "share" in name for name in plain)
-    assert "layers 1 to 1" in variants(deep_model(tmp_path / "deep"))
+    assert not any("alone" in name or "share" in name for name in variants(plain))
+    assert "layers 1 to 1" in variants(deep)
 
 
 def test_a_variant_differs_only_in_its_part(three_heads):
@@ -175,7 +167,7 @@ def test_a_variant_differs_only_in_its_part(three_heads):
 def tags(lemma, counts, begin=0):
     """Occurrences of each sense, each in its own sentence."""
     senses = [str(sense) for sense, count in enumerate(counts) for _ in range(count)]
-    return [(begin + n, 0, lemma, sense) for n, sense in enumerate(senses)]
+    return [TaggedWord(begin + n, 0, lemma, sense) for n, sense in enumerate(senses)]
 
 
 def test_a_sample_has_frequent_senses_in_the_order_of_the_text():
@@ -187,8 +179,8 @@ def test_a_sample_has_frequent_senses_in_the_order_of_the_text():
     found = sample(tagged, 60)
     assert found == sorted(found)
     assert set(found) <= set(tagged)
-    assert {one[2] for one in found} == {"bank/NOUN", "a/X"}
-    assert len([one for one in found if one[2] == "bank/NOUN"]) == OF_LEMMA
+    assert {word.lemma for word in found} == {"bank/NOUN", "a/X"}
+    assert len([word for word in found if word.lemma == "bank/NOUN"]) == OF_LEMMA
     assert len(sample(tagged, 1)) in {OF_LEMMA, 18}  # all of one lemma
     assert sample(tagged, 60) == found
 
@@ -197,7 +189,7 @@ def test_only_held_out_lemmas_are_measured_for_a_model_trained_on_tags():
     lemmas = [f"Word{number}/NOUN" for number in range(60)]
     tagged = [one for n, lemma in enumerate(lemmas) for one in tags(lemma, (1,), n)]
     training = {"recipe": {"held_out": 0.2, "split": 3}, "data": {"tags": 60}}
-    found = {one[2] for one in held_out(tagged, training)}
+    found = {word.lemma for word in held_out(tagged, training)}
     # Training holds out a word with every part of speech.
     verbs = [f"word{number}/VERB" for number in range(60)]
     for names in (lemmas, verbs):
@@ -210,10 +202,10 @@ def test_only_held_out_lemmas_are_measured_for_a_model_trained_on_tags():
 
 def test_the_vectors_of_every_stack_are_those_of_the_engine(three_heads):
     texts = [["bank", "river", "money"], ["apple", "did", "high"]]
-    tagged = [(0, 0, "bank/NOUN", "a"), (0, 2, "money/NOUN", "b"), (1, 0, "apple/NOUN", "a")]
-    read = sentences_of(three_heads, texts, tagged)
+    tagged = [TaggedWord(s, place, "bank/NOUN", "a") for s, place in ((0, 0), (0, 2), (1, 0))]
     stacks = {"model": variants(three_heads)[THE_MODEL], "parameter-free": [Layer()]}
-    found = embed(read, tagged, stacks)
+    found = embed(three_heads, texts, tagged, stacks)
+    read = [three_heads.sentence(resolve_all(words, three_heads.vocabulary)) for words in texts]
     for name, layers in stacks.items():
         rows = [contextualize(read[s], layers).contextual[[place]] for s, place, _, _ in tagged]
         np.testing.assert_array_equal(found[name], unit(np.concatenate(rows)))
@@ -222,7 +214,7 @@ def test_the_vectors_of_every_stack_are_those_of_the_engine(three_heads):
 def test_the_auc_is_perfect_with_context_and_chance_without(three_heads):
     near = ("river", "money")
     texts = [["bank", near[n % 2]] for n in range(40)]
-    tagged = [(n, 0, "bank/NOUN", near[n % 2]) for n in range(40)]
+    tagged = [TaggedWord(n, 0, "bank/NOUN", near[n % 2]) for n in range(40)]
     static = Layer(residual=Residual("unit", 1e12))  # outweighs the context
     layers = {"parameter-free": Layer(), "static": static}
     found = dict(run(three_heads, texts, tagged, layers))
@@ -318,14 +310,3 @@ def test_a_difference_is_taken_lemma_by_lemma():
     assert found["pairs_auc"]["difference"] == 5.0
     assert found["pairs_auc"]["difference_error"] == 1.0
     assert str(figures(one, one)["pairs_auc"]["difference"]) == "0.0"
-
-
-def test_perfect_vectors_have_full_scores():
-    _, lemmas = lemmas_of(np.random.default_rng(10))
-    pairs = pairs_of(lemmas)
-    vectors = np.eye(2)[np.arange(108) % 18 // 9]
-    found = figures(separation(vectors, lemmas, pairs))
-    assert found == {
-        "nouns_macro_f1": {"value": 100.0, "error": 0.0},
-        "pairs_auc": {"value": 100.0, "error": 0.0},
-    }

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
-from lab.studies.ablation import known
+from lab.studies.ablation import TaggedWord, known
 from lab.studies.imported import coverage, document
 from lab.studies.imported_constants import SPREADS, variants
 
@@ -13,7 +13,6 @@ from polyseme.engine.layers import Layer
 from polyseme.importing.closed_form import (
     SPREAD,
     association,
-    closed_form,
     frequencies_by_rank,
     informativeness,
 )
@@ -22,8 +21,10 @@ from polyseme_lab.evaluation.measure import part_figures
 from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.wic import known_pairs
 from tests.importing.test_closed_form import mixed
+from tests.lab.evaluation.conftest import model
 from tests.lab.evaluation.sets import WIC_WITH_MOLES as WIC
-from tests.tiny import VECTORS, WORDS, tiny_model
+
+__all__ = ["model"]
 
 COARSE = {
     f"coarsewsd/{word}/{split}.{kind}.txt": lines
@@ -36,16 +37,9 @@ COARSE = {
 }
 
 
-@pytest.fixture
-def model(tmp_path):
-    p = frequencies_by_rank(len(WORDS))
-    layer = closed_form(VECTORS, association(VECTORS, p))
-    return tiny_model(tmp_path, layers=[layer], word_bias=informativeness(p))
-
-
 def test_tagged_words_outside_the_vocabulary_are_not_measured(model):
     texts = [["bank"]] * 16 + [["mole"]] * 16 + [["river"]] * 16
-    tagged = [(n, 0, f"{text[0]}/NOUN", str(n % 2)) for n, text in enumerate(texts)]
+    tagged = [TaggedWord(n, 0, f"{text[0]}/NOUN", str(n % 2)) for n, text in enumerate(texts)]
     # Each sense needs eight known occurrences; one of `river` then has seven.
     texts[-1] = ["mole"]
     assert known(texts, tagged, model) == tagged[:16]

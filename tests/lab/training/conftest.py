@@ -30,3 +30,11 @@ def tags(tmp_path):
 def corpus(tmp_path):
     """A file of the same sentences as plain text."""
     return write_corpus(tmp_path / "corpus.txt")
+
+
+@pytest.fixture(params=["contrastive", "hidden-words"])
+def both(request, tags, corpus):
+    """Short trainings with each objective: the files and the recipe."""
+    if request.param == "hidden-words":
+        return {"corpus": corpus, "objective": request.param}
+    return {"tags": tags, "corpus": corpus}

@@ -131,14 +131,6 @@ def test_a_missing_checkpoint_is_reported(tmp_path):
             load_checkpoint(folder)
 
 
-@pytest.fixture(params=["contrastive", "hidden-words"])
-def both(request, tags, corpus):
-    """Short trainings with each objective: the files and the recipe."""
-    if request.param == "hidden-words":
-        return {"corpus": corpus, "objective": request.param}
-    return {"tags": tags, "corpus": corpus}
-
-
 def trainer_of(options):
     return StackTrainer if "objective" in options else Trainer
 

@@ -13,7 +13,6 @@ from polyseme_lab.training.hidden_words import (
     UNKNOWN,
     HiddenWords,
     TokenFile,
-    count_words,
     open_tokens,
 )
 from tests.tiny import SUBWORDS, VECTORS, tiny_model
@@ -161,6 +160,7 @@ def test_frequent_words_are_negatives_more_often():
         tokens_of([sentence]), WORDS[:3], HiddenWordsConfig(leave_out=("word0",), sentences=1)
     )
     np.testing.assert_allclose(data.negative, [0, 8 / 9, 1 / 9])
+    assert data.counts.tolist() == [0, 16, 1]
 
 
 def test_a_corpus_without_words_to_hide_is_reported():
@@ -168,11 +168,6 @@ def test_a_corpus_without_words_to_hide_is_reported():
         hidden_words([np.array([UNKNOWN, COMPOSED, UNKNOWN, COMPOSED])])
     with pytest.raises(CommandError, match="too little training data"):
         hidden_words([np.array([3, 3, 3, 3])], leave_out=("word3",))
-
-
-def test_words_are_counted():
-    rows = np.array([2, 0, UNKNOWN, 2, 5, 9], np.int32)
-    assert count_words(rows, 6).tolist() == [1, 0, 2, 0, 0, 1]
 
 
 @pytest.fixture

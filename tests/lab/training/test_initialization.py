@@ -14,9 +14,8 @@ from polyseme_lab.training.initialization import (
     local_bias,
     narrower_key,
     narrower_value,
-    vectors_of,
 )
-from tests.lab.training.world import WORDS, vectors, world_model
+from tests.lab.training.world import vectors, world_model
 
 D = vectors().shape[1]
 WORDS_OF_ONE = ["theaa", "bankaa", "riveraa", "theab", "riverab", "bankab"]
@@ -119,11 +118,6 @@ def test_without_informativeness_there_is_no_word_bias(tmp_path):
     assert not layer.scoring.word_bias
     [layer] = initial_layers(model, TrainingConfig(init="closed-form", heads=2))
     assert layer.scoring.word_bias_scale is None
-
-
-def test_vectors_are_those_of_the_rows(model):
-    np.testing.assert_array_equal(vectors_of(model, [3, 1, 3]), vectors()[[3, 1, 3]])
-    assert vectors_of(model, np.arange(len(WORDS))).shape == vectors().shape
 
 
 def sample_and_weight():

@@ -145,15 +145,6 @@ def test_stacks_and_sentences_of_any_kind_agree(layers, texts):
         np.testing.assert_array_equal(contextualize(text, back).contextual, expected)
 
 
-def test_padding_changes_nothing():
-    layers, sentence_list = [full_layer(9), full_layer(10)], sentences([4, 30])
-    network = Network.from_layers(layers, D)
-    with torch.no_grad():
-        alone = network.contextual_targets(padded(sentence_list[:1], [2]))
-        beside = network.contextual_targets(padded(sentence_list, [2, 3]))
-    np.testing.assert_allclose(alone[0], beside[0], **CLOSE)
-
-
 def test_every_tensor_gets_a_gradient():
     layers = [full_layer(14), full_layer(15)]
     network = Network.from_layers(layers, D)
@@ -260,17 +251,6 @@ def test_the_loss_of_three_occurrences_is_that_by_hand():
     # of each, given the other, is e/(e + 1). The one of sense 1 has no other of its sense.
     vectors = [[2.0, 0], [5, 0], [0, 1]]
     assert loss(vectors, [0, 0, 0], [0, 0, 1]) == pytest.approx(math.log(1 + 1 / math.e))
-
-
-def test_the_temperature_divides_the_cosines():
-    vectors = [[1.0, 0], [1, 0], [0, 1]]
-    assert loss(vectors, [0, 0, 0], [0, 0, 1], 0.1) == pytest.approx(math.log1p(math.exp(-10)))
-
-
-def test_groups_are_not_contrasted_with_each_other():
-    one = ([[1.0, 0], [0.6, 0.8], [0, 1]], [0, 0, 0], [0, 0, 1])
-    two = (one[0] + one[0], one[1] + [1, 1, 1], one[2] + [2, 2, 3])
-    assert loss(*one) == pytest.approx(loss(*two))
 
 
 @pytest.mark.parametrize("temperature", [0.1, 0.4, 3.0])

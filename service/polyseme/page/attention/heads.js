@@ -4,14 +4,15 @@ import { largest, pixels } from "./heatmap.js";
 import { categoryColor } from "../colors.js";
 import { h, labeled, numbered, quietButton, rovingTabindex, selectBox, setOptions } from "../elements.js";
 
-/** Return the name of a head of a layer; `head` is a number or `mean`. */
+/** Return the name of a head of a layer; `head` is a number, `mean` or `contributions`. */
 export function headName(layer, head) {
+  if (head === "contributions") return `Layer ${layer}, contributions`;
   return head === "mean" ? `Layer ${layer}, mean of heads` : `Layer ${layer}, head ${head}`;
 }
 
 /** Return the color of a head's lines. */
 export function headColor(head) {
-  return categoryColor(head === "mean" ? 0 : head);
+  return categoryColor(typeof head === "number" ? head : 0);
 }
 
 const PICTURES = [["heatmap", "Heatmap"], ["lines", "Lines"]];
@@ -23,7 +24,7 @@ export class HeadControls {
     this.pictures = PICTURES.map(([picture, name]) =>
       quietButton(name, () => page.update({ picture }), { "data-picture": picture }));
     this.layer = selectBox([], "0", (layer) => page.update({ layer }));
-    this.head = selectBox([], "mean", (head) => page.update({ head }));
+    this.head = selectBox([], "contributions", (head) => page.update({ head }));
     this.layerField = labeled("Layer", this.layer);
     this.controls = [
       h("div", { class: "buttons", role: "group", "aria-label": "Picture" }, this.pictures),
@@ -40,7 +41,7 @@ export class HeadControls {
       button.setAttribute("aria-pressed", (button.dataset.picture === "lines") === lines);
     }
     const numbers = numbered(heads).map(([number]) => number);
-    const options = [["mean", "mean of heads"], ...numbered(heads)];
+    const options = [["contributions", "contributions"], ["mean", "mean of heads"], ...numbered(heads)];
     if (lines) options.push(["each", "each in its color"]);
     this.#setOptions(this.layer, numbered(layers), layer);
     this.#setOptions(this.head, options, head);
@@ -93,13 +94,13 @@ export class Thumbnails {
   }
 
   draw(encoded) {
-    const heads = ["mean", ...Array.from({ length: encoded.heads }, (_, i) => i)];
+    const heads = ["contributions", "mean", ...Array.from({ length: encoded.heads }, (_, i) => i)];
     this.across = heads.length;
     this.buttons = [];
     this.element.style.gridTemplateColumns = `max-content repeat(${heads.length}, minmax(2rem, 3.5rem))`;
     this.element.replaceChildren(
       h("span", {}),
-      ...heads.map((head) => h("span", { class: "head" }, head)),
+      ...heads.map((head) => h("span", { class: "head" }, head === "contributions" ? "shares" : head)),
       ...Array.from({ length: encoded.layers }, (_, layer) => [
         h("span", { class: "layer" }, `Layer ${layer}`),
         ...heads.map((head) => this.#button(encoded, layer, head)),
@@ -125,7 +126,7 @@ export class Thumbnails {
   /** Mark the chosen head; `each` marks all heads of the layer. */
   choose(layer, head) {
     for (const { button, ...at } of this.buttons) {
-      const chosen = at.layer === layer && (head === "each" ? at.head !== "mean" : at.head === head);
+      const chosen = at.layer === layer && (head === "each" ? typeof at.head === "number" : at.head === head);
       button.setAttribute("aria-pressed", chosen);
     }
     const first = this.element.querySelector("[aria-pressed=true]");

@@ -1,4 +1,4 @@
-/** A sentence as `/v1/encode` returns it: tokens, vectors and attention weights. */
+/** A sentence as `/v1/encode` returns it: tokens, vectors, attention weights and contributions. */
 
 const LETTER = /[\p{L}\p{N}]/u;
 const RIGHT_TO_LEFT = /^\P{L}*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
@@ -6,8 +6,10 @@ const RIGHT_TO_LEFT = /^\P{L}*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syria
 export class EncodedSentence {
   /** `response` is the response of `POST v1/encode` for one sentence, and `text` is the sentence. */
   constructor(response, text) {
-    const [{ tokens, static: statics, contextual, attention }] = response.results;
+    const [{ tokens, static: statics, contextual, attention, contributions }] = response.results;
     Object.assign(this, { tokens, statics, contextual, attention, text, usage: response.usage });
+    // The columns after the words are the residual and other terms, which no word contributes.
+    this.contributions = contributions.map((rows) => rows.map((row) => row.slice(0, tokens.length)));
     this.words = tokens.map((token) => token.text);
     this.direction = RIGHT_TO_LEFT.test(text) ? "rtl" : "ltr";
     this.layers = response.layers;
@@ -15,8 +17,9 @@ export class EncodedSentence {
     this.means = new Map();
   }
 
-  /** Return the weights of a head, or the `mean` of the layer's heads. `[n, n]` */
+  /** Return the weights of a head, the `mean` of the layer's heads, or the `contributions` of the words. `[n, n]` */
   weights(layer, head) {
+    if (head === "contributions") return this.contributions[layer];
     if (head !== "mean") return this.attention[layer][head];
     if (!this.means.has(layer)) this.means.set(layer, mean(this.attention[layer]));
     return this.means.get(layer);
@@ -27,9 +30,9 @@ export class EncodedSentence {
     return parseIndex(value, this.layers) ?? 0;
   }
 
-  /** Return the head in an address, a number or `mean`. */
+  /** Return the head in an address: a number, `mean` or `contributions`. */
   head(value) {
-    return parseIndex(value, this.heads) ?? "mean";
+    return parseIndex(value, this.heads) ?? (["mean", "each"].includes(value) ? "mean" : "contributions");
   }
 
   /** Return a message if the model does not have the layer or head in the address, else "". */
@@ -39,8 +42,8 @@ export class EncodedSentence {
     if (parseIndex(layer, this.layers) === null) {
       sentences.push(`This model has ${range("layer", this.layers)}: layer 0 is shown.`);
     }
-    if (!["mean", "each"].includes(head) && parseIndex(head, this.heads) === null) {
-      sentences.push(`This model has ${range("head", this.heads)}: the mean of heads is shown.`);
+    if (!["contributions", "mean", "each"].includes(head) && parseIndex(head, this.heads) === null) {
+      sentences.push(`This model has ${range("head", this.heads)}: contributions are shown.`);
     }
     return sentences.join(" ");
   }

@@ -1,4 +1,4 @@
-/** The chosen token: the keys it attends to, and its static and contextual vectors as strips of cells. */
+/** The chosen token: the words that contribute most to it, and its static and contextual vectors as strips of cells. */
 
 import { ranked } from "./sentence.js";
 import { bars } from "../bars.js";
@@ -15,7 +15,7 @@ const MAX_KEYS = 8;
 export class TokenFigures {
   constructor(page) {
     this.page = page;
-    this.keys = new Figure("polyseme-attends-to", "Attends most to");
+    this.keys = new Figure("polyseme-contributions", "Gets most from");
     this.vectors = new Figure("polyseme-vectors", "Static and contextual vector");
     this.readout = new Readout();
     this.changed = changeDetector();
@@ -38,14 +38,14 @@ export class TokenFigures {
 
   #drawKeys(encoded, token) {
     const word = shorten(encoded.words[token]), last = encoded.layers - 1;
-    const row = encoded.weights(last, "mean")[token];
+    const row = encoded.weights(last, "contributions")[token];
     const rows = ranked(row).slice(0, MAX_KEYS).filter((i) => row[i] > 0).map((i) => ({ word: encoded.words[i], value: row[i] }));
-    this.keys.heading.replaceChildren(h("bdi", {}, word), " attends most to");
-    this.keys.caption.textContent = encoded.layers > 1
-      ? `Last layer (${last}), mean of heads.` : "Mean of heads.";
+    this.keys.heading.replaceChildren(h("bdi", {}, word), " gets most from");
+    this.keys.caption.textContent = `${encoded.layers > 1 ? `Last layer (${last}), all` : "All"} heads: each word's`
+      + " exact share in the contextual vector.";
     this.keys.show(bars(rows, {
       width: this.keys.width(),
-      name: `${word} attends most to ${rows.map((key) => `${shorten(key.word)}: ${short(key.value)}`).join(", ")}`,
+      name: `${word} gets most from ${rows.map((key) => `${shorten(key.word)}: ${short(key.value)}`).join(", ")}`,
     }));
   }
 

@@ -32,7 +32,8 @@ class AttentionView {
       this.tokens.element, this.main, this.token.vectors.element, this.table.element, this.exchange.source,
     );
     this.element = viewElement("Attention", "A word has the same static vector in every sentence. Attention weights the other"
-      + " words of the sentence and gives each word a contextual vector. Type a sentence to see the attention weights.",
+      + " words of the sentence and gives each word a contextual vector. Type a sentence to see the attention weights, and"
+      + " the exact share of each word in each vector.",
     this.form.element, this.exchange.problem, this.results);
   }
 
@@ -40,7 +41,10 @@ class AttentionView {
     this.form.show(state);
     if (!state.text.trim()) return this.exchange.clear("Type a sentence to see the attention between its words.");
     const response = await this.exchange.request("v1/encode", {
-      input: state.text, ...modelAndCase(state), ...(state.oov && { oov: state.oov }),
+      input: state.text,
+      include: ["static", "contextual", "attention", "contributions"],
+      ...modelAndCase(state),
+      ...(state.oov && { oov: state.oov }),
     });
     if (!response) return;
     if (response !== this.response) this.encoded = new EncodedSentence(response, state.text);

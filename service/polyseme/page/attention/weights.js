@@ -54,6 +54,8 @@ export class AttentionFigure {
     /** The name of `weights`, which are the mean of the heads if the lines show each head. */
     this.weightsName = headName(layer, each ? "mean" : head);
     this.name = each ? `Layer ${layer}, each head` : this.weightsName;
+    this.shares = head === "contributions";
+    this.verb = this.shares ? " gets from " : " attends to ";
     this.readout.element.classList.toggle("several", lines);
     if (lines) this.#showLines(layer, head, state);
     else this.#showHeatmap(state);
@@ -79,13 +81,16 @@ export class AttentionFigure {
     const draw = words.length > MAX_SVG_WORDS ? canvasHeatmap : svgHeatmap;
     const { drawing, layout, highlight } = draw(words, this.weights, this.figure.width());
     this.figure.heading.textContent = `Attention: ${this.name}`;
-    this.figure.caption.textContent = "Rows are query tokens, columns are key tokens. Each row sums to 1."
+    this.figure.caption.textContent = (this.shares
+      ? "Each row is a contextual vector, and each column a word's exact share in it, all heads together. With the"
+        + " word itself and its position, a row sums to 1; a negative share pulls the vector away."
+      : "Rows are query tokens, columns are key tokens. Each row sums to 1.")
       + " Point at a cell, or focus the heatmap and use the arrow keys.";
     this.cursor = new HeatmapCursor({
       layout,
-      name: `Heatmap of attention between ${words.length} words. ${this.name}`,
+      name: `Heatmap of ${this.shares ? "contributions" : "attention"} between ${words.length} words. ${this.name}`,
       describe: ({ row, column }) =>
-        `${shorten(words[row])} attends to ${shorten(words[column])}: ${this.#weight(row, column)}`,
+        `${shorten(words[row])}${this.verb}${shorten(words[column])}: ${this.#weight(row, column)}`,
       onpoint: ({ row, column }, announce) => {
         highlight(row, column);
         this.readout.show(this.#sentence(row, [column]), announce);
@@ -158,7 +163,7 @@ export class AttentionFigure {
   #sentence(row, columns) {
     const word = (i) => h("strong", {}, h("bdi", {}, shorten(this.encoded.words[i])));
     return [
-      word(row), " attends to ",
+      word(row), this.verb,
       ...columns.flatMap((column, i) => [i ? ", " : "", word(column), `: ${this.#weight(row, column)}`]),
       columns.length > 1 && this.name.endsWith("each head") ? " (mean of heads)" : "",
     ];
