@@ -7,7 +7,7 @@ CORPUS ?= ../shared/data/corpora
 DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
-.PHONY: serve test test-all reliability check format model results image sbom docs site clean
+.PHONY: serve test test-all reliability check format model results image sbom docs site release clean
 .PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples minilm)
 
 serve: $(VENV)/.installed
@@ -101,6 +101,10 @@ site: $(VENV)/.installed-test
 
 image:
 	./containers/build
+
+# Wheel, source archive, images, bill of materials and checksums of the last commit, in build/release.
+release: $(VENV)/.installed-test
+	./containers/release
 
 # Prints the bill of materials of the image: make sbom > sbom.cdx.json
 sbom:

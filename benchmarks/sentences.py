@@ -4,17 +4,16 @@ Their words are as they stand in the text: with punctuation, names, and words th
 does not know. The text is `../shared/data/corpora/simplewiki.txt.zst`.
 """
 
-import io
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import zstandard
 
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
+from polyseme_lab.training.corpus import read_lines
 
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 CORPUS = Path(__file__).parents[2] / "shared" / "data" / "corpora" / "simplewiki.txt.zst"
@@ -30,10 +29,9 @@ def bundled() -> Model:
 
 def paragraphs(words: range) -> Iterator[str]:
     """Yield the paragraphs with so many words."""
-    with CORPUS.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        for line in io.TextIOWrapper(stream, "utf-8"):
-            if len(line.split()) in words:
-                yield line.strip()
+    for line in read_lines(CORPUS):
+        if len(line.split()) in words:
+            yield line.strip()
 
 
 def sentences(lengths: Iterable[int], seed: int = 1) -> list[list[str]]:

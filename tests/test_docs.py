@@ -100,11 +100,15 @@ def test_the_request_of_the_api_page_gets_its_response(client):
     require_fragments(response, done.stdout)
 
 
-def test_the_program_of_the_page_on_senses_prints_its_output(capsys):
+def test_the_programs_of_the_page_on_senses_print_their_output(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     page = (DOCS / "senses.md").read_text("utf-8")
-    ((code, output),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
-    exec(code, {})
-    assert capsys.readouterr().out == output
+    names: dict[str, object] = {}
+    programs = re.findall(r"```python\n([^`]*)```\n\n```text\n([^`]*)```", page)
+    assert len(programs) == 2
+    for code, output in programs:
+        exec(code, names)
+        assert capsys.readouterr().out == output
 
 
 CHECKED_BY = {

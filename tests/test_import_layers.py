@@ -39,7 +39,7 @@ MAY_IMPORT = {
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
     OPERATIONS: {
-        *(MODELS, ENGINE, TOKENIZER, ERRORS, SINGLE_THREAD, STAGES, VALIDATION),
+        *(MODELS, ENGINE, TOKENIZER, ERRORS, ATOMIC, SINGLE_THREAD, STAGES, VALIDATION),
         *("numpy", "orjson", "pybase64", "pydantic", "regex", "scipy"),
     },
     TRAINING: {
@@ -98,7 +98,7 @@ MAY_IMPORT = {
     "polyseme_lab.__init__": set(),
     "polyseme.__main__": {"polyseme.cli"},
     "polyseme.__init__": {
-        *(CLIENT, HTTP, IMPORTING, ERRORS, PROGRESS),
+        *(CLIENT, HTTP, IMPORTING, ERRORS, PROGRESS, f"{OPERATIONS}.inventory"),
     },
 }
 """What a package or a module beside them may import besides itself and the standard library."""

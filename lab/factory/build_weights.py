@@ -1,7 +1,7 @@
 """Train attention weights for public vectors, for `models import --weights`.
 
     python lab/factory/build_weights.py --vectors FOLDER --tags ARCHIVE --data FOLDER
-        [--corpus FILE]… [--models-dir FOLDER] [--only NAME]… [--setting SETTING]…
+        [--corpus FILE]… [--models-dir FOLDER] [--only NAME]…
 
 The script imports each file of `FILES` with the closed form and without subwords, and runs
 `polyseme train` for each of `SETTINGS`. It imports the file again with the weights of the setting
@@ -50,7 +50,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "two-heads": ("--init", "closed-form", "--heads", "2"),
 }
 PLAIN = "one-head"
-"""The setting that is always tried. Its scores before training (closed form) are the baseline."""
+"""The setting whose scores before training (closed form) are the baseline."""
 LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
 BEGIN, END = "<!-- table of lab/results/weights.json -->", "<!-- end of the table -->"
 Document = dict[str, Any]
@@ -131,13 +131,10 @@ def verdict(results: Document) -> Document:
     }
 
 
-def learned(
-    file: Path, folder: Path, settings: tuple[str, ...], sources: list[str]
-) -> tuple[bytes, Document]:
+def learned(file: Path, folder: Path, sources: list[str]) -> tuple[bytes, Document]:
     """Train with each setting for one file; return the best weights and a report."""
     imported(file, folder)
-    names = dict.fromkeys((PLAIN, *settings))
-    tried = {name: read_model(trained(folder, sources, name)) for name in names}
+    tried = {name: read_model(trained(folder, sources, name)) for name in SETTINGS}
     best = max(tried, key=lambda name: score(tried[name]))
     manifest = tried[best].manifest
     held_out = {name: model.manifest.training["held_out"] for name, model in tried.items()}
@@ -216,14 +213,6 @@ _path = click.Path(path_type=Path, exists=True)
 @click.option("--data", type=_path, required=True, help="The folder of CoarseWSD-20 and WiC.")
 @click.option("--models-dir", type=click.Path(path_type=Path), help="The folder of the models.")
 @click.option("--only", multiple=True, type=click.Choice(list(FILES)), help="Vectors to train.")
-@click.option(
-    "--setting",
-    "settings",
-    multiple=True,
-    type=click.Choice(list(SETTINGS)),
-    default=list(SETTINGS),
-    help=f"Settings to try, besides {PLAIN}.",
-)
 def main(
     vectors: Path,
     tags: Path,
@@ -231,7 +220,6 @@ def main(
     data: Path,
     models_dir: Path | None,
     only: tuple[str, ...],
-    settings: tuple[str, ...],
 ) -> None:
     """Train and measure weights, and write those that are better."""
     sources = ["--tags", str(tags), *(part for file in corpus for part in ("--corpus", str(file)))]
@@ -240,7 +228,7 @@ def main(
         models = models_dir or Path(scratch)
         for name in only or FILES:
             file = vectors / FILES[name]
-            weights, facts = learned(file, models / name, settings, sources)
+            weights, facts = learned(file, models / name, sources)
             results = {**facts, **comparison(file, name, models, weights, sets)}
             results |= verdict(results)
             ship(name, weights, results)

@@ -92,16 +92,10 @@ def train_vectors(work: Path, summary: dict[str, Any]) -> None:
 def write_start(work: Path, summary: dict[str, Any]) -> None:
     """Write the initial model of the training into the work folder."""
     vectors = np.load(work / "vectors.npy")
-    frequencies = frequencies_of(summary)
+    counts = np.array(list(summary["counts"].values()), np.float64)
+    frequencies = counts / counts.sum()
     layers, word_bias = [start(vectors, frequencies)], informativeness(frequencies)
     write_model(work / STARTED, list(summary["counts"]), vectors, layers, word_bias, cased=True)
-
-
-def frequencies_of(summary: dict[str, Any]) -> np.ndarray:
-    """Return the relative frequency of each word. -> [V]"""
-    counts = np.array(list(summary["counts"].values()), np.float64)
-    frequencies: np.ndarray = counts / counts.sum()
-    return frequencies
 
 
 def train_attention(work: Path, corpus: Path, tags: Path, recipe: Path) -> None:

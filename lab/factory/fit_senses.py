@@ -2,22 +2,24 @@
 
 Words of Wikipedia are hidden in 60 sentences each. The projection is the linear discriminant that
 tells the words apart: directions in which the surroundings of every word vary count less,
-directions in which words differ count more. The rule is a logistic regression that tells words from
-pairs of similar words, and tagged nouns with one sense from those whose senses the clusters find.
-None of the words is in the file of pseudo-words, or a word of CoarseWSD-20.
+directions in which words differ count more. The rule gives the probability that a word has several
+senses: a logistic regression that tells tagged nouns with several senses from those with one, as
+`tagged_nouns.py` defines them. It uses the similarity of the two clusters only, so that a rare
+sense counts as much as a frequent one. None of the words is in the file of pseudo-words, a word of
+CoarseWSD-20, or one of the held-out nouns.
 
 With --imports, the script fits DEFAULT_RULE of `operations/clustering.py`, the rule of imports,
 to the closed form of the same vectors and to default imports of the files in a folder. Evidence for
-several senses is weaker there, and users who ask for the senses of a word expect several, so the
-threshold is such that FOUND of the pairs and of the nouns with several senses are found.
+several senses is weaker there, so words and pairs of words are examples as well, and the threshold
+is such that FOUND of the pairs and of the nouns with several senses are found.
 
 python lab/factory/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz \
     --tags google_wsd.tar.xz [--imports FOLDER]
+python lab/factory/fit_senses.py --tags google_wsd.tar.xz    # the rule only
 """
 
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -28,7 +30,8 @@ from zlib import crc32
 import click
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import adjusted_rand_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
+from tagged_nouns import TaggedNoun, read_drawn, read_nouns
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.importing.importer import ImportOptions, import_vectors
@@ -37,25 +40,19 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
-from polyseme.operations.clustering import divide
-from polyseme.operations.occurrences import encode_occurrences, estimate_projection, project
+from polyseme.operations.clustering import DECISION, two_cluster_statistics
+from polyseme.operations.occurrences import estimate_projection, project, surround
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
 from polyseme_lab.evaluation.results import TWENTY
 from polyseme_lab.evaluation.systems import with_closed_form
-from polyseme_lab.training.corpus import read_lines, read_tagged, word_of_lemma
+from polyseme_lab.training.corpus import read_lines
 
 WORDS, SENTENCES = 4000, 60
 RANKS = (800, 11_600)
 """Frequency ranks of the words, as in the file of pseudo-words."""
-TAGGED, MAX_TAGGED = 40, 300
-"""Smallest number of occurrences of a tagged noun; a random sample if there are more than this."""
-ONE_SENSE, FOUND_SENSES = 0.95, 0.2
-"""A noun has one sense if so many of its occurrences have the same tag, and several if the clusters
-have at least this adjusted Rand index with the tags. Others are not used: dictionary senses are
-finer than contexts show."""
 FOUND = 0.8
 """The share of the examples with several senses in which DEFAULT_RULE finds them."""
 PAIRS = 300
@@ -69,42 +66,39 @@ _path = click.Path(path_type=Path, exists=True)
 
 
 @click.command()
-@click.option("--corpus", type=_path, required=True, help="Paragraphs, a line each, .zst.")
-@click.option("--pseudowords", type=_path, required=True, help="Words to leave out.")
+@click.option("--corpus", type=_path, help="Paragraphs, a line each, .zst.")
+@click.option("--pseudowords", type=_path, help="Words to leave out.")
 @click.option("--tags", type=_path, required=True, help="Sense tags (SemCor, MASC).")
 @click.option("--model", "folder", type=_path, default=WIKI_EN)
 @click.option("--imports", type=_path, help="Folder of *.gz files of vectors.")
-def main(corpus: Path, pseudowords: Path, tags: Path, folder: Path, imports: Path | None) -> None:
+def main(
+    corpus: Path | None, pseudowords: Path | None, tags: Path, folder: Path, imports: Path | None
+) -> None:
     """Write the projection and the rule of a model, or print the rule of imports."""
     model = read_model(folder)
-    contexts = collect(corpus, choose_words(model, read_pseudowords(pseudowords)))
-    tagged = tagged_nouns(tags)
-    click.echo(f"{len(contexts)} words, {len(tagged)} tagged nouns")
-    names = sorted(contexts)
-    halves = names[::2], names[1::2]
-    ranks = {word: model.vocabulary.row(word) or 0 for word in names}
-    pairs = [
-        pair
-        for half in halves
-        for pair in similar_pairs(model, sorted(half, key=lambda word: crc32(word.encode())), ranks)
+    held_out = read_drawn()["held_out"]
+    nouns = [
+        noun for noun in read_nouns(tags) if noun.several is not None and noun.lemma not in held_out
     ]
-    if imports:
-        fit_default_rule(import_models(model, imports), contexts, pairs[:PAIRS], tagged)
-        return
-    hidden = {word: surroundings(model, rows, hide=True) for word, rows in contexts.items()}
-    points: dict[str, Floats] = {}
-    for known, other in (halves, halves[::-1]):
-        projection = fit_discriminant([hidden[word] for word in known])
-        points |= {word: project(hidden[word], projection) for word in other}
-    projection = fit_discriminant(list(hidden.values()))
-    examples = tagged_examples(
-        (project(surroundings(model, noun), projection), senses) for noun, senses in tagged
-    )
-    rule = fit_rule(
-        [Part("words and pairs", pair_examples(points, pairs)), Part("nouns", examples)]
-    )
-    mean, directions = (part.astype(np.float16) for part in projection[:2])
-    fitted = ContextProjection(mean, directions, rule)
+    projection = model.senses
+    if corpus and pseudowords:
+        contexts = collect(corpus, choose_words(model, read_pseudowords(pseudowords)))
+        click.echo(f"{len(contexts)} words, {len(nouns)} tagged nouns")
+        if imports:
+            fit_default_rule(import_models(model, imports), contexts, nouns)
+            return
+        hidden = [surroundings(model, rows, hide=True) for rows in contexts.values()]
+        projection = fit_discriminant(hidden)
+        mean, directions = (one.astype(np.float16) for one in projection[:2])
+        projection = ContextProjection(mean, directions, projection.rule)
+    if projection is None:
+        raise click.UsageError("The model has no projection: give --corpus and --pseudowords.")
+    examples = [
+        (project(surroundings(model, noun.occurrences), projection), bool(noun.several))
+        for noun in nouns
+    ]
+    mean, directions = (one.astype(np.float16) for one in projection[:2])
+    fitted = ContextProjection(mean, directions, fit_probability(examples))
     licence = (folder / "LICENSE").read_bytes()
     rewrite_model(folder.absolute(), model, senses=lambda _: fitted)
     (folder / "LICENSE").write_bytes(licence)
@@ -124,23 +118,29 @@ def import_models(model: Model, folder: Path) -> Iterator[Model]:
 def fit_default_rule(
     models: Iterable[Model],
     contexts: Mapping[str, Sequence[TokenizedOccurrence]],
-    pairs: Sequence[tuple[str, str]],
-    tagged: Sequence[tuple[list[TokenizedOccurrence], list[str]]],
+    nouns: Sequence[TaggedNoun],
 ) -> None:
     """Print the rule that is fitted to the examples of all models."""
     parts = []
+    names = sorted(contexts)
     for model in models:
+        ranks = {word: model.vocabulary.row(word) or 0 for word in names}
+        ordered = sorted(names, key=lambda word: crc32(word.encode()))
+        pairs = similar_pairs(model, ordered, ranks)[:PAIRS]
         projection = estimate_projection(model)
         points = {
             word: project(surroundings(model, contexts[word], hide=True), projection)
             for word in dict.fromkeys(chain.from_iterable(pairs))
         }
-        nouns = ((project(surroundings(model, noun), projection), tags) for noun, tags in tagged)
+        examples = [
+            (project(surroundings(model, noun.occurrences), projection), bool(noun.several))
+            for noun in nouns
+        ]
         name = model.manifest.name
         parts.append(Part(f"{name}: words and pairs", pair_examples(points, pairs)))
-        parts.append(Part(f"{name}: nouns", tagged_examples(nouns)))
+        parts.append(Part(f"{name}: nouns", examples))
         click.echo(f"{name}: {len(projection.directions.T)} directions")
-    fit_rule(parts, found=FOUND)
+    fit_rule(parts)
 
 
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
@@ -172,25 +172,6 @@ def collect(corpus: Path, chosen: set[str]) -> dict[str, list[TokenizedOccurrenc
     return {word: contexts[word] for word in sorted(contexts) if word not in lacking}
 
 
-def tagged_nouns(path: Path) -> list[tuple[list[TokenizedOccurrence], list[str]]]:
-    """Return the occurrences of each noun with enough tags, and their senses."""
-    tagged: dict[str, list[tuple[TokenizedOccurrence, str]]] = {}
-    for sentence in read_tagged(path):
-        if 5 <= len(sentence.tokens) <= LONGEST:
-            for tag in sentence.tags:
-                if tag.lemma.endswith("/noun") and word_of_lemma(tag.lemma) not in TWENTY:
-                    occurrence = TokenizedOccurrence(tuple(sentence.tokens), tag.token)
-                    tagged.setdefault(tag.lemma, []).append((occurrence, tag.sense))
-    rng = np.random.default_rng(0)
-    nouns = []
-    for _, every in sorted(tagged.items()):
-        if len(every) >= TAGGED:
-            drawn = rng.choice(len(every), min(len(every), MAX_TAGGED), replace=False)
-            occurrences, senses = zip(*(every[number] for number in np.sort(drawn)), strict=True)
-            nouns.append((list(occurrences), list(senses)))
-    return nouns
-
-
 def surroundings(
     model: Model, occurrences: Sequence[TokenizedOccurrence], *, hide: bool = False
 ) -> Floats:
@@ -199,8 +180,8 @@ def surroundings(
     for words, place in occurrences:
         shown = [*words[:place], HIDDEN_WORD, *words[place + 1 :]] if hide else words
         tokens = resolve_all(shown, model.vocabulary, composes=model.composes)
-        rows.append(encode_occurrences(model, [tokens], [[place]])[0].surroundings)
-    return unit(np.stack(rows).astype(np.float64))
+        rows.append(surround(model, [tokens], [[place]]))
+    return unit(np.concatenate(rows).astype(np.float64))
 
 
 Example: TypeAlias = tuple[Floats, bool]
@@ -217,16 +198,29 @@ def pair_examples(points: Mapping[str, Floats], pairs: Sequence[tuple[str, str]]
     return examples
 
 
-def tagged_examples(nouns: Iterable[tuple[Floats, Sequence[str]]]) -> list[Example]:
-    """Return the nouns with one sense (False), and those whose senses the clusters find (True)."""
-    examples = []
-    for points, senses in nouns:
-        most = max(Counter(senses).values()) / len(senses)
-        if most >= ONE_SENSE:
-            examples.append((points, False))
-        elif adjusted_rand_score(senses, divide(points).labels) > FOUND_SENSES:
-            examples.append((points, True))
-    return examples
+def fit_probability(examples: Sequence[Example]) -> Floats:
+    """Fit the rule to nouns, and print it with its figures on nouns left out. -> [3]
+
+    Both kinds have the same weight. Only the first statistic is used, and DECISION is subtracted.
+    """
+    similarity = np.array([two_cluster_statistics(points)[:1] for points, _ in examples])
+    several = np.array([label for _, label in examples])
+    weights = np.where(several, 0.5 / several.mean(), 0.5 / (1 - several.mean()))
+    folds = np.arange(len(examples)) % 10
+    odds = np.empty(len(examples))
+    for fold in range(10):
+        kept = folds != fold
+        fitted = _fitted(similarity[kept], several[kept], weights[kept])
+        odds[~kept] = fitted.decision_function(similarity[~kept])
+    right = [np.mean((odds[several == label] > DECISION) == label) for label in (False, True)]
+    click.echo(
+        f"{len(examples)} nouns: area {roc_auc_score(several, odds):.3f},"
+        f" right {right[0]:.3f} for one and {right[1]:.3f} for several"
+    )
+    fitted = _fitted(similarity, several, weights)
+    rule = np.round([fitted.intercept_[0] - DECISION, fitted.coef_[0, 0], 0.0], 3)
+    click.echo(f"rule: {rule.tolist()}")
+    return rule
 
 
 class Part(NamedTuple):
@@ -236,15 +230,15 @@ class Part(NamedTuple):
     examples: list[Example]
 
 
-def fit_rule(parts: Sequence[Part], found: float | None = None) -> Floats:
-    """Fit the rule, and print it with its areas under the curve on examples left out. -> [3]
+def fit_rule(parts: Sequence[Part]) -> None:
+    """Print a rule, and its areas under the curve on examples left out.
 
-    All parts have the same weight. If `found` is given, the threshold is the mean over the parts of
-    the one at which this share of the examples with several senses is found.
+    All parts have the same weight. The threshold is the mean over the parts of the one at which
+    FOUND of the examples with several senses are found.
     """
     examples = [example for part in parts for example in part.examples]
     group = np.repeat(np.arange(len(parts)), [len(part.examples) for part in parts])
-    features = np.array([divide(points).statistics for points, _ in examples])
+    features = np.array([two_cluster_statistics(points) for points, _ in examples])
     several = np.array([label for _, label in examples])
     weights = np.empty(len(examples))
     for number in range(len(parts)):
@@ -258,10 +252,8 @@ def fit_rule(parts: Sequence[Part], found: float | None = None) -> Floats:
         fitted = _fitted(features[kept], several[kept], weights[kept])
         scores[~kept] = fitted.decision_function(features[~kept])
     numbers = range(len(parts))
-    threshold = 0.0
-    if found is not None:
-        of_parts = [np.quantile(scores[(group == n) & several], 1 - found) for n in numbers]
-        threshold = float(np.mean(of_parts))
+    each = [np.quantile(scores[(group == one) & several], 1 - FOUND) for one in numbers]
+    threshold = float(np.mean(each))
     fitted = _fitted(features, several, weights)
     rule = np.round(np.array([*(fitted.intercept_ - threshold), *fitted.coef_[0]]), 3)
     click.echo(f"rule: {rule.tolist()}")
@@ -272,7 +264,6 @@ def fit_rule(parts: Sequence[Part], found: float | None = None) -> Floats:
             f"  {len(own)} {part.name}: area {roc_auc_score(truth, own):.3f},"
             f" right {right[0]:.3f} and {right[1]:.3f}"
         )
-    return rule
 
 
 def _fitted(features: Floats, several: Flags, weights: Floats) -> LogisticRegression:

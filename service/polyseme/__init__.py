@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from polyseme.client import AsyncClient, Client, LocalModel
     from polyseme.http.app import create_app
+    from polyseme.operations.inventory import SenseInventory
 
-__all__ = ["AsyncClient", "Client", "__version__", "create_app", "from_vectors", "load"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "__version__",
+    "create_app",
+    "from_vectors",
+    "load",
+    "load_senses",
+]
 __version__ = "0.1.0"
 _MODULES = {
     "AsyncClient": "polyseme.client.async_client",
@@ -98,6 +107,16 @@ def from_vectors(
         # The options of the command are arguments here.
         sentence = error.sentence if isinstance(error, CommandError) else str(error)
         raise ValueError(re.sub(r"--(\w+)", r"`\1`", sentence)) from None
+
+
+def load_senses(path: str | Path) -> "SenseInventory":
+    """Read an inventory that `save` of a result of `senses` has written, for `apply` of a model.
+
+    Raises OSError if the file cannot be read, InvalidError, a PolysemeError, if it is no inventory.
+    """
+    from polyseme.operations.inventory import load_inventory
+
+    return load_inventory(path)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,8 +10,10 @@ import pytest
 from pyarrow import csv
 
 from polyseme import progress
-from polyseme.cli.senses import _picture, _Source, _write_occurrences
-from polyseme.operations.options import EncodeOptions
+from polyseme.cli.sense_files import SentenceSource, tag_sentences
+from polyseme.cli.senses import _picture
+from polyseme.operations.occurrences import WordForms
+from polyseme.operations.senses import SensesRequest
 from tests.cli.conftest import run
 from tests.operations.calls import senses_in
 from tests.operations.test_senses import MONEY, RIVER
@@ -30,18 +32,25 @@ def read_rows(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_the_written_occurrences_have_the_senses_of_the_clusters(bundled, found, tmp_path):
+def source_of(path):
+    """The sentences with *bank* in a file or folder."""
+    return SentenceSource((path,), "text", WordForms(("bank",), exact=False, phrases=False))
+
+
+def test_clustered_occurrences_have_their_senses_and_others_the_nearest(bundled, found, tmp_path):
     file = tmp_path / "texts.txt"
     file.write_text("\n".join([*RIVER, *MONEY, "The bank of the river at the bridge."]))
-    clusters = found.clusters
+    inventory = found.inventory(bundled, SensesRequest.model_construct(word="bank"))
+    texts, labels = RIVER + MONEY, found.clusters.labels.tolist()
     # The labels are exchanged, so that no clustered occurrence has its nearest sense.
-    other = replace(found, clusters=replace(clusters, labels=1 - clusters.labels))
-    source = _Source((file,), "text", ("bank",), exact=False)
-    _write_occurrences(tmp_path / "a.jsonl", source, bundled, other, RIVER + MONEY, EncodeOptions())
-    senses = [int(one["sense"]) for one in read_rows(tmp_path / "a.jsonl")]
-    assert senses[:16] == other.clusters.labels.tolist()
-    # The last occurrence was not clustered and gets the nearest sense.
-    assert senses[16] == clusters.labels[0]
+    clustered = {
+        (texts[one.text], one.start): (1 - label, 0.5)
+        for one, label in zip(found.occurrences, labels, strict=True)
+    }
+    (rows,) = tag_sentences(source_of(file), bundled, inventory, clustered)
+    assert [row.sense for row in rows] == [*(1 - label for label in labels), labels[0]]
+    assert [row.confidence for row in rows[:16]] == [0.5] * 16
+    assert {row.label for row in rows} == {sense.label for sense in inventory.senses}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +60,7 @@ def test_the_written_occurrences_have_the_senses_of_the_clusters(bundled, found,
 def test_a_long_sentence_is_cut_around_its_word(tmp_path, before, after, kept):
     file = tmp_path / "texts.txt"
     file.write_text(f"{'x ' * before}bank end{' y' * after}\n")
-    ((_, _, sentence),) = _Source((file,), "text", ("bank",), exact=False).sentences("reading")
+    (((_, _, sentence), _),) = source_of(file).sentences("reading")
     assert len(sentence) == kept
     assert "bank end" in sentence
 
@@ -61,7 +70,7 @@ def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):
         (tmp_path / name).write_text("the bank. A bank.\nnothing\n")
     rows = []
     monkeypatch.setattr(progress.ConsoleBar, "reach", lambda _, _done, count: rows.append(count))
-    found = list(_Source((tmp_path,), "text", ("bank",), exact=False).sentences("reading"))
+    found = list(source_of(tmp_path).sentences("reading"))
     assert (len(found), rows) == (4, [2, 4])
 
 
@@ -149,3 +158,45 @@ def test_twenty_senses_have_different_marks(found):
     legend = drawn[drawn.index('id="legend_1"') :]
     marks = re.findall(r'xlink:href="(#m\w+)" .*?style="fill: (#\w+);', legend)
     assert len(marks) == len(set(marks)) == 20
+
+
+def test_a_saved_inventory_is_applied_to_other_files(file, tmp_path):
+    saved, target = tmp_path / "bank.senses", tmp_path / "tagged.parquet"
+    named = ("--labels", "river, money")
+    done = run("senses", "bank", file, "--senses", "2", "--save", saved, *named)
+    assert done.returncode == 0, done.stderr
+    assert "label      river" in done.stdout.decode()
+    (tmp_path / "new.txt").write_text(
+        "He swam from the bank of the river. No.\nA bank lends money."
+    )
+    done = run("senses", "--apply", saved, tmp_path / "new.txt", "--output", target)
+    assert done.returncode == 0, done.stderr
+    rows = read_rows(target)
+    labels = {row["label"] for row in rows}
+    assert [(row["row"], row["start"]) for row in rows] == [(0, 17), (1, 2)]
+    assert labels == {"river", "money"}
+    assert [row["confidence"] > 0.8 for row in rows] == [True, True]
+    out = run("senses", "--apply", saved, tmp_path / "new.txt", "--labels", "a,b").stdout.decode()
+    assert out.startswith("bank: 2 occurrences") and "a\n" in out and "b\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("bank",), 2, "Give a WORD and the FILES"),
+        (("--apply", "{saved}", "{file}", "--exact", "--json"), 2, "--exact, --json: not used"),
+        (("--apply", "{file}", "{file}"), 1, "This is not an inventory of senses."),
+        (("--apply", "{saved}", "{file}", "--labels", "a"), 1, "2 different labels"),
+        (("--apply", "{other}", "{file}", "--model", "wiki-en"), 1, "another model than wiki-en"),
+    ],
+    ids=str,
+)
+def test_an_inventory_that_cannot_be_applied_is_an_error(file, tmp_path, arguments, code, message):
+    saved, other = tmp_path / "bank.senses", tmp_path / "other.senses"
+    run("senses", "bank", file, "--senses", "2", "--save", saved)
+    document = json.loads(saved.read_text())
+    other.write_text(json.dumps({**document, "checksum": "0" * 64}))
+    names = {"saved": saved, "file": file, "other": other}
+    done = run("senses", *(one.format_map(names) for one in arguments))
+    assert done.returncode == code
+    assert message in done.stderr.decode()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pandas import DataFrame
 
+import polyseme
 from polyseme.client import AsyncClient, Client, LocalModel, NoSuchTokenError, Occurrence
 from polyseme.client.encoder import (
     CompareArguments,
@@ -135,6 +136,47 @@ CALLS = [
 @pytest.mark.parametrize(("method", "args", "kwargs"), CALLS, ids=str)
 def test_results_are_the_same(local, remote, url, method, args, kwargs):
     call_all(local, remote, url, method, *args, **kwargs)
+
+
+def test_an_inventory_is_the_same_and_is_applied_in_the_same_way(local, remote, url, tmp_path):
+    texts = ["river bank", "money bank", "the bank end"] * 4
+    found = call_all(local, remote, url, "senses", "bank", texts, senses=2)
+    found.save(tmp_path / "bank.senses")
+    for inventory in (found, polyseme.load_senses(tmp_path / "bank.senses")):
+        other = ("river Bank", "no", "bank bank")
+        applied = call_all(local, remote, url, "apply", inventory, other)
+        assert [(one.text, one.start) for one in applied.occurrences] == [(0, 6), (2, 0), (2, 5)]
+        assert call_all(local, remote, url, "apply", inventory, ["no"]).occurrences == []
+    assert [one.sense for one in found.occurrences] == [
+        one.sense for one in local.apply(found, texts).occurrences
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "args", "error"),
+    [
+        ({"checksum": "0" * 64}, (["bank"],), InvalidError),
+        ({}, ([],), InvalidError),
+        ({}, (["bank", "\ud800"],), InvalidError),
+        ({}, ("bank",), TypeError),
+        (None, (["bank"],), TypeError),
+    ],
+    ids=str,
+)
+def test_an_inventory_is_rejected_with_the_same_error_everywhere(
+    local, remote, url, change, args, error
+):
+    found = local.senses("bank", ["river bank"]).inventory
+    inventory = "bank.senses" if change is None else replace(found, **change)
+    messages = set()
+    for encoder in (local, remote):
+        with pytest.raises(error) as caught:
+            encoder.apply(inventory, *args)
+        messages.add(str(caught.value))
+    with pytest.raises(error) as caught:
+        call(AsyncClient, url, "apply", inventory, *args)
+    messages.add(str(caught.value))
+    assert len(messages) == 1
 
 
 def test_arguments_have_their_effect(local):

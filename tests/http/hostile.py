@@ -28,6 +28,7 @@ from polyseme.http.inference import InferRequest
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
+from polyseme.operations.inventory import ApplySensesRequest
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.senses import SensesRequest
 from polyseme.operations.trace import TraceRequest
@@ -40,6 +41,7 @@ SCHEMAS = {
     "/v1/encode": EncodeRequest,
     "/v1/compare": CompareRequest,
     "/v1/senses": SensesRequest,
+    "/v1/senses/apply": ApplySensesRequest,
     "/v1/trace": TraceRequest,
     "/v1/neighbors": NeighborsRequest,
     "/v1/embeddings": EmbeddingsRequest,

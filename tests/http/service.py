@@ -17,7 +17,8 @@ import h11
 import numpy as np
 import orjson
 
-from tests.conftest import start
+from polyseme.models.reader import read_manifest
+from tests.conftest import ROOT, start
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import WORDS, write_tiny
 
@@ -187,6 +188,18 @@ def posted(body: Any, path: str = "/v1/encode", extra: str = "") -> bytes:
         f"Content-Length: {len(content)}\r\n{extra}\r\n"
     )
     return head.encode() + content
+
+
+def inventory_document(word: str = "bank") -> dict[str, Any]:
+    """An inventory of two senses for the bundled model."""
+    manifest = read_manifest(ROOT / "models" / "wiki-en")
+    senses = [
+        {"label": f"{at}", "size": 1, "keywords": [], "threshold": 0.1, "centroid": centroid}
+        for at, centroid in enumerate(np.eye(2, 200).tolist())
+    ]
+    found = {"model": manifest.name, "checksum": manifest.checksum, "word": word, "senses": senses}
+    rest = {"several": 0.5, "separation": 0.1, "forms": [], "case": "any", "phrases": False}
+    return {"format": "polyseme-senses", "version": 1, **found, **rest}
 
 
 def get(path: str, extra: str = "") -> bytes:

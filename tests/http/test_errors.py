@@ -77,7 +77,7 @@ def test_json_that_is_nested_deeper_than_any_request_is_a_422(client: httpx.Clie
     "path",
     [
         *("/v1/encode", "/v1/compare", "/v1/trace", "/v1/neighbors", "/v1/senses"),
-        *("/v1/embeddings", "/v2/models/wiki-en/infer"),
+        *("/v1/senses/apply", "/v1/embeddings", "/v2/models/wiki-en/infer"),
     ],
 )
 def test_a_query_beside_a_json_body_is_a_422(client: httpx.Client, path: str) -> None:

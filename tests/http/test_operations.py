@@ -8,10 +8,13 @@ import pytest
 from pydantic import TypeAdapter
 
 from polyseme.operations.compare import MappedComparison
+from polyseme.operations.inventory import AppliedSenses
 from polyseme.operations.neighbors import Neighbors
+from polyseme.operations.senses import MappedSenses
 from polyseme.operations.trace import Trace
 from tests.conftest import ROOT
 from tests.http.conftest import expect_problem
+from tests.http.service import inventory_document
 
 FILE = ROOT / "service" / "polyseme" / "page" / "worked-examples.json"
 EXAMPLES = json.loads(FILE.read_text("utf-8"))["examples"]
@@ -85,3 +88,34 @@ def test_neighbors_have_the_resolution_of_the_word(client) -> None:
     refused = client.post("/v1/neighbors", json={"word": "river zxqwvv"})
     document = expect_problem(refused, 422, "unknown_word")
     assert document["errors"][0]["pointer"] == "/word"
+
+
+def test_the_senses_of_an_inventory_are_applied(client) -> None:
+    texts = [f"The {side} bank" for side in ("river", "money", "muddy", "central") for _ in "ab"]
+    body = {"word": "bank", "texts": texts, "senses": 2}
+    assert ask(client, "/v1/senses", MappedSenses, **body)["inventory"] is None
+    found = ask(client, "/v1/senses", MappedSenses, **body, inventory=True)
+    asked = {"inventory": found["inventory"], "texts": texts}
+    applied = ask(client, "/v1/senses/apply", AppliedSenses, **asked)
+    labels = [one["label"] for one in found["inventory"]["senses"]]
+    for one, clustered in zip(applied["occurrences"], found["occurrences"], strict=True):
+        assert one["label"] == labels[one["sense"]]
+        assert one["sense"] == clustered["sense"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "pointer", "message"),
+    [
+        ({"checksum": "0" * 64}, 422, "/inventory", "another model than wiki-en found these"),
+        ({"version": 2}, 422, "/inventory/version", "this release reads no other version"),
+        ({"senses": []}, 422, "/inventory/senses", "must not be empty"),
+        ({"model": "absent"}, 404, None, "There is no model of this name"),
+    ],
+)
+def test_an_inventory_that_does_not_fit_is_an_error(client, changes, status, pointer, message):
+    inventory = {**inventory_document(), **changes}
+    answer = client.post("/v1/senses/apply", json={"inventory": inventory, "texts": ["a bank"]})
+    document = expect_problem(answer, status, "invalid" if status == 422 else "unknown_model")
+    if pointer:
+        assert document["errors"][0]["pointer"] == pointer
+    assert message in answer.text

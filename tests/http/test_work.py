@@ -10,6 +10,7 @@ from polyseme.errors import OverloadedError
 from polyseme.http.context import WorkInProgress
 from polyseme.operations.encode import TokenCounts
 from polyseme.settings import SettingError, Settings
+from tests.http.service import inventory_document
 
 TEXT = "the river bank is near the money bank and the boats lie there"
 BODIES = {
@@ -17,6 +18,7 @@ BODIES = {
     "/v1/embeddings": {"input": [TEXT] * 20},
     "/v1/compare": {"occurrences": [{"text": TEXT, "word": "river"}] * 5},
     "/v1/senses": {"word": "bank", "texts": [TEXT] * 20},
+    "/v1/senses/apply": {"inventory": inventory_document(), "texts": [TEXT] * 20},
     "/v1/neighbors": {"word": "river"},
     "/v1/trace": {"text": TEXT},
     "/v2/models/wiki-en/infer": {

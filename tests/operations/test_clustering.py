@@ -10,12 +10,15 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyseme.operations import clustering
 from polyseme.operations.clustering import (
+    DECISION,
+    FURTHER,
     MAX_CLUSTERED,
     cluster,
     divide,
     log_odds,
     silhouette,
     statistics,
+    two_cluster_statistics,
 )
 
 
@@ -138,11 +141,45 @@ def test_the_first_statistic_is_corrected_for_the_spread_in_each_cluster(cosine)
     assert statistics(points, np.repeat([0, 1, 0, 1], 10)) == pytest.approx([expected, 1 / 2])
 
 
-def test_points_are_divided_into_the_clearest_number_and_into_two():
-    labels = np.repeat([0, 1, 2], 20)
-    division = divide(np.eye(3)[labels])
-    assert adjusted_rand_score(division.labels, labels) == 1
-    assert division.statistics == pytest.approx([0, 1 / 3])
+def test_points_are_divided_into_every_number_and_the_clearest_is_chosen():
+    points, labels = groups((30, 20, 20), spread=0.15)
+    found = divide(points)
+    assert adjusted_rand_score(found.chosen.labels, labels) == 1
+    assert [len(one.centroids) for one in found.alternatives] == [1, 2, 3, 4, 5, 6]
+    assert found.chosen is found.alternatives[2]
+    assert found.alternatives[0].separation == 0
+    for number, one in enumerate(found.alternatives[1:], 2):
+        assert np.array_equal(one.labels, cluster(points, number).labels)
+    qualities = [one.separation - FURTHER * n for n, one in enumerate(found.alternatives, 1)]
+    assert found.runner_up == max((1, 3, 4, 5), key=lambda place: qualities[place])
+
+
+@pytest.mark.parametrize(("given", "expected"), [(2, 2), (6, 6), (9, 9), (1, 1)])
+def test_a_given_number_is_used_and_the_others_are_alternatives(given, expected):
+    points, _ = groups((30, 30), spread=0.5)
+    found = divide(points, given)
+    assert len(found.chosen.centroids) == expected
+    assert len(found.alternatives) == 6
+
+
+@pytest.mark.parametrize(
+    ("m", "numbers"), [(1, [1]), (2, [1, 2]), (3, [1, 2]), (7, [1, 2, 3]), (11, [1, 2, 3, 4, 5])]
+)
+def test_few_points_have_fewer_alternatives(m, numbers):
+    points, _ = groups((m,), spread=1)
+    found = divide(points)
+    assert [len(one.centroids) for one in found.alternatives] == numbers
+    assert (found.several == 0.5) == (m < 8)
+
+
+def test_the_probability_follows_from_the_log_odds_and_the_decision():
+    for seed in range(5):
+        points, _ = groups((30, 30), spread=0.4, seed=seed)
+        unit_points = points / np.linalg.norm(points, axis=1, keepdims=True)
+        odds = log_odds(two_cluster_statistics(unit_points), (0.4, -2, 0)) + DECISION
+        found = divide(points, rule=(0.4, -2, 0))
+        assert found.several == pytest.approx(1 / (1 + math.exp(-odds)))
+        assert (len(found.chosen.centroids) > 1) == (found.several > 1 / 3)
 
 
 def test_the_log_odds_are_linear_in_the_statistics():
@@ -152,7 +189,7 @@ def test_the_log_odds_are_linear_in_the_statistics():
 def test_the_log_odds_of_several_senses_grow_with_the_number_of_groups():
     one, two, three = (groups(sizes, spread=0.15)[0] for sizes in ((60,), (30, 30), (20, 20, 20)))
     points = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (one, two, three)]
-    found = [log_odds(divide(one).statistics) for one in points]
+    found = [log_odds(two_cluster_statistics(one)) for one in points]
     assert found[0] < 0 < min(found[1:])
 
 

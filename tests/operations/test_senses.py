@@ -95,12 +95,36 @@ def test_the_result_is_that_of_the_contract(bundled, found, mapped):
     request = SensesRequest.of(word="bank", texts=RIVER + MONEY, senses=2, map=mapped)
     result = senses(bundled, request)
     kind = MappedSenses if mapped else Senses
-    assert TypeAdapter(kind).validate_json(orjson.dumps(result)) == result
+    read = TypeAdapter(kind).validate_json(orjson.dumps(result))
+    assert (read.senses, read.occurrences) == (result.senses, result.occurrences)
     assert [(one.id, one.proportion) for one in result.senses] == [(0, 0.5), (1, 0.5)]
     assert [one.sense for one in result.occurrences] == found.clusters.labels.tolist()
     first = result.occurrences[0]
     assert RIVER[0][first.start : first.end] == "bank"
     assert hasattr(first, "x") == hasattr(first, "y") == mapped
+
+
+def test_every_alternative_has_its_evidence_and_on_request_its_senses(bundled):
+    texts = RIVER + MONEY
+    result = senses(bundled, SensesRequest.of(word="bank", texts=texts, senses=2))
+    assert 0 < result.several < 1
+    assert [one.senses for one in result.alternatives] == [1, 2, 3, 4, 5, 6]
+    assert [one.sizes for one in result.alternatives[:2]] == [[16], [8, 8]]
+    assert result.alternatives[0].separation == 0
+    assert result.alternatives[1].separation == result.separation
+    assert not hasattr(result.alternatives[0], "labels")
+    request = SensesRequest.of(word="bank", texts=texts, senses=2, divisions=True)
+    described = senses(bundled, request)
+    read = TypeAdapter(MappedSenses).validate_json(orjson.dumps(described))
+    assert read.alternatives == described.alternatives
+    assert described.alternatives[1].described == described.senses
+    assert described.alternatives[1].labels == [one.sense for one in described.occurrences]
+    for one in described.alternatives:
+        assert [sense.size for sense in one.described] == one.sizes
+        assert np.bincount(one.labels).tolist() == one.sizes
+        alone = senses(bundled, SensesRequest.of(word="bank", texts=texts, senses=one.senses))
+        assert alone.senses == one.described
+        assert [each.confidence for each in alone.occurrences] == one.confidence
 
 
 def test_given_occurrences_are_those_that_are_clustered(bundled):
@@ -162,7 +186,8 @@ def test_a_text_with_several_occurrences_is_encoded_once(bundled, encoded):
     ]
     apart = [replace(one, text=one.text + " " * n) for n, one in enumerate(given)]
     separate = senses_of_occurrences(bundled, apart, senses=2)
-    assert senses_of("m", found) == senses_of("m", separate)
+    request = SensesRequest.model_construct(occurrences=given, senses=2)
+    assert senses_of(bundled, request, found) == senses_of(bundled, request, separate)
 
 
 def test_too_many_occurrences_are_rejected_before_they_are_encoded(bundled, encoded):

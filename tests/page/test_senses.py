@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
+from polyseme.operations.inventory import load_inventory
 from tests.page.conftest import Open
 from tests.page.driver import HEBREW, Reader, address
 
@@ -91,24 +91,21 @@ def test_it_opens_with_an_example_and_the_services_senses(
         assert [one.lower() for one in marked] == ["apple"] * len(texts)
 
 
-def test_the_attended_words_have_the_weights_of_the_last_layer(
+def test_the_words_of_an_example_that_speak_for_its_sense_are_marked(
     visit: Open, client: httpx.Client
 ) -> None:
     reader = visit("#senses")
+    first = client.post("/v1/senses", json=reader.sent()).json()["senses"][0]
+    speaking = [one for one in first["evidence"][0] if one["weight"] > 0]
+    total = sum(one["weight"] for one in speaking)
     card = cards(reader).first
-    text = card.locator("blockquote").first.text_content()
-    body = {"input": text, "include": ["attention"], "layers": "last", "heads": "mean"}
-    (result,) = client.post("/v1/encode", json=body).json()["results"]
-    words = [token["text"] for token in result["tokens"]]
-    row = [word.lower() for word in words].index("apple")
-    weights = np.array(result["attention"])[0, row]
-    best = [i for i in np.argsort(-weights, kind="stable") if i != row][:4]
     status = card.locator(".examples .status").first.text_content()
-    assert status == "Attends to " + ", ".join(f"{words[i]} {weights[i]:.2f}" for i in best)
-    attended = card.locator("li").filter(has_text=text).locator(".attended")
-    expected = [word for i, word in enumerate(words) if i != row and weights[i] >= 0.02]
-    assert attended.all_text_contents() == expected
-    colors = attended.evaluate_all("(all) => new Set(all.map((one) => one.style.background)).size")
+    listed = ", ".join(f"{one['word']} {one['weight'] / total:.2f}" for one in speaking[:4])
+    assert status == f"For this sense: {listed}"
+    marked = card.locator(".examples li").first.locator(".attended")
+    in_order = sorted(speaking, key=lambda one: one["start"])
+    assert marked.all_text_contents() == [one["word"] for one in in_order]
+    colors = marked.evaluate_all("(all) => new Set(all.map((one) => one.style.background)).size")
     assert colors > 1
 
 
@@ -208,7 +205,7 @@ def test_errors_of_the_service_are_shown(open_page: Open) -> None:
     reader.field("Word").fill("bank")
     reader.field("Number of senses").select_option("3")
     reader.press("Find senses")
-    expect(reader.problem).to_contain_text("must be at most 2, the number of occurrences")
+    expect(reader.problem).to_contain_text("too few occurrences for 3 senses")
     reader.choose("Number of senses", "automatic")
     assert not reader.problem.is_visible()
     assert cards(reader).count() == 1
@@ -220,7 +217,7 @@ def test_the_reader_chooses_the_number_of_senses(open_page: Open) -> None:
     assert number.locator("option").count() == 21
     reader.choose("Number of senses", "4")
     assert reader.address == "#senses?senses=4"
-    assert reader.sent()["senses"] == 4
+    assert reader.sent()["senses"] == "auto"
     assert cards(reader).count() == 4
     # Senses differ in color and in shape.
     legend = reader.page.locator("svg.senses-map > g > .mark").evaluate_all(
@@ -235,7 +232,56 @@ def test_the_reader_chooses_the_number_of_senses(open_page: Open) -> None:
     expect(number).to_have_value("2")
     reader.submit("Word", "bank")
     assert cards(reader).count() == 2
-    assert reader.sent()["senses"] == 2
+    # A larger number than the alternatives have is requested.
+    reader.choose("Number of senses", "7")
+    assert reader.sent()["senses"] == 7
+    assert cards(reader).count() == 7
+
+
+def test_the_slider_shows_other_numbers_without_a_request_for_the_texts(
+    open_page: Open, client: httpx.Client
+) -> None:
+    reader = open_page("#senses")
+    given = client.post("/v1/senses", json=reader.sent()).json()
+    evidence = reader.page.get_by_role("region", name="Evidence for each number of senses")
+    rows = evidence.locator("li")
+    assert rows.locator(".number").all_text_contents() == [
+        f"{one['separation']:.2f}".replace("-", "\u2212") for one in given["alternatives"][1:]
+    ]
+    assert f"several senses is {given['several']:.0%}" in evidence.text_content()
+    expect(evidence.locator("output")).to_contain_text("(automatic)")
+    slider = reader.field("Shown number of senses")
+    before = reader.requested().count("/v1/senses")
+    slider.focus()
+    reader.keys("End")
+    assert cards(reader).count() == 6
+    expect(rows.nth(4)).to_have_attribute("aria-current", "true")
+    expect(slider).to_have_attribute("aria-valuetext", "6 senses")
+    reader.keys("Home")
+    assert cards(reader).count() == 1
+    for number in range(2, 5):
+        reader.keys("ArrowRight")
+        described = given["alternatives"][number - 1]["described"]
+        assert cards(reader).count() == number
+        for card, sense in zip(cards(reader).all(), described, strict=True):
+            assert f"({sense['size']})" in card.text_content()
+    assert reader.requested().count("/v1/senses") == before > 0
+    expect(slider).to_be_focused()
+    reader.press("Automatic number")
+    assert cards(reader).count() == len(given["senses"])
+
+
+def test_labels_are_saved_in_the_inventory_and_the_csv(open_page: Open, tmp_path: Path) -> None:
+    reader = open_page("#senses?senses=2")
+    fields = reader.page.get_by_label("Label")
+    fields.first.fill("fruit")
+    saved = json.loads(reader.saved(reader.button("Save the inventory"), tmp_path).read_text())
+    inventory = load_inventory(tmp_path / "apple.senses")
+    assert inventory.senses[0].label == "fruit"
+    assert len(inventory.senses) == len(saved["senses"]) == 2
+    with reader.saved(reader.button("Save CSV"), tmp_path).open(newline="") as file:
+        labels = {(row["sense"], row["label"]) for row in csv.DictReader(file)}
+    assert labels == {("0", "fruit"), ("1", "")}
 
 
 def test_right_to_left_sentences_keep_their_direction(
@@ -354,13 +400,24 @@ def test_the_form_and_the_map_are_usable_by_keyboard(open_page: Open) -> None:
 def test_the_occurrences_can_be_saved_as_csv(visit: Open, tmp_path: Path) -> None:
     sentences = ["The bank, on the left", 'A "bank" here', "=The bank of the river"]
     reader = visit(address("senses", text="\n".join(sentences), word="bank", senses="2"))
-    occurrences = reader.saved_json(tmp_path)["occurrences"]
+    response = reader.saved_json(tmp_path)
+    division = response["alternatives"][1]
+    occurrences = [
+        {**one, "sense": sense, "confidence": confidence}
+        for one, sense, confidence in zip(
+            response["occurrences"], division["labels"], division["confidence"], strict=True
+        )
+    ]
     saved = reader.saved(reader.button("Save CSV"), tmp_path)
     with saved.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     names = ("text", "start", "end", "sense", "confidence")
     assert rows == [
-        {**{name: str(one[name]) for name in names}, "sentence": sentences[one["text"]]}
+        {
+            **{name: str(one[name]) for name in names},
+            "label": "",
+            "sentence": sentences[one["text"]],
+        }
         for one in occurrences
     ]
 

@@ -23,7 +23,6 @@ from polyseme_lab.evaluation.perturbation import (
     FrequencyMatcher,
     NaiveBayes,
     SenseData,
-    attended_places,
     attention_of,
     attention_rows,
     contribution_row,
@@ -34,7 +33,6 @@ from polyseme_lab.evaluation.perturbation import (
     ranking_titles,
     round_robin,
     swap_word,
-    total_variation,
     zero_queries,
 )
 from polyseme_lab.evaluation.sources import LocalSource
@@ -244,7 +242,8 @@ class _Examiner:
         words, place = self._data.lemmas[lemma].occurrences[number]
         sense = int(self._data.lemmas[lemma].senses[number])
         sentence, layers = self._read(words), self._layers
-        keys = attended_places(sentence, place)
+        # The keys are known words that differ from the query word.
+        keys = np.flatnonzero(sentence.known & (sentence.words != sentence.words[place]))
         if len(keys) < MIN_KEYS:
             return None
         centroids, classifier = self._centroids[lemma], self._classifiers[lemma]
@@ -265,7 +264,7 @@ class _Examiner:
         for word in self._draw_similar(words[place], words, SWAPS, self._rng):
             swapped = swap_word(sentence, place, self._read([word]))
             others = attention_rows(swapped, layers, place, keys)
-            swaps.append(total_variation(weights, others))
+            swaps.append(np.abs(weights - others).sum(axis=1) / 2)  # total variation distance
         evidence = classifier.evidence(number, [words[key] for key in keys])[:, sense]
         ties = self._rng.random(len(keys))
         return _Examined(

@@ -202,19 +202,6 @@ MAX_RANK_DIFFERENCE = 25
 """Maximum difference in frequency rank between a word and its replacement."""
 
 
-def attended_places(sentence: SentenceArrays, place: int) -> Integers:
-    """Return the positions of the keys: known words that differ from the query word. -> [m]"""
-    keys: Integers = np.flatnonzero(sentence.known & (sentence.words != sentence.words[place]))
-    return keys
-
-
-def erase(sentence: SentenceArrays, places: Sequence[int]) -> SentenceArrays:
-    """Return the sentence with the words at some positions made unknown."""
-    known, vectors = sentence.known.copy(), sentence.vectors.copy()
-    known[list(places)], vectors[list(places)] = False, 0
-    return replace(sentence, known=known, vectors=vectors)
-
-
 def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> SentenceArrays:
     """Replace vector, `known` and word bias at a position by those of a one-word sentence.
 
@@ -252,12 +239,6 @@ def contribution_row(
     records = contextualize(sentence, layers, ("contributions",), (last,)).records
     row: Floats = np.abs(records[last]["contributions"][place, keys].astype(np.float64))
     return row
-
-
-def total_variation(p: Floats, q: Floats) -> Floats:
-    """Return the total variation distance of each pair of rows, ½·Σ|p − q|. [r, m] -> [r]"""
-    result: Floats = np.abs(p - q).sum(axis=1) / 2
-    return result
 
 
 class Head(NamedTuple):
@@ -346,7 +327,10 @@ class Erasure:
         """Return the cosines with the words at `places` erased. -> [s]"""
         key = frozenset(map(int, places))
         if key not in self._cache:
-            sentence = erase(self._sentence, sorted(key)) if key else self._sentence
+            # An erased word is unknown.
+            known, vectors = self._sentence.known.copy(), self._sentence.vectors.copy()
+            known[list(key)], vectors[list(key)] = False, 0
+            sentence = replace(self._sentence, known=known, vectors=vectors)
             vector = contextualize(sentence, self._layers).contextual[self._place]
             self._cache[key] = self._sense_cosines(vector[None])[0]
         return self._cache[key]

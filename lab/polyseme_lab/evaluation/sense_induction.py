@@ -22,11 +22,11 @@ from polyseme.operations.clustering import (
     MAX_FOUND,
     Rule,
     cluster,
-    divide,
     log_odds,
     silhouette,
+    two_cluster_statistics,
 )
-from polyseme.operations.occurrences import encode_occurrences, find_projection, project_occurrences
+from polyseme.operations.occurrences import find_projection, project, surround
 from polyseme.progress import SILENT, Progress
 from polyseme_lab.evaluation import semeval
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
@@ -145,8 +145,7 @@ def _tables(
     projection = find_projection(model)
 
     def points(read: StaticSentence, places: Sequence[int]) -> Floats:
-        found = encode_occurrences(model, [read.tokens], [places])
-        return project_occurrences(found, projection)
+        return project(surround(model, [read.tokens], [places]), projection)
 
     readers = {name: system.readers[0] for name, system in systems(model, names).items()}
     readers["senses"] = points
@@ -264,7 +263,7 @@ def one_sense_rules(
         return float(1 - (np.square(points.sum(axis=0)).sum() - m) / (m * (m - 1)))
 
     def default(points: Floats) -> float:
-        return log_odds(divide(points).statistics, rule)
+        return log_odds(two_cluster_statistics(points), rule)
 
     return {
         "silhouette": ("silhouette of 2-means", "control", split_silhouette, False),

@@ -31,6 +31,8 @@ _CACHED = 1_000_000
 """Maximum number of words whose rows are cached."""
 _FLUSH = 1 << 20
 """Number of tokens to write at once."""
+_COUNTED = 1 << 22
+"""Number of rows to count at once."""
 _SENTENCE_END = regex.compile(r"""(?<=[.!?]["'”’)\]]*)\s+(?!\p{Ll})""")
 _ROWS, _OFFSETS, _COMPOSED, _FACTS = "rows.bin", "offsets.npy", "composed.npy", "tokens.json"
 
@@ -188,7 +190,11 @@ class HiddenWords:
         self._last_pool: tuple[int, list[NDArray[np.int64]]] | None = None
         left_out = frozenset(config.leave_out)
         self.eligible = np.array([word.casefold() not in left_out for word in words], np.bool_)
-        self.counts = count_words(tokens.rows, len(words))
+        self.counts = np.zeros(len(words), np.int64)
+        for first in range(0, len(tokens.rows), _COUNTED):
+            part = tokens.rows[first : first + _COUNTED]
+            known = part[(part >= 0) & (part < len(words))]
+            self.counts += np.bincount(known, minlength=len(words))
         if not (self.eligible & (self.counts > 0)).any():
             raise CommandError(
                 "There is too little training data. The corpus needs words of the model's"
@@ -267,12 +273,3 @@ class HiddenWords:
         drawn = rng.random(count) * self._cumulative[-1]
         words: NDArray[np.int64] = np.searchsorted(self._cumulative, drawn, "right")
         return words
-
-
-def count_words(rows: NDArray[np.int32], size: int) -> NDArray[np.int64]:
-    """Return the number of occurrences of each word of a vocabulary. [N] -> [V]"""
-    counts = np.zeros(size, np.int64)
-    for first in range(0, len(rows), 1 << 22):
-        part = rows[first : first + (1 << 22)]
-        counts += np.bincount(part[(part >= 0) & (part < size)], minlength=size)
-    return counts

@@ -159,7 +159,8 @@ class Trainer(TrainingLoop):
     def result(self) -> dict[str, Tensor]:
         """Return the last or the best tensors, interpolated with the initial tensors."""
         kept = self.best if self.config.keep == "best" and self.best else _detached(self.tensors)
-        return interpolate(self.initial, kept, self.config.interpolate)
+        t = self.config.interpolate  # exact for 0 and 1
+        return {n: torch.lerp(self.initial[n].detach(), tensor, t) for n, tensor in kept.items()}
 
     def scores(self, tensors: Mapping[str, Tensor]) -> Scores:
         """Return the held-out scores of some tensors."""
@@ -323,13 +324,6 @@ def relative_size(vectors: Floats) -> float:
     """Return the root mean square of the nonzero vectors divided by REFERENCE, 1 if none. [E, d]"""
     known = vectors[vectors.any(axis=1)].astype(np.float64)
     return float(np.sqrt(np.square(known).mean())) / REFERENCE if len(known) else 1.0
-
-
-def interpolate(
-    initial: Mapping[str, Tensor], trained: Mapping[str, Tensor], t: float
-) -> dict[str, Tensor]:
-    """Return initial·(1 − t) + trained·t of each tensor, exact for t = 0 and t = 1."""
-    return {name: torch.lerp(initial[name].detach(), trained[name], t) for name in trained}
 
 
 def _detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

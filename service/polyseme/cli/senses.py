@@ -1,9 +1,9 @@
 """`polyseme senses`: find the senses of a word in files of texts."""
 
 import io
-import re
+import os
+from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 import numpy as np
 import orjson
 
-from polyseme.atomic_files import atomic_files, atomic_write
+from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import (
     column_option,
     exit_on_signals,
@@ -21,32 +21,46 @@ from polyseme.cli.options import (
     shared_options,
     with_registry,
 )
+from polyseme.cli.sense_files import (
+    TABLES,
+    SentenceSource,
+    StratifiedSample,
+    TaggedOccurrence,
+    tag_sentences,
+    write_occurrences,
+)
+from polyseme.cli.sense_words import TABLE, find_many, read_words
+from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError
-from polyseme.importing.texts import draw_sample
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
-from polyseme.operations.clustering import assign
-from polyseme.operations.compare import match_forms, word_places
-from polyseme.operations.encode import tokenize
-from polyseme.operations.occurrences import encode_occurrences, find_projection, project_occurrences
-from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.operations.senses import SenseInventory, SensesRequest, find_senses, senses_of
-from polyseme.progress import ConsoleProgress
+from polyseme.operations.inventory import SenseInventory, load_inventory
+from polyseme.operations.occurrences import WordForms
+from polyseme.operations.senses import FoundSenses, SensesRequest, find_senses, senses_of
 
 MAX_SENTENCES = 2000
 """Maximum number of sentences to cluster; a random sample if more contain the word."""
-MAX_CHARACTERS = 2000
-"""Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _SHOWN = 90
 """Characters to show around the word of an example."""
-_BATCH_ROWS = 4096
-_TABLES = (".parquet", ".csv", ".jsonl")
+_RUNNER_UP = 4
+"""Keywords of each sense of the runner-up."""
+_OF_SEARCH = {
+    "forms": "form",
+    "exact": "exact",
+    "count": "senses",
+    "plot": "plot",
+    "save": "save",
+    "as_json": "json",
+    "phrases": "phrases",
+    "output": "output",
+    "labels": "labels",
+    "apply": "apply",
+}
+"""The flags that are not used with an inventory, by the names of their arguments."""
 
 
 @click.command()
-@click.argument("word")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("inputs", nargs=-1, required=True, metavar="[WORD] FILE...")
 @column_option
 @click.option(
     "--form",
@@ -61,7 +75,7 @@ _TABLES = (".parquet", ".csv", ".jsonl")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Output file (.parquet, .csv, .jsonl): file, row, span, sense (from 0), … of each"
+    help="Output file (.parquet, .csv, .jsonl): file, row, span, sense (from 0), label, … of each"
     " occurrence.",
 )
 @click.option(
@@ -69,45 +83,161 @@ _TABLES = (".parquet", ".csv", ".jsonl")
     type=click.Path(path_type=Path, dir_okay=False),
     help="Output file (.svg, .png) for a map of the occurrences; needs Matplotlib.",
 )
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    help="Output file for the inventory of the senses, which --apply uses.",
+)
+@click.option(
+    "--apply",
+    "applied",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="An inventory whose senses are assigned to the occurrences in FILES; without WORD.",
+)
+@click.option(
+    "--words",
+    "many",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="A file of words, one per line, instead of WORD: --save names a folder for an inventory of"
+    " each, and the table words.csv.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=lambda: len(os.sched_getaffinity(0)),
+    show_default="processors",
+    help="Number of processes, with --words.",
+)
+@click.option("--labels", help="Names of the senses, separated by commas, the largest first.")
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
 @shared_options
 @model_option
 @with_registry
 def senses(
-    word: str,
-    files: tuple[Path, ...],
+    inputs: tuple[str, ...],
     column: str,
-    forms: tuple[str, ...],
-    count: int | None,
     model: str | None,
     registry: Registry,
     *,
     output: Path | None,
-    plot: Path | None,
-    exact: bool,
-    as_json: bool,
-    **shared: bool,
+    applied: Path | None,
+    labels: str | None,
+    many: Path | None,
+    workers: int,
+    **options: Any,
 ) -> None:
-    """Find the senses that a WORD has in FILES, without labels.
+    """Find the senses that a WORD has in FILES, without labels, or apply those that are known.
 
     A file is .txt (one text per line), .jsonl, .csv, .tsv or .parquet; the first four also with
     .gz, .zst or .bz2. Up to 2,000 sentences with the word are clustered, a sample if there are
     more. Needs pyarrow: pip install 'polyseme[bulk]'.
     """
-    require_unicode((word, column, *forms))
+    require_unicode((*inputs, column, labels or "", *options["forms"]))
     require_package("pyarrow", "Reading files needs pyarrow", "bulk")
-    if output and output.suffix.lower() not in _TABLES:
-        raise click.UsageError(f"The name of --output must end in {', '.join(_TABLES)}.")
+    if output and output.suffix.lower() not in TABLES:
+        raise click.UsageError(f"The name of --output must end in {', '.join(TABLES)}.")
+    names = None if labels is None else [label.strip() for label in labels.split(",")]
+    if applied or many:
+        options |= {"output": many and output, "labels": many and labels, "apply": many and applied}
+        mode, own = ("words", {"save"}) if many else ("apply", set())
+        if unused := [name for name in _OF_SEARCH if name not in own and options[name]]:
+            flags = ", ".join(f"--{_OF_SEARCH[name]}" for name in unused)
+            raise click.UsageError(f"{flags}: not used with --{mode}.")
+        files = tuple(map(Path, inputs))
+    if many:
+        if not options["save"]:
+            raise click.UsageError("--words needs --save, a folder for the inventories.")
+        loaded = registry.model(model)
+        source = registry.folder(loaded.manifest.name)
+        with exit_on_signals():
+            found, without = find_many(
+                read_words(many), files, column, loaded, source, options["save"], workers
+            )
+        absent = f"; {without:,} words do not occur" if without else ""
+        click.echo(f"{found:,} words in {options['save'] / TABLE}{absent}")
+        return
+    if applied:
+        _apply(_load(applied), files, column, registry, model, output, names)
+        return
+    word, *rest = inputs
+    if not rest:
+        raise click.UsageError("Give a WORD and the FILES to find its senses in.")
+    files = tuple(map(Path, rest))
+    _find(word, files, column, registry.model(model), output, names, **options)
+
+
+def _load(path: Path) -> SenseInventory:
+    """Read an inventory. Raises CommandError if it is none."""
+    try:
+        return load_inventory(path)
+    except InvalidError as error:
+        raise CommandError(f"{path.name}: {error}") from None
+
+
+def _apply(
+    inventory: SenseInventory,
+    files: tuple[Path, ...],
+    column: str,
+    registry: Registry,
+    model: str | None,
+    output: Path | None,
+    names: list[str] | None,
+) -> None:
+    """Assign the senses of an inventory to the occurrences in files, and print their shares."""
+    if names:
+        inventory = inventory.with_labels(names)
+    source = SentenceSource(files, column, inventory.word_forms)
+    counts = np.zeros((len(inventory.senses), 2), np.int64)
+
+    def counted() -> Iterator[list[TaggedOccurrence]]:
+        loaded = registry.model(model or inventory.model)
+        for rows in tag_sentences(source, loaded, inventory):
+            for row in rows:
+                counts[row.sense] += 1, row.unsure
+            yield rows
+
+    with exit_on_signals():
+        if output:
+            write_occurrences(output, counted())
+        else:
+            deque(counted(), maxlen=0)
+    total, unsure = counts.sum(axis=0).tolist()
+    share = f", {unsure / total:.0%} of them unsure" if total else ""
+    click.echo(f"{inventory.word}: {total:,} occurrence{'s' * (total != 1)}{share}")
+    for number, (sense, (size, _)) in enumerate(
+        zip(inventory.senses, counts.tolist(), strict=True), 1
+    ):
+        click.echo(f"{number}  {100 * size / max(total, 1):.0f} %  ({size:,})  {sense.label}")
+
+
+def _find(
+    word: str,
+    files: tuple[Path, ...],
+    column: str,
+    model: Model,
+    output: Path | None,
+    names: list[str] | None,
+    *,
+    forms: tuple[str, ...],
+    exact: bool,
+    count: int | None,
+    plot: Path | None,
+    save: Path | None,
+    as_json: bool,
+    **shared: bool,
+) -> None:
+    """Find the senses of a word in files, and write and print them."""
     if plot:
         if plot.suffix.lower() not in (".svg", ".png"):
             raise click.UsageError("The name of --plot must end in .svg or .png.")
         require_package("matplotlib", "--plot needs Matplotlib", "evaluate")
     forms = tuple(form.strip() for form in ",".join(forms).split(",") if form.strip())
-    loaded = registry.model(model)
-    source = _Source(files, column, (word, *forms), exact=exact)
-    texts, total = draw_sample(
-        (sentence for _, _, sentence in source.sentences("reading")), MAX_SENTENCES
-    )
+    phrases = shared["phrases"]
+    source = SentenceSource(files, column, WordForms((word, *forms), exact, phrases))
+    sample = StratifiedSample(MAX_SENTENCES)
+    for sentence, form in source.sentences("reading"):
+        sample.add(form, sentence.text)
+    texts, total = sample.texts(), sample.total
     try:
         request = SensesRequest.of(
             word=word,
@@ -116,140 +246,65 @@ def senses(
             case="exact" if exact else "any",
             senses=count or "auto",
             map=plot is not None,
+            divisions=not as_json,
             **shared,
         )
-        inventory = find_senses(loaded, request)
+        with SINGLE_THREAD:
+            found = find_senses(model, request)
     except InvalidError as error:
         # No text of the files has the word, or the word is no token of those that have it.
         if [field.path for field in error.errors] not in ([("texts",)], [("word",)]):
             raise
         message = "The word does not occur in the texts; --form adds other forms."
-        if not shared["phrases"] and any(len(form.split()) > 1 for form in source.forms):
+        if not phrases and any(len(form.split()) > 1 for form in source.word.forms):
             message += " --phrases finds phrases of the vocabulary."
         raise CommandError(message) from None
+    inventory = found.inventory(model, request)
+    if names:
+        inventory = inventory.with_labels(names)
+    if save:
+        inventory.save(save)
     if output:
-        encoding = EncodeOptions(**request.shared())
+        clusters = found.clusters
+        clustered = {
+            (texts[occurrence.text], occurrence.start): (label, round(confidence, 4))
+            for occurrence, label, confidence in zip(
+                found.occurrences,
+                clusters.labels.tolist(),
+                clusters.confidence.tolist(),
+                strict=True,
+            )
+        }
         with exit_on_signals():
-            _write_occurrences(output, source, loaded, inventory, texts, encoding)
+            write_occurrences(output, tag_sentences(source, model, inventory, clustered))
     if plot:
         with exit_on_signals():
-            atomic_write(plot, _picture(inventory, plot.suffix.lower()[1:]))
+            atomic_write(plot, _picture(found, plot.suffix.lower()[1:]))
     if as_json:
-        document = {**vars(senses_of(loaded.manifest.name, inventory)), "texts": texts}
-        click.echo(orjson.dumps(document).decode())
+        document = {**vars(senses_of(model, request, found)), "texts": texts}
+        click.echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
     else:
-        _print_senses(inventory, texts, total)
+        _print_senses(found, inventory, texts, total, named=names is not None)
 
 
-class _Source:
-    """The sentences with a word or one of its forms, read from files."""
-
-    def __init__(
-        self, paths: tuple[Path, ...], column: str, forms: tuple[str, ...], *, exact: bool
-    ) -> None:
-        from polyseme.bulk.sources import find_files
-
-        self.files = [file for path in paths for file in find_files(path)]
-        self.column, self.forms, self.exact = column, forms, exact
-        spelled = "|".join(r"\s+".join(map(re.escape, form.split())) for form in sorted(set(forms)))
-        flags = 0 if exact else re.IGNORECASE
-        self.pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", flags)
-
-    def sentences(self, stage: str) -> Iterator[tuple[str, int, str]]:
-        """Yield the name of the file, the number of the row in it, and the sentence."""
-        from polyseme.bulk.sources import read_texts
-
-        texts = read_texts(self.files, self.column, ConsoleProgress(), stage)
-        for name, row, text in texts:
-            if not self.pattern.search(text):
-                continue
-            for sentence in _SENTENCE_END.split(text):
-                match = self.pattern.search(sentence)
-                if match:
-                    end = len(sentence) - MAX_CHARACTERS
-                    first = max(min(match.start() - MAX_CHARACTERS // 2, end), 0)
-                    yield name, row, sentence[first : first + MAX_CHARACTERS].strip()
-
-
-def _write_occurrences(
-    path: Path,
-    source: _Source,
-    model: Model,
-    inventory: SenseInventory,
-    texts: list[str],
-    encoding: EncodeOptions,
-) -> None:
-    """Write every occurrence of the word in the sentences, with its sense and the confidence.
-
-    Occurrences in the clustered `texts` keep their senses; others get the nearest one.
-    """
-    import pyarrow as pa
-    from pyarrow import csv
-    from pyarrow import parquet as pq
-
-    integers = [(name, pa.int32()) for name in ("start", "end", "sense")]
-    columns = [("file", pa.string()), ("row", pa.int64()), ("text", pa.string()), *integers]
-    schema = pa.schema([*columns, ("confidence", pa.float32())])
-    projection, clusters = find_projection(model), inventory.clusters
-    forms = match_forms(source.forms, exact=source.exact)
-    clustered = {
-        (texts[occurrence.text], occurrence.start): sense
-        for occurrence, *sense in zip(
-            inventory.occurrences, clusters.labels, clusters.confidence, strict=True
-        )
-    }
-    with atomic_files(path) as (file,), ExitStack() as stack:
-        if path.suffix.lower() == ".jsonl":
-
-            def write(batch: Any) -> None:
-                file.writelines(orjson.dumps(row) + b"\n" for row in batch.to_pylist())
-
-        elif path.suffix.lower() == ".csv":
-            write = stack.enter_context(csv.CSVWriter(file, schema)).write_batch
-        else:
-            writer = pq.ParquetWriter(file, schema, compression="zstd")
-            write = stack.enter_context(writer).write_batch
-        rows: list[dict[str, Any]] = []
-        for name, row, sentence in source.sentences("assigning"):
-            (tokenized,) = tokenize(model, [sentence], encoding, Limits())
-            words = [token.text for token in tokenized.words]
-            places = word_places(words, forms, exact=source.exact)
-            if not places:
-                continue
-            tokens = tokenized.tokens
-            occurrences = encode_occurrences(model, [tokens], [places])
-            points = project_occurrences(occurrences, projection)
-            nearest = zip(*assign(points, clusters.centroids), strict=True)
-            for occurrence, sense in zip(occurrences, nearest, strict=True):
-                label, confidence = clustered.get((sentence, occurrence.start), sense)
-                place = {"file": name, "row": row, "text": sentence}
-                span = {"start": occurrence.start, "end": occurrence.end}
-                confidence = float(confidence)
-                rows.append({**place, **span, "sense": int(label), "confidence": confidence})
-            if len(rows) >= _BATCH_ROWS:
-                write(pa.RecordBatch.from_pylist(rows, schema))
-                rows = []
-        write(pa.RecordBatch.from_pylist(rows, schema))
-
-
-def _picture(inventory: SenseInventory, kind: str) -> bytes:
+def _picture(found: FoundSenses, kind: str) -> bytes:
     """Draw a map of the occurrences by two principal components, with a color per sense."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context({"svg.hashsalt": "polyseme"}):
         # Each sense has a line below the map.
-        figure = Figure(figsize=(7, 4.6 + 0.2 * len(inventory.senses)), layout="constrained")
+        figure = Figure(figsize=(7, 4.6 + 0.2 * len(found.senses)), layout="constrained")
         axes = figure.subplots()
-        positions = np.array(inventory.positions)
-        for number, sense in enumerate(inventory.senses):
-            x, y = positions[inventory.clusters.labels == number].T
+        positions = np.array(found.positions)
+        for number, sense in enumerate(found.senses):
+            x, y = positions[found.clusters.labels == number].T
             words = ", ".join(keyword.word for keyword in sense.keywords[:4])
             # Ten colors; from the eleventh sense on, the same colors have other markers.
             color, marker = f"C{number % 10}", "osv^DP*Xd<"[(number + number // 10) % 10]
             label = f"{100 * sense.proportion:.0f} %: {words}"
             axes.scatter(x, y, s=14, alpha=0.6, color=color, marker=marker, label=label)
-        axes.set_title(f"{inventory.word}: {len(inventory.occurrences):,} occurrences")
+        axes.set_title(f"{found.word}: {len(found.occurrences):,} occurrences")
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_xlabel("first principal component of the contexts")
@@ -261,24 +316,36 @@ def _picture(inventory: SenseInventory, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def _print_senses(inventory: SenseInventory, texts: list[str], total: int) -> None:
+def _print_senses(
+    found: FoundSenses, inventory: SenseInventory, texts: list[str], total: int, *, named: bool
+) -> None:
     """Print the senses: share, keywords, neighbors and an example."""
-    senses, count = len(inventory.senses), len(inventory.occurrences)
+    senses, count = len(found.senses), len(found.occurrences)
     sample = f", in a sample of {len(texts):,} of {total:,} sentences" * (total > len(texts))
     click.echo(
-        f"{inventory.word}: {senses} sense{'s' * (senses != 1)} in {count:,}"
+        f"{found.word}: {senses} sense{'s' * (senses != 1)} in {count:,}"
         f" occurrence{'s' * (count != 1)}{sample};"
-        f" separation {inventory.clusters.separation:.2f}"
+        f" separation {found.clusters.separation:.2f};"
+        f" probability of several senses {found.clusterings.several:.2f}"
     )
-    for number, sense in enumerate(inventory.senses, 1):
+    for number, sense in enumerate(found.senses, 1):
         click.echo(f"\n{number}  {100 * sense.proportion:.0f} %  ({sense.size:,})")
+        if named:
+            click.echo(f"   label      {inventory.senses[number - 1].label}")
         click.echo(f"   keywords   {', '.join(keyword.word for keyword in sense.keywords)}")
         click.echo(f"   neighbors  {', '.join(neighbor.word for neighbor in sense.neighbors)}")
         for example in sense.examples[:1]:
-            occurrence = inventory.occurrences[example]
+            occurrence = found.occurrences[example]
             start, end = occurrence.start or 0, occurrence.end or 0
             text = texts[occurrence.text]
             before, after = text[max(start - _SHOWN // 2, 0) : start], text[end : end + _SHOWN // 2]
             click.echo(f"   example    …{before}[{text[start:end]}]{after}…")
-    for note in inventory.notes:
+    runner_up = found.clusterings.runner_up
+    if runner_up is not None:
+        words = (
+            ", ".join(keyword.word for keyword in sense.keywords[:_RUNNER_UP])
+            for sense in found.divisions[runner_up]
+        )
+        click.echo(f"\nas {runner_up + 1}: {' · '.join(words)}")
+    for note in found.notes:
         click.echo(f"note: {note}")

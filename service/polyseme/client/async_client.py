@@ -25,6 +25,7 @@ from polyseme.client.encoder import (
     SensesArguments,
     SharedArguments,
     Text,
+    apply_request,
     as_blocking,
     compare_request,
     defaults_of,
@@ -53,6 +54,7 @@ from polyseme.client.transport import (
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import Comparison, Occurrence
 from polyseme.operations.embed import Pooling
+from polyseme.operations.inventory import AppliedSenses, SenseInventory
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
@@ -151,6 +153,12 @@ class AsyncClient(BaseClient):
         self, word: str, texts: Sequence[str], **options: Unpack[SensesArguments]
     ) -> Senses:
         return await self._call(senses_request(word, texts, options))
+
+    @as_blocking(Encoder.apply)
+    async def apply(
+        self, inventory: Senses | SenseInventory, texts: Sequence[str]
+    ) -> AppliedSenses:
+        return await self._call(apply_request(inventory, texts))
 
     @as_blocking(Encoder.neighbors)
     async def neighbors(

@@ -13,10 +13,16 @@ from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, V
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
+from polyseme.operations.inventory import (
+    AppliedSenses,
+    ApplySensesRequest,
+    Matching,
+    SenseInventory,
+)
 from polyseme.operations.neighbors import Neighbor, NeighborsRequest
 from polyseme.operations.options import Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import Matching, Senses, SensesRequest
+from polyseme.operations.senses import Senses, SensesRequest, require_inventory
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.tokenizer import Case
 from polyseme.validation import did_you_mean, one_of
@@ -243,12 +249,20 @@ class Encoder(Protocol):
 
     @describe_options(SensesArguments, {**defaults_of(SensesRequest), "senses": None})
     def senses(self, word: str, texts: Sequence[str], **options: Unpack[SensesArguments]) -> Senses:
-        """Return the senses of a word in texts.
+        """Return the senses of a word in texts; `save` of the result keeps them for `apply`.
 
         The occurrences are the tokens that equal `word` or one of `forms`. Raises the same
         exceptions as `encode`, and InvalidError if the word does not occur.
         """
         return self._call(senses_request(word, texts, options))
+
+    def apply(self, inventory: Senses | SenseInventory, texts: Sequence[str]) -> AppliedSenses:
+        """Return the sense of each occurrence of an inventory's word in texts.
+
+        `inventory` is a result of `senses`, or of `polyseme.load_senses`. Raises the same
+        exceptions as `encode`, and InvalidError if another model found the senses.
+        """
+        return self._call(apply_request(inventory, texts))
 
     def neighbors(
         self,
@@ -426,4 +440,13 @@ def senses_request(word: str, texts: Sequence[str], options: SensesArguments) ->
     fields = require_known(options, SensesArguments)
     if fields.get("senses") is None:
         fields["senses"] = "auto"
-    return request_of(SensesRequest, word=word, texts=require_list(texts, "texts"), **fields)
+    texts = require_list(texts, "texts")
+    return request_of(SensesRequest, word=word, texts=texts, inventory=True, **fields)
+
+
+def apply_request(inventory: Senses | SenseInventory, texts: Sequence[str]) -> ApplySensesRequest:
+    """Return the request that applies an inventory. Raises TypeError or InvalidError."""
+    if not isinstance(inventory, Senses | SenseInventory):
+        raise TypeError("Give a result of `senses`, or an inventory of `polyseme.load_senses`.")
+    texts = plain(require_list(texts, "texts"), "texts")
+    return ApplySensesRequest.of(inventory=require_inventory(inventory), texts=texts)

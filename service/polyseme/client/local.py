@@ -26,6 +26,7 @@ from polyseme.operations.embed import (
     embed,
 )
 from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
+from polyseme.operations.inventory import ApplySensesRequest, apply_senses
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Limits
 from polyseme.operations.schema import Request, Result
@@ -42,6 +43,7 @@ SINGLE_THREAD = SingleThread()
 
 
 _FUNCTIONS: dict[type, Callable[..., Any]] = {
+    ApplySensesRequest: apply_senses,
     CompareRequest: compare,
     NeighborsRequest: neighbors,
     SensesRequest: senses,

@@ -32,6 +32,7 @@ from polyseme.client.results import (
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.compare import CompareRequest, Comparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
+from polyseme.operations.inventory import AppliedSenses, ApplySensesRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
@@ -157,6 +158,7 @@ async def async_batches(
 Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response", _T]
 """A generator that yields requests, is sent their complete responses and returns a result."""
 _ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
+    ApplySensesRequest: ("senses/apply", TypeAdapter(AppliedSenses)),
     CompareRequest: ("compare", TypeAdapter(Comparison)),
     NeighborsRequest: ("neighbors", TypeAdapter(Neighbors)),
     SensesRequest: ("senses", TypeAdapter(Senses)),
@@ -283,7 +285,7 @@ class Exchanges:
 def _encode_json(fields: dict[str, Any]) -> bytes:
     """Return JSON. Raises InvalidError for a value that it cannot have."""
     try:
-        return orjson.dumps(fields)
+        return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError:
         error = FieldError((), "a value is not valid Unicode, or JSON does not have its type")
     raise InvalidError([error])

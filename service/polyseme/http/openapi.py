@@ -18,6 +18,7 @@ from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
 from polyseme.operations.compare import CompareRequest, MappedComparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
+from polyseme.operations.inventory import AppliedSenses, ApplySensesRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
 from polyseme.operations.senses import MappedSenses, SensesRequest
 from polyseme.operations.serialize import EncodeDocument
@@ -97,12 +98,16 @@ def _of_model(path: str, suffix: str = "") -> tuple[Operation, ...]:
 
 
 _FIND = "Find the senses of a word in texts, without labels"
+_APPLY = "Assign the senses of an inventory to the occurrences of its word in texts"
 _NEAREST = "Find the words nearest to a word, a vector or a sum of several"
 _LIVE, _READY = "Check whether the process is running", "Check whether the service is ready"
 OPERATIONS = (
     _post("/v1/encode", "Encode sentences as vectors and attention", EncodeRequest, EncodeDocument),
     _post("/v1/compare", "Compare occurrences of words", CompareRequest, MappedComparison),
     _post("/v1/senses", _FIND, SensesRequest, MappedSenses),
+    _post("/v1/senses/apply", _APPLY, ApplySensesRequest, AppliedSenses)._replace(
+        name="apply_senses"
+    ),
     _post("/v1/trace", "Compute every step of attention, in float64", TraceRequest, Trace),
     _post("/v1/neighbors", _NEAREST, NeighborsRequest, Neighbors),
     _post("/v1/embeddings", "Embed texts, in OpenAI's format", EmbeddingsRequest, Embeddings),

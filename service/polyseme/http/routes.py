@@ -37,6 +37,8 @@ from polyseme.operations.encode import (
     paths_of,
     tokenize,
 )
+from polyseme.operations.inventory import ApplySensesRequest
+from polyseme.operations.inventory import apply_senses as applied
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.neighbors import neighbors as nearest
 from polyseme.operations.options import EncodeOptions
@@ -138,6 +140,14 @@ def senses() -> Response:
     """Find the senses of a word in texts, without labels."""
     service, body = current_service(), _read(SensesRequest)
     return json_response(find_senses(service.find_model(body.model), body, service.limits))
+
+
+@routes.post("/senses/apply")
+def apply_senses() -> Response:
+    """Assign the senses of an inventory to the occurrences of its word in texts."""
+    service, body = current_service(), _read(ApplySensesRequest)
+    model = service.find_model(body.model or body.inventory.model)
+    return json_response(applied(model, body, service.limits))
 
 
 @routes.post("/trace")

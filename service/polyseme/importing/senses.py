@@ -18,9 +18,9 @@ from polyseme.operations.clustering import DEFAULT_RULE, log_odds, two_cluster_s
 from polyseme.operations.occurrences import (
     HIDDEN,
     SHRINKAGE,
-    encode_occurrences,
     estimate_projection,
     project,
+    surround,
 )
 from polyseme.progress import SILENT, Progress
 from polyseme.tokenizer import resolve, resolve_all
@@ -123,8 +123,8 @@ def encode_hidden_words(
                 tokens = resolve_all(words, model.vocabulary, composes=model.composes)
                 tokens[place] = HIDDEN
                 sentences.append(tokens)
-            hidden = encode_occurrences(model, sentences, [[place] for _, place in occurrences])
-            found[word] = unit(np.stack([one.surroundings for one in hidden]).astype(np.float64))
+            hidden = surround(model, sentences, [[place] for _, place in occurrences])
+            found[word] = unit(hidden.astype(np.float64))
             bar.advance(1)
     return found
 

@@ -1,5 +1,6 @@
 """`manifest.json`: a description of a model, with the size and checksum of its other files."""
 
+import hashlib
 import json
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -148,6 +149,12 @@ class Manifest(_Section):
         if self.dimension % self.heads and not self.tensors:
             raise ValueError("without weights, the number of heads must divide the dimension")
         return self
+
+    @property
+    def checksum(self) -> str:
+        """The sha256 of the names and checksums of the model's other files."""
+        files = sorted((name, entry.sha256) for name, entry in self.files.items())
+        return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
     def dtype_of(self, table: FileName) -> Dtype:
         """Return the dtype of a table: the vectors or the subwords."""

@@ -5,6 +5,7 @@ logistic regression of `statistics` decides whether there are several clusters.
 docs/decisions/0022 has the measurements.
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ FURTHER = 0.01
 on tagged lemmas."""
 MIN_COHESION = 0.01
 """The smallest mean cosine inside a cluster to divide by, in `statistics`."""
+DECISION = math.log(0.5)
+"""The log-odds at which a word is said to have several senses: a probability of one third. A hidden
+sense costs those who ask the answer, two clusters with like keywords a glance."""
 DEFAULT_RULE = (0.538, -3.876, 2.789)
 """The rule for models without a fitted projection, by `lab/factory/fit_senses.py --imports`."""
 CONCENTRATION = 25.0
@@ -62,9 +66,32 @@ class Clusters:
     """[k, d], of norm 1"""
     confidence: Floats
     """[m], from 0 to 1"""
+    cosines: Floats
+    """[m], of each vector with its centroid"""
     separation: float
     """the mean silhouette (Rousseeuw 1987) of the clustered points with cosine distances; 0 for one
     cluster"""
+
+
+@dataclass(frozen=True)
+class Divisions:
+    """Clusterings of the same vectors into 1, 2, … clusters, and the one that is used."""
+
+    alternatives: list[Clusters]
+    """the first has one cluster; those of few vectors have fewer than MAX_FOUND"""
+    chosen: Clusters
+    several: float
+    """the probability that there is more than one cluster; 0.5 for too few vectors"""
+
+    @property
+    def runner_up(self) -> int | None:
+        """The place in `alternatives` of the best clusters that are not used, of two or more."""
+        others = [
+            place
+            for place, one in enumerate(self.alternatives)
+            if place and len(one.centroids) != len(self.chosen.centroids)
+        ]
+        return max(others, key=lambda place: _quality(self.alternatives[place]), default=None)
 
 
 def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE) -> Clusters:
@@ -72,43 +99,89 @@ def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE
 
     The result is deterministic. Empty clusters are dropped, so there may be fewer than `count`.
     """
+    if count is None:
+        return divide(vectors, None, rule).chosen
     points = unit(vectors.astype(np.float64))
-    m = len(points)
-    sample = np.arange(min(m, MAX_CLUSTERED)) * m // min(m, MAX_CLUSTERED)
+    sample = _sample(len(points))
+    return _clusters(points, sample, _mixture(points[sample], min(count, len(sample))))
+
+
+def divide(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE) -> Divisions:
+    """Cluster vectors into 1 to MAX_FOUND clusters, and choose one of the results. [m, d]
+
+    It is the one of `count` clusters if that is given, of one cluster if the rule says so, else the
+    one with the largest silhouette − FURTHER·clusters.
+    """
+    points = unit(vectors.astype(np.float64))
+    sample = _sample(len(points))
     chosen = points[sample]
+    most = min(max(min(MAX_FOUND, len(chosen) // 2), 2), len(chosen))
+    divided = [_mixture(chosen, number) for number in range(1, most + 1)]
+    alternatives = [_clusters(points, sample, labels) for labels in divided]
+    few = len(chosen) < MIN_OCCURRENCES
+    odds = -DECISION if few else log_odds(statistics(chosen, divided[1]), rule)
+    several = float(1 / (1 + np.exp(-odds - DECISION)))
     if count is not None:
-        labels = _mixture(chosen, min(count, len(chosen)))
+        used = alternatives[count - 1] if count <= most else cluster(points, count)
+    elif few or odds <= 0:
+        used = alternatives[0]
     else:
-        labels = np.zeros(len(chosen), np.int64)
-        if len(chosen) >= MIN_OCCURRENCES:
-            division = divide(chosen)
-            if log_odds(division.statistics, rule) > 0:
-                labels = division.labels
+        used = max(alternatives[1:], key=_quality)
+    return Divisions(alternatives, used, several)
+
+
+def _quality(clusters: Clusters) -> float:
+    """Return the separation, less FURTHER for each cluster."""
+    return clusters.separation - FURTHER * len(clusters.centroids)
+
+
+def _sample(m: int) -> NDArray[np.int64]:
+    """Return the indices of the vectors to cluster, evenly spaced."""
+    return np.arange(min(m, MAX_CLUSTERED)) * m // min(m, MAX_CLUSTERED)
+
+
+def _clusters(points: Floats, sample: NDArray[np.int64], labels: NDArray[np.int64]) -> Clusters:
+    """Return the clusters of points, of which those in `sample` have labels. [m, d], [s], [s]"""
+    chosen = points[sample]
     present = [label for label in range(int(labels.max(initial=0)) + 1) if (labels == label).any()]
     centroids = unit(np.stack([chosen[labels == label].mean(axis=0) for label in present]))
     cosines = points @ centroids.T
     nearest = cosines.argmax(axis=1)
     nearest[sample] = np.searchsorted(present, labels)
+    own = cosines[np.arange(len(points)), nearest]
     order = np.argsort(-np.bincount(nearest, minlength=len(present)), kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     confidence = _confidence(cosines, nearest)
-    return Clusters(rank[nearest], centroids[order], confidence, silhouette(chosen, labels))
+    separation = silhouette(chosen, labels)
+    return Clusters(rank[nearest], centroids[order], confidence, own, separation)
 
 
 def cluster_work(count: int, width: int, clusters: int | None) -> float:
     """Return the estimated work of clustering (`operations.work`)."""
-    tried = [clusters] if clusters else range(2, max(min(MAX_FOUND, count // 2), 2) + 1)
+    tried = set(range(2, max(min(MAX_FOUND, count // 2), 2) + 1)) | {clusters or 2}
     clustered = min(count, MAX_CLUSTERED)
-    per_point = sum(RUN + number * CLUSTER for number in tried)
+    per_point = len(tried) * RUN + sum(tried) * CLUSTER
     return LOADING + clustered * width * per_point + count * width * RUN / STARTS
 
 
-def assign(vectors: Floats, centroids: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Return the nearest cluster of each vector, and the confidence. [m, d], [k, d] -> [m], [m]"""
+class Assigned(NamedTuple):
+    """The nearest cluster of each of m vectors."""
+
+    labels: NDArray[np.int64]
+    """[m]"""
+    confidence: Floats
+    """[m], from 0 to 1"""
+    cosines: Floats
+    """[m], with the centroid"""
+
+
+def assign(vectors: Floats, centroids: Floats) -> Assigned:
+    """Return the nearest cluster of each vector. [m, d], [k, d]"""
     cosines = unit(vectors.astype(np.float64)) @ centroids.T
     nearest = cosines.argmax(axis=1)
-    return nearest, _confidence(cosines, nearest)
+    own = cosines[np.arange(len(cosines)), nearest]
+    return Assigned(nearest, _confidence(cosines, nearest), own)
 
 
 def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
@@ -116,27 +189,6 @@ def _confidence(cosines: Floats, nearest: NDArray[np.int64]) -> Floats:
     weights = np.exp((cosines - cosines.max(axis=1, keepdims=True)) / TEMPERATURE)
     confidence: Floats = weights[np.arange(len(cosines)), nearest] / weights.sum(axis=1)
     return confidence
-
-
-class Division(NamedTuple):
-    """The best clustering of m points, and the statistics of the one into two clusters."""
-
-    labels: NDArray[np.int64]
-    """[m]"""
-    statistics: Floats
-    """[2]"""
-
-
-def divide(points: Floats) -> Division:
-    """Divide points of norm 1 into several clusters. [m, d]
-
-    The number of clusters is the one with the largest silhouette − FURTHER·clusters.
-    """
-    counts = range(2, max(min(MAX_FOUND, len(points) // 2), 2) + 1)
-    tried = [_mixture(points, count) for count in counts]
-    quality = np.array([silhouette(points, labels) for labels in tried])
-    best = int(np.argmax(quality - FURTHER * np.array(counts)))
-    return Division(tried[best], statistics(points, tried[0]))
 
 
 def two_cluster_statistics(points: Floats) -> Floats:
@@ -166,7 +218,10 @@ def statistics(points: Floats, labels: NDArray[np.int64]) -> Floats:
 
 
 def log_odds(values: Floats, rule: Rule = DEFAULT_RULE) -> float:
-    """Return the log-odds of several senses, from `statistics`; above 0, there are several. [2]"""
+    """Return the log-odds of several senses, less DECISION, from `statistics`. [2]
+
+    Above 0, there are several.
+    """
     intercept, *weights = rule
     return float(intercept + values @ np.array(weights))
 

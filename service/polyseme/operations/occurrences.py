@@ -11,18 +11,29 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polyseme.engine.arrays import Floats, NonFiniteError, require_finite, unit
+from polyseme.engine.arrays import Floats, Integers, NonFiniteError, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Contextualized
+from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
 from polyseme.operations.clustering import DEFAULT_RULE
-from polyseme.operations.encode import contextualize_each
-from polyseme.tokenizer import ResolvedToken
+from polyseme.operations.compare import (
+    OccurrenceRequest,
+    find_token,
+    match_forms,
+    tokenize_occurrences,
+    word_places,
+)
+from polyseme.operations.encode import contextualize_each, tokenize
+from polyseme.operations.options import EncodeOptions, Limits
+from polyseme.operations.work import MULTIPLICATION, TextCost, encode_cost
+from polyseme.tokenizer import ResolvedToken, Tokenized
 
 GRAMMAR_HEADS = (0.5, 0.5)
 """Threshold and weight. A head whose `word_bias_scale` is below the threshold attends to adjacent
@@ -38,6 +49,8 @@ RANDOM_SENTENCES, RANDOM_WORDS = 400, 20
 BIAS_RANGE = (-6.9, -1e-9)
 """The word biases of an import: log(1e-3/(1e-3 + p)) for frequencies p from 1 to 1e-12."""
 SEED = 1
+MEAN_TOKEN = 1e-5
+"""The work of each token of an occurrence's text (`operations.work`)."""
 _ROWS_AT_ONCE = 1024
 """Occurrences that are projected together; this bound limits memory."""
 EQUAL = 1e-5
@@ -70,6 +83,73 @@ class FoundOccurrence:
     word of the occurrence"""
 
 
+class WordForms(NamedTuple):
+    """How the occurrences of a word are found in texts."""
+
+    forms: Sequence[str]
+    """the word and its other forms"""
+    exact: bool
+    """whether an occurrence must have the case of a form"""
+    phrases: bool
+    """whether consecutive words become one token if the vocabulary has their phrase"""
+
+
+class Located(NamedTuple):
+    """Sentences, the places of the occurrences in each, and the numbers of their texts."""
+
+    sentences: list[Tokenized]
+    places: list[list[int]]
+    numbers: list[list[int]]
+    """indices of `texts` or `occurrences` in the request"""
+
+
+def locate(
+    model: Model,
+    texts: Sequence[str] | None,
+    occurrences: Sequence[OccurrenceRequest] | None,
+    word: WordForms,
+    limits: Limits,
+) -> Located:
+    """Tokenize the texts or the occurrences of a request, and find the occurrences of a word.
+
+    In texts, an occurrence is a token that equals a form of the word. A text that has
+    several of the given occurrences is tokenized once. Raises InvalidError if a given occurrence is
+    not in its text, TooLargeError if there are too many, and the errors of `tokenize`.
+    """
+    options = EncodeOptions(phrases=word.phrases)
+    if occurrences is not None:
+        limits.check("max_occurrences", len(occurrences))
+        sentences, of_texts = tokenize_occurrences(model, occurrences, options, limits, TextCost())
+        places: list[list[int]] = [[] for _ in sentences]
+        numbers: list[list[int]] = [[] for _ in sentences]
+        tokens = [sentence.tokens for sentence in sentences]
+        for number, (text, occurrence) in enumerate(zip(of_texts, occurrences, strict=True)):
+            places[text].append(find_token(tokens[text], occurrence, number))
+            numbers[text].append(number)
+        return Located(sentences, places, numbers)
+    sentences = tokenize(
+        model, texts or [], options, limits, lambda number: ("texts", number), TextCost()
+    )
+    wanted = match_forms(word.forms, exact=word.exact)
+    spelled = ([token.text for token in sentence.words] for sentence in sentences)
+    places = [word_places(words, wanted, exact=word.exact) for words in spelled]
+    limits.check("max_occurrences", sum(map(len, places)))
+    return Located(sentences, places, [[number] * len(at) for number, at in enumerate(places)])
+
+
+def occurrence_work(model: Model, located: Located, per_occurrence: float) -> float:
+    """Return the work of encoding and projecting occurrences (`operations.work`)."""
+    d, width = model.manifest.dimension, find_projection(model).directions.shape[1]
+    cost, work = encode_cost(model, EncodeOptions()), 0.0
+    per_occurrence += 3 * d * width * MULTIPLICATION
+    for sentence, places, _ in zip(*located, strict=True):
+        if places:
+            per_token = MEAN_TOKEN + 2 * d * MULTIPLICATION
+            work += len(places) * (per_occurrence + len(sentence.words) * per_token)
+            work += cost.of_sentence(sentence)
+    return work
+
+
 def encode_occurrences(
     model: Model, sentences: Sequence[Sequence[ResolvedToken]], places: Sequence[Sequence[int]]
 ) -> list[FoundOccurrence]:
@@ -98,34 +178,14 @@ def _occurrences_of(
     result: Contextualized,
 ) -> list[FoundOccurrence]:
     """Return the tokens at `places` as occurrences in text number `text`."""
-    layer = model.layers[-1]
-    separate = layer.residual.kind == "unit"
-    rows = (result.attended if separate else result.contextual)[places]
-    scale = layer.scoring.word_bias_scale
-    if separate and scale is not None and layer.output.weight is None:
-        # Without an output projection, each head fills its own columns.
-        factors = np.where(scale < GRAMMAR_HEADS[0], np.float32(GRAMMAR_HEADS[1]), np.float32(1))
-        rows = rows * np.repeat(factors, rows.shape[1] // len(factors))
-    contexts = require_finite(unit(rows))
-    # Function words get attention because they are adjacent, not because they indicate a sense.
-    informative = np.ones(len(tokens), np.float32)
-    if inputs.word_bias is not None:
-        informative = np.exp(np.minimum(inputs.word_bias, 0))
     numbers: dict[str, int] = {}
     names = np.array(
         [numbers.setdefault(token.text.casefold(), len(numbers)) for token in tokens], np.int64
     )
-    static = unit(inputs.vectors).astype(np.float64)
-    means = np.empty((len(places), 2, static.shape[1]), np.float32)
-    for first in range(0, len(places), _OCCURRENCES_AT_ONCE):
-        block = np.array(places[first : first + _OCCURRENCES_AT_ONCE])[:, None]
-        others = (names != names[block]).astype(np.float32)
-        others *= informative
-        near = others * np.exp(-np.abs(np.arange(len(names)) - block) / REACH)
-        # One product per occurrence, so that the bits of its means do not depend on the others.
-        means[first : first + len(block)] = np.stack([others, near], axis=1) @ static
-    parts = np.concatenate([contexts[:, None], unit(means)], axis=1)
-    surroundings = parts.reshape(len(places), -1)
+    surroundings = _surroundings(model, inputs, result, names, places)
+    contexts = surroundings[:, : inputs.vectors.shape[1]].copy()
+    # Function words get attention because they are adjacent, not because they indicate a sense.
+    informative = _informativeness(inputs)
     weights, statics = result.records[-1]["weights"], inputs.vectors[places]
     words = [name for name in numbers if any(letter.isalnum() for letter in name)]
     shown = [numbers[name] for name in words]
@@ -149,6 +209,109 @@ def _occurrences_of(
             )
         )
     return found
+
+
+def surround(
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]], places: Sequence[Sequence[int]]
+) -> Floats:
+    """Return the surroundings of the tokens at `places` of each sentence, in order. -> [m, 3d]
+
+    They are those of `encode_occurrences`, to the last bit. Sentences of equal length are computed
+    together.
+    """
+    rows: list[Floats] = [np.empty(0)] * len(sentences)
+    for number, inputs, result in contextualize_each(model, sentences):
+        first: dict[str, int] = {}
+        texts = (token.text.casefold() for token in sentences[number])
+        names = np.array([first.setdefault(text, len(first)) for text in texts], np.int64)
+        rows[number] = _surroundings(model, inputs, result, names, places[number])
+    return np.concatenate(rows)
+
+
+def _surroundings(
+    model: Model,
+    inputs: SentenceArrays,
+    result: Contextualized,
+    names: Integers,
+    places: Sequence[int],
+) -> Floats:
+    """Return the surroundings of p tokens; those of one word have the same name. -> [p, 3d]"""
+    static = unit(inputs.vectors).astype(np.float64)
+    means = _means(names, _informativeness(inputs), static, places)
+    parts = np.concatenate([_contexts(model, result, places)[:, None], unit(means)], axis=1)
+    return parts.reshape(len(places), -1)
+
+
+def _contexts(model: Model, result: Contextualized, places: Sequence[int]) -> Floats:
+    """Return the contexts of the tokens at p places, of norm 1. -> [p, d]"""
+    layer = model.layers[-1]
+    if layer.residual.kind != "unit":
+        return require_finite(unit(result.contextual[places]))
+    rows, factors = result.attended[places], _column_factors(model)
+    return require_finite(unit(rows if factors is None else rows * factors))
+
+
+def _column_factors(model: Model) -> Floats | None:
+    """Return the factors of a context's columns, None if all are 1. -> [d]"""
+    layer = model.layers[-1]
+    scale = layer.scoring.word_bias_scale
+    # Without an output projection, each head fills its own columns.
+    if scale is None or layer.output.weight is not None:
+        return None
+    factors = np.where(scale < GRAMMAR_HEADS[0], np.float32(GRAMMAR_HEADS[1]), np.float32(1))
+    return np.repeat(factors, model.manifest.dimension // len(factors))
+
+
+def explain_context(
+    model: Model, tokens: Sequence[ResolvedToken], place: int, direction: Floats
+) -> Floats:
+    """Return what each token adds to the product of a direction and a context. [d] -> [n]
+
+    The context of the token at `place` is a sum over all tokens, so the sum of the result is the
+    product ⟨context, direction⟩, but for the bias of an output projection. It is zero for a model
+    whose last residual is not `unit`: its context is no such sum.
+    """
+    layer, last = model.layers[-1], len(model.layers) - 1
+    if layer.residual.kind != "unit":
+        return np.zeros(len(tokens))
+    inputs = model.sentence(tokens)
+    result = contextualize(inputs, model.layers, ("weights", "values"), (last,))
+    weights, values = result.records[last]["weights"], result.records[last]["values"]
+    row, factors = result.attended[place].astype(np.float64), _column_factors(model)
+    if factors is not None:
+        row, direction = row * factors, direction * factors
+    if layer.output.weight is not None:
+        direction = layer.output.weight @ direction
+    by_head = direction.reshape(layer.heads, -1)
+    added: Floats = np.einsum("hj,hjv,hv->j", weights[:, place].astype(np.float64), values, by_head)
+    length = np.linalg.norm(row)
+    added /= length or 1
+    return added
+
+
+def _informativeness(inputs: SentenceArrays) -> Floats:
+    """Return exp(word bias), at most 1, and 1 without word biases. -> [..., n]"""
+    if inputs.word_bias is None:
+        return np.ones(inputs.words.shape, np.float32)
+    return np.exp(np.minimum(inputs.word_bias, 0))
+
+
+def _means(
+    names: Integers, informative: Floats, static: Floats, places: Sequence[int]
+) -> NDArray[np.float32]:
+    """Return both means of the static vectors around p places. [n], [n], [n, d] -> [p, 2, d]
+
+    Tokens with the same number in `names` are the same word, which no mean has.
+    """
+    means = np.empty((len(places), 2, static.shape[1]), np.float32)
+    for first in range(0, len(places), _OCCURRENCES_AT_ONCE):
+        block = np.array(places[first : first + _OCCURRENCES_AT_ONCE])[:, None]
+        others = (names != names[block]).astype(np.float32)
+        others *= informative
+        near = others * np.exp(-np.abs(np.arange(len(names)) - block) / REACH)
+        # One product per occurrence, so that the bits of its means do not depend on the others.
+        means[first : first + len(block)] = np.stack([others, near], axis=1) @ static
+    return means
 
 
 def project_occurrences(found: Sequence[FoundOccurrence], projection: ContextProjection) -> Floats:
@@ -200,7 +363,7 @@ def estimate_projection(model: Model) -> ContextProjection:
         tokens = [ResolvedToken(word, None, None, word, "exact", row) for word, row in words]
         tokens.insert(place, HIDDEN)
         with suppress(NonFiniteError):
-            found.append(encode_occurrences(model, [tokens], [[place]])[0].context)
+            found.append(surround(model, [tokens], [[place]])[0, :d])
     found = [context for context in found if context.any()] or [np.zeros(d)] * RANDOM_SENTENCES
     contexts = np.array(found, np.float64)
     mean = contexts.mean(axis=0)

@@ -1,10 +1,11 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import attrgetter
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, Tag, ValidationInfo, model_validator
@@ -17,51 +18,42 @@ from polyseme.operations.clustering import (
     MAX_FOUND,
     MIN_OCCURRENCES,
     Clusters,
-    cluster,
+    Divisions,
     cluster_work,
+    divide,
 )
-from polyseme.operations.compare import (
-    NEIGHBOR_SHARE,
-    OccurrenceRequest,
-    find_token,
-    match_forms,
-    tokenize_occurrences,
-    word_places,
-)
-from polyseme.operations.encode import count_tokens, tokenize
+from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
+from polyseme.operations.encode import count_tokens
+from polyseme.operations.inventory import Keyword, Matching, SenseInventory, inventory_of
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.occurrences import (
     FoundOccurrence,
+    WordForms,
     encode_occurrences,
+    explain_context,
     find_projection,
+    locate,
+    occurrence_work,
     project_occurrences,
 )
 from polyseme.operations.options import (
     MAX_FORMS,
     MAX_LISTED,
     MAX_SENSES,
-    EncodeOptions,
     Limits,
     SharedOptions,
 )
 from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
-from polyseme.operations.work import (
-    MULTIPLICATION,
-    TextCost,
-    admit,
-    decomposition_work,
-    encode_cost,
-    search_work,
-)
+from polyseme.operations.work import admit, check_request, decomposition_work, search_work
 from polyseme.stages import stage
-from polyseme.tokenizer import Tokenized, spellings
+from polyseme.tokenizer import ResolvedToken, spellings
 
-Matching: TypeAlias = Literal["any", "exact"]
-"""Whether an occurrence may differ from the word in case."""
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
-OCCURRENCE, MEAN_TOKEN = 0.1, 1e-5
-"""The work of an occurrence, and of each token of its text (`operations.work`)."""
+OCCURRENCE = 0.1
+"""The work of an occurrence (`operations.work`)."""
+LEAST_EVIDENCE = 0.02
+"""The least share of the evidence in an example of a word that is listed."""
 CLOSE_SENSES = 0.05
 """With a smaller separation, a note says that the senses overlap."""
 
@@ -73,17 +65,14 @@ def _kind_of_senses(value: Any) -> str | None:
 
 
 @dataclass(frozen=True)
-class Keyword:
-    """A context word that is typical of a sense."""
+class WordEvidence:
+    """What a word of an example says for its sense."""
 
-    __pydantic_config__ = response("KeywordResponse")
     word: str
+    start: int | None
+    end: int | None
     weight: float
-    """attention times informativeness, times this sense's share of the total"""
-
-    def __iter__(self) -> Iterator[str | float]:
-        """Yield the word and the weight."""
-        return iter((self.word, self.weight))
+    """negative if it speaks against the sense"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,6 +88,33 @@ class WordSense(OneLine):
     neighbors: list[Neighbor]
     examples: list[int]
     """indices of `occurrences`, the most typical first"""
+    evidence: list[list[WordEvidence]]
+    """of each example, the words that say most for this sense and against the nearest other one, or
+    the other way round; the strongest first"""
+
+
+@dataclass(frozen=True, repr=False)
+class Alternative(OneLine):
+    """The evidence for a number of senses."""
+
+    senses: int
+    separation: float
+    """mean silhouette; 0 for one sense"""
+    sizes: list[int]
+    """number of occurrences of each sense; a number of senses may leave some without any"""
+
+
+@dataclass(frozen=True, repr=False)
+class Division(Alternative):
+    """The evidence for a number of senses, and the senses themselves."""
+
+    __pydantic_config__ = response("AlternativeResponse")
+    described: list[WordSense] | None = None
+    """with `divisions`, the senses"""
+    labels: list[int] | None = None
+    """with `divisions`, the sense of each of `occurrences`"""
+    confidence: list[float] | None = None
+    """with `divisions`, the confidence of each of `occurrences`"""
 
 
 @dataclass(frozen=True)
@@ -143,7 +159,17 @@ class Senses(OneLine):
     occurrences: Annotated[list[SenseOccurrence], AfterValidator(_of_known_senses)]
     separation: float
     """mean silhouette; 0 for one sense"""
+    several: float
+    """the probability of more than one sense, 0 to 1"""
+    alternatives: list[Alternative]
+    """the evidence for each number of senses from 1 to 6, or fewer for few occurrences"""
     notes: list[str]
+    inventory: SenseInventory | None = field(default=None, repr=False)
+    """with `inventory`, the senses as a document that /v1/senses/apply takes"""
+
+    def save(self, path: str | Path) -> None:
+        """Write the inventory to a file. Raises OSError if that is not possible."""
+        require_inventory(self).save(path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,6 +178,7 @@ class MappedSenses(Senses):
 
     __pydantic_config__ = response("SensesResponse")
     occurrences: list[MappedSenseOccurrence]  # type: ignore[assignment] # the same with positions
+    alternatives: list[Division]  # type: ignore[assignment] # the same with senses
 
 
 class SensesRequest(SharedOptions[Senses]):
@@ -180,6 +207,10 @@ class SensesRequest(SharedOptions[Senses]):
     """number of examples of each sense"""
     map: bool = False
     """add a position in the plane to each occurrence"""
+    divisions: bool = False
+    """add the senses to each of the alternatives"""
+    inventory: bool = False
+    """add the inventory, which /v1/senses/apply applies to other texts"""
     model: ModelName = None
 
     @property
@@ -200,17 +231,45 @@ class SensesRequest(SharedOptions[Senses]):
         return self
 
 
+def require_inventory(senses: Senses | SenseInventory) -> SenseInventory:
+    """Return an inventory, or that of a result. Raises InvalidError if the result has none."""
+    if isinstance(senses, SenseInventory):
+        return senses
+    if senses.inventory is None:
+        raise InvalidError([FieldError(("inventory",), "was not requested: find the senses again")])
+    return senses.inventory
+
+
 @dataclass(frozen=True)
-class SenseInventory:
+class FoundSenses:
     """The senses of a word, the largest first, its occurrences, and their clusters."""
 
     word: str
     senses: list[WordSense]
     occurrences: list[FoundOccurrence]
-    clusters: Clusters
+    clusterings: Divisions
+    divisions: list[list[WordSense]]
+    """the senses of each alternative, if requested"""
     notes: list[str]
     positions: list[list[float]]
     """the first two principal components of the contexts, if requested"""
+
+    @property
+    def clusters(self) -> Clusters:
+        """The clusters that are the senses."""
+        return self.clusterings.chosen
+
+    def inventory(self, model: Model, request: SensesRequest) -> SenseInventory:
+        """Return the document of these senses."""
+        return inventory_of(
+            model,
+            self.word,
+            request.forms,
+            request.case,
+            self.clusterings,
+            [sense.keywords for sense in self.senses],
+            phrases=request.phrases,
+        )
 
 
 def senses(model: Model, request: SensesRequest, limits: Limits | None = None) -> Senses:
@@ -218,30 +277,44 @@ def senses(model: Model, request: SensesRequest, limits: Limits | None = None) -
 
     Raises the errors of `find_senses`.
     """
-    return senses_of(model.manifest.name, find_senses(model, request, limits))
+    return senses_of(model, request, find_senses(model, request, limits))
 
 
-def senses_of(model: str, inventory: SenseInventory) -> Senses:
-    """Return the result for an inventory; `model` is the name of the model."""
-    clusters = inventory.clusters
-    labels, confidence = clusters.labels.tolist(), clusters.confidence.tolist()
-    occurrences = [
-        SenseOccurrence(found.text, found.start, found.end, label, round(sure, 4))
-        for found, label, sure in zip(inventory.occurrences, labels, confidence, strict=True)
-    ]
-    separation, notes = clusters.separation, inventory.notes
-    if not inventory.positions:
-        return Senses(model, inventory.word, inventory.senses, occurrences, separation, notes)
-    mapped = [
-        MappedSenseOccurrence(**vars(occurrence), x=x, y=y)
-        for occurrence, (x, y) in zip(occurrences, inventory.positions, strict=True)
-    ]
-    return MappedSenses(model, inventory.word, inventory.senses, mapped, separation, notes)
+def senses_of(model: Model, request: SensesRequest, found: FoundSenses) -> Senses:
+    """Return the result of a request."""
+    clusters = found.clusters
+    # A part that is present only on request is a field of a subclass, which the document of
+    # `MappedSenses` has: positions of occurrences, senses of alternatives.
+    alternatives: list[Any] = []
+    for number, each in enumerate(found.clusterings.alternatives):
+        evidence = (number + 1, each.separation, np.bincount(each.labels).tolist())
+        if found.divisions:
+            assigned = (each.labels.tolist(), each.confidence.round(4).tolist())
+            alternatives.append(Division(*evidence, found.divisions[number], *assigned))
+        else:
+            alternatives.append(Alternative(*evidence))
+    occurrences: list[Any] = []
+    labels, confidence = clusters.labels.tolist(), clusters.confidence.round(4).tolist()
+    for number, (one, *sense) in enumerate(zip(found.occurrences, labels, confidence, strict=True)):
+        place = (one.text, one.start, one.end)
+        if found.positions:
+            occurrences.append(MappedSenseOccurrence(*place, *sense, *found.positions[number]))
+        else:
+            occurrences.append(SenseOccurrence(*place, *sense))
+    return (MappedSenses if found.positions or found.divisions else Senses)(
+        model.manifest.name,
+        found.word,
+        found.senses,
+        occurrences,
+        clusters.separation,
+        round(found.clusterings.several, 4),
+        alternatives,
+        found.notes,
+        found.inventory(model, request) if request.inventory else None,
+    )
 
 
-def find_senses(
-    model: Model, request: SensesRequest, limits: Limits | None = None
-) -> SenseInventory:
+def find_senses(model: Model, request: SensesRequest, limits: Limits | None = None) -> FoundSenses:
     """Find the senses of a word, from texts or from given occurrences.
 
     In texts, an occurrence is a token that equals the word or one of its forms. A text that has
@@ -249,139 +322,140 @@ def find_senses(
     does not occur, an occurrence is not in its text or there are fewer than `senses`, TooLargeError
     if there are too many, and the errors of `tokenize`.
     """
-    limits = limits or Limits()
-    encoding = EncodeOptions(**request.shared())
-    occurrences = request.occurrences
-    if occurrences is not None:
-        limits.check("max_occurrences", len(occurrences))
-        with stage("tokens"):
-            sentences, texts = tokenize_occurrences(
-                model, occurrences, encoding, limits, TextCost()
-            )
-            count_tokens(sentences)
-            places: list[list[int]] = [[] for _ in sentences]
-            order: list[list[int]] = [[] for _ in sentences]
-            tokens = [sentence.tokens for sentence in sentences]
-            for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
-                places[text].append(find_token(tokens[text], occurrence, number))
-                order[text].append(number)
-        word = sentences[texts[0]].words[places[texts[0]][0]].text
-        return _inventory(model, word, sentences, places, request, order)
-    word = request.word or ""
+    limits, word = limits or Limits(), request.word or ""
+    forms = WordForms((word, *request.forms), request.case == "exact", request.phrases)
     with stage("tokens"):
-        sentences = tokenize(
-            model, request.texts or [], encoding, limits, lambda n: ("texts", n), TextCost()
-        )
+        located = locate(model, request.texts, request.occurrences, forms, limits)
+        sentences, places, numbers = located
         count_tokens(sentences)
-    exact, forms = request.case == "exact", (word, *request.forms)
-    wanted = match_forms(forms, exact=exact)
-    spelled = ([token.text for token in sentence.words] for sentence in sentences)
-    places = [word_places(words, wanted, exact=exact) for words in spelled]
-    if not any(places):
-        hint = "Check the spelling, or give other forms of the word in `forms`."
-        if not request.phrases and any(len(form.split()) > 1 for form in forms):
-            hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
-        error = FieldError(("word",), "does not occur in the texts as a token")
-        raise InvalidError([error], hint)
-    limits.check("max_occurrences", sum(map(len, places)))
-    return _inventory(model, word, sentences, places, request)
-
-
-def _inventory(
-    model: Model,
-    word: str,
-    sentences: Sequence[Tokenized],
-    places: Sequence[Sequence[int]],
-    request: SensesRequest,
-    order: Sequence[Sequence[int]] | None = None,
-) -> SenseInventory:
-    """Encode and cluster the tokens at `places` of each sentence.
-
-    `order` has the index of each of them in the inventory, which is also the number of its text. By
-    default they are in the order of the sentences, whose numbers are those of the texts.
-    """
+        count = sum(map(len, places))
+        if not count:
+            hint = "Check the spelling, or give other forms of the word in `forms`."
+            if not request.phrases and any(len(form.split()) > 1 for form in forms.forms):
+                hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
+            error = FieldError(("word",), "does not occur in the texts as a token")
+            raise InvalidError([error], hint)
+        if request.occurrences is not None:
+            text = next(text for text, of_text in enumerate(numbers) if 0 in of_text)
+            word = sentences[text].words[places[text][numbers[text].index(0)]].text
     with stage("attention"):
         projection = find_projection(model)
-        d, width = model.manifest.dimension, projection.directions.shape[1]
-        cost, count = encode_cost(model, EncodeOptions()), sum(map(len, places))
-        work = count * 3 * d * width * MULTIPLICATION + cluster_work(count, width, request.count)
-        for sentence, where in zip(sentences, places, strict=True):
-            if where:
-                per_occurrence = MEAN_TOKEN + 2 * d * MULTIPLICATION
-                work += len(where) * (OCCURRENCE + len(sentence.words) * per_occurrence)
-                work += cost.of_sentence(sentence)
+        width = projection.directions.shape[1]
+        work = occurrence_work(model, located, OCCURRENCE)
+        work += cluster_work(count, width, request.count)
+        searches = request.count or MAX_FOUND
+        if request.divisions:
+            searches += MAX_FOUND * (MAX_FOUND + 1) // 2
+        work += work / max(count, 1) * searches * request.examples
         if request.map:
-            work += decomposition_work(count, d)
-        admit(work + (request.count or MAX_FOUND) * search_work(model, request.neighbors))
+            work += decomposition_work(count, model.manifest.dimension)
+        admit(work + searches * search_work(model, request.neighbors))
         pairs = zip(sentences, places, strict=True)
         tokens = [sentence.tokens if where else [] for sentence, where in pairs]
-        found = encode_occurrences(model, tokens, places)
-        if order is not None:
-            numbered = zip(found, chain.from_iterable(order), strict=True)
-            found = [replace(occurrence, text=number) for occurrence, number in numbered]
-            found.sort(key=attrgetter("text"))
+        sources = [Source(tokens[at], place) for at, where in enumerate(places) for place in where]
+        of_texts = chain.from_iterable(numbers)
+        encoded = zip(encode_occurrences(model, tokens, places), of_texts, sources, strict=True)
+        ordered = sorted(encoded, key=itemgetter(1))
+        found = [replace(occurrence, text=number) for occurrence, number, _ in ordered]
+        sources = [source for _, _, source in ordered]
     with stage("senses"):
         if request.count is not None and request.count > count:
             message = f"must be at most {count}, the number of occurrences"
             raise InvalidError([FieldError(("senses",), message)])
         points = project_occurrences(found, projection)
-        clusters = cluster(points, request.count, projection.rule)
-        described = describe(model, found, clusters, request)
+        clusterings = divide(points, request.count, projection.rule)
+        clusters = clusterings.chosen
+        describe = SenseDescriber(model, found, sources, request)
+        senses = describe(clusters)
+        described = [*map(describe, clusterings.alternatives)] if request.divisions else []
         positions: list[list[float]] = []
         if request.map:
             contexts = np.stack([occurrence.context for occurrence in found])
             positions = principal_components(contexts.astype(np.float64))[0].tolist()
     notes = _notes(found, clusters, request)
-    return SenseInventory(word, described, found, clusters, notes, positions)
+    return FoundSenses(word, senses, found, clusterings, described, notes, positions)
 
 
-def describe(
-    model: Model,
-    found: Sequence[FoundOccurrence],
-    clusters: Clusters,
-    request: SensesRequest,
-) -> list[WordSense]:
-    """Return the size, keywords, neighbors and examples of each cluster."""
-    labels, count = clusters.labels, len(clusters.centroids)
-    sizes = np.bincount(labels, minlength=count)
-    numbers: dict[str, int] = {}
-    rows: dict[int, Integers] = {}
-    for occurrence in found:
-        if id(occurrence.words) not in rows:  # the occurrences of a text share the list
-            rows[id(occurrence.words)] = np.array(
-                [numbers.setdefault(word, len(numbers)) for word in occurrence.words], np.int64
+class Source(NamedTuple):
+    """The tokens of a text, and the place of an occurrence among them."""
+
+    tokens: Sequence[ResolvedToken]
+    place: int
+
+
+class SenseDescriber:
+    """Describes clusters of the same occurrences: size, keywords, neighbors and examples."""
+
+    def __init__(
+        self,
+        model: Model,
+        found: Sequence[FoundOccurrence],
+        sources: Sequence[Source],
+        request: SensesRequest,
+    ) -> None:
+        self.model, self.found, self.sources, self.request = model, found, sources, request
+        numbers: dict[str, int] = {}
+        self.rows: dict[int, Integers] = {}
+        for occurrence in found:
+            if id(occurrence.words) not in self.rows:  # the occurrences of a text share the list
+                self.rows[id(occurrence.words)] = np.array(
+                    [numbers.setdefault(word, len(numbers)) for word in occurrence.words], np.int64
+                )
+        self.words = [*numbers]
+        static = np.stack([occurrence.static for occurrence in found])
+        self.direction = unit(unit(static).mean(axis=0)[None])[0]
+        self.contexts = np.stack([occurrence.context for occurrence in found])
+        keys = {occurrence.key for occurrence in found if occurrence.key}
+        forms = {form for key in keys for form, _ in spellings(key, "auto")}
+        found_rows = map(model.vocabulary.row, forms)
+        self.excluded = [row for row in found_rows if row is not None]
+
+    def __call__(self, clusters: Clusters) -> list[WordSense]:
+        """Return the senses, those of the clusters."""
+        labels, count = clusters.labels, len(clusters.centroids)
+        sizes = np.bincount(labels, minlength=count)
+        # The mean attention to each word in each cluster [W, k], times the share of the cluster.
+        rates = np.zeros((len(self.words), count))
+        for occurrence, label in zip(self.found, labels.tolist(), strict=True):
+            rates[self.rows[id(occurrence.words)], label] += occurrence.attended / sizes[label]
+        sums = rates.sum(axis=1, keepdims=True)
+        scores = rates * (rates / np.where(sums > 0, sums, 1))
+        described = []
+        members = (labels == np.arange(count)[:, None]).astype(np.float32)
+        centers = unit(members @ self.contexts)
+        for label, size in enumerate(sizes.tolist()):
+            center = centers[label]
+            typical = self.contexts @ center
+            typical[labels != label] = -np.inf
+            examples = np.argsort(-typical, kind="stable")[: min(self.request.examples, size)]
+            query = (center + NEIGHBOR_SHARE * self.direction).astype(np.float32)
+            near = self.model.neighbors(query, self.request.neighbors, self.excluded)
+            others = np.delete(centers, label, axis=0)
+            direction = center - others[(others @ center).argmax()] if len(others) else center
+            described.append(
+                WordSense(
+                    label,
+                    size,
+                    size / len(self.found),
+                    best_keywords(self.words, scores[:, label], self.request.keywords),
+                    [Neighbor(*neighbor) for neighbor in near],
+                    examples.tolist(),
+                    [self._evidence(self.sources[at], direction) for at in examples.tolist()],
+                )
             )
-    # The mean attention to each word in each cluster [W, k], times the share of the cluster.
-    rates = np.zeros((len(numbers), count))
-    for occurrence, label in zip(found, labels.tolist(), strict=True):
-        rates[rows[id(occurrence.words)], label] += occurrence.attended / sizes[label]
-    sums = rates.sum(axis=1, keepdims=True)
-    scores, words = rates * (rates / np.where(sums > 0, sums, 1)), [*numbers]
-    static = np.stack([occurrence.static for occurrence in found])
-    direction = unit(unit(static).mean(axis=0)[None])[0]
-    contexts = np.stack([occurrence.context for occurrence in found])
-    keys = {occurrence.key for occurrence in found if occurrence.key}
-    forms = {form for key in keys for form, _ in spellings(key, "auto")}
-    excluded = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
-    described = []
-    for label, size in enumerate(sizes.tolist()):
-        center = unit(contexts[labels == label].mean(axis=0)[None])[0]
-        typical = contexts @ center
-        typical[labels != label] = -np.inf
-        examples = np.argsort(-typical, kind="stable")[: min(request.examples, size)]
-        query = (center + NEIGHBOR_SHARE * direction).astype(np.float32)
-        near = model.neighbors(query, request.neighbors, excluded)
-        described.append(
-            WordSense(
-                label,
-                size,
-                size / len(found),
-                best_keywords(words, scores[:, label], request.keywords),
-                [Neighbor(*neighbor) for neighbor in near],
-                examples.tolist(),
-            )
-        )
-    return described
+        return described
+
+    def _evidence(self, source: Source, direction: Floats) -> list[WordEvidence]:
+        """Return the words of an example that say most about a difference of contexts."""
+        check_request()
+        weights = explain_context(self.model, *source, direction.astype(np.float64))
+        least = LEAST_EVIDENCE * np.abs(weights).sum()
+        order = np.argsort(-np.abs(weights), kind="stable").tolist()
+        return [
+            WordEvidence(token.text, token.start, token.end, round(float(weights[at]), 4))
+            for at in order
+            if abs(weights[at]) > least and any(map(str.isalnum, (token := source.tokens[at]).text))
+        ]
 
 
 def best_keywords(words: Sequence[str], scores: Floats, most: int) -> list[Keyword]:

@@ -20,7 +20,7 @@ from polyseme.progress import Progress, ProgressBar
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation import systems as systems_module
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
-from polyseme_lab.evaluation.sources import LocalSource
+from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
 from polyseme_lab.evaluation.systems import (
     DEFAULT,
     NAMES,
@@ -166,6 +166,18 @@ def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
         assert abs(weight.mean()) * len(weight) ** 0.5 < 0.05
     lengths = np.linalg.norm(layer.output(layer.value(vectors)), axis=1)
     assert (lengths / np.linalg.norm(vectors, axis=1)).mean() == pytest.approx(1, abs=0.1)
+
+
+def test_the_vectors_of_a_service_are_those_it_sends(model):
+    sentence = sentence_of(model)
+    contextual = np.arange(25, dtype=np.float32).reshape(5, 5)
+    source = lambda _: iter([StaticSentence(sentence, contextual=contextual)])  # noqa: E731
+    asked = [OCCURRENCES[0], OCCURRENCES[2]]
+    readers = {name: one.readers[0] for name, one in systems(None).items()}
+    tables = tabulate(source, readers, asked)
+    assert np.array_equal(tables["model"](asked), contextual[[1, 4]])
+    for name in ("static", "mean", "parameter-free"):
+        assert tables[name](asked).tobytes() == vectors_of(model, name, asked).tobytes()
 
 
 def test_a_sentence_is_read_once_for_all_systems_and_advances_the_progress(model):

@@ -3,7 +3,9 @@
 import { ChosenOccurrence, SenseCards } from "./card.js";
 import { SensesForm } from "./form.js";
 import { MAX_POINTS, SensesMap } from "./map.js";
+import { SensesNumber, withNumber } from "./number.js";
 import { theme } from "../colors.js";
+import { fetchText } from "../client.js";
 import { changeDetector, countOf, download, h, quietButton, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
@@ -12,6 +14,8 @@ import { count, short, shorten } from "../text.js";
 
 /** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
 const NAME = 100, BEFORE = 50;
+/** The largest number of senses among the alternatives of a response; a larger one is requested. */
+const MAX_ALTERNATIVES = 6;
 
 /** Build the view. It is built once. */
 export const build = (page) => new SensesView(page);
@@ -22,7 +26,9 @@ class SensesView {
     this.form = new SensesForm(page);
     this.results = h("div", { class: "results senses" });
     this.exchange = new Exchange("polyseme-senses", this.results);
-    this.exchange.source.querySelector("button").after(quietButton("Save CSV", () => this.#saveCsv()));
+    this.exchange.source.querySelector("button").after(
+      quietButton("Save CSV", () => this.#saveCsv()), quietButton("Save the inventory", () => this.#saveInventory()));
+    this.number = new SensesNumber(page);
     this.summary = h("p", { class: "summary" });
     this.notes = h("ul", { class: "notes" });
     this.figure = new Figure("polyseme-senses-map", "Map");
@@ -35,7 +41,7 @@ class SensesView {
     );
     this.cards = new SenseCards(page);
     this.results.append(
-      h("div", { class: "card" }, this.summary, this.notes),
+      h("div", { class: "card" }, this.summary, this.notes), this.number.element,
       this.figure.element, this.cards.element, this.exchange.source,
     );
     this.element = viewElement("Senses", "The senses that a word has in your sentences, without labels: its occurrences are"
@@ -52,10 +58,26 @@ class SensesView {
     const word = state.word.trim();
     const missing = missingInput(sentences, word, state.file);
     if (missing) return this.exchange.clear(missing);
+    const number = countOf(state.senses);
+    // The response has these numbers of senses, so that the slider needs no request.
+    const isKnown = Number.isInteger(number) && number >= 1 && number <= MAX_ALTERNATIVES;
     const response = await this.exchange.request("v1/senses", {
-      word, texts: sentences, senses: countOf(state.senses), map: true, ...(state.model && { model: state.model }),
+      word, texts: sentences, senses: isKnown ? "auto" : number, map: true, divisions: true,
+      ...(state.model && { model: state.model }),
     });
-    if (response && state === this.state) await this.#draw(response, sentences);
+    if (!response || state !== this.state) return;
+    if (isKnown && number > response.alternatives.length) {
+      return this.exchange.clear(`There are too few occurrences for ${number} senses: choose a smaller number.`);
+    }
+    const shown = isKnown ? this.#withNumber(response, number) : response;
+    this.number.show(response, shown.senses.length, state.senses === "auto");
+    await this.#draw(shown, sentences);
+  }
+
+  /** Return the response for another number of senses; the same object for the same number. */
+  #withNumber(response, number) {
+    if (this.divided?.response !== response) this.divided = { response, numbers: [] };
+    return this.divided.numbers[number] ??= withNumber(response, number);
   }
 
   async #draw(response, sentences) {
@@ -65,14 +87,14 @@ class SensesView {
       this.summary.textContent = summaryOf(response);
       this.notes.replaceChildren(...response.notes.map((note) => h("li", {}, note)));
       this.notes.hidden = !response.notes.length;
-      this.loaded = this.cards.show(response, sentences, state);
+      this.cards.show(response, sentences, state);
     }
     Object.assign(this, { response, sentences });
     this.exchange.announce(this.summary.textContent);
     const point = /^\d{1,9}$/.test(state.point) ? Number(state.point) : null;
     this.map.choose(point);
     this.exchange.reportDrawn();
-    await Promise.all([this.loaded, this.#showChosen(point)]);
+    await this.#showChosen(point);
   }
 
   #drawMap(response, sentences) {
@@ -107,10 +129,22 @@ class SensesView {
 
   #saveCsv() {
     const { response, sentences } = this;
+    const labels = this.cards.labels();
     const rows = response.occurrences.map(({ text, start, end, sense, confidence }) =>
-      [text, start, end, sense, confidence, sentences[text]]);
-    const header = ["text", "start", "end", "sense", "confidence", "sentence"];
+      [text, start, end, sense, labels[sense], confidence, sentences[text]]);
+    const header = ["text", "start", "end", "sense", "label", "confidence", "sentence"];
     download("polyseme-senses.csv", `${separatedText([header, ...rows], ",", "\r\n")}\r\n`, "text/csv");
+  }
+
+  /** Request the inventory of the shown senses, and save it with the labels of the reader. */
+  async #saveInventory() {
+    const { senses, word } = this.response;
+    const { body } = this.exchange;
+    const { inventory } = JSON.parse(await fetchText("v1/senses",
+      { ...body, senses: senses.length, map: false, divisions: false, inventory: true }));
+    const labels = this.cards.labels();
+    const named = inventory.senses.map((sense, i) => ({ ...sense, label: labels[i] || sense.label }));
+    download(`${word}.senses`, JSON.stringify({ ...inventory, senses: named }), "application/json");
   }
 }
 

@@ -1,0 +1,177 @@
+"""The sentences of files that have a word, and tables of its occurrences with their senses."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from polyseme.atomic_files import atomic_files
+from polyseme.models.model import Model
+from polyseme.operations.inventory import ApplySensesRequest, SenseInventory, apply_senses
+from polyseme.operations.occurrences import WordForms
+from polyseme.progress import ConsoleProgress
+
+MAX_CHARACTERS = 2000
+"""Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
+TABLES = (".parquet", ".csv", ".jsonl")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+MAX_STRATA, SEED = 8, 1
+_AT_ONCE = 1024
+"""Sentences whose occurrences are assigned together."""
+
+
+class Sentence(NamedTuple):
+    """A sentence with the word, and where it is."""
+
+    file: str
+    row: int
+    text: str
+
+
+class SentenceSource:
+    """The sentences with a word or one of its forms, read from files."""
+
+    def __init__(self, paths: Sequence[Path], column: str, word: WordForms) -> None:
+        from polyseme.bulk.sources import find_files
+
+        self.files = [file for path in paths for file in find_files(path)]
+        self.column, self.word = column, word
+        forms = sorted(set(word.forms))
+        spelled = "|".join(r"\s+".join(map(re.escape, form.split())) for form in forms)
+        flags = 0 if word.exact else re.IGNORECASE
+        self.pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", flags)
+
+    def sentences(self, stage: str) -> Iterator[tuple[Sentence, str]]:
+        """Yield the sentences of all files, and the form of the word that is in each."""
+        from polyseme.bulk.sources import read_texts
+
+        texts = read_texts(self.files, self.column, ConsoleProgress(), stage)
+        for name, row, text in texts:
+            if not self.pattern.search(text):
+                continue
+            for sentence in SENTENCE_END.split(text):
+                match = self.pattern.search(sentence)
+                if match:
+                    yield Sentence(name, row, part_around(sentence, match.start())), match[0]
+
+
+def part_around(sentence: str, start: int) -> str:
+    """Return a sentence, or of a long one the part around a word that starts at `start`."""
+    first = max(min(start - MAX_CHARACTERS // 2, len(sentence) - MAX_CHARACTERS), 0)
+    return sentence[first : first + MAX_CHARACTERS].strip()
+
+
+class StratifiedSample:
+    """A random sample of texts in which each stratum has the same share, as far as it has texts.
+
+    The strata are the forms of a word: names such as the Bank of America would otherwise leave few
+    occurrences of a bank of a river. Each has a reservoir (Vitter 1985), so memory is bounded.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size, self.total = size, 0
+        self._rng = np.random.default_rng(SEED)
+        self._strata: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, stratum: str, text: str) -> None:
+        """Add a text."""
+        if stratum not in self._strata and len(self._strata) >= MAX_STRATA:
+            stratum = ""
+        kept = self._strata.setdefault(stratum, [])
+        count = self._counts[stratum] = self._counts.get(stratum, 0) + 1
+        self.total += 1
+        if len(kept) < self.size:
+            kept.append(text)
+        elif (place := int(self._rng.integers(count))) < self.size:
+            kept[place] = text
+
+    def texts(self) -> list[str]:
+        """Return the sample: at most `size` texts."""
+        drawn: list[str] = []
+        left = self.size
+        strata = sorted(self._strata.values(), key=len)
+        for number, kept in enumerate(strata):
+            share = left // (len(strata) - number)
+            # A reservoir is in random order only where texts were replaced.
+            chosen = np.sort(self._rng.permutation(len(kept))[:share])
+            drawn += [kept[place] for place in chosen]
+            left -= len(chosen)
+        return drawn
+
+
+class TaggedOccurrence(NamedTuple):
+    """A row of the table: a sentence with the word, an occurrence in it, and its sense."""
+
+    file: str
+    row: int
+    text: str
+    start: int | None
+    end: int | None
+    sense: int
+    label: str
+    confidence: float
+    unsure: bool
+
+
+def tag_sentences(
+    source: SentenceSource,
+    model: Model,
+    inventory: SenseInventory,
+    clustered: Mapping[tuple[str, int | None], tuple[int, float]] = {},
+) -> Iterator[list[TaggedOccurrence]]:
+    """Yield the occurrences of the word with their senses, those of many sentences at a time.
+
+    Occurrences in `clustered`, by sentence and start, have those senses and confidences; others get
+    the nearest sense.
+    """
+    labels = [sense.label for sense in inventory.senses]
+    remaining = source.sentences("assigning")
+    while sentences := [sentence for sentence, _ in islice(remaining, _AT_ONCE)]:
+        texts = [sentence.text for sentence in sentences]
+        request = ApplySensesRequest.of(inventory=inventory, texts=texts)
+        rows = []
+        for one in apply_senses(model, request).occurrences:
+            sentence = sentences[one.text]
+            nearest = (one.sense, one.confidence)
+            sense, confidence = clustered.get((sentence.text, one.start), nearest)
+            span = (one.start, one.end)
+            rows.append(
+                TaggedOccurrence(*sentence, *span, sense, labels[sense], confidence, one.unsure)
+            )
+        yield rows
+
+
+def write_occurrences(path: Path, batches: Iterable[list[TaggedOccurrence]]) -> None:
+    """Write a table, whose format is that of the name."""
+    import pyarrow as pa
+    from pyarrow import csv
+    from pyarrow import parquet as pq
+
+    schema = pa.schema(
+        [
+            *(("file", pa.string()), ("row", pa.int64()), ("text", pa.string())),
+            *((name, pa.int32()) for name in ("start", "end", "sense")),
+            *(("label", pa.string()), ("confidence", pa.float32()), ("unsure", pa.bool_())),
+        ]
+    )
+    with atomic_files(path) as (file,), ExitStack() as stack:
+        if path.suffix.lower() == ".jsonl":
+
+            def write(batch: Any) -> None:
+                file.writelines(orjson.dumps(row) + b"\n" for row in batch.to_pylist())
+
+        elif path.suffix.lower() == ".csv":
+            write = stack.enter_context(csv.CSVWriter(file, schema)).write_batch
+        else:
+            writer = pq.ParquetWriter(file, schema, compression="zstd")
+            write = stack.enter_context(writer).write_batch
+        for rows in batches:
+            columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+            arrays = [pa.array(*pair) for pair in zip(columns, schema.types, strict=True)]
+            write(pa.RecordBatch.from_arrays(arrays, schema=schema))

@@ -1,0 +1,154 @@
+"""The senses of many words, found in one pass over files: a folder of inventories, and a table."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from urllib.parse import quote
+
+from polyseme.atomic_files import atomic_write
+from polyseme.cli.sense_files import SENTENCE_END, StratifiedSample, part_around
+from polyseme.client.local import SINGLE_THREAD
+from polyseme.errors import CommandError, InvalidError
+from polyseme.models.model import Model
+from polyseme.models.reader import read_model
+from polyseme.operations.inventory import SenseInventory, load_inventory
+from polyseme.operations.senses import SensesRequest, find_senses
+from polyseme.progress import ConsoleProgress
+
+SENTENCES, MAX_KEPT = 300, 1_500_000
+"""The maximum number of sentences of a word to cluster, and of all words, which are in memory."""
+MIN_SENTENCES = 30
+TABLE = "words.csv"
+_MAX_NAME = 200
+"""Maximum bytes of a file's name; longer words have the name of their checksum."""
+_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
+_COLUMNS = ("word", "senses", "occurrences", "several", "separation", "sizes", "labels", "keywords")
+
+
+def read_words(path: Path) -> list[str]:
+    """Return the words of a file, one on each line. Raises CommandError if it has none."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise CommandError(f"{path.name} is not a text file in UTF-8.") from None
+    words = dict.fromkeys(filter(None, map(str.strip, lines)))
+    if not words:
+        raise CommandError(f"{path.name} has no words: write one word on each line.")
+    return [*words]
+
+
+def find_many(
+    words: Sequence[str],
+    files: Sequence[Path],
+    column: str,
+    model: Model,
+    source: Path,
+    folder: Path,
+    workers: int,
+) -> tuple[int, int]:
+    """Write an inventory for each word that occurs in the files, and a table of all of them.
+
+    `source` is the model's folder. Inventories that are there already are kept, so that a run that
+    was interrupted goes on. Returns the numbers of inventories, and of words without one. Raises
+    CommandError if the folder has inventories of another model.
+    """
+    paths = {word: folder / _file_name(word) for word in words}
+    folder.mkdir(parents=True, exist_ok=True)
+    if missing := [word for word, path in paths.items() if not path.is_file()]:
+        samples = sample_words(missing, files, column)
+        with (
+            ConsoleProgress().stage("finding senses", len(samples), in_bytes=False) as bar,
+            ProcessPoolExecutor(workers, get_context("spawn")) as pool,
+        ):
+            found = pool.map(partial(_find, source), samples.items(), chunksize=4)
+            for word, content in zip(samples, found, strict=True):
+                if content is not None:
+                    atomic_write(paths[word], content)
+                bar.advance(1)
+    inventories = {}
+    for word, path in paths.items():
+        if path.is_file():
+            try:
+                inventories[word] = load_inventory(path)
+            except InvalidError as error:
+                raise CommandError(f"{path.name}: {error}") from None
+            if inventories[word].checksum != model.manifest.checksum:
+                raise CommandError(
+                    f"{path.name} is of another model: use another folder, or remove the file."
+                )
+    atomic_write(folder / TABLE, _table(inventories))
+    return len(inventories), len(words) - len(inventories)
+
+
+def sample_words(words: Sequence[str], files: Sequence[Path], column: str) -> dict[str, list[str]]:
+    """Return a sample of the sentences with each word, in any case; none of those without any."""
+    from polyseme.bulk.sources import find_files, read_texts
+
+    size = max(min(SENTENCES, MAX_KEPT // len(words)), MIN_SENTENCES)
+    by_form: dict[str, list[str]] = {}
+    for word in words:
+        by_form.setdefault(word.casefold(), []).append(word)
+    samples: dict[str, StratifiedSample] = {}
+    inputs = [file for path in files for file in find_files(path)]
+    for _, _, text in read_texts(inputs, column, ConsoleProgress(), "reading"):
+        for sentence in SENTENCE_END.split(text):
+            matches = {match[0].casefold(): match for match in _WORD.finditer(sentence)}
+            for form in by_form.keys() & matches.keys():
+                match = matches[form]
+                if form not in samples:
+                    samples[form] = StratifiedSample(size)
+                samples[form].add(match[0], part_around(sentence, match.start()))
+    drawn = {form: sample.texts() for form, sample in samples.items()}
+    return {word: drawn[form] for form, same in by_form.items() if form in drawn for word in same}
+
+
+_models: dict[Path, Model] = {}
+
+
+def _find(source: Path, item: tuple[str, list[str]]) -> bytes | None:
+    """Return the inventory of a word in texts as a document; None if the word is no token there."""
+    if source not in _models:
+        _models[source] = read_model(source, verify=False)
+    word, texts = item
+    request = SensesRequest.of(word=word, texts=texts, neighbors=0, inventory=True)
+    try:
+        with SINGLE_THREAD:
+            found = find_senses(_models[source], request)
+    except InvalidError:
+        return None
+    return found.inventory(_models[source], request).to_json()
+
+
+def _file_name(word: str) -> str:
+    name = quote(word, safe=" ")
+    return f"{name if len(name) <= _MAX_NAME else sha256(word.encode()).hexdigest()}.senses"
+
+
+def _table(inventories: Mapping[str, SenseInventory]) -> bytes:
+    """Return a CSV file with a row for each word."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(_COLUMNS)
+    for word, inventory in inventories.items():
+        senses = inventory.senses
+        sizes = [sense.size for sense in senses]
+        keywords = (" ".join(keyword.word for keyword in sense.keywords) for sense in senses)
+        writer.writerow(
+            (
+                word,
+                len(senses),
+                sum(sizes),
+                inventory.several,
+                inventory.separation,
+                " | ".join(map(str, sizes)),
+                " | ".join(sense.label for sense in senses),
+                " | ".join(keywords),
+            )
+        )
+    return text.getvalue().encode()

@@ -1,0 +1,340 @@
+"""Inventories: the senses of a word as a document, which is saved and applied to other texts.
+
+The document is JSON that anybody may send or edit, so every part of it is checked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field, PlainValidator, TypeAdapter, ValidationError
+from pydantic import model_validator as validated
+
+from polyseme.atomic_files import atomic_write
+from polyseme.engine.arrays import Floats
+from polyseme.errors import FieldError, InvalidError
+from polyseme.models.manifest import NAME_PATTERN
+from polyseme.models.model import Model
+from polyseme.operations.clustering import Divisions, assign
+from polyseme.operations.compare import OccurrenceRequest
+from polyseme.operations.encode import count_tokens
+from polyseme.operations.occurrences import (
+    WordForms,
+    find_projection,
+    locate,
+    occurrence_work,
+    project,
+    surround,
+)
+from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Limits
+from polyseme.operations.schema import ModelName, OneLine, Request, invalid_fields, response
+from polyseme.operations.work import admit
+from polyseme.stages import stage
+
+Matching: TypeAlias = Literal["any", "exact"]
+"""Whether an occurrence may differ from the word in case."""
+FORMAT: Final = "polyseme-senses"
+VERSION = 1
+MAX_LABEL = 100
+"""Maximum number of characters of a label."""
+MAX_FILE_BYTES = 32 << 20
+MAX_WIDTH = 65_536
+LABEL_WORDS = 3
+"""The number of keywords in the label of a sense that nobody has named."""
+UNSURE = 0.05
+"""The share of the clustered occurrences of a sense that would be `unsure`."""
+APPLIED = 0.05
+"""The work of an occurrence that is assigned (`operations.work`)."""
+_TOLERANCE = 1e-3
+
+
+def _read_centroid(values: Any) -> NDArray[np.float32]:
+    """Read a row of finite numbers of length 1. -> [r]"""
+    if not isinstance(values, list | np.ndarray) or not 0 < len(values) <= MAX_WIDTH:
+        raise ValueError(f"must be a list of 1 to {MAX_WIDTH} numbers")
+    try:
+        row = np.array(values)
+    except ValueError:
+        row = np.empty((0, 0))
+    if row.ndim != 1 or row.dtype.kind not in "fiu" or not np.isfinite(row).all():
+        raise ValueError("must be a list of finite numbers")
+    with np.errstate(over="ignore"):
+        centroid = row.astype(np.float32)
+    if not abs(np.linalg.norm(centroid.astype(np.float64)) - 1) < _TOLERANCE:
+        raise ValueError("must have the length 1")
+    return centroid
+
+
+def _known_version(version: int) -> int:
+    if version != VERSION:
+        raise ValueError(f"must be {VERSION}: this release reads no other version")
+    return version
+
+
+Centroid: TypeAlias = Annotated[
+    NDArray[np.float32], PlainValidator(_read_centroid, json_schema_input_type=list[float])
+]
+"""The direction of a sense, of norm 1. [r]"""
+Label: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_LABEL)]
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """A context word that is typical of a sense."""
+
+    __pydantic_config__ = response("KeywordResponse")
+    word: str
+    weight: float
+    """attention times informativeness, times this sense's share of the total"""
+
+    def __iter__(self) -> Any:
+        """Yield the word and the weight."""
+        return iter((self.word, self.weight))
+
+
+@dataclass(frozen=True, repr=False)
+class StoredSense(OneLine):
+    """A sense of an inventory."""
+
+    __pydantic_config__ = response("StoredSense")
+    label: Label
+    """the name of the sense, which may be changed; at first its keywords"""
+    size: Annotated[int, Field(ge=0)]
+    """number of occurrences that the sense was found in"""
+    keywords: Annotated[list[Keyword], Field(max_length=MAX_LISTED)]
+    centroid: Centroid
+    threshold: Annotated[float, Field(ge=-1, le=1)]
+    """an occurrence whose cosine with the centroid is smaller is `unsure`"""
+
+
+@dataclass(frozen=True, repr=False)
+class SenseInventory(OneLine):
+    """The senses of a word, to apply to other texts. Only labels may be changed."""
+
+    __pydantic_config__ = response("SenseInventory")
+    format: Literal["polyseme-senses"]
+    version: Annotated[int, AfterValidator(_known_version)]
+    model: Annotated[str, Field(pattern=NAME_PATTERN)]
+    """the name of the model that found the senses"""
+    checksum: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """sha256 of the model's files"""
+    word: Annotated[str, Field(min_length=1)]
+    forms: Annotated[list[str], Field(max_length=MAX_FORMS)]
+    case: Matching
+    phrases: bool
+    several: Annotated[float, Field(ge=0, le=1)]
+    """the probability of more than one sense"""
+    separation: Annotated[float, Field(ge=-1, le=1)]
+    """mean silhouette; 0 for one sense"""
+    senses: Annotated[list[StoredSense], Field(min_length=1, max_length=MAX_SENSES)]
+
+    @property
+    def word_forms(self) -> WordForms:
+        """How occurrences of the word are found."""
+        return WordForms((self.word, *self.forms), self.case == "exact", self.phrases)
+
+    def save(self, path: str | Path) -> None:
+        """Write the document to a file. Raises OSError if that is not possible."""
+        atomic_write(Path(path), self.to_json())
+
+    def to_json(self) -> bytes:
+        """Return the document."""
+        return orjson.dumps(self, option=orjson.OPT_SERIALIZE_NUMPY)
+
+    def with_labels(self, labels: Sequence[str]) -> "SenseInventory":
+        """Return the inventory with a label for each sense, the largest sense first.
+
+        Raises InvalidError if there are more or fewer labels than senses, or one is empty, too long
+        or used twice.
+        """
+        count = len(self.senses)
+        if len(labels) != count or len({*labels}) != count:
+            message = f"must be {count} different labels, one for each sense"
+            raise InvalidError([FieldError(("labels",), message)])
+        pairs = zip(self.senses, labels, strict=True)
+        senses = [replace(sense, label=label) for sense, label in pairs]
+        return read_inventory(replace(self, senses=senses).to_json())
+
+
+_INVENTORY = TypeAdapter(SenseInventory)
+
+
+def read_inventory(content: bytes) -> SenseInventory:
+    """Read a document. Raises InvalidError if it is not an inventory."""
+    try:
+        orjson.loads(content)
+        return _INVENTORY.validate_json(content, strict=True)
+    except orjson.JSONDecodeError:
+        invalid = InvalidError([FieldError((), "is not well-formed JSON")])
+    except ValidationError as error:
+        invalid = invalid_fields(ApplySensesRequest, error)
+    invalid.detail = "This is not an inventory of senses."
+    raise invalid
+
+
+def load_inventory(path: str | Path) -> SenseInventory:
+    """Read a file. Raises OSError, or InvalidError if it is not an inventory."""
+    with Path(path).open("rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        message = f"the file has more than {MAX_FILE_BYTES >> 20} MiB"
+        raise InvalidError([FieldError((), message)], "An inventory has a few kilobytes.")
+    return read_inventory(content)
+
+
+def inventory_of(
+    model: Model,
+    word: str,
+    forms: Sequence[str],
+    case: Matching,
+    clusterings: Divisions,
+    keywords: Sequence[list[Keyword]],
+    *,
+    phrases: bool,
+) -> SenseInventory:
+    """Return the inventory of clusters with these keywords."""
+    clusters, stored = clusterings.chosen, list[StoredSense]()
+    for number, centroid in enumerate(clusters.centroids):
+        cosines = clusters.cosines[clusters.labels == number]
+        threshold = float(np.quantile(leave_one_out(cosines), UNSURE))
+        # Two senses may have the same first keywords.
+        words = [keyword.word for keyword in keywords[number]]
+        named = (" ".join(words[:most])[:MAX_LABEL] for most in range(LABEL_WORDS, len(words) + 1))
+        labels = {sense.label for sense in stored}
+        default = f"sense {number + 1}"
+        label = next((name for name in named if name and name not in labels), default)
+        stored.append(
+            StoredSense(
+                label,
+                len(cosines),
+                keywords[number],
+                centroid.astype(np.float32),
+                round(threshold, 4),
+            )
+        )
+    return SenseInventory(
+        FORMAT,
+        VERSION,
+        model.manifest.name,
+        model.manifest.checksum,
+        word,
+        [*forms],
+        case,
+        phrases,
+        round(clusterings.several, 4),
+        round(clusters.separation, 4),
+        stored,
+    )
+
+
+def leave_one_out(cosines: Floats) -> Floats:
+    """Return the cosine of each point of a cluster with the centroid of the others. [s] -> [s]
+
+    `cosines` are those with the centroid of all. The sum of points of norm 1 has the length R =
+    Σ cos, and without a point x, whose cosine is c, the cosine is (R·c − 1) / √(R² − 2·R·c + 1).
+    """
+    total = cosines.sum()
+    rest = np.sqrt(np.maximum(total**2 - 2 * total * cosines + 1, 1e-12))
+    left_out: Floats = np.clip((total * cosines - 1) / rest, -1, 1)
+    return left_out
+
+
+class ApplySensesRequest(Request["AppliedSenses"]):
+    """An inventory, and texts or occurrences to assign its senses to."""
+
+    inventory: SenseInventory
+    """the inventory that /v1/senses returns with `inventory`"""
+    texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
+    """texts; every occurrence of the word in them gets a sense"""
+    occurrences: Annotated[list[OccurrenceRequest], Field(min_length=1, fail_fast=True)] | None = (
+        None
+    )
+    model: ModelName = None
+
+    @validated(mode="after")
+    def check_source(self) -> Self:
+        """Raise ValueError unless there are either texts or occurrences."""
+        if (self.texts is None) == (self.occurrences is None):
+            raise ValueError("give either `texts` or `occurrences`")
+        return self
+
+
+@dataclass(frozen=True)
+class AppliedOccurrence:
+    """An occurrence and the nearest sense of an inventory."""
+
+    text: int
+    """index in `texts`, or in `occurrences`, of the request"""
+    start: int | None
+    end: int | None
+    sense: int
+    label: str
+    confidence: float
+    """0 to 1"""
+    unsure: bool
+    """whether the occurrence fits no sense of the inventory"""
+
+
+@dataclass(frozen=True, repr=False)
+class AppliedSenses(OneLine):
+    """The occurrences of a word in texts, with the senses of an inventory."""
+
+    model: str
+    word: str
+    occurrences: list[AppliedOccurrence]
+    unsure: float
+    """the proportion of the occurrences that are `unsure`; it rises when a new sense appears"""
+
+
+def apply_senses(
+    model: Model, request: ApplySensesRequest, limits: Limits | None = None
+) -> AppliedSenses:
+    """Assign the nearest sense of an inventory to each occurrence of its word.
+
+    Raises InvalidError if another model found the senses, or an occurrence is not in its text,
+    TooLargeError if there are too many, and the errors of `tokenize`.
+    """
+    inventory, limits = request.inventory, limits or Limits()
+    projection = find_projection(model)
+    centroids = np.stack([sense.centroid for sense in inventory.senses])
+    if (
+        inventory.checksum != model.manifest.checksum
+        or centroids.shape[1] != projection.directions.shape[1]
+    ):
+        message = f"another model than {model.manifest.name} found these senses"
+        hint = "Use the model that the inventory names in `model`, or find the senses again."
+        raise InvalidError([FieldError(("inventory",), message)], hint)
+    with stage("tokens"):
+        located = locate(model, request.texts, request.occurrences, inventory.word_forms, limits)
+        count_tokens(located.sentences)
+    with stage("attention"):
+        admit(occurrence_work(model, located, APPLIED))
+        having = [one for one in zip(*located, strict=True) if one[1]]
+        if not having:
+            return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)
+        rows = surround(model, [one.words for one, _, _ in having], [at for _, at, _ in having])
+        assigned = assign(project(rows, projection), centroids)
+    thresholds = np.array([sense.threshold for sense in inventory.senses])
+    unsure = assigned.cosines < thresholds[assigned.labels]
+    labels = [sense.label for sense in inventory.senses]
+    found = []
+    columns = (assigned.labels, assigned.confidence.round(4), unsure)
+    senses = zip(*(column.tolist() for column in columns), strict=True)
+    for sentence, places, numbers in having:
+        tokens = sentence.tokens
+        for place, number in zip(places, numbers, strict=True):
+            token, (sense, confidence, is_unsure) = tokens[place], next(senses)
+            label = labels[sense]
+            found.append(
+                AppliedOccurrence(
+                    number, token.start, token.end, sense, label, confidence, is_unsure
+                )
+            )
+    found.sort(key=attrgetter("text"))
+    share = round(float(unsure.mean()), 4)
+    return AppliedSenses(model.manifest.name, inventory.word, found, share)

@@ -1,0 +1,312 @@
+"""Inventories: what they contain, how they are applied, and which documents are rejected."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import orjson
+import pytest
+from pydantic import TypeAdapter
+
+from polyseme.engine.arrays import unit
+from polyseme.errors import InvalidError, TooLargeError
+from polyseme.operations import inventory as inventories
+from polyseme.operations.inventory import (
+    AppliedSenses,
+    ApplySensesRequest,
+    SenseInventory,
+    apply_senses,
+    leave_one_out,
+    load_inventory,
+    read_inventory,
+)
+from polyseme.operations.occurrences import find_projection, project, surround
+from polyseme.operations.options import Limits
+from polyseme.operations.senses import SensesRequest, senses
+from tests.operations.test_senses import MONEY, RIVER
+from tests.tiny import tiny_model
+
+
+@pytest.fixture(scope="module")
+def result(bundled):
+    request = SensesRequest.of(word="bank", texts=RIVER + MONEY, senses=2, inventory=True)
+    return senses(bundled, request)
+
+
+@pytest.fixture(scope="module")
+def document(result):
+    return orjson.loads(result.inventory.to_json())
+
+
+def applied(model, inventory, texts, limits=None, **fields):
+    given = {"texts": texts} if texts else {}
+    return apply_senses(
+        model, ApplySensesRequest.of(inventory=inventory, **given, **fields), limits
+    )
+
+
+def test_an_inventory_describes_the_senses_and_its_model(bundled, result):
+    stored = result.inventory
+    assert (stored.format, stored.version, stored.model) == ("polyseme-senses", 1, "wiki-en")
+    assert stored.checksum == bundled.manifest.checksum
+    assert (stored.word, stored.forms, stored.case, stored.phrases) == ("bank", [], "any", False)
+    for sense, found in zip(stored.senses, result.senses, strict=True):
+        assert (sense.size, sense.keywords) == (found.size, found.keywords)
+        assert sense.label == " ".join(one.word for one in found.keywords[:3])
+        assert np.linalg.norm(sense.centroid) == pytest.approx(1)
+
+
+def test_without_a_request_there_is_no_inventory(bundled):
+    assert senses(bundled, SensesRequest.of(word="bank", texts=RIVER)).inventory is None
+
+
+def test_an_inventory_tags_its_own_texts_as_they_were_clustered(bundled, result):
+    found = applied(bundled, result.inventory, RIVER + MONEY)
+    for one, clustered in zip(found.occurrences, result.occurrences, strict=True):
+        assert (one.text, one.start, one.end) == (clustered.text, clustered.start, clustered.end)
+        assert one.sense == clustered.sense
+        assert one.confidence == pytest.approx(clustered.confidence, abs=1e-4)
+        assert one.label == result.inventory.senses[one.sense].label
+
+
+def test_the_nearest_sense_confidence_and_threshold_follow_from_the_cosines(bundled, result):
+    texts = ["The boat lay at the bank of the lake.", "no", "Bank shares fell", "bank bank"]
+    tokens = [bundled.tokenizer.tokens(text) for text in texts]
+    rows = surround(bundled, [tokens[0], tokens[2], tokens[3]], [[5], [0], [0, 1]])
+    stored = result.inventory.senses
+    cosines = project(rows, find_projection(bundled)) @ np.stack([one.centroid for one in stored]).T
+    found = applied(bundled, result.inventory, texts)
+    assert [(one.text, one.start) for one in found.occurrences] == [(0, 20), (2, 0), (3, 0), (3, 5)]
+    for one, row in zip(found.occurrences, cosines.tolist(), strict=True):
+        assert one.sense == row.index(max(row))
+        exponentials = [math.exp(cosine / 0.1) for cosine in row]
+        expected = max(exponentials) / sum(exponentials)
+        assert one.confidence == pytest.approx(expected, abs=1e-4)
+        assert one.unsure == (max(row) < stored[one.sense].threshold)
+    assert found.unsure == pytest.approx(np.mean([one.unsure for one in found.occurrences]))
+
+
+def test_a_threshold_leaves_out_the_occurrence_itself():
+    rng = np.random.default_rng(0)
+    points = unit(rng.standard_normal((20, 5)) + 1)
+    expected = [
+        points[number] @ unit(np.delete(points, number, 0).sum(axis=0)[None])[0]
+        for number in range(20)
+    ]
+    found = leave_one_out(points @ unit(points.sum(axis=0)[None])[0])
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert np.isfinite(leave_one_out(np.ones(1))).all()
+
+
+def test_given_occurrences_are_tagged_in_their_order(bundled, result):
+    text = "Bank of the river bank"
+    given = [{"text": text, "start": 18, "end": 22}, {"text": "a bank", "word": "bank"}]
+    given.append({"text": text, "word": "Bank"})
+    found = applied(bundled, result.inventory, None, occurrences=given).occurrences
+    assert [(one.text, one.start) for one in found] == [(0, 18), (1, 2), (2, 0)]
+
+
+def test_the_word_of_given_occurrences_is_that_of_the_first(bundled):
+    given = [{"text": "the River Bank", "word": "Bank"}, {"text": "a loan", "word": "loan"}]
+    found = senses(bundled, SensesRequest.of(occurrences=given, inventory=True))
+    assert found.word == found.inventory.word == "Bank"
+
+
+def test_forms_case_and_phrases_are_those_of_the_search(bundled):
+    texts = ["a high speed train", "High speed rail", "high speeds"]
+    options = {"forms": ["high speeds"], "case": "exact", "phrases": True, "inventory": True}
+    found = senses(bundled, SensesRequest.of(word="high speed", texts=texts, **options))
+    again = applied(bundled, found.inventory, texts).occurrences
+    assert [(one.text, one.start) for one in again] == [
+        (one.text, one.start) for one in found.occurrences
+    ]
+
+
+def test_texts_without_the_word_have_no_occurrences(bundled, result):
+    found = applied(bundled, result.inventory, ["no such word", ""])
+    assert (found.occurrences, found.unsure) == ([], 0)
+
+
+def test_a_saved_inventory_is_the_same(bundled, result, tmp_path):
+    result.save(tmp_path / "bank.senses")
+    read = load_inventory(tmp_path / "bank.senses")
+    assert read.to_json() == result.inventory.to_json()
+    texts = RIVER + MONEY
+    assert applied(bundled, read, texts) == applied(bundled, result.inventory, texts)
+
+
+def test_a_result_is_read_as_it_is_written(bundled, result):
+    found = applied(bundled, result.inventory, RIVER)
+    assert TypeAdapter(AppliedSenses).validate_json(orjson.dumps(found)) == found
+
+
+def test_labels_are_those_of_the_user(bundled, result):
+    named = result.inventory.with_labels(["money", "river"])
+    labels = {one.label for one in applied(bundled, named, RIVER + MONEY).occurrences}
+    assert labels == {"money", "river"}
+    for wrong in (["money"], ["a", "a"], ["a", ""], ["a", "b" * 101], ["a", "b", "c"]):
+        with pytest.raises(InvalidError):
+            result.inventory.with_labels(wrong)
+
+
+def test_two_senses_of_the_same_keywords_have_different_labels(bundled):
+    request = SensesRequest.of(word="bank", texts=["the bank"] * 3, senses=3, inventory=True)
+    labels = [one.label for one in senses(bundled, request).inventory.senses]
+    assert len({*labels}) == len(labels)
+    assert all(labels)
+
+
+@pytest.mark.parametrize("changed", ["checksum", "width"])
+def test_the_senses_of_another_model_are_an_error(bundled, document, changed):
+    senses_of = document["senses"]
+    if changed == "width":
+        senses_of = [{**one, "centroid": [1.0, 0.0]} for one in senses_of]
+    checksum = "0" * 64 if changed == "checksum" else document["checksum"]
+    other = read_inventory(orjson.dumps({**document, "checksum": checksum, "senses": senses_of}))
+    with pytest.raises(InvalidError, match="another model than wiki-en found these senses"):
+        applied(bundled, other, RIVER)
+
+
+def test_a_model_has_the_checksum_of_its_files(bundled, tmp_path):
+    one, other = tiny_model(tmp_path / "one"), tiny_model(tmp_path / "two")
+    assert one.manifest.checksum == other.manifest.checksum != bundled.manifest.checksum
+
+
+def changed(document, path, value):
+    """A copy of a document with one value replaced, or removed if it is `...`."""
+    document = orjson.loads(orjson.dumps(document))
+    *parents, last = path
+    at = document
+    for part in parents:
+        at = at[part]
+    if value is ...:
+        del at[last]
+    else:
+        at[last] = value
+    return document
+
+
+FIRST = ("senses", 0)
+HOSTILE = [
+    (("format",), "other"),
+    (("format",), ...),
+    (("version",), 2),
+    (("version",), True),
+    (("version",), "1"),
+    (("model",), "../wiki-en"),
+    (("model",), 5),
+    (("checksum",), "0" * 63),
+    (("checksum",), "Z" * 64),
+    (("word",), ""),
+    (("word",), None),
+    (("forms",), ["a"] * 65),
+    (("forms",), [1]),
+    (("case",), "lower"),
+    (("phrases",), 1),
+    (("several",), 1.5),
+    (("several",), None),
+    (("separation",), "0"),
+    (("senses",), []),
+    (("senses",), {}),
+    (("more",), 1),
+    ((*FIRST, "more"), 1),
+    ((*FIRST, "label"), ""),
+    ((*FIRST, "label"), "x" * 101),
+    ((*FIRST, "size"), -1),
+    ((*FIRST, "size"), 1.5),
+    ((*FIRST, "keywords"), [{"word": "a"}]),
+    ((*FIRST, "keywords"), [{"word": "a", "weight": 1.0}] * 101),
+    ((*FIRST, "threshold"), 1.1),
+    ((*FIRST, "threshold"), "0"),
+    ((*FIRST, "threshold"), ...),
+    ((*FIRST, "centroid"), []),
+    ((*FIRST, "centroid"), {}),
+    ((*FIRST, "centroid"), "AAAA"),
+    ((*FIRST, "centroid"), [0.0] * 200),
+    ((*FIRST, "centroid"), [1.0] * 200),
+    ((*FIRST, "centroid"), [[1.0]]),
+    ((*FIRST, "centroid"), [[1.0], 2.0]),
+    ((*FIRST, "centroid"), ["1"]),
+    ((*FIRST, "centroid"), [None]),
+    ((*FIRST, "centroid"), [True]),
+    ((*FIRST, "centroid"), [1e300]),
+    ((*FIRST, "centroid"), [0.0] * 65_537),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), HOSTILE, ids=str)
+def test_a_damaged_document_is_rejected_with_the_place(document, path, value):
+    with pytest.raises(InvalidError) as caught:
+        read_inventory(orjson.dumps(changed(document, path, value)))
+    (error, *_) = caught.value.errors
+    assert error.path[: len(path)] == path
+    assert "not an inventory" in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"1e999", b"-1e999", b"1" + b"0" * 400])
+def test_a_number_that_is_not_finite_is_rejected(document, number):
+    good = orjson.dumps(changed(document, (*FIRST, "centroid"), [1.0]))
+    for content in (
+        good.replace(b"[1.0]", b"[%b]" % number),
+        good.replace(b'"weight":', b'"weight":%b,"x":' % number, 1),
+    ):
+        with pytest.raises(InvalidError):
+            read_inventory(content)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"null", b"\xff", b"[" * 100_000, b"\x80\x04]q", b'"x"'], ids=len
+)
+def test_what_is_no_inventory_is_rejected(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(InvalidError, match=r"^This is not an inventory of senses\."):
+        load_inventory(tmp_path / "file")
+
+
+def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(inventories, "MAX_FILE_BYTES", 1 << 20)
+    (tmp_path / "file").write_bytes(b" " * ((1 << 20) + 1))
+    with pytest.raises(InvalidError, match="more than 1 MiB"):
+        load_inventory(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({}, ""),
+        ({"texts": []}, "/texts"),
+        ({"texts": ["a"], "occurrences": [{"text": "a", "word": "a"}]}, ""),
+        ({"texts": ["a"], "word": "a"}, "/word"),
+        ({"occurrences": [{"text": "a", "word": "b"}]}, "/occurrences/0/word"),
+    ],
+)
+def test_an_invalid_request_is_rejected(bundled, result, fields, pointer):
+    with pytest.raises(InvalidError) as caught:
+        apply_senses(bundled, ApplySensesRequest.of(inventory=result.inventory, **fields))
+    assert caught.value.errors[0].pointer == pointer
+
+
+def test_the_limits_hold(bundled, result):
+    texts = ["bank bank", "the bank bank"]
+    for limits in ({"max_occurrences": 3}, {"max_sentences": 1}, {"max_tokens": 4}):
+        with pytest.raises(TooLargeError) as caught:
+            applied(bundled, result.inventory, texts, Limits(**limits))
+        assert {caught.value.extra["setting"]} == {*limits}
+
+
+def test_surroundings_are_the_same_alone_and_in_a_stack(bundled):
+    sentences = [bundled.tokenizer.tokens(text) for text in RIVER + MONEY]
+    places = [[number for number, _ in enumerate(tokens)] for tokens in sentences]
+    together = surround(bundled, sentences, places)
+    alone = [surround(bundled, [s], [p]) for s, p in zip(sentences, places, strict=True)]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
+    starts = np.cumsum([0, *map(len, places)])
+    assert [len(one) for one in alone] == [b - a for a, b in pairwise(starts.tolist())]
+    d = bundled.manifest.dimension
+    norms = np.linalg.norm(unit(together[:, :d]), axis=1)
+    assert np.allclose(norms[norms > 0], 1)
+
+
+def test_the_document_is_that_of_the_schema(result, document):
+    assert TypeAdapter(SenseInventory).validate_json(orjson.dumps(document)) is not None
+    assert [*document] == [*vars(result.inventory)]
