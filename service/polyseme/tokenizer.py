@@ -6,6 +6,7 @@ split only if it is not in the vocabulary.
 """
 
 import unicodedata
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,7 +137,7 @@ _INVISIBLE = regex.compile(
     | (?<= [\p{Han}\p{Mongolian}\p{Phags_Pa}] ) [\p{DI}&&\p{M}]       # a variant of a letter
     | [0-9\#*] \ufe0f \u20e3 | \p{Extended_Pictographic}              # an emoji
       (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} )*+
-    | (?P<ignored> [[\p{DI}\p{Cc}]--[\s\x1c-\x1f]] )
+    | (?P<ignored> [[\p{DI}\p{Cc}]--[\s\x1c-\x1f]]++ )
     """,
     regex.VERBOSE | regex.V1,
 )
@@ -148,7 +149,7 @@ _STACKED = regex.compile(
 """Marks that have no letter of their own in NFC, such as an underline."""
 
 
-def visible(text: str) -> tuple[str, list[int] | None]:
+def visible(text: str) -> tuple[str, Sequence[int] | None]:
     """Return a text without invisible code points, and the offset of each one that remains.
 
     The offsets are None if they do not change. A zero-width space becomes a space.
@@ -156,11 +157,15 @@ def visible(text: str) -> tuple[str, list[int] | None]:
     if (text.isascii() and text.isprintable()) or not _IGNORABLE.search(text):
         return text, None
     text = text.replace("\u200b", " ")
-    ignored = {match.start() for match in _INVISIBLE.finditer(text) if match["ignored"]}
-    if not ignored:
-        return text, None
-    places = [place for place in range(len(text)) if place not in ignored]
-    return "".join(map(text.__getitem__, places)), places
+    parts, places, end = [], array("I"), 0
+    for match in _INVISIBLE.finditer(text):
+        if match["ignored"]:
+            parts.append(text[end : match.start()])
+            places.extend(range(end, match.start()))
+            end = match.end()
+    parts.append(text[end:])
+    places.extend(range(end, len(text)))
+    return ("".join(parts), places) if end else (text, None)
 
 
 def words(text: str) -> Iterator[Span]:
