@@ -20,6 +20,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.registry import find_models
 from polyseme.operations.embed import Pooling
+from polyseme.operations.inventory import SenseInventory
 from polyseme.operations.options import EncodeOptions, Part
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
@@ -58,6 +59,8 @@ class BulkOptions:
     """with rows of tokens: write only the occurrences of these words; empty for every token"""
     exact: bool = False
     """whether an occurrence must have the same case as the word"""
+    senses: tuple[SenseInventory, ...] = ()
+    """with rows of sentences: the inventories whose senses are assigned"""
     shard_rows: int = 4096
     batch_rows: int = 1024
     """maximum number of rows to encode at once"""
@@ -76,6 +79,9 @@ class BulkOptions:
         always = {"heads", "oov", "case", "truncate", "dtype"}
         options = {**vars(self), "keep": list(self.keep), "words": sorted(self.words)}
         options["packing"] = options.pop("compression")
+        del options["senses"]
+        if self.senses:
+            options["senses"] = [hashlib.sha256(one.to_json()).hexdigest() for one in self.senses]
         encoding = options.pop("encoding")
         if self.rows == "sentences":
             for name in ("rows", "words", "exact"):

@@ -28,6 +28,7 @@ from polyseme.models.model import Model
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.embed import pool, pooled_part
 from polyseme.operations.encode import Text, TokenCounts, cast, encode_stacks, tokenize
+from polyseme.operations.inventory import ApplySensesRequest, apply_senses
 from polyseme.operations.options import EncodeOptions, Limits, Part
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
@@ -40,10 +41,24 @@ _TOKEN_COLUMNS = {
 }
 """The columns of tokens and their types. In rows of sentences, these columns are lists, and their
 names are plural."""
+_SENSES = pa.list_(
+    pa.struct(
+        [
+            ("word", pa.string()),
+            *((name, pa.int32()) for name in ("start", "end", "sense")),
+            *(("label", pa.string()), ("confidence", pa.float32()), ("unsure", pa.bool_())),
+        ]
+    )
+)
+"""The type of the column of senses: a list of occurrences in each row."""
 _NUMBERS = ("static", "contextual", "features", "attention", "vector")
 """The columns of floating-point numbers, which are the last ones."""
 COLUMNS: dict[RowKind, tuple[str, ...]] = {
-    "sentences": ("row", "file", "truncated", *(f"{name}s" for name in _TOKEN_COLUMNS), *_NUMBERS),
+    "sentences": (
+        *("row", "file", "truncated", "senses"),
+        *(f"{name}s" for name in _TOKEN_COLUMNS),
+        *_NUMBERS,
+    ),
     "tokens": ("row", "file", "place", *_TOKEN_COLUMNS, *_NUMBERS),
 }
 """The reserved column names by kind of rows; columns of `--keep` must have other names."""
@@ -263,6 +278,7 @@ class Table:
             columns += [("vector", pa.list_(real, self.numbers[part][0]))]
         else:
             columns += [("truncated", pa.int32())]
+            columns += [("senses", _SENSES)] if options.senses else []
             if options.arrays:
                 columns += ((f"{name}s", pa.list_(kind)) for name, kind in _TOKEN_COLUMNS.items())
             for part in options.arrays:
@@ -320,6 +336,8 @@ class Table:
 
         arrays = self.origin(rows, np.arange(len(sentences)), rows.kept)
         arrays += [pa.array([one and one.truncated for one in sentences], pa.int32())]
+        if self.options.senses:
+            arrays.append(pa.array(self.senses(rows, sentences), _SENSES))
         if self.options.arrays:
             arrays += map(lists, token_columns(chosen))
         for part, values in numbers.items():
@@ -334,6 +352,30 @@ class Table:
             values, mask = pa.array(vectors.reshape(-1)), pa.array(missing)
             arrays.append(pa.FixedSizeListArray.from_arrays(values, self.width, mask=mask))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def senses(
+        self, rows: RowRange, sentences: Sequence[Tokenized | None]
+    ) -> list[list[dict[str, Any]] | None]:
+        """Return the occurrences of the inventories' words in each row; None without a text.
+
+        Raises CommandError for a row of words instead of a text.
+        """
+        found: list[Any] = [None if sentence is None else [] for sentence in sentences]
+        numbers = [number for number, sentence in enumerate(sentences) if sentence]
+        texts = []
+        for number in numbers:
+            sentence = sentences[number]
+            if sentence is None or sentence.text is None:
+                raise CommandError(
+                    f"{rows.label(number)}: --senses needs texts, not lists of words."
+                )
+            texts.append(sentence.text)
+        for inventory in self.options.senses if texts else ():
+            request = ApplySensesRequest.of(inventory=inventory, texts=texts)
+            for one in apply_senses(self.model, request).occurrences:
+                fields = {"word": inventory.word, **vars(one)}
+                found[numbers[fields.pop("text")]].append(fields)
+        return found
 
     def tokens(self, rows: RowRange, texts: list[Text | None]) -> Iterator[Any]:
         """Yield a row for each token, or for each occurrence of the words."""

@@ -30,8 +30,16 @@ from polyseme.cli.options import (
     shared_options,
     with_registry,
 )
+from polyseme.errors import CommandError, InvalidError
+from polyseme.models.model import Model
 from polyseme.models.registry import Registry, bundled_models
 from polyseme.operations.embed import Pooling
+from polyseme.operations.inventory import (
+    ApplySensesRequest,
+    SenseInventory,
+    apply_senses,
+    load_inventory,
+)
 from polyseme.operations.options import PER_TOKEN, EncodeOptions
 from polyseme.progress import ConsoleProgress
 from polyseme.settings import Settings, usable_cpus
@@ -93,6 +101,13 @@ def _parse_words(
     get_args(Pooling),
     None,
     "Also write a vector of each sentence: the plain or weighted mean of its words.",
+)
+@click.option(
+    "--senses",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    multiple=True,
+    help="An inventory of `polyseme senses --save`: also write the senses of its word in each"
+    " sentence; may be given several times.",
 )
 @field_option(EncodeOptions, "heads", "Attention of each head, or the mean of the heads.")
 @choice_option(
@@ -177,6 +192,7 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
         )
         rows = max(texts // _ROW_BYTES // _SHARDS, _LEAST_ROWS)
         options["shard_rows"] = min(1 << (rows.bit_length() - 1), _SHARD_ROWS[kind])
+    options["senses"] = tuple(_inventory(path, model) for path in options["senses"])
     unchanged = {k: v for k, v in options.items() if k in BulkOptions.__dataclass_fields__}
     job = Job(
         BulkOptions(encoding, max_sentence_tokens=settings.max_sentence_tokens, **unchanged),
@@ -253,18 +269,32 @@ def _described_errors(outcome: Any, path: Path, policy: OnError) -> str:
     )
 
 
+def _inventory(path: Path, model: Model) -> SenseInventory:
+    """Read an inventory. Raises CommandError if it is none, or of another model."""
+    try:
+        inventory = load_inventory(path)
+        apply_senses(model, ApplySensesRequest.of(inventory=inventory, texts=[""]))
+    except InvalidError as error:
+        raise CommandError(f"{path.name}: {error}") from None
+    return inventory
+
+
 def _check_options(options: dict[str, Any]) -> None:
     """Raise UsageError for options that do not fit together."""
     include, words, pooling = options["include"], options["words"], options["pooling"]
     if "none" in include:
         if len(include) > 1:
             raise click.UsageError("--include none cannot be combined with arrays.")
-        if not pooling:
-            raise click.UsageError("--include none leaves nothing to write without --pooling.")
+        if not pooling and not options["senses"]:
+            raise click.UsageError(
+                "--include none leaves nothing to write without --pooling or --senses."
+            )
     if options["format"] == "npz" and options["keep"]:
         raise click.UsageError("--keep is not for npz: a NumPy archive has no other columns.")
     if options["format"] != "parquet" and options["compression"] != "none":
         raise click.UsageError("--compression is for Parquet.")
+    if options["senses"] and (options["rows"] == "tokens" or options["format"] == "npz"):
+        raise click.UsageError("--senses is for rows of sentences in Parquet and jsonl.")
     if options["rows"] == "sentences":
         if words:
             raise click.UsageError("--words needs --rows tokens.")

@@ -81,7 +81,7 @@ class StratifiedSample:
 
     def add(self, stratum: str, text: str) -> None:
         """Add a text."""
-        if stratum not in self._strata and len(self._strata) == MAX_STRATA:
+        if stratum not in self._strata and len(self._strata) >= MAX_STRATA:
             stratum = ""
         kept = self._strata.setdefault(stratum, [])
         count = self._counts[stratum] = self._counts.get(stratum, 0) + 1

@@ -1,0 +1,126 @@
+"""`polyseme senses --words`: an inventory for each word, and the samples of their sentences."""
+
+import csv
+import json
+from collections import Counter
+
+import pytest
+
+from polyseme.cli import sense_words
+from polyseme.cli.sense_files import StratifiedSample
+from polyseme.cli.sense_words import read_words, sample_words
+from polyseme.errors import CommandError
+from polyseme.operations.inventory import load_inventory
+from tests.cli.conftest import run
+from tests.operations.test_senses import MONEY, RIVER
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n".join([*RIVER, *MONEY, "Loans. A loan here. The LOAN there."]))
+    return file
+
+
+def words_in(tmp_path, *words):
+    file = tmp_path / "words.txt"
+    file.write_text("\n".join([*words, "", words[0]]))
+    return file
+
+
+def rows_of(folder):
+    with (folder / "words.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_each_word_has_an_inventory_and_a_row(corpus, tmp_path):
+    words, folder = words_in(tmp_path, "bank", "loan", "zeppelin"), tmp_path / "found"
+    done = run("senses", "--words", words, corpus, "--save", folder, "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().startswith("2 words in ") and "1 words do not occur" in str(
+        done.stdout
+    )
+    bank, loan = rows_of(folder)
+    stored = load_inventory(folder / "bank.senses")
+    assert (bank["word"], int(bank["occurrences"])) == ("bank", 16)
+    assert int(bank["senses"]) == len(stored.senses) > 1
+    assert float(bank["several"]) == stored.several
+    assert bank["labels"] == " | ".join(sense.label for sense in stored.senses)
+    assert (loan["word"], loan["senses"], loan["occurrences"]) == ("loan", "1", "3")
+
+
+def test_an_interrupted_run_keeps_what_is_there_and_goes_on(corpus, tmp_path):
+    words, folder = words_in(tmp_path, "bank", "loan"), tmp_path / "found"
+    arguments = ("senses", "--words", words, corpus, "--save", folder, "--workers", "1")
+    run(*arguments)
+    named = load_inventory(folder / "loan.senses").with_labels(["named by hand"])
+    named.save(folder / "loan.senses")
+    (folder / "bank.senses").unlink()
+    assert run(*arguments).returncode == 0
+    assert [row["labels"] for row in rows_of(folder)][1] == "named by hand"
+    document = json.loads((folder / "loan.senses").read_text())
+    (folder / "loan.senses").write_text(json.dumps({**document, "checksum": "0" * 64}))
+    done = run(*arguments)
+    assert done.returncode == 1 and b"loan.senses is of another model" in done.stderr
+    (folder / "loan.senses").write_text("{}")
+    assert b"loan.senses: This is not an inventory" in run(*arguments).stderr
+
+
+def test_a_name_of_a_file_is_safe():
+    names = [sense_words._file_name(word) for word in ("a/b", "..", "x" * 300, "x" * 301, "Bär")]
+    assert not any("/" in name for name in names)
+    assert len({*names}) == 5 and max(map(len, names)) < 255
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--words", "{words}", "{corpus}"), "--words needs --save"),
+        (("--words", "{words}", "{corpus}", "--save", "x", "--form", "a"), "--form: not used"),
+        (("--words", "{words}", "{corpus}", "--save", "x", "--output", "a.csv"), "--output: not"),
+    ],
+)
+def test_options_that_do_not_fit_are_usage_errors(corpus, tmp_path, arguments, message):
+    names = {"words": words_in(tmp_path, "bank"), "corpus": corpus}
+    done = run("senses", *(one.format_map(names) for one in arguments))
+    assert done.returncode == 2 and message in done.stderr.decode()
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xff"])
+def test_a_file_without_words_is_an_error(tmp_path, content):
+    (tmp_path / "words.txt").write_bytes(content)
+    with pytest.raises(CommandError, match="words"):
+        read_words(tmp_path / "words.txt")
+
+
+def test_a_sentence_counts_once_for_each_word_in_it_in_any_case(tmp_path):
+    (tmp_path / "a.txt").write_text("The bank, the Bank. A loan of a bank!\nBANK. embankment")
+    samples = sample_words(["bank", "Bank", "loan"], [tmp_path / "a.txt"], "text")
+    assert sorted(samples["bank"]) == ["A loan of a bank!", "BANK.", "The bank, the Bank."]
+    assert samples["Bank"] == samples["bank"]
+    assert samples["loan"] == ["A loan of a bank!"]
+
+
+def test_the_strata_of_a_sample_have_the_same_share():
+    sample = StratifiedSample(100)
+    for number in range(10_000):
+        sample.add("Bank", f"B{number}")
+    for number in range(300):
+        sample.add("bank", f"b{number}")
+    for number in range(20):
+        sample.add("BANK", f"BANK{number}")
+    texts = sample.texts()
+    kinds = Counter(text.rstrip("0123456789") for text in texts)
+    assert kinds == {"BANK": 20, "b": 40, "B": 40}
+    assert sample.total == 10_320 and len({*texts}) == 100
+    # Late texts are as likely as early ones.
+    late = [text for text in texts if text[:1] == "B" and text[1:].isdigit()]
+    assert 8 < sum(int(text[1:]) >= 5000 for text in late) < 32
+
+
+def test_a_sample_with_room_for_all_texts_has_them_all_and_strata_are_bounded():
+    sample = StratifiedSample(100)
+    for number in range(50):
+        sample.add(f"form {number}", str(number))
+    assert sorted(map(int, sample.texts())) == list(range(50))
+    assert len(sample._strata) <= 9
