@@ -37,6 +37,7 @@ SECTIONS = {
     ],
     "Run it": [
         *("containers", "kubernetes", "settings", "keys", "watching", "reliability", "errors"),
+        "compatibility",
         "/SECURITY",
     ],
     "Understand it": [

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, pairwise
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
 import regex
@@ -60,7 +61,8 @@ class Tokenized:
         """The offset of each token, of a sentence with a `text`."""
         find, end = (self.text or "").find, 0
         # A word starts at the end of the one before it, or after white space.
-        return [(end := find(word, end) + len(word)) - len(word) for word, *_ in self.words]
+        words = map(itemgetter(0), self.words)
+        return [(end := find(word, end) + len(word)) - len(word) for word in words]
 
     @property
     def tokens(self) -> list[ResolvedToken]:

@@ -63,7 +63,10 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
 }
 """The reserved column names by kind of rows; columns of `--keep` must have other names."""
 _GROUP_NUMBERS = 1 << 22
-"""Approximate maximum count of numbers in a row group. One group is in memory at a time."""
+"""Approximate maximum count of numbers in a row group."""
+_GROUPS = 4
+"""Row groups of sentences that are encoded together: more sentences have more of equal length,
+which are computed as a stack."""
 _BATCH_CHARACTERS = 1 << 20
 """Approximate maximum number of characters in a batch."""
 TOTALS_KEY = "polyseme"
@@ -255,6 +258,8 @@ class Table:
         options, self.width = job.options, model.manifest.dimension
         self.job, self.options, self.model, self.errors = job, options, model, errors
         self.totals = Totals()
+        dtype = options.encoding.dtype
+        self.memory: dict[Part, Floats] = {part: np.empty(0, dtype) for part in options.arrays}
         # Encode in float32, so that a pooled vector is rounded only once, after pooling.
         pooled = [pooled_part(options.pooling)] if options.pooling else []
         encoding, include = options.encoding, [*options.encoding.include, *pooled]
@@ -302,8 +307,16 @@ class Table:
         sentences = tokenize_rows(self.job, self.model, rows, texts, self.encoding, self.errors)
         per_token, per_pair = self.encoding.array_numbers(self.model)
         lengths = [len(sentence.words) if sentence else 0 for sentence in sentences]
-        for start, end in _groups([n * (per_token + n * per_pair) for n in lengths]):
-            yield self.sentence_batch(rows.slice(start, end), sentences[start:end])
+        groups = list(_groups([n * (per_token + n * per_pair) for n in lengths]))
+        for first in range(0, len(groups), _GROUPS):
+            window = groups[first : first + _GROUPS]
+            start, end = window[0][0], window[-1][1]
+            batch = self.sentence_batch(rows.slice(start, end), sentences[start:end])
+            left_out = self.errors.left_out(rows)
+            for start_of_group, end_of_group in window:
+                part = slice(start_of_group, end_of_group)
+                group = batch.slice(start_of_group - start, end_of_group - start_of_group)
+                yield group.filter(pa.array(~left_out[part])) if left_out[part].any() else group
 
     def sentence_batch(self, rows: RowRange, sentences: list[Tokenized | None]) -> Any:
         """Return rows as a record batch."""
@@ -338,9 +351,7 @@ class Table:
             vectors[~missing] = pooled
             values, mask = pa.array(vectors.reshape(-1)), pa.array(missing)
             arrays.append(pa.FixedSizeListArray.from_arrays(values, self.width, mask=mask))
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        left_out = self.errors.left_out(rows)
-        return batch.filter(pa.array(~left_out)) if left_out.any() else batch
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def senses(
         self, rows: RowRange, sentences: Sequence[Tokenized | None]
@@ -426,7 +437,8 @@ class Table:
     def encode(self, chosen: Sequence[Chosen]) -> tuple[dict[Part, Any], Floats]:
         """Return the arrays to write, and the sentence vectors if there is a pooling.
 
-        The numbers of an array are a flat Arrow array, one sentence after another. -> [S, d]
+        The numbers of an array are a flat Arrow array, one sentence after another. The next call
+        reuses its memory, because the system takes long to provide new memory. -> [S, d]
         """
         dtype, pooling = self.options.encoding.dtype, self.options.pooling
         sentences = [one.sentence for one in chosen]
@@ -436,7 +448,10 @@ class Table:
         for part in self.options.arrays:
             per_token, per_pair = self.numbers[part]
             ends[part] = np.cumsum([0, *(lengths * (per_token + lengths * per_pair))]).tolist()
-            numbers[part] = np.empty(ends[part][-1], dtype)
+            count = ends[part][-1]
+            if count > len(self.memory[part]):
+                self.memory[part] = np.empty(count * 5 // 4, dtype)
+            numbers[part] = self.memory[part][:count]
         pooled = np.zeros((len(chosen), self.width if pooling else 0), np.float32)
         for stack, arrays in encode_stacks(self.model, sentences, self.encoding):
             for part, values in numbers.items():
