@@ -86,8 +86,8 @@ MAY_IMPORT = {
     },
     BULK: {
         *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, ATOMIC, PROGRESS, VERSION),
-        *("polyseme.client.local", "numpy", "orjson", "pyarrow", "dask", "distributed"),
-        "threadpoolctl",
+        *("polyseme.client.local", "polyseme.engine.arrays", "numpy", "orjson", "pyarrow", "dask"),
+        *("distributed", "threadpoolctl"),
     },
     "polyseme_lab.commands": {
         *(ENGINE, ERRORS, MODELS, SETTINGS, VALIDATION, ATOMIC, CLIENT, EVALUATION, TRAINING),

@@ -66,7 +66,10 @@ def test_an_asynchronous_client_takes_a_transport(app, local):
         ("encode", (["bank"],), {}, {"input": ["bank"]}),
         ("encode", (["a"],), {"phrases": True, "heads": "all"}, {"input": ["a"], "phrases": True}),
         ("compare", (PAIRS,), {"neighbors": np.int64(5)}, {"occurrences": OCCURRENCES}),
-        ("senses", ("bank", ["bank"]), {"senses": None}, {"word": "bank", "texts": ["bank"]}),
+        (
+            *("senses", ("bank", ["bank"]), {"senses": None}),
+            {"word": "bank", "texts": ["bank"], "inventory": True},
+        ),
         ("neighbors", ("bank",), {}, {"word": "bank"}),
     ],
     ids=str,

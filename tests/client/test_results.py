@@ -122,7 +122,8 @@ def test_results_are_shown_in_one_line_without_arrays(local):
         " contextual_similarity [2, 2], 1 note)"
     )
     assert repr(senses) == (
-        "Senses(model 'tiny', word 'bank', 1 sense, 6 occurrences, separation 0, 1 note)"
+        "Senses(model 'tiny', word 'bank', 1 sense, 6 occurrences, separation 0, several 0.5,"
+        " 3 alternatives, 1 note)"
     )
     step = local.trace("bank").steps[0]
     assert repr(step) == "TraceStep(name 'embeddings', formula 'X', values [1, 5])"

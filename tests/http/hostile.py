@@ -590,6 +590,11 @@ def _check_problem(response: Response) -> None:
         # A pointer may name an unknown field of the request, but only a plain name.
         assert _POINTER.fullmatch(one["pointer"]), one["pointer"]
         text = text.replace(b'"pointer":"%b"' % one["pointer"].encode(), b"")
+    named = re.match(r"`([^`]*)`", document["detail"])
+    if named and document.get("errors"):  # `detail` begins with the first pointer
+        first = document["errors"][0]["pointer"]
+        assert re.split(r"\W+", named[1].rstrip("]")) == first.split("/")[1:]
+        text = text.replace(b'"detail":"%b' % named[0].encode(), b"")
     if isinstance(document.get("error"), dict) and document["error"]["param"]:
         # OpenAI's format repeats the first pointer in `param` and at the start of `message`.
         parameter = document["error"]["param"]

@@ -396,7 +396,8 @@ def neighbors_request(
     """
     options: dict[str, Any] = {"k": k, "case": case}
     for name, terms in (("positive", positive), ("negative", negative)):
-        options[name] = list(require_list(terms, "words or vectors"))
+        if listed := list(require_list(terms, "words or vectors")):
+            options[name] = listed
     if near is None or isinstance(near, str):
         return request_of(NeighborsRequest, word=near, **options)
     try:

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from polyseme.client.errors import NoSuchTokenError, NotRequestedError
-from polyseme.engine.layers import Term
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Encoded, Token
-from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
+from polyseme.operations.options import MAX_TERMS, PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.operations.schema import OneLine
 
 if TYPE_CHECKING:
@@ -324,7 +323,7 @@ def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[S
             without_heads = is_sum or (paired and options.heads == "mean")
             require(array.ndim == (3 if without_heads else 4))
             require(array.shape[-2] == n and (not paired or array.shape[-1] == n))
-            require(not is_sum or n <= array.shape[-1] <= n + len(get_args(Term)))
+            require(not is_sum or n <= array.shape[-1] <= n + MAX_TERMS)
             if options.layers != "all":
                 require(len(array) == (1 if options.layers == "last" else len({*options.layers})))
             width = array.shape[-1] - n if is_sum else array.shape[-1]

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, Tag
 
-from polyseme.engine.layers import other_terms
+from polyseme.engine.layers import Term, other_terms
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
@@ -39,6 +39,8 @@ MAX_LISTED = 100
 MAX_COMPARED = 64
 """occurrences of /v1/compare"""
 MAX_SENSES = 20
+MAX_TERMS = len(get_args(Term))
+"""columns of `contributions` beside those of the tokens"""
 MAX_FORMS = 64
 """forms of the word in /v1/senses"""
 PER_LAYER: tuple[Part, ...] = (
