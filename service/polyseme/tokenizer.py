@@ -151,6 +151,13 @@ _STACKED = regex.compile(
 """Marks that have no letter of their own in NFC, such as an underline."""
 
 
+def without_ignorable(text: str) -> str:
+    """Return a text or a word without ignorable code points; a zero-width space becomes a space."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _IGNORABLE.sub("", text.replace("\u200b", " "))
+
+
 def visible(text: str) -> tuple[str, Sequence[int] | None]:
     """Return a text without invisible code points, and the offset of each one that remains.
 
@@ -215,7 +222,7 @@ def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
     normal = unicodedata.normalize("NFC", word).replace("’", "'")
     forms = [word, normal]
     if not (word.isascii() and word.isprintable()):
-        shown = _IGNORABLE.sub("", normal)
+        shown = without_ignorable(normal)
         forms += [shown, _compatible(shown)]
     for form in dict.fromkeys(forms):
         lower = form.lower()

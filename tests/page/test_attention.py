@@ -359,7 +359,7 @@ def test_twelve_layers_of_twelve_heads_fit(visit: Open, tiny_models: httpx.Clien
     assert not reader.scrolls_sideways()
     thumbnails.first.focus()
     reader.keys("ArrowDown", "ArrowDown", "ArrowRight", "Enter")
-    assert "layer=2&head=0" in reader.address
+    assert "layer=2&head=mean" in reader.address
 
 
 NAMES = {"exact": "exact", "subword": "subword", "oov": "unknown"}

@@ -371,7 +371,7 @@ PHONE = {"has_touch": True, "is_mobile": True}
 @pytest.mark.parametrize(
     ("view", "texts"),
     [
-        ("attention", ["each row sums to 1. Tap a cell.", "Tap a dimension."]),
+        ("attention", ["Tap a cell.", "Tap a dimension."]),
         ("attention?picture=lines", ["Tap a word on the left."]),
         ("compare", ["Tap a mark to read its name."]),
     ],

@@ -19,7 +19,14 @@ from polyseme.client.errors import NoSuchTokenError, NotRequestedError
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Encoded, Token
-from polyseme.operations.options import MAX_TERMS, PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
+from polyseme.operations.options import (
+    MAX_TERMS,
+    PER_LAYER,
+    PER_PAIR,
+    PER_TOKEN,
+    EncodeOptions,
+    Part,
+)
 from polyseme.operations.schema import OneLine
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from polyseme.operations.work import (
     search_work,
 )
 from polyseme.stages import stage
-from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, visible
+from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, without_ignorable
 
 NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are
@@ -304,14 +304,15 @@ def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = 
     """Return the indices of the tokens that equal a form of a word, ignoring case unless `exact`.
 
     `texts` are those of the tokens, `wanted` the result of `match_forms` with the same `exact`.
-    White space between the words of a phrase counts as one space.
+    White space between the words of a phrase counts as one space; ignorable code points do not
+    count.
     """
     return [place for place, text in enumerate(texts) if _comparable(text, exact) in wanted]
 
 
 def _comparable(text: str, exact: bool) -> str:
-    shown, _ = visible(text)
-    return " ".join((shown if exact else shown.casefold()).split())
+    text = without_ignorable(text)
+    return " ".join((text if exact else text.casefold()).split())
 
 
 def _neighbors(

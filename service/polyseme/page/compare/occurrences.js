@@ -43,8 +43,11 @@ export function wordAt(i, tokens) {
   return { word: text, nth: tokens.slice(0, i).filter(same).length };
 }
 
-/** Return the words of a text with one space between them. U+FEFF, which \s contains, is no white space in Python. */
-const singleSpaced = (text) => text.split(/\p{White_Space}+/u).filter(Boolean).join(" ");
+const IGNORABLE = /(?!\p{White_Space})[\p{Default_Ignorable_Code_Point}\p{Cc}]/gu;
+
+/** Return the words of a text with one space between them, without ignorable code points. */
+const singleSpaced = (text) => text.replaceAll("\u200b", " ").replaceAll(IGNORABLE, "")
+  .split(/\p{White_Space}+/u).filter(Boolean).join(" ");
 
 /**
  * Return a text such that texts with equal case folding, Python's `casefold`, are equal. Upper case maps ß to SS as
