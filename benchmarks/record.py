@@ -39,8 +39,8 @@ def medians(times: dict[str, list[float]]) -> dict[str, float]:
     return {name: float(f"{median(values):.4g}") for name, values in times.items()}
 
 
-def median_row(rows: Sequence[Mapping[str, float]], digits: int) -> dict[str, float]:
-    """Return the median of each column."""
+def median_row(rows: Sequence[Mapping[str, float]], digits: int | None) -> dict[str, float]:
+    """Return the median of each column, as integers if `digits` is None."""
     return {name: round(median(row[name] for row in rows), digits) for name in rows[0]}
 
 

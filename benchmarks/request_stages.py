@@ -68,7 +68,7 @@ def main(words: int, requests: int) -> None:
                     response, spent = timed_post(client, f"{service.address}/v1/encode", body, kind)
                     _, bare_spent = timed_post(client, f"{bare.address}/{kind}", body, kind)
                     rows.append({**stages_of(response), "answer": spent, "bare answer": bare_spent})
-                middle[kind] = median_row(rows[WARM:], 0)
+                middle[kind] = median_row(rows[WARM:], None)
                 click.echo(f"{kind:<7} {middle[kind]}")
     about = {"words": words, "requests": requests}
     packages = ["gunicorn", "flask", "numpy", "orjson", "pydantic"]

@@ -21,12 +21,23 @@ html_title = "Polyseme"
 html_show_sphinx = False
 SECTIONS = {
     "Use it": [
-        *("/README", "install", "pipeline", "api", "senses", "page", "client", "integrations"),
+        *(
+            "/README",
+            "tour",
+            "install",
+            "pipeline",
+            "api",
+            "senses",
+            "page",
+            "client",
+            "integrations",
+        ),
         *("openai", "inference", "importing", "bulk", "spark", "scale", "vector-stores"),
         *("training", "evaluation"),
     ],
     "Run it": [
         *("containers", "kubernetes", "settings", "keys", "watching", "reliability", "errors"),
+        "compatibility",
         "/SECURITY",
     ],
     "Understand it": [

@@ -20,7 +20,7 @@ __all__ = [
     "load",
     "load_senses",
 ]
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 _MODULES = {
     "AsyncClient": "polyseme.client.async_client",
     "Client": "polyseme.client.client",

@@ -6,10 +6,12 @@ split only if it is not in the vocabulary.
 """
 
 import unicodedata
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, pairwise
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
 import regex
@@ -59,7 +61,8 @@ class Tokenized:
         """The offset of each token, of a sentence with a `text`."""
         find, end = (self.text or "").find, 0
         # A word starts at the end of the one before it, or after white space.
-        return [(end := find(word, end) + len(word)) - len(word) for word, *_ in self.words]
+        words = map(itemgetter(0), self.words)
+        return [(end := find(word, end) + len(word)) - len(word) for word in words]
 
     @property
     def tokens(self) -> list[ResolvedToken]:
@@ -117,7 +120,7 @@ _WORD = regex.compile(
     | \p{RI}{2}                                                         # a flag
     | \p{Extended_Pictographic}
       (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} )*
-    | (?P<run>[^\s\x1c-\x1f]) (?P=run)* \p{M}*                         # ... -- ! and the rest
+    | (?P<run> [^\s\x1c-\x1f\p{DI}] ) (?P=run)* \p{M}*                 # ... -- ! and the rest
     """,
     regex.VERBOSE | regex.IGNORECASE,
 )
@@ -128,17 +131,57 @@ _JOINT = regex.compile(r"['’‘.·&_‐‑,:-]|(?<=\p{N})(?=\p{L})|(?<=\p{L})(
 _PUNCTUATION = '.,;:!?()"'
 """Marks that do not belong to a word of ASCII letters, digits, `-` and `'` that they surround."""
 _SHORT_RUN = regex.compile(r"([^\s\p{RI}])\1{1,2}")  # not a flag
+_IGNORABLE = regex.compile(r"[[\p{DI}\p{Cc}]--[\s\x1c-\x1f]]", regex.V1)
+"""The code points that Unicode calls default-ignorable, and control characters."""
+_INVISIBLE = regex.compile(
+    r"""
+      (?<= [\p{L}\p{M}] ) [\u200c\u200d] (?= \p{L} )                   # a joiner in a word
+    | (?<= [\p{Han}\p{Mongolian}\p{Phags_Pa}] ) [\p{DI}&&\p{M}]       # a variant of a letter
+    | [0-9\#*] \ufe0f \u20e3 | \p{Extended_Pictographic}              # an emoji
+      (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} )*+
+    | (?P<ignored> [[\p{DI}\p{Cc}]--[\s\x1c-\x1f]]++ )
+    """,
+    regex.VERBOSE | regex.V1,
+)
+"""What is ignored in a text, and ignorable code points that belong to a letter or an emoji."""
+_RAISED = regex.compile(r"[\p{dt=super}\p{dt=sub}\p{dt=fraction}]")  # 10³ is not 103
+_STACKED = regex.compile(
+    r"(?<=[\p{L}\p{N}])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"
+)
+"""Marks that have no letter of their own in NFC, such as an underline."""
+
+
+def visible(text: str) -> tuple[str, Sequence[int] | None]:
+    """Return a text without invisible code points, and the offset of each one that remains.
+
+    The offsets are None if they do not change. A zero-width space becomes a space.
+    """
+    if (text.isascii() and text.isprintable()) or not _IGNORABLE.search(text):
+        return text, None
+    text = text.replace("\u200b", " ")
+    parts, places, end = [], array("I"), 0
+    for match in _INVISIBLE.finditer(text):
+        if match["ignored"]:
+            parts.append(text[end : match.start()])
+            places.extend(range(end, match.start()))
+            end = match.end()
+    parts.append(text[end:])
+    places.extend(range(end, len(text)))
+    return ("".join(parts), places) if end else (text, None)
 
 
 def words(text: str) -> Iterator[Span]:
-    """Yield (start, end) of each word, in code points; only white space is between them.
+    """Yield (start, end) of each word, in code points.
 
-    Contractions, hyphenated words, numbers and abbreviations are one word each; `tokenize` may
-    split those that are not in the vocabulary. Emoji with their modifiers, web and mail addresses,
-    handles, hashtags, times, and numbers with a unit are one word each and are never split.
+    Only white space and invisible code points are between words. Contractions, hyphenated words,
+    numbers and abbreviations are one word each; `tokenize` may split those that are not in the
+    vocabulary. Emoji with their modifiers, web and mail addresses, handles, hashtags, times, and
+    numbers with a unit are one word each and are never split.
     """
+    text, places = visible(text)
     for match in _WORD.finditer(text):
-        yield match.span()
+        start, end = match.span()
+        yield (start, end) if places is None else (places[start], places[end - 1] + 1)
 
 
 def splits(word: str) -> Iterator[list[Span]]:
@@ -164,11 +207,17 @@ def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
     """Yield (spelling, resolution) in the order of lookup, none for a word that is too long.
 
     `auto` tries the word as written, in lower case, capitalized, and in upper case. The NFC form of
-    the word, with a straight apostrophe, is tried next and has the same resolutions.
+    the word, with a straight apostrophe, is tried next and has the same resolutions. So have, last,
+    that form without ignorable code points, and its compatibility form.
     """
     if len(word) > MAX_WORD_LENGTH:
         return
-    for form in dict.fromkeys((word, unicodedata.normalize("NFC", word).replace("’", "'"))):
+    normal = unicodedata.normalize("NFC", word).replace("’", "'")
+    forms = [word, normal]
+    if not (word.isascii() and word.isprintable()):
+        shown = _IGNORABLE.sub("", normal)
+        forms += [shown, _compatible(shown)]
+    for form in dict.fromkeys(forms):
         lower = form.lower()
         if case == "lower":
             yield lower, "exact" if lower == form else "lower"
@@ -182,6 +231,17 @@ def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
                 yield capitalized, "capitalised"
             if (upper := form.upper()) not in (form, lower, capitalized):
                 yield upper, "upper"
+
+
+def _compatible(word: str) -> str:
+    """Return the form of a word in NFKC, without marks that have no letter of their own.
+
+    `İ` becomes `I`. A word with superscripts, subscripts or fractions is returned unchanged, and so
+    is one that would have a space or be too long.
+    """
+    form = word if _RAISED.search(word) else unicodedata.normalize("NFKC", word)
+    form = _STACKED.sub("", form.replace("İ", "I"))
+    return word if " " in form or len(form) > MAX_WORD_LENGTH else form
 
 
 def no_subwords(_spelling: str) -> bool:
@@ -238,12 +298,18 @@ def iter_tokens(
 
     All pieces of one word are made at once; these are at most MAX_WORD_LENGTH tokens.
     """
-    for start, end in words(text):
-        token = resolve(text[start:end], vocabulary, case)
-        if token.row is None and end - start <= MAX_WORD_LENGTH:
-            yield from _split_or_compose(token, vocabulary, case, composes)
-        else:
-            yield token
+    shown, places = visible(text)
+    for match in _WORD.finditer(shown):
+        token, end = resolve(match[0], vocabulary, case), match.start()
+        tokens = [token]
+        if token.row is None and len(token.text) <= MAX_WORD_LENGTH:
+            tokens = _split_or_compose(token, vocabulary, case, composes)
+        if places is None:
+            yield from tokens
+            continue
+        for token in tokens:
+            start, end = end, end + len(token.text)
+            yield token._replace(text=text[places[start] : places[end - 1] + 1])
 
 
 def _split_or_compose(
@@ -451,7 +517,7 @@ class Tokenizer:
         if all(word[:1].isalnum() and word[-1:].isalnum() for word in words):
             start, end = tokens[0].start, tokens[-1].end
             whole = " ".join(words) if text is None else text[start:end]
-            if len(whole.split()) != len(words):
+            if len(visible(whole)[0].split()) != len(words):
                 return None  # such as `v` and `12` of `v12`
             for joint in "_-":
                 found = resolve(joint.join(words), self._vocabulary, case)

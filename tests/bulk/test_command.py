@@ -21,7 +21,7 @@ def test_a_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     unknown = sum(row.count("oov") for row in table["resolutions"].to_pylist())
     assert code == 0
     assert stdout.decode().startswith(
-        f"6 rows  {tokens:,} tokens  {unknown} unknown  6 words cut off  0 without a text  2 shards"
+        f"6 rows  {tokens:,} tokens  {unknown} unknown  6 words cut off  0 without a text"
     )
     assert b"sentences and" in stderr
     assert table["text"].to_pylist() == [*SENTENCES, "word " * 1030]
@@ -91,7 +91,7 @@ def test_the_occurrences_of_words_are_written(tmp_path):
 @pytest.mark.usefixtures("in_this_process")
 def test_a_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["word " * 2000])
-    assert bulk(source, tmp_path / "out")[0] == 1
+    assert bulk(source, tmp_path / "out", "--on-error", "fail")[0] == 1
     code, _, stderr = bulk(source, tmp_path / "out", "--truncate")
     assert code == 0, stderr
 
@@ -107,7 +107,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path):
 
 def test_a_failing_row_is_named_and_written_shards_are_kept(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
-    options = ("--shard-rows", "2", "--workers", "1")
+    options = ("--shard-rows", "2", "--workers", "1", "--on-error", "fail")
     code, stdout, stderr = bulk(source, tmp_path / "out", *options)
     assert (code, stdout) == (1, b"")
     assert stderr.decode().splitlines()[-1] == (

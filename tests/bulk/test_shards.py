@@ -145,7 +145,7 @@ def test_a_sentence_over_the_limit_is_rejected_by_its_row(tmp_path):
     lines = ["short", "short", "a b c d e f g", "short"]
     source = write_lines(tmp_path / "in.txt", lines)
     with pytest.raises(CommandError) as caught:
-        run_inline(source, tmp_path / "out", max_sentence_tokens=5)
+        run_inline(source, tmp_path / "out", max_sentence_tokens=5, on_error="fail")
     assert caught.value.sentence.startswith("Row 2 of in.txt: A sentence has too many tokens: 7")
     assert "--truncate" in caught.value.sentence
     assert not list((tmp_path / "out").glob("*part*"))
@@ -207,6 +207,7 @@ def test_the_totals_are_those_of_the_rows(tmp_path):
         "unknown": sum(row.count("oov") for row in table["resolutions"].to_pylist()),
         "truncated": 0,
         "missing": 0,
+        "failed": 0,
     }
     assert outcome.totals.tokens == job_file["totals"]["tokens"]
 
@@ -269,7 +270,9 @@ def test_an_invalid_row_is_named_with_its_file(tmp_path, kind):
     write_lines(tmp_path / "in" / "b.txt", ["apple", "money", "zxqvbnt"])
     encoding = EncodeOptions(include=["static"], oov="error")
     with pytest.raises(CommandError, match=r"Row 2 of b\.txt: A word .* --oov zero"):
-        run_inline(tmp_path / "in", tmp_path / "out", encoding=encoding, format=kind)
+        run_inline(
+            tmp_path / "in", tmp_path / "out", encoding=encoding, format=kind, on_error="fail"
+        )
 
 
 def test_rows_of_several_files_name_their_file(tmp_path):

@@ -98,7 +98,7 @@ def test_only_sentences_with_the_words_are_encoded(tmp_path):
     assert table_of(tmp_path / "out")["row"].to_pylist() == [0, 3]
     assert (outcome.totals.rows, outcome.totals.tokens) == (4, 2)
     with pytest.raises(CommandError, match=r"Row 1 of in\.txt: A sentence has too many tokens: 7"):
-        run_inline(source, tmp_path / "other", words=("c",), **options)
+        run_inline(source, tmp_path / "other", words=("c",), on_error="fail", **options)
     truncated = {**options, **including("contextual", truncate=True)}
     outcome = run_inline(source, tmp_path / "cut", words=("c", "g"), **truncated)
     assert table_of(tmp_path / "cut")["token"].to_pylist() == ["c"]

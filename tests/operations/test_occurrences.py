@@ -3,13 +3,14 @@
 import gc
 import weakref
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Scoring
-from polyseme.engine.layers import Layer, contextualize
+from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.operations import occurrences
@@ -17,6 +18,7 @@ from polyseme.operations.occurrences import (
     REACH,
     encode_occurrences,
     estimate_projection,
+    explain_context,
     find_projection,
     project,
     surround,
@@ -73,6 +75,36 @@ def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path, laye
         assert alone.text == len(sentences) - 1
         assert np.array_equal(alone.surroundings, found[70].surroundings)
         assert np.array_equal(alone.attended, found[70].attended)
+
+
+FEW = 0.3  # the scale of the word bias of a head for grammar
+
+
+@pytest.mark.parametrize("output", [None, 5])
+@pytest.mark.parametrize("scales", [None, [1, FEW, 1, FEW, 1]])
+def test_what_the_words_say_sums_to_the_product_with_the_context(tmp_path, output, scales):
+    rng = np.random.default_rng(3)
+    layer = Layer(
+        heads=5,
+        output=Projection(rng.normal(size=(5, 5)).astype(np.float32)) if output else IDENTITY,
+        scoring=Scoring(
+            word_bias=True, word_bias_scale=None if scales is None else np.float32(scales)
+        ),
+        residual=Residual("unit", 0.2),
+    )
+    bias = np.linspace(-2, 0.5, len(WORDS), dtype=np.float32)
+    tiny = tiny_model(tmp_path, layers=[layer], word_bias=bias)
+    tokens = resolve_all(["bank", "river", "absent", "money", "end"], tiny.vocabulary)
+    direction = rng.normal(size=5)
+    said = explain_context(tiny, tokens, 0, direction)
+    (found,) = encode_occurrences(tiny, [tokens], [[0]])
+    assert said.sum() == pytest.approx(found.context @ direction, abs=1e-6)
+    assert said[2] == 0  # an unknown word says nothing
+    # A word alone says everything, so that its part is the whole product.
+    pair = resolve_all(["bank", "river"], tiny.vocabulary)
+    masked = replace(layer, scoring=replace(layer.scoring, mask="others"))
+    alone = explain_context(replace(tiny, layers=[masked]), pair, 0, direction)
+    assert alone[0] == pytest.approx(0) and alone[1] != 0
 
 
 def test_an_occurrence_keeps_no_array_of_its_text(bundled):

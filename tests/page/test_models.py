@@ -81,3 +81,16 @@ def test_a_broken_model_shows_its_problem_and_others_have_links(
     assert '"model":"second"' in reader.command()
     reader.choose("Model", "wiki-en (default)")
     assert '"model"' not in reader.command()
+
+
+def test_the_default_model_is_first_and_each_model_has_links_to_its_views(
+    visit: Open, several: httpx.Client
+) -> None:
+    listed = [one["id"] for one in several.get("/v1/models").json()["data"]]
+    reader = visit("#models", service=several)
+    assert listed[0] != "wiki-en"
+    assert reader.texts(".model h3") == ["wiki-en", *(n for n in listed if n != "wiki-en")]
+    links = reader.page.get_by_role("article", name="second").get_by_role("link")
+    assert [link.get_attribute("href") for link in links.all()] == [
+        f"#{view}?model=second" for view in ("attention", "compare", "senses", "neighbors")
+    ]

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
@@ -92,24 +91,21 @@ def test_it_opens_with_an_example_and_the_services_senses(
         assert [one.lower() for one in marked] == ["apple"] * len(texts)
 
 
-def test_the_attended_words_have_the_weights_of_the_last_layer(
+def test_the_words_of_an_example_that_speak_for_its_sense_are_marked(
     visit: Open, client: httpx.Client
 ) -> None:
     reader = visit("#senses")
+    first = client.post("/v1/senses", json=reader.sent()).json()["senses"][0]
+    speaking = [one for one in first["evidence"][0] if one["weight"] > 0]
+    total = sum(one["weight"] for one in speaking)
     card = cards(reader).first
-    text = card.locator("blockquote").first.text_content()
-    body = {"input": text, "include": ["attention"], "layers": "last", "heads": "mean"}
-    (result,) = client.post("/v1/encode", json=body).json()["results"]
-    words = [token["text"] for token in result["tokens"]]
-    row = [word.lower() for word in words].index("apple")
-    weights = np.array(result["attention"])[0, row]
-    best = [i for i in np.argsort(-weights, kind="stable") if i != row][:4]
     status = card.locator(".examples .status").first.text_content()
-    assert status == "Attends to " + ", ".join(f"{words[i]} {weights[i]:.2f}" for i in best)
-    attended = card.locator("li").filter(has_text=text).locator(".attended")
-    expected = [word for i, word in enumerate(words) if i != row and weights[i] >= 0.02]
-    assert attended.all_text_contents() == expected
-    colors = attended.evaluate_all("(all) => new Set(all.map((one) => one.style.background)).size")
+    listed = ", ".join(f"{one['word']} {one['weight'] / total:.2f}" for one in speaking[:4])
+    assert status == f"For this sense: {listed}"
+    marked = card.locator(".examples li").first.locator(".attended")
+    in_order = sorted(speaking, key=lambda one: one["start"])
+    assert marked.all_text_contents() == [one["word"] for one in in_order]
+    colors = marked.evaluate_all("(all) => new Set(all.map((one) => one.style.background)).size")
     assert colors > 1
 
 

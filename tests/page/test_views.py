@@ -166,18 +166,18 @@ ERRORS = [
     (address("attention", text="river qqzx", oov="error"), "vocabulary", "Unknown words", "zero"),
     (compare_address(BANKS, model="absent"), "model", "Model", ""),
     *(
-        (compare_address(BANKS, k=k), "neighbors: must be at most", "Number of neighbors", "8")
+        (compare_address(BANKS, k=k), "neighbors: must be", "Number of neighbors", "8")
         for k in ("5000", "many", "1e999")
     ),
     *(
-        (address("senses", senses=senses), "/senses", "Number of senses", "auto")
+        (address("senses", senses=senses), "senses: must be", "Number of senses", "auto")
         for senses in ("0", "21", "many")
     ),
     (steps_address(source="sentence", layer=7), "the model has one layer, 0", "Layer", "0"),
-    (steps_address(source="sentence", case="UPPER"), "/case", "Case", "lower"),
+    (steps_address(source="sentence", case="UPPER"), "case: must be", "Case", "lower"),
     (address("neighbors", model="absent"), "model", "Model", ""),
     *(
-        (address("neighbors", k=k), "/k", "Number of neighbors", "20")
+        (address("neighbors", k=k), "k: must be", "Number of neighbors", "20")
         for k in ("0", "1001", "7.5", "many", "-3")
     ),
 ]
@@ -362,3 +362,46 @@ def test_markup_stays_text(open_page: Open, fragment: str, selector: str, shown:
     reader.settle()
     assert reader.page.locator("main :is(img, script, b)").count() == 0
     assert shown in reader.texts(selector)
+
+
+PHONE = {"has_touch": True, "is_mobile": True}
+
+
+@slow
+@pytest.mark.parametrize(
+    ("view", "texts"),
+    [
+        ("attention", ["each row sums to 1. Tap a cell.", "Tap a dimension."]),
+        ("attention?picture=lines", ["Tap a word on the left."]),
+        ("compare", ["Tap a mark to read its name."]),
+    ],
+)
+def test_a_touch_screen_has_instructions_for_touch(
+    open_page: Open, view: str, texts: list[str]
+) -> None:
+    reader = open_page(f"#{view}", width=390, **PHONE)
+    for text in texts:
+        expect(reader.text(text).first).to_be_visible()
+    assert "Point at" not in reader.page.locator("main").inner_text()
+
+
+@slow
+def test_a_tap_shows_a_dimension_and_a_mark_before_its_link_opens(open_page: Open) -> None:
+    reader = open_page("#attention", width=390, **PHONE)
+    reader.page.get_by_role("slider").tap()
+    expect(reader.text("Dimension 150: static")).to_be_visible()
+    reader.go("#compare")
+    mark = reader.page.locator(".flat-map .after.point").first
+    word = mark.get_attribute("aria-label").split(":")[0]
+    mark.locator(".ring").tap()
+    expect(reader.page.locator(".pointed")).to_contain_text(f"{word}: near")
+    assert reader.address == "#compare"
+    mark.locator(".ring").tap()
+    reader.settle()
+    assert reader.query == {"word": word}
+
+
+@slow
+def test_the_heatmap_starts_above_the_fold(visit: Open, several: httpx.Client) -> None:
+    reader = visit("#attention", service=several, width=1440)  # the window is 900 pixels high
+    assert reader.page.locator(".cells").bounding_box()["y"] < 800

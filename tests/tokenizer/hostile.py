@@ -57,6 +57,13 @@ TEXTS = {
     "white space": repeated(" \u2003\u3000\x1c\t\n"),
     "letters in white space": lambda size: "a" + " \u2003\u3000" * (size // 3) + "b",
     "short unknown words": repeated("qz Xj "),
+    "soft hyphens": repeated("\u00ad"),
+    "letters and soft hyphens": repeated("a\u00ad"),
+    "words of soft hyphens": in_words("q\u00ad"),
+    "joiners": repeated("a\u200c"),
+    "joined letters": repeated("q\u200dz"),
+    "variation selectors": repeated("葛\ufe00"),
+    "ligatures that grow in NFKC": in_words("\ufdfa"),
     "surrogates": repeated("\ud800a"),
 }
 

@@ -1,5 +1,6 @@
 """Vocabularies and texts to tokenize."""
 
+import regex
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,9 @@ PROPERTY = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 """Settings of property tests: the same examples in each run, and no time limit."""
+
+GAP = regex.compile(r"[\s\x1c-\x1f\p{Default_Ignorable_Code_Point}\p{Cc}]*")
+"""What may be between words: white space, and what is ignored."""
 
 
 class Vocabulary:

@@ -26,8 +26,16 @@ from polyseme.operations.options import EncodeOptions, Part
 ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
 RowKind: TypeAlias = Literal["sentences", "tokens"]
 Compression: TypeAlias = Literal["none", "zstd"]
+OnError: TypeAlias = Literal["null", "skip", "fail"]
+"""What a row that cannot be encoded becomes: a row without vectors, no row, or the end of the job.
+"""
 MANIFEST = "_bulk.json"
 """The file of the job in the output folder. Parquet readers skip names that begin with `_`."""
+ERRORS = "_errors.jsonl"
+"""The rows with an error, of all shards."""
+ROW_OPTIONS = ("on_error", "truncate", "max_sentence_tokens")
+"""Options that concern single rows: shards without errors and truncated rows do not depend on them.
+"""
 _LOCK = "_lock"
 _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl|npz)")
 
@@ -57,6 +65,7 @@ class BulkOptions:
     batch_rows: int = 1024
     """maximum number of rows to encode at once"""
     max_sentence_tokens: int = 1024
+    on_error: OnError = "null"
 
     @property
     def arrays(self) -> Sequence[Part]:
@@ -77,6 +86,8 @@ class BulkOptions:
         if self.rows == "sentences":
             for name in ("rows", "words", "exact"):
                 del options[name]
+        if self.on_error == "fail":  # as in jobs of earlier versions
+            del options["on_error"]
         return {
             **encoding.model_dump(exclude=always, exclude_defaults=True),
             **encoding.model_dump(include=always),
@@ -115,6 +126,11 @@ class Job:
         """Return the path of a shard."""
         return self.out / f"part-{number:05}.{self.options.format}"
 
+    @property
+    def strict(self) -> bool:
+        """Whether the job ends at a row with an error."""
+        return self.options.on_error == "fail"
+
     def finished_shards(self) -> set[str]:
         """Return the file names of the existing shards."""
         return {file.name for file in self.out.iterdir() if _SHARD.fullmatch(file.name)}
@@ -140,11 +156,11 @@ def fingerprint(folder: Path) -> str:
 
 
 @contextmanager
-def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
+def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[bool]:
     """Reserve the output folder for a job; remove unfinished files at the start and at the end.
 
-    Raises CommandError if the folder has other files but not this job's manifest, or if another run
-    uses it.
+    Yields whether the folder has shards of the same job with other ROW_OPTIONS. Raises CommandError
+    if the folder has other files but not this job's manifest, or if another run uses it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with folder.joinpath(_LOCK).open("a") as lock:
@@ -159,6 +175,7 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
         path = folder / MANIFEST
         names = {file.name for file in folder.iterdir()} - {_LOCK, MANIFEST}
         others = [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
+        rows_changed = False
         if not others:  # a job that failed before its first shard does not bind the next one
             write_manifest(folder, document, None)
         elif not path.exists():
@@ -166,6 +183,14 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
         else:
             try:
                 before = orjson.loads(path.read_bytes()).pop("job")
+                earlier, options = before["options"], document["options"]
+                rows = {name: options[name] for name in ROW_OPTIONS if name in options}
+                rows_before = {name: earlier.pop(name) for name in ROW_OPTIONS if name in earlier}
+                rows_changed = rows != rows_before
+                # A lower limit concerns rows in shards without errors as well.
+                if rows["max_sentence_tokens"] < rows_before["max_sentence_tokens"]:
+                    rows = {}
+                before = {**before, "options": {**earlier, **rows}}
                 changed = sorted(name for name in document if before.get(name) != document[name])
             except (ValueError, TypeError, KeyError, AttributeError):
                 raise CommandError(
@@ -178,7 +203,7 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[None]:
                 )
         _remove_unfinished(folder)
         try:
-            yield
+            yield rows_changed
         finally:
             _remove_unfinished(folder)
 

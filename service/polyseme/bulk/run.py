@@ -7,7 +7,7 @@ import signal
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -18,14 +18,18 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
+import numpy as np
+import orjson
 import pyarrow as pa
 
 from polyseme import __version__
-from polyseme.bulk.job import Job, lock_folder, write_manifest
-from polyseme.bulk.shards import ShardResult, read_totals, write_shard
-from polyseme.bulk.sources import InputFile, Shard, kept_schema, split_shards
+from polyseme.atomic_files import atomic_files
+from polyseme.bulk.job import ERRORS, Job, lock_folder, write_manifest
+from polyseme.bulk.shards import ShardResult, errors_path, read_totals, write_shard
+from polyseme.bulk.sources import InputFile, Shard, kept_schema, read, split_shards
 from polyseme.bulk.tables import COLUMNS, Totals
 from polyseme.errors import CommandError, PolysemeError
+from polyseme.models.model import Model
 
 OnShard: TypeAlias = Callable[[ShardResult], None]
 """Called with the result of each shard that has been written."""
@@ -38,6 +42,10 @@ _CLUSTER_TIMEOUT = 60
 """Seconds to wait for the scheduler of a cluster, and then for the first worker."""
 _MAX_DEATHS = 3
 """The run fails when workers have died this many times while the same shard was pending."""
+_SAMPLE_ROWS = 256
+"""Rows from which the size of the output is estimated."""
+_JSON_BYTES = 12
+"""Typical bytes of a number and its comma in JSON."""
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
@@ -45,12 +53,33 @@ _CONTEXT = multiprocessing.get_context("spawn")
 class RunProgress:
     """The progress of a run."""
 
-    bytes_read: int = 0
-    """bytes of the input that have been read"""
+    bytes: float = 0
+    """approximate bytes of the input whose rows are written, also by earlier runs"""
     rows: int = 0
     tokens: int = 0
     found: int = 0
     """number of shards that an earlier run has written"""
+
+
+def estimate_bytes(job: Job, model: Model, files: Sequence[InputFile]) -> int:
+    """Return the approximate size of the numbers in the output, from the first rows of the input.
+
+    Raises the errors of `read`.
+    """
+    options = job.options
+    per_token, per_pair = options.encoding.array_numbers(model)
+    per_row = model.manifest.dimension if options.pooling else 0
+    size = _JSON_BYTES if options.format == "jsonl" else np.dtype(options.encoding.dtype).itemsize
+    for file in files:
+        for chunk in read(file, options.column, (), strict=False):
+            texts = chunk.rows.column(0).slice(0, _SAMPLE_ROWS).to_pylist()
+            most = options.max_sentence_tokens
+            lengths = [len(model.tokenizer.look_up(text or "", "auto", most)) for text in texts]
+            if texts:
+                numbers = sum(per_row + n * (per_token + n * per_pair) for n in lengths)
+                part = chunk.bytes_read * len(texts) / len(chunk.rows)
+                return int(size * numbers * sum(file.bytes for file in files) / max(part, 1))
+    return 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +94,8 @@ class Outcome:
     """progress of this run alone"""
     peak: int
     """sum of the peak memory of all workers in bytes; each counts the shared memory"""
+    errors: Counter[str]
+    """number of rows with an error by code"""
 
 
 def run(
@@ -85,7 +116,8 @@ def run(
     out = Path(os.path.realpath(job.out))
     if any(out in file.path.resolve().parents for file in files):
         raise CommandError("The input is in the folder of the output: use another folder.")
-    kept = kept_schema(files, options.column, options.keep)
+    strict = job.strict
+    kept = kept_schema(files, options.column, options.keep, strict=strict)
     job = replace(job, kept=kept, several_files=len(files) > 1)
     document = {
         "format": "polyseme-bulk",
@@ -101,10 +133,12 @@ def run(
 
     def missing_shards() -> Iterator[Shard]:
         finished = job.finished_shards()
-        for shard in split_shards(files, options.column, kept, options.shard_rows):
+        shards = split_shards(files, options.column, kept, options.shard_rows, strict=strict)
+        for shard in shards:
             numbers.append(shard.number)
             if job.shard_path(shard.number).name in finished:
                 progress.found += 1
+                progress.bytes += shard.bytes
             else:
                 yield shard
 
@@ -112,18 +146,45 @@ def run(
         peaks[result.process] = max(result.peak, peaks.get(result.process, 0))
         progress.rows += result.totals.rows
         progress.tokens += result.totals.tokens
-        progress.bytes_read = max(progress.bytes_read, result.bytes_read)
+        progress.bytes += result.bytes
         on_progress(progress)
 
-    with lock_folder(job.out, document):
+    with lock_folder(job.out, document) as rows_changed:
+        if rows_changed:
+            for path in map(job.out.joinpath, job.finished_shards()):
+                of_shard = read_totals(path)
+                if of_shard.failed or of_shard.truncated:
+                    path.unlink()
+                    errors_path(path).unlink(missing_ok=True)
+            write_manifest(job.out, document, None)
         write(job, missing_shards(), on_shard)
         paths = [job.shard_path(number) for number in numbers]
         if job.finished_shards() != {path.name for path in paths}:
             raise CommandError("The folder contains shards of another job: use another folder.")
         totals = sum((read_totals(path) for path in paths), Totals())
         size = sum(path.stat().st_size for path in paths)
+        codes = write_errors(job.out / ERRORS, paths) if totals.failed else Counter()
+        if not totals.failed:
+            job.out.joinpath(ERRORS).unlink(missing_ok=True)
         write_manifest(job.out, document, {"shards": len(paths), **asdict(totals)})
-    return Outcome(totals, len(paths), size, progress, sum(peaks.values()))
+    return Outcome(totals, len(paths), size, progress, sum(peaks.values()), codes)
+
+
+def write_errors(path: Path, shards: Sequence[Path]) -> Counter[str]:
+    """Write the rows with an error of all shards into one file; return their numbers by code."""
+    codes: Counter[str] = Counter()
+    with atomic_files(path) as (file,):
+        for shard in shards:
+            if read_totals(shard).failed:
+                try:
+                    lines = errors_path(shard).read_bytes()
+                    codes.update(orjson.loads(line)["code"] for line in lines.splitlines())
+                except (OSError, ValueError, TypeError, KeyError):
+                    raise CommandError(
+                        f"{errors_path(shard).name} is damaged: remove {shard.name} and run again."
+                    ) from None
+                file.write(lines)
+    return codes
 
 
 def write_in_processes(

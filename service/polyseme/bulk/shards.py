@@ -3,6 +3,7 @@
 import os
 import platform
 import resource
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -14,21 +15,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from polyseme.atomic_files import atomic_files
+from polyseme.atomic_files import atomic_files, atomic_write
 from polyseme.bulk.job import Job
-from polyseme.bulk.sources import Shard
+from polyseme.bulk.sources import RowRange, Shard
 from polyseme.bulk.tables import (
     TOTALS_KEY,
+    RowErrors,
     Totals,
     bulk_error,
     count_rows,
     tokenize_rows,
     write_table,
 )
-from polyseme.errors import CommandError, PolysemeError
+from polyseme.engine.arrays import NonFiniteError
+from polyseme.errors import CommandError, OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
 from polyseme.operations.embed import pooled_options, sentence_vectors
-from polyseme.operations.encode import Text, cast, encode_each, windows
+from polyseme.operations.encode import cast, encode_each, windows
 from polyseme.operations.options import PER_TOKEN
 from polyseme.operations.serialize import token_documents
 from polyseme.tokenizer import Tokenized
@@ -40,8 +43,8 @@ class ShardResult:
 
     number: int
     totals: Totals
-    bytes_read: int
-    """bytes of all input files read up to the end of this shard"""
+    bytes: float
+    """bytes of the input that the rows take"""
     process: tuple[str, int]
     """the name of the machine and the process ID"""
     peak: int
@@ -51,7 +54,8 @@ class ShardResult:
 def write_shard(job: Job, shard: Shard) -> ShardResult:
     """Encode and write a shard.
 
-    Raises CommandError if a row cannot be encoded, and the errors of `Job.load_model`.
+    Raises CommandError if a row cannot be encoded and the job is strict, and the errors of
+    `Job.load_model`.
     """
     model = job.load_model()
     write = write_npz if job.options.format == "npz" else write_table
@@ -59,12 +63,17 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
     # The totals are renamed first, because a shard with its final name is complete.
     paths = [_totals_path(path), path] if job.options.format == "jsonl" else [path]
     with atomic_files(*paths) as files:
+        errors = RowErrors(job)
         try:
-            totals = write(files[-1], job, model, shard)
+            totals = write(files[-1], job, model, shard, errors)
+            if errors.entries:
+                style = orjson.OPT_APPEND_NEWLINE
+                lines = [orjson.dumps(entry, option=style) for entry in errors.in_order(shard)]
+                atomic_write(errors_path(path), b"".join(lines))
             if len(files) > 1:
                 files[0].write(orjson.dumps(asdict(totals)))
         except PolysemeError as error:
-            raise bulk_error(error, shard.label()) from None
+            raise CommandError(f"{shard.label()}: {bulk_error(error)}") from None
         except MemoryError:
             raise CommandError(
                 f"{shard.label()}: there is not enough memory; use fewer --workers or a smaller"
@@ -72,12 +81,17 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
             ) from None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     process = (platform.node(), os.getpid())
-    return ShardResult(shard.number, totals, shard.bytes_read, process, peak)
+    return ShardResult(shard.number, totals, shard.bytes, process, peak)
 
 
 def _totals_path(path: Path) -> Path:
     """Return the path of the totals of a `.jsonl` shard."""
     return path.with_name(f"_{path.stem}.json")
+
+
+def errors_path(path: Path) -> Path:
+    """Return the path of the rows with an error of a shard, which exists if there are any."""
+    return path.with_name(f"_{path.stem}.errors.jsonl")
 
 
 def read_totals(path: Path) -> Totals:
@@ -95,25 +109,53 @@ def read_totals(path: Path) -> Totals:
         raise CommandError(f"{path.name} is damaged: remove it and run again.") from None
 
 
-def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
+def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard, errors: RowErrors) -> Totals:
     """Write an archive like that of /v1/encode (`serialize.npz_archive`), also with `rows`.
 
     It has `files` if there are several input files, and `vectors` if there is a pooling. The arrays
     are not all in memory: sentences are encoded once for each requested array of PER_TOKEN and once
-    for the others.
+    for the others. A row with an error has no tokens, or is left out.
     """
-    options, encoding, ranges = job.options, job.options.encoding, shard.ranges
-    texts: list[Text | None] = []
-    sentences: list[Tokenized] = []
-    for rows in ranges:
-        present = ["" if text is None else text for text in rows.texts]
-        sentences += tokenize_rows(job, model, rows, present, encoding)
-        texts += rows.texts
+    encoding, pooling, ranges = job.options.encoding, job.options.pooling, shard.ranges
+    tokenized = [tokenize_rows(job, model, rows, rows.texts, encoding, errors) for rows in ranges]
+    try:
+        return _write_archive(file, job, model, ranges, tokenized, errors)
+    except (NonFiniteError, OutOfRangeError):  # begin again without the sentences that cause it
+        for rows, sentences in zip(ranges, tokenized, strict=True):
+            for place, sentence in enumerate(sentences):
+                try:
+                    alone = [sentence] if sentence else []
+                    list(encode_each(model, alone, encoding))
+                    if pooling:
+                        cast(sentence_vectors(model, alone, pooling), encoding.dtype)
+                except (NonFiniteError, OutOfRangeError):
+                    errors.add(rows, place, OutOfRangeError())
+                    sentences[place] = None
+        file.seek(0)
+        file.truncate()
+        return _write_archive(file, job, model, ranges, tokenized, errors)
 
-    numbers = [np.arange(rows.first, rows.first + len(rows.rows)) for rows in ranges]
-    arrays = {"rows": np.concatenate([np.empty(0, np.int64), *numbers])}
+
+def _write_archive(
+    file: IO[bytes],
+    job: Job,
+    model: Model,
+    ranges: Sequence[RowRange],
+    tokenized: Sequence[Sequence[Tokenized | None]],
+    errors: RowErrors,
+) -> Totals:
+    options, encoding = job.options, job.options.encoding
+    sentences: list[Tokenized] = []
+    numbers, names = [np.empty(0, np.int64)], list[str]()
+    totals = Totals(failed=len(errors.entries))
+    for rows, some in zip(ranges, tokenized, strict=True):
+        totals += count_rows(rows, some)
+        places = np.flatnonzero(~errors.left_out(rows))
+        sentences += [some[place] or Tokenized([]) for place in places.tolist()]
+        numbers.append(rows.first + places)
+        names += [rows.name] * len(places)
+    arrays: dict[str, NDArray[Any]] = {"rows": np.concatenate(numbers)}
     if job.several_files:
-        names = [rows.name for rows in ranges for _ in range(len(rows.rows))]
         arrays["files"] = np.array(names, np.str_)
     if options.pooling:
         pooled = pooled_options(options.pooling)
@@ -121,7 +163,6 @@ def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
         for window in windows(model, sentences, pooled):
             vectors += [sentence_vectors(model, window, options.pooling)]
         arrays["vectors"] = cast(np.concatenate(vectors), encoding.dtype)
-    totals = count_rows(sentences, texts)
     offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)], dtype=np.int64)
     facts = [{"tokens": token_documents(s), "truncated": s.truncated} for s in sentences]
     with ZipFile(file, "w") as archive:

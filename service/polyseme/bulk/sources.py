@@ -43,6 +43,7 @@ _SHARD_BYTES = 64 << 20
 """Approximate maximum size of the texts of a shard: shards of long texts have fewer rows."""
 _WORD_BYTES = 8
 """Estimated size of a word in a list of words."""
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
@@ -110,17 +111,23 @@ class Chunk:
     """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
     bytes_read: int
     """approximate number of bytes of the file that have been read"""
+    problems: dict[int, str]
+    """what is wrong with rows that cannot be read, by their places; their texts are null"""
 
 
-def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
+def read(
+    file: InputFile, column: str, keep: Sequence[str], *, strict: bool = True
+) -> Iterator[Chunk]:
     """Yield the rows of a file: a column of texts or of lists of words, and the columns to keep.
 
-    Raises CommandError if the file's content does not match its suffix, or a column is missing. A
-    field to keep may be missing in a JSON object; its value is then null.
+    Raises CommandError if the file's content does not match its suffix, or a column is missing;
+    with `strict`, also for a row that cannot be read. A field to keep may be missing in a JSON
+    object; its value is then null.
     """
     readers = {"parquet": read_parquet, "jsonl": read_jsonl, "text": read_text}
+    row = 0
     try:
-        for columns, count in readers.get(file.kind, read_csv)(file, [column, *keep]):
+        for columns, count, of_rows in readers.get(file.kind, read_csv)(file, [column, *keep]):
             texts = columns[0]
             if pa.types.is_dictionary(texts.type):
                 texts = texts.dictionary_decode()
@@ -131,19 +138,28 @@ def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Chunk]:
                     f"{file.name}: the column of texts has the type {texts.type}; --column must"
                     " name a column of strings or of lists of strings."
                 )
+            problems = of_rows | _invalid_texts(texts, lists=lists)
+            # If no row of a file can be read, it is not what its name says, or --column is wrong.
+            if problems and (strict or (row == 0 and len(problems) == len(texts) > 1)):
+                place = min(problems)
+                raise CommandError(f"{file.name}: row {row + place} {problems[place]}.")
+            if problems:
+                bad = np.isin(np.arange(len(texts)), list(problems))
+                texts = pc.if_else(pa.array(bad), pa.scalar(None, texts.type), texts)
             texts = texts.cast(pa.list_(pa.string()) if lists else pa.string())
             batch = pa.RecordBatch.from_arrays([texts, *columns[1:]], names=[TEXTS, *keep])
             batch.validate(full=True)  # other programs may write strings that are not UTF-8
-            yield Chunk(batch, count)
+            yield Chunk(batch, count, problems)
+            row += len(batch)
     except PermissionError:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Arrow counts the rows of a CSV file from 1, with the header.
-        row = re.search(r"Row #(\d+): (Expected|CSV conversion)", str(error))
-        if row:
-            problem = "has another number of columns" if row[2] == "Expected" else "is not UTF-8"
+        number = re.search(r"Row #(\d+): (Expected|CSV conversion)", str(error))
+        if number:
+            problem = "has another number of columns" if number[2] == "Expected" else "is not UTF-8"
             raise CommandError(
-                f"{file.name}: row {int(row[1]) - 2} {problem}; correct the row, or remove it."
+                f"{file.name}: row {int(number[1]) - 2} {problem}; correct the row, or remove it."
             ) from None
         kinds = {"text": "text in UTF-8", "jsonl": "lines of JSON", "parquet": "Parquet"}
         kind = kinds.get(file.kind, f"{file.kind.upper()} in UTF-8")
@@ -173,8 +189,32 @@ def read_texts(
             bytes_before, rows_before = bytes_before + file.bytes, rows_before + row
 
 
-_Columns: TypeAlias = tuple[list[Any], int]
-"""The requested columns in order, and the number of bytes that have been read."""
+_Columns: TypeAlias = tuple[list[Any], int, dict[int, str]]
+"""The requested columns in order, the number of bytes that have been read, and the problems of
+rows."""
+_NOT_UTF8 = "is not text in UTF-8"
+
+
+def _invalid_texts(texts: Any, *, lists: bool) -> dict[int, str]:
+    """Return the problems of strings that are not UTF-8 and of lists that have null words.
+
+    Other programs may write them.
+    """
+    problems = {}
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        for place in range(len(texts)):
+            row = texts.slice(place, 1)
+            try:
+                (row.flatten() if lists else row).validate(full=True)
+            except pa.ArrowInvalid:
+                problems[place] = _NOT_UTF8
+    if lists and texts.flatten().null_count:
+        for place, words in enumerate(texts):
+            if words.is_valid and words.values.null_count:
+                problems[place] = "has a list with a word that is null"
+    return problems
 
 
 def _missing_column(file: InputFile, column: str, columns: Sequence[str]) -> CommandError:
@@ -194,7 +234,7 @@ def read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
             done += len(batch)
             arrays = [batch.column(batch.schema.names.index(name)) for name in names]
-            yield arrays, file.bytes * done // total
+            yield arrays, file.bytes * done // total, {}
 
 
 def read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
@@ -214,7 +254,7 @@ def read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
             if name not in reader.schema.names:
                 raise _missing_column(file, name, reader.schema.names)
         for batch in reader:
-            yield [batch.column(batch.schema.names.index(name)) for name in names], raw.tell()
+            yield [batch.column(batch.schema.names.index(name)) for name in names], raw.tell(), {}
 
 
 def read_text(file: InputFile, names: list[str]) -> Iterator[_Columns]:
@@ -223,66 +263,89 @@ def read_text(file: InputFile, names: list[str]) -> Iterator[_Columns]:
         if name != "text":
             raise _missing_column(file, name, ["text"])
     for lines, count in _read_lines(file):
-        texts = pa.array([line.decode() for line in lines], pa.string())
-        yield [texts] * len(names), count
+        problems = _problems_of_lines(lines)
+        decoded = ["" if place in problems else line.decode() for place, line in enumerate(lines)]
+        yield [pa.array(decoded, pa.string())] * len(names), count, problems
 
 
 def read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
     """Yield the columns of lines of JSON objects."""
-    row = 0
-    for lines, count in _read_lines(file):
-        records: list[list[Any]] = []
-        for line in filter(bytes.strip, lines):
+    for all_lines, count in _read_lines(file):
+        lines = list(filter(bytes.strip, all_lines))
+        problems = _problems_of_lines(lines)
+        records: list[dict[str, Any]] = []
+        kinds: dict[type, list[int]] = {str: [], list: []}
+        for place, line in enumerate(lines):
+            records.append({})
+            if place in problems:
+                continue
             try:
                 record = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                message = f"{file.name}: row {row} is not well-formed JSON at column {error.colno}."
-                raise CommandError(message) from None
+                problems[place] = f"is not well-formed JSON at column {error.colno}"
+                continue
             if not isinstance(record, dict):
-                raise CommandError(f"{file.name}: row {row} is not a JSON object.")
-            # A record without this field is an error: it usually means that --column is wrong.
-            if names[0] not in record:
-                raise _missing_column(file, f"{names[0]} in row {row}", list(record))
-            text = record[names[0]]
+                problems[place] = "is not a JSON object"
+                continue
+            records[-1] = record
+            text = record.get(names[0])
             words = isinstance(text, list) and all(isinstance(word, str) for word in text)
-            if not (text is None or isinstance(text, str) or words):
-                raise CommandError(
-                    f"{file.name}: the text of row {row} is neither a string nor a list of strings."
-                )
-            records.append([record.get(name) for name in names])
-            row += 1
-        texts = [record[0] for record in records]
-        types = {type(text) for text in texts if text is not None}
-        if len(types) > 1:
-            raise CommandError(
-                f"{file.name}: some of the texts up to row {row - 1} are strings, and some are"
-                " lists of words; put strings and lists into separate files."
+            if names[0] not in record:
+                columns_of_row = listed(list(record))
+                problems[place] = f"has no column {names[0]}; the columns are {columns_of_row}"
+            elif not (text is None or isinstance(text, str) or words):
+                problems[place] = "has a text that is neither a string nor a list of strings"
+            elif text is not None:
+                kinds[type(text)].append(place)
+        kind, other = sorted(kinds, key=lambda kind: len(kinds[kind]), reverse=True)
+        for place in kinds[other]:
+            problems[place] = (
+                f"has a {'string' if kind is list else 'list of words'}, unlike most rows; put"
+                " strings and lists of words into separate files"
             )
-        columns = [pa.array(texts, pa.list_(pa.string()) if types == {list} else pa.string())]
-        for place in range(1, len(names)):
+        texts = [None if n in problems else record[names[0]] for n, record in enumerate(records)]
+        columns = [pa.array(texts, pa.list_(pa.string()) if kind is list else pa.string())]
+        for name in names[1:]:
             # Strings are copied unchanged, other values as JSON.
             kept = [
                 value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
-                for value in (record[place] for record in records)
+                for value in (record.get(name) for record in records)
             ]
             columns.append(pa.array(kept, pa.string()))
-        yield columns, count
+        yield columns, count, problems
+
+
+def _problems_of_lines(lines: list[bytes]) -> dict[int, str]:
+    """Return the problems of lines that are too long or not UTF-8, by their places."""
+    problems = {}
+    for place, line in enumerate(lines):
+        try:
+            if len(line) > MAX_LINE_BYTES:
+                problems[place] = (
+                    f"has more than {MAX_LINE_BYTES} bytes; put each sentence on a separate line"
+                )
+            else:
+                line.decode()
+        except UnicodeDecodeError:
+            problems[place] = _NOT_UTF8
+    return problems
 
 
 def _read_lines(file: InputFile) -> Iterator[tuple[list[bytes], int]]:
-    """Yield lists of lines, without line breaks, and the number of bytes read so far."""
+    """Yield lists of lines, without line breaks, and the number of bytes read so far.
+
+    Only the first bytes of a line that is too long are returned.
+    """
     rest = b""
     with pa.OSFile(str(file.path)) as raw, _decompress(raw, file) as stream:
         first = True
         while chunk := stream.read(_READ_BYTES):
             if first:
+                if chunk.startswith(_UTF16_MARKS):
+                    raise UnicodeDecodeError("utf-8", chunk[:2], 0, 2, "UTF-16")
                 chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
             *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > MAX_LINE_BYTES:
-                raise CommandError(
-                    f"{file.name}: a line has more than {MAX_LINE_BYTES} bytes; put each sentence"
-                    " on a separate line."
-                )
+            rest = rest[: MAX_LINE_BYTES + 2]
             if lines:
                 yield [line.removesuffix(b"\r") for line in lines], raw.tell()
     if rest:
@@ -303,6 +366,8 @@ class RowRange:
     """index of the first of these rows in the file"""
     rows: Any
     """`pyarrow.RecordBatch`: the texts, then the columns to keep"""
+    problems: dict[int, str] = field(default_factory=dict)
+    """what is wrong with rows that could not be read, by their places"""
 
     @property
     def texts(self) -> list[Any]:
@@ -317,7 +382,10 @@ class RowRange:
 
     def slice(self, start: int, end: int) -> "RowRange":
         """Return a part of the rows."""
-        return RowRange(self.name, self.first + start, self.rows.slice(start, end - start))
+        problems = {n - start: text for n, text in self.problems.items() if start <= n < end}
+        return RowRange(
+            self.name, self.first + start, self.rows.slice(start, end - start), problems
+        )
 
     def label(self, place: int) -> str:
         """Return the description of a row for messages."""
@@ -330,8 +398,8 @@ class Shard:
 
     number: int
     ranges: list[RowRange] = field(default_factory=list)
-    bytes_read: int = 0
-    """bytes of all input files read up to the end of this shard"""
+    bytes: float = 0
+    """approximate bytes of the input that its rows take"""
 
     def __len__(self) -> int:
         return sum(len(part.rows) for part in self.ranges)
@@ -343,26 +411,32 @@ class Shard:
         return f"{first.label(0)} to row {last.first + len(last.rows) - 1}{file}"
 
 
-def kept_schema(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Any:
+def kept_schema(
+    files: Sequence[InputFile], column: str, keep: Sequence[str], *, strict: bool = True
+) -> Any:
     """Return the `pyarrow.Schema` of the columns to keep.
 
     The types are those of the first file that has rows, or strings if no file has rows.
     """
     for file in files if keep else ():
-        for chunk in read(file, column, keep):
+        for chunk in read(file, column, keep, strict=strict):
             return pa.schema(list(chunk.rows.schema)[1:])
     return pa.schema([(name, pa.string()) for name in keep])
 
 
 def split_shards(
-    files: Sequence[InputFile], column: str, kept_columns: Any, max_rows: int
+    files: Sequence[InputFile],
+    column: str,
+    kept_columns: Any,
+    max_rows: int,
+    *,
+    strict: bool = True,
 ) -> Iterator[Shard]:
     """Yield the rows of all files in shards. Input without rows gives one empty shard."""
     shard, room = Shard(0), _SHARD_BYTES
-    files_read = 0
     for file in files:
-        row = 0
-        for chunk in read(file, column, kept_columns.names):
+        row = bytes_read = 0
+        for chunk in read(file, column, kept_columns.names, strict=strict):
             texts, *kept = chunk.rows.columns
             try:
                 kept = [
@@ -373,7 +447,7 @@ def split_shards(
                     f"{file.name}: a column of --keep has another type than in an earlier file."
                 ) from None
             batch = pa.RecordBatch.from_arrays([texts, *kept], names=[TEXTS, *kept_columns.names])
-            rows = RowRange(file.name, row, batch)
+            rows = RowRange(file.name, row, batch, chunk.problems)
             if pa.types.is_list(texts.type):
                 lengths = pc.multiply(pc.list_value_length(texts), _WORD_BYTES)
             else:
@@ -395,10 +469,9 @@ def split_shards(
                 )
                 shard.ranges.append(rows.slice(start, end))
                 room -= int(sizes[end - 1] - before)
-                shard.bytes_read = files_read + chunk.bytes_read
+                part = int(sizes[end - 1] - before) / int(sizes[-1])
+                shard.bytes += part * (chunk.bytes_read - bytes_read)
                 start = end
-            row += len(batch)
-        files_read += file.bytes
-    shard.bytes_read = files_read
+            row, bytes_read = row + len(batch), chunk.bytes_read
     if shard.ranges or shard.number == 0:
         yield shard

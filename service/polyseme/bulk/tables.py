@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 
 from polyseme.bulk.job import Job, RowKind
 from polyseme.bulk.sources import RowRange, Shard
-from polyseme.engine.arrays import Floats
-from polyseme.errors import CommandError, InvalidError, PolysemeError, UnknownWordError
+from polyseme.engine.arrays import Floats, NonFiniteError
+from polyseme.errors import (
+    CommandError,
+    InvalidError,
+    OutOfRangeError,
+    PolysemeError,
+    UnknownWordError,
+)
 from polyseme.models.model import Model
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.embed import pool, pooled_part
@@ -57,7 +63,10 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
 }
 """The reserved column names by kind of rows; columns of `--keep` must have other names."""
 _GROUP_NUMBERS = 1 << 22
-"""Approximate maximum count of numbers in a row group. One group is in memory at a time."""
+"""Approximate maximum count of numbers in a row group."""
+_GROUPS = 4
+"""Row groups of sentences that are encoded together: more sentences have more of equal length,
+which are computed as a stack."""
 _BATCH_CHARACTERS = 1 << 20
 """Approximate maximum number of characters in a batch."""
 TOTALS_KEY = "polyseme"
@@ -66,7 +75,7 @@ a .jsonl file are in a separate file."""
 _HINTS = {
     "too_large": "--truncate cuts such sentences.",
     "unknown_word": "--oov zero gives such words a zero vector.",
-    "out_of_range": "Use --dtype float32.",
+    "out_of_range": "Use --dtype float32, or a model with smaller vectors.",
 }
 
 
@@ -84,48 +93,94 @@ class Totals:
     """words that were cut off"""
     missing: int = 0
     """rows without a text"""
+    failed: int = 0
+    """rows with an error"""
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def tokenize_rows(
-    job: Job, model: Model, rows: RowRange, texts: Sequence[Text | None], options: EncodeOptions
-) -> list[Tokenized]:
-    """Tokenize the texts of rows that have one.
+class RowErrors:
+    """The rows of a shard that have no vectors because of an error."""
 
-    Raises CommandError with the number of a bad row.
-    """
+    def __init__(self, job: Job) -> None:
+        self.entries: dict[tuple[str, int], dict[str, Any]] = {}
+        """what is wrong, by file and row"""
+        self._policy = job.options.on_error
+
+    def add(self, rows: RowRange, place: int, error: PolysemeError | str) -> None:
+        """Record what is wrong with a row; raise it as CommandError if the job ends at errors."""
+        if isinstance(error, str):
+            code, message = "unreadable", f"The row {error}."
+        else:
+            code, message = error.code, bulk_error(error)
+        if self._policy == "fail":
+            raise CommandError(f"{rows.label(place)}: {message}")
+        row = rows.first + place
+        entry = {"file": rows.name, "row": row, "code": code, "error": message}
+        self.entries[rows.name, row] = entry
+
+    def in_order(self, shard: Shard) -> list[dict[str, Any]]:
+        """Return what is wrong, in the order of the rows."""
+        files = {rows.name: place for place, rows in enumerate(shard.ranges)}
+        order = sorted(self.entries, key=lambda row: (files[row[0]], row[1]))
+        return [self.entries[row] for row in order]
+
+    def left_out(self, rows: RowRange) -> NDArray[np.bool_]:
+        """Return which rows have an error and are not written at all."""
+        if self._policy != "skip":
+            return np.zeros(len(rows.rows), np.bool_)
+        places = range(len(rows.rows))
+        return np.array([(rows.name, rows.first + n) in self.entries for n in places], np.bool_)
+
+
+def tokenize_rows(
+    job: Job,
+    model: Model,
+    rows: RowRange,
+    texts: Sequence[Text | None],
+    options: EncodeOptions,
+    errors: RowErrors,
+) -> list[Tokenized | None]:
+    """Tokenize the texts of rows that have one; None for the others and for rows with an error."""
+    for place, problem in rows.problems.items():
+        errors.add(rows, place, problem)
     limits = Limits(max_sentence_tokens=job.options.max_sentence_tokens)
     try:
-        return tokenize(model, [text for text in texts if text is not None], options, limits)
-    except PolysemeError as error:
+        present = [text for text in texts if text is not None]
+        tokenized = iter(tokenize(model, present, options, limits))
+        return [None if text is None else next(tokenized) for text in texts]
+    except PolysemeError:
+        sentences: list[Tokenized | None] = []
         for place, text in enumerate(texts):
+            sentence = None
             try:
-                tokenize(model, [] if text is None else [text], options, limits)
-            except PolysemeError as row_error:
-                raise bulk_error(row_error, rows.label(place)) from None
-        raise bulk_error(error, rows.label(0)) from None
+                if text is not None:
+                    (sentence,) = tokenize(model, [text], options, limits)
+            except PolysemeError as error:
+                errors.add(rows, place, error)
+            sentences.append(sentence)
+        return sentences
 
 
-def bulk_error(error: PolysemeError, where: str) -> CommandError:
-    """Return an error that names the rows, and that can be pickled between processes."""
+def bulk_error(error: PolysemeError) -> str:
+    """Return what is wrong with a row and what to do, without the number of the text."""
     sentence = error.detail
     if isinstance(error, InvalidError) and not isinstance(error, UnknownWordError):
         sentence = "; ".join(field.message for field in error.errors) + "."
-    return CommandError(f"{where}: {sentence} {_HINTS.get(error.code, error.hint)}")
+    return f"{sentence} {_HINTS.get(error.code, error.hint)}"
 
 
-def count_rows(sentences: Sequence[Tokenized], texts: Sequence[Text | None]) -> Totals:
-    """Return the totals of rows."""
-    counts = TokenCounts(sentences)
-    missing = sum(text is None for text in texts)
-    return Totals(len(texts), counts.tokens, counts.oov, counts.truncated, missing)
+def count_rows(rows: RowRange, sentences: Sequence[Tokenized | None]) -> Totals:
+    """Return the totals of rows, without those with an error."""
+    counts = TokenCounts(filter(None, sentences))
+    missing = rows.rows.column(0).null_count - len(rows.problems)
+    return Totals(len(rows.rows), counts.tokens, counts.oov, counts.truncated, missing)
 
 
-def write_table(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals:
+def write_table(file: IO[bytes], job: Job, model: Model, shard: Shard, errors: RowErrors) -> Totals:
     """Encode the rows of a shard batch by batch, and write them."""
-    table = Table(job, model)
+    table = Table(job, model, errors)
     if job.options.format == "jsonl":
         names = [name for name in table.schema.names if name in _NUMBERS]
         style = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -136,7 +191,7 @@ def write_table(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals
                 line = row | dict(zip(names, arrays, strict=True))
                 # Columns of --keep may have types that JSON does not have, such as decimals.
                 file.write(orjson.dumps(line, default=str, option=style))
-        return table.totals
+        return table.totals + Totals(failed=len(errors.entries))
     empty = io.BytesIO()
     pq.write_table(table.schema.empty_table(), empty)
     leaves = pq.ParquetFile(empty).schema
@@ -155,8 +210,9 @@ def write_table(file: IO[bytes], job: Job, model: Model, shard: Shard) -> Totals
     ) as writer:
         for batch in table.batches(shard):
             writer.write_batch(batch)
-        writer.add_key_value_metadata({TOTALS_KEY: orjson.dumps(asdict(table.totals)).decode()})
-    return table.totals
+        totals = table.totals + Totals(failed=len(errors.entries))
+        writer.add_key_value_metadata({TOTALS_KEY: orjson.dumps(asdict(totals)).decode()})
+    return totals
 
 
 def _number_rows(column: Any) -> Iterator[NDArray[np.floating] | None]:
@@ -198,10 +254,12 @@ class Chosen(NamedTuple):
 class Table:
     """The table of a shard as record batches, whose rows are encoded as they are read."""
 
-    def __init__(self, job: Job, model: Model) -> None:
+    def __init__(self, job: Job, model: Model, errors: RowErrors) -> None:
         options, self.width = job.options, model.manifest.dimension
-        self.job, self.options, self.model = job, options, model
+        self.job, self.options, self.model, self.errors = job, options, model, errors
         self.totals = Totals()
+        dtype = options.encoding.dtype
+        self.memory: dict[Part, Floats] = {part: np.empty(0, dtype) for part in options.arrays}
         # Encode in float32, so that a pooled vector is rounded only once, after pooling.
         pooled = [pooled_part(options.pooling)] if options.pooling else []
         encoding, include = options.encoding, [*options.encoding.include, *pooled]
@@ -246,20 +304,31 @@ class Table:
 
     def sentences(self, rows: RowRange, texts: list[Text | None]) -> Iterator[Any]:
         """Yield a row for each sentence."""
-        tokenized = tokenize_rows(self.job, self.model, rows, texts, self.encoding)
-        self.totals += count_rows(tokenized, texts)
-        remaining = iter(tokenized)
-        sentences = [None if text is None else next(remaining) for text in texts]
+        sentences = tokenize_rows(self.job, self.model, rows, texts, self.encoding, self.errors)
         per_token, per_pair = self.encoding.array_numbers(self.model)
         lengths = [len(sentence.words) if sentence else 0 for sentence in sentences]
-        for start, end in _groups([n * (per_token + n * per_pair) for n in lengths]):
-            yield self.sentence_batch(rows.slice(start, end), sentences[start:end])
+        groups = list(_groups([n * (per_token + n * per_pair) for n in lengths]))
+        for first in range(0, len(groups), _GROUPS):
+            window = groups[first : first + _GROUPS]
+            start, end = window[0][0], window[-1][1]
+            batch = self.sentence_batch(rows.slice(start, end), sentences[start:end])
+            left_out = self.errors.left_out(rows)
+            for start_of_group, end_of_group in window:
+                part = slice(start_of_group, end_of_group)
+                group = batch.slice(start_of_group - start, end_of_group - start_of_group)
+                yield group.filter(pa.array(~left_out[part])) if left_out[part].any() else group
 
     def sentence_batch(self, rows: RowRange, sentences: list[Tokenized | None]) -> Any:
         """Return rows as a record batch."""
         missing = np.array([sentence is None for sentence in sentences])
         lengths = np.array([len(sentence.words) if sentence else 0 for sentence in sentences])
         chosen = [Chosen(number, one) for number, one in enumerate(sentences) if one]
+        try:
+            numbers, pooled = self.encode(chosen)
+        except (NonFiniteError, OutOfRangeError):
+            remaining = {one.number: one.sentence for one in self.encodable(rows, chosen)}
+            return self.sentence_batch(rows, [remaining.get(n) for n in range(len(sentences))])
+        self.totals += count_rows(rows, sentences)
 
         def lists(values: Any, counts: NDArray[np.int64] = lengths) -> Any:
             offsets = pa.array(np.cumsum([0, *counts], dtype=np.int32))
@@ -271,7 +340,6 @@ class Table:
             arrays.append(pa.array(self.senses(rows, sentences), _SENSES))
         if self.options.arrays:
             arrays += map(lists, token_columns(chosen))
-        numbers, pooled = self.encode(chosen)
         for part, values in numbers.items():
             per_token, per_pair = self.numbers[part]
             if per_token:
@@ -328,18 +396,19 @@ class Table:
             return any(word in folded for word in searched)
 
         candidates = [text if may_contain(text) else None for text in texts]
-        tokenized = tokenize_rows(self.job, self.model, rows, candidates, self.encoding)
-        missing = sum(text is None for text in texts)
-        truncated = sum(sentence.truncated for sentence in tokenized)
+        tokenized = tokenize_rows(
+            self.job, self.model, rows, candidates, self.encoding, self.errors
+        )
+        missing = texts.count(None) - len(rows.problems)
+        truncated = sum(sentence.truncated for sentence in tokenized if sentence)
         self.totals += Totals(rows=len(texts), truncated=truncated, missing=missing)
         forms = match_forms(words, exact=exact)
-        numbers = [number for number, text in enumerate(candidates) if text is not None]
         chosen = []
-        for number, sentence in zip(numbers, tokenized, strict=True):
-            places = None
-            if words:
-                places = word_places([token.text for token in sentence.words], forms, exact=exact)
-            chosen.append(Chosen(number, sentence, places))
+        for number, sentence in enumerate(tokenized):
+            if sentence:
+                tokens = [token.text for token in sentence.words]
+                places = word_places(tokens, forms, exact=exact) if words else None
+                chosen.append(Chosen(number, sentence, places))
         chosen = [one for one in chosen if one.words]
         (part,) = self.options.arrays
         per_token, _ = self.numbers[part]
@@ -348,8 +417,12 @@ class Table:
 
     def token_batch(self, rows: RowRange, chosen: list[Chosen]) -> Any:
         """Return tokens as a record batch."""
+        try:
+            ((part, values),) = self.encode(chosen)[0].items()
+        except (NonFiniteError, OutOfRangeError):
+            return self.token_batch(rows, self.encodable(rows, chosen))
         counts = [len(one.words) for one in chosen]
-        numbers = np.repeat([one.number for one in chosen], counts)
+        numbers = np.repeat(np.array([one.number for one in chosen], np.int64), counts)
         arrays = self.origin(
             rows, numbers, [column.take(pa.array(numbers)) for column in rows.kept]
         )
@@ -358,14 +431,14 @@ class Table:
         arrays += [pa.array(list(places), pa.int32()), *columns]
         unknown = columns[-1].to_pylist().count("oov")
         self.totals += Totals(tokens=len(numbers), unknown=unknown)
-        ((part, values),) = self.encode(chosen)[0].items()
         arrays.append(pa.FixedSizeListArray.from_arrays(values, self.numbers[part][0]))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def encode(self, chosen: Sequence[Chosen]) -> tuple[dict[Part, Any], Floats]:
         """Return the arrays to write, and the sentence vectors if there is a pooling.
 
-        The numbers of an array are a flat Arrow array, one sentence after another. -> [S, d]
+        The numbers of an array are a flat Arrow array, one sentence after another. The next call
+        reuses its memory, because the system takes long to provide new memory. -> [S, d]
         """
         dtype, pooling = self.options.encoding.dtype, self.options.pooling
         sentences = [one.sentence for one in chosen]
@@ -375,7 +448,10 @@ class Table:
         for part in self.options.arrays:
             per_token, per_pair = self.numbers[part]
             ends[part] = np.cumsum([0, *(lengths * (per_token + lengths * per_pair))]).tolist()
-            numbers[part] = np.empty(ends[part][-1], dtype)
+            count = ends[part][-1]
+            if count > len(self.memory[part]):
+                self.memory[part] = np.empty(count * 5 // 4, dtype)
+            numbers[part] = self.memory[part][:count]
         pooled = np.zeros((len(chosen), self.width if pooling else 0), np.float32)
         for stack, arrays in encode_stacks(self.model, sentences, self.encoding):
             for part, values in numbers.items():
@@ -388,6 +464,18 @@ class Table:
                 vectors = arrays[pooled_part(pooling)]
                 pooled[list(stack)] = pool(self.model, words, vectors, pooling)
         return {part: pa.array(values) for part, values in numbers.items()}, cast(pooled, dtype)
+
+    def encodable(self, rows: RowRange, chosen: Sequence[Chosen]) -> list[Chosen]:
+        """Return the sentences whose numbers are finite, and record the others as errors."""
+        remaining = []
+        for one in chosen:
+            try:
+                self.encode([one])
+            except (NonFiniteError, OutOfRangeError):
+                self.errors.add(rows, one.number, OutOfRangeError())
+            else:
+                remaining.append(one)
+        return remaining
 
     def origin(self, rows: RowRange, numbers: NDArray[np.int64], kept: list[Any]) -> list[Any]:
         """Return the columns that tell where rows come from, and the columns to keep."""

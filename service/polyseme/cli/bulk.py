@@ -1,5 +1,6 @@
 """`polyseme bulk`: encode files of texts into shards of vectors."""
 
+import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any, get_args
 import click
 
 from polyseme.bulk.job import (
+    ERRORS,
     BulkOptions,
     Compression,
     Job,
+    OnError,
     RowKind,
     ShardFormat,
     fingerprint,
@@ -44,6 +47,13 @@ from polyseme.settings import Settings, usable_cpus
 _SHARD_ROWS = {"npz": 1024, "tokens": 4096, "few vectors": 16_384}
 """Default number of input rows of a shard. Shards of typical sentences have at most about 120 MB.
 All texts and tokens of a .npz shard are in memory."""
+_SHARDS, _LEAST_ROWS = 16, 256
+"""A small input has about this many shards, or shards of this many rows, so that several workers
+have work."""
+_ROW_BYTES, _COMPRESSED = 100, 3
+"""Typical bytes of a row, and how often larger it is than compressed."""
+_LARGE, _TIMES_LARGER = 100e6, 10
+"""The estimated size of an output of which the command warns, and its ratio to the input."""
 
 
 def _parse_words(
@@ -116,8 +126,8 @@ def _parse_words(
 @click.option(
     "--shard-rows",
     type=click.IntRange(1, 10_000_000),
-    help="Rows of the input for an output file.  [default: {tokens}; npz: {npz}; --include none"
-    " or --words: {few vectors}]".format(**_SHARD_ROWS),
+    help="Rows of the input for an output file.  [default: up to {tokens}; npz: {npz}; --include"
+    " none or --words: {few vectors}]".format(**_SHARD_ROWS),
 )
 @click.option(
     "--batch-rows",
@@ -128,6 +138,13 @@ def _parse_words(
 )
 @field_option(EncodeOptions, "oov", "What to do with unknown words, as in `polyseme encode`.")
 @field_option(EncodeOptions, "truncate")
+@choice_option(
+    "--on-error",
+    get_args(OnError),
+    "null",
+    "A row that cannot be encoded gets no vectors (null), is left out (skip) or ends the job"
+    f" (fail). {ERRORS} in OUT lists such rows.",
+)
 @click.option(
     "--workers",
     type=click.IntRange(1, 1024),
@@ -154,7 +171,7 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     if options["scheduler"]:
         require_package("distributed", "A cluster needs Dask", "cluster")
     _check_options(options)
-    from polyseme.bulk.run import run, write_in_processes, write_on_cluster
+    from polyseme.bulk.run import estimate_bytes, run, write_in_processes, write_on_cluster
     from polyseme.bulk.sources import find_files
 
     name = options["model"] or registry.default
@@ -166,7 +183,15 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     encoding.check_share(model)
     kind = "tokens" if encoding.include and not options["words"] else "few vectors"
     kind = "npz" if options["format"] == "npz" else kind
-    options["shard_rows"] = options["shard_rows"] or _SHARD_ROWS[kind]
+    files = find_files(source)
+    if not options["shard_rows"]:
+        compressed = (file.compression or file.kind == "parquet" for file in files)
+        texts = sum(
+            file.bytes * (_COMPRESSED if small else 1)
+            for file, small in zip(files, compressed, strict=True)
+        )
+        rows = max(texts // _ROW_BYTES // _SHARDS, _LEAST_ROWS)
+        options["shard_rows"] = min(1 << (rows.bit_length() - 1), _SHARD_ROWS[kind])
     options["senses"] = tuple(_inventory(path, model) for path in options["senses"])
     unchanged = {k: v for k, v in options.items() if k in BulkOptions.__dataclass_fields__}
     job = Job(
@@ -178,21 +203,32 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
         # `registry.model` has just verified the files that workers on this machine map.
         verify=settings.verify_models and bool(options["scheduler"]),
     )
-    files = find_files(source)
     write = partial(write_in_processes, workers=options["workers"])
     if options["scheduler"]:
         write = partial(write_on_cluster, address=options["scheduler"])
     start = time.perf_counter()
     size = sum(file.bytes for file in files)
-    with exit_on_signals(), ConsoleProgress().stage("encoding", size) as stage:
-        outcome = run(job, files, write, lambda now: stage.reach(now.bytes_read, now.rows))
+    if not options["words"]:
+        _warn_of_size(estimate_bytes(job, model, files), size, job)
+    try:
+        with exit_on_signals(), ConsoleProgress().stage("encoding", size) as stage:
+            outcome = run(job, files, write, lambda now: stage.reach(int(now.bytes), now.rows))
+    except (KeyboardInterrupt, SystemExit) as stop:
+        message = (
+            "polyseme: Stopped. The finished shards are kept: run the same command again to go on."
+        )
+        click.echo(message, err=True)
+        raise SystemExit(stop.code if isinstance(stop, SystemExit) else 1) from None
     seconds = time.perf_counter() - start
     totals, progress = outcome.totals, outcome.progress
     click.echo(
         f"{totals.rows:,} rows  {totals.tokens:,} tokens  {totals.unknown:,} unknown "
         f" {totals.truncated:,} words cut off  {totals.missing:,} without a text "
-        f" {outcome.shards:,} shards  {outcome.bytes / 1e6:,.0f} MB"
+        f" {totals.failed:,} with an error  {outcome.shards:,} shards "
+        f" {outcome.bytes / 1e6:,.0f} MB"
     )
+    if totals.failed:
+        click.echo(_described_errors(outcome, out / ERRORS, options["on_error"]), err=True)
     if options["words"] and not totals.tokens:
         click.echo("polyseme: no token of the texts is one of the --words.", err=True)
     speed = f"{progress.rows / seconds:,.0f} sentences and {progress.tokens / seconds:,.0f} tokens"
@@ -200,6 +236,36 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
         f"polyseme: {speed} per second; {progress.found:,} shards existed before; peak memory of"
         f" the workers: {outcome.peak / 1e6:,.0f} MB",
         err=True,
+    )
+
+
+def _warn_of_size(output: int, size: int, job: Job) -> None:
+    """Say how large an output will be that is large and far larger than the input, or the disk."""
+    folder = next(place for place in (job.out, *job.out.parents) if place.exists())
+    free = shutil.disk_usage(folder).free
+    if output > _LARGE and output > _TIMES_LARGER * size:
+        click.echo(
+            f"polyseme: The output will have about {output / 1e9:,.1f} GB,"
+            f" {output / size:,.0f} times the size of the input. --dtype float16 halves it;"
+            " --include none --pooling whitened writes one vector for each text.",
+            err=True,
+        )
+    if output > free:
+        click.echo(
+            f"polyseme: The disk of the output has {free / 1e9:,.1f} GB free, less than the"
+            f" {output / 1e9:,.1f} GB that the output may need.",
+            err=True,
+        )
+
+
+def _described_errors(outcome: Any, path: Path, policy: OnError) -> str:
+    """Return the sentences about rows with an error."""
+    counts = ", ".join(f"{count:,} {code}" for code, count in outcome.errors.most_common())
+    fate = "have no vectors" if policy == "null" else "are left out"
+    return (
+        f"polyseme: {outcome.totals.failed:,} rows with an error {fate} ({counts}); {path} lists"
+        " them. The same command with other --truncate, --on-error or"
+        " POLYSEME_MAX_SENTENCE_TOKENS writes only their shards again."
     )
 
 

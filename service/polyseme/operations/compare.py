@@ -31,7 +31,7 @@ from polyseme.operations.work import (
     search_work,
 )
 from polyseme.stages import stage
-from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings
+from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, visible
 
 NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are
@@ -297,7 +297,7 @@ def find_token(tokens: Sequence[ResolvedToken], occurrence: OccurrenceRequest, n
 
 def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
     """Return the forms of a word as `word_places` compares them."""
-    return frozenset(" ".join((form if exact else form.casefold()).split()) for form in forms)
+    return frozenset(_comparable(form, exact) for form in forms)
 
 
 def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = False) -> list[int]:
@@ -306,10 +306,12 @@ def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = 
     `texts` are those of the tokens, `wanted` the result of `match_forms` with the same `exact`.
     White space between the words of a phrase counts as one space.
     """
-    spaced = (" ".join(text.split()) for text in texts)
-    return [
-        place for place, text in enumerate(spaced) if (text if exact else text.casefold()) in wanted
-    ]
+    return [place for place, text in enumerate(texts) if _comparable(text, exact) in wanted]
+
+
+def _comparable(text: str, exact: bool) -> str:
+    shown, _ = visible(text)
+    return " ".join((shown if exact else shown.casefold()).split())
 
 
 def _neighbors(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, Integers, NonFiniteError, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Contextualized
+from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
 from polyseme.operations.clustering import DEFAULT_RULE
@@ -275,19 +275,53 @@ def _surroundings(
 
 def _contexts(model: Model, result: Contextualized, places: Sequence[int]) -> Floats:
     """Return the contexts of the tokens at p places, of norm 1. -> [p, d]"""
-    separate = model.layers[-1].residual.kind == "unit"
-    return _scaled(model, (result.attended if separate else result.contextual)[places])
+    if model.layers[-1].residual.kind != "unit":
+        return require_finite(unit(result.contextual[places]))
+    return _scaled(model, result.attended[places])
 
 
 def _scaled(model: Model, rows: Floats) -> Floats:
-    """Weight the columns of heads that attend for grammar, and scale to norm 1. [p, d] -> [p, d]"""
+    """Weight the columns of outputs of attention, and scale them to norm 1. [p, d] -> [p, d]"""
+    factors = _column_factors(model)
+    return require_finite(unit(rows if factors is None else rows * factors))
+
+
+def _column_factors(model: Model) -> Floats | None:
+    """Return the factors of a context's columns, None if all are 1. -> [d]"""
     layer = model.layers[-1]
     scale = layer.scoring.word_bias_scale
-    if layer.residual.kind == "unit" and scale is not None and layer.output.weight is None:
-        # Without an output projection, each head fills its own columns.
-        factors = np.where(scale < GRAMMAR_HEADS[0], np.float32(GRAMMAR_HEADS[1]), np.float32(1))
-        rows = rows * np.repeat(factors, rows.shape[1] // len(factors))
-    return require_finite(unit(rows))
+    # Without an output projection, each head fills its own columns.
+    if scale is None or layer.output.weight is not None:
+        return None
+    factors = np.where(scale < GRAMMAR_HEADS[0], np.float32(GRAMMAR_HEADS[1]), np.float32(1))
+    return np.repeat(factors, model.manifest.dimension // len(factors))
+
+
+def explain_context(
+    model: Model, tokens: Sequence[ResolvedToken], place: int, direction: Floats
+) -> Floats:
+    """Return what each token adds to the product of a direction and a context. [d] -> [n]
+
+    The context of the token at `place` is a sum over all tokens, so the sum of the result is the
+    product ⟨context, direction⟩, but for the bias of an output projection. It is zero for a model
+    whose last residual is not `unit`: its context is no such sum.
+    """
+    layer, last = model.layers[-1], len(model.layers) - 1
+    if layer.residual.kind != "unit":
+        return np.zeros(len(tokens))
+    inputs = model.sentence(tokens)
+    result = contextualize(inputs, model.layers, ("weights", "values"), (last,))
+    weights, values = result.records[last]["weights"], result.records[last]["values"]
+    row, factors = result.attended[place].astype(np.float64), _column_factors(model)
+    if factors is not None:
+        row, direction = row * factors, direction * factors
+    if layer.output.weight is not None:
+        direction = layer.output.weight @ direction
+    by_head = direction.reshape(layer.heads, -1)
+    added: Floats = np.einsum("hj,hjv,hv->j", weights[:, place].astype(np.float64), values, by_head)
+    length = np.linalg.norm(row)
+    added /= length or 1
+    return added
 
 
 def _informativeness(inputs: SentenceArrays) -> Floats:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, Tag, ValidationInfo, model_validator
@@ -30,6 +30,7 @@ from polyseme.operations.occurrences import (
     FoundOccurrence,
     WordForms,
     encode_occurrences,
+    explain_context,
     find_projection,
     locate,
     occurrence_work,
@@ -43,14 +44,16 @@ from polyseme.operations.options import (
     SharedOptions,
 )
 from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
-from polyseme.operations.work import admit, decomposition_work, search_work
+from polyseme.operations.work import admit, check_request, decomposition_work, search_work
 from polyseme.stages import stage
-from polyseme.tokenizer import spellings
+from polyseme.tokenizer import ResolvedToken, spellings
 
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
 OCCURRENCE = 0.1
 """The work of an occurrence (`operations.work`)."""
+LEAST_EVIDENCE = 0.02
+"""The least share of the evidence in an example of a word that is listed."""
 CLOSE_SENSES = 0.05
 """With a smaller separation, a note says that the senses overlap."""
 
@@ -59,6 +62,17 @@ def _kind_of_senses(value: Any) -> str | None:
     if value == "auto":
         return "<name>"
     return "<number>" if type(value) is int and 1 <= value <= MAX_SENSES else None
+
+
+@dataclass(frozen=True)
+class WordEvidence:
+    """What a word of an example says for its sense."""
+
+    word: str
+    start: int | None
+    end: int | None
+    weight: float
+    """negative if it speaks against the sense"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,6 +88,9 @@ class WordSense(OneLine):
     neighbors: list[Neighbor]
     examples: list[int]
     """indices of `occurrences`, the most typical first"""
+    evidence: list[list[WordEvidence]]
+    """of each example, the words that say most for this sense and against the nearest other one, or
+    the other way round; the strongest first"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -326,19 +343,21 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         width = projection.directions.shape[1]
         work = occurrence_work(model, located, OCCURRENCE)
         work += cluster_work(count, width, request.count)
-        if request.map:
-            work += decomposition_work(count, model.manifest.dimension)
         searches = request.count or MAX_FOUND
         if request.divisions:
             searches += MAX_FOUND * (MAX_FOUND + 1) // 2
+        work += work / max(count, 1) * searches * request.examples
+        if request.map:
+            work += decomposition_work(count, model.manifest.dimension)
         admit(work + searches * search_work(model, request.neighbors))
         pairs = zip(sentences, places, strict=True)
         tokens = [sentence.tokens if where else [] for sentence, where in pairs]
-        encoded = zip(
-            encode_occurrences(model, tokens, places), chain.from_iterable(numbers), strict=True
-        )
-        found = [replace(occurrence, text=number) for occurrence, number in encoded]
-        found.sort(key=attrgetter("text"))
+        sources = [Source(tokens[at], place) for at, where in enumerate(places) for place in where]
+        of_texts = chain.from_iterable(numbers)
+        encoded = zip(encode_occurrences(model, tokens, places), of_texts, sources, strict=True)
+        ordered = sorted(encoded, key=itemgetter(1))
+        found = [replace(occurrence, text=number) for occurrence, number, _ in ordered]
+        sources = [source for _, _, source in ordered]
     with stage("senses"):
         if request.count is not None and request.count > count:
             message = f"must be at most {count}, the number of occurrences"
@@ -346,7 +365,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         points = project_occurrences(found, projection)
         clusterings = divide(points, request.count, projection.rule)
         clusters = clusterings.chosen
-        describe = SenseDescriber(model, found, request)
+        describe = SenseDescriber(model, found, sources, request)
         senses = describe(clusters)
         described = [*map(describe, clusterings.alternatives)] if request.divisions else []
         positions: list[list[float]] = []
@@ -357,13 +376,24 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
     return FoundSenses(word, senses, found, clusterings, described, notes, positions)
 
 
+class Source(NamedTuple):
+    """The tokens of a text, and the place of an occurrence among them."""
+
+    tokens: Sequence[ResolvedToken]
+    place: int
+
+
 class SenseDescriber:
     """Describes clusters of the same occurrences: size, keywords, neighbors and examples."""
 
     def __init__(
-        self, model: Model, found: Sequence[FoundOccurrence], request: SensesRequest
+        self,
+        model: Model,
+        found: Sequence[FoundOccurrence],
+        sources: Sequence[Source],
+        request: SensesRequest,
     ) -> None:
-        self.model, self.found, self.request = model, found, request
+        self.model, self.found, self.sources, self.request = model, found, sources, request
         numbers: dict[str, int] = {}
         self.rows: dict[int, Integers] = {}
         for occurrence in found:
@@ -391,13 +421,17 @@ class SenseDescriber:
         sums = rates.sum(axis=1, keepdims=True)
         scores = rates * (rates / np.where(sums > 0, sums, 1))
         described = []
+        members = (labels == np.arange(count)[:, None]).astype(np.float32)
+        centers = unit(members @ self.contexts)
         for label, size in enumerate(sizes.tolist()):
-            center = unit(self.contexts[labels == label].mean(axis=0)[None])[0]
+            center = centers[label]
             typical = self.contexts @ center
             typical[labels != label] = -np.inf
             examples = np.argsort(-typical, kind="stable")[: min(self.request.examples, size)]
             query = (center + NEIGHBOR_SHARE * self.direction).astype(np.float32)
             near = self.model.neighbors(query, self.request.neighbors, self.excluded)
+            others = np.delete(centers, label, axis=0)
+            direction = center - others[(others @ center).argmax()] if len(others) else center
             described.append(
                 WordSense(
                     label,
@@ -406,9 +440,22 @@ class SenseDescriber:
                     best_keywords(self.words, scores[:, label], self.request.keywords),
                     [Neighbor(*neighbor) for neighbor in near],
                     examples.tolist(),
+                    [self._evidence(self.sources[at], direction) for at in examples.tolist()],
                 )
             )
         return described
+
+    def _evidence(self, source: Source, direction: Floats) -> list[WordEvidence]:
+        """Return the words of an example that say most about a difference of contexts."""
+        check_request()
+        weights = explain_context(self.model, *source, direction.astype(np.float64))
+        least = LEAST_EVIDENCE * np.abs(weights).sum()
+        order = np.argsort(-np.abs(weights), kind="stable").tolist()
+        return [
+            WordEvidence(token.text, token.start, token.end, round(float(weights[at]), 4))
+            for at in order
+            if abs(weights[at]) > least and any(map(str.isalnum, (token := source.tokens[at]).text))
+        ]
 
 
 def best_keywords(words: Sequence[str], scores: Floats, most: int) -> list[Keyword]:

@@ -184,6 +184,11 @@ export function forgetModels() {
   models = null;
 }
 
+/** Return an instruction to point at something; a screen that is only touched has no pointer and no arrow keys. */
+export function pointAt(what, keys) {
+  return matchMedia("(hover: none)").matches ? `Tap ${what}.` : `Point at ${what}, or ${keys}.`;
+}
+
 const ARROWS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 /**

@@ -91,26 +91,28 @@ def test_every_head_is_listed_with_and_without_its_query_and_with_the_controls(f
     assert (found.facts["occurrences"], found.facts["lemmas"]) == (24, 1)
 
 
-def test_a_head_that_attends_to_the_deciding_word_has_the_best_figures(found):
-    figures = values(found.rankings["head 1"])
-    assert figures["evidence_auc"] == figures["evidence_correlation"] == 100
-    assert (figures["evidence_at_1"], figures["evidence_at_3"]) == (100, 33.33)
+CHANCE = {
+    "evidence_auc": 50,
+    "evidence_correlation": 0,
+    "evidence_at_1": 16.67,
+    "evidence_at_3": 16.67,
+}
 
 
-@pytest.mark.parametrize("name", ["head 2", "nearness", "uniform", "head 1, Wq = 0"])
-def test_a_ranking_that_ignores_words_has_the_figures_of_chance(found, name):
-    figures = values(found.rankings[name])
-    assert (figures["evidence_auc"], figures["evidence_correlation"]) == (50, 0)
-    assert (figures["evidence_at_1"], figures["evidence_at_3"]) == (16.67, 16.67)
-
-
-def test_a_ranking_by_rarity_finds_cues_if_every_sentence_has_the_fillers(found):
-    assert found.rankings["rarity"]["evidence_auc"].value == 100
-
-
-def test_the_cost_of_a_query_is_the_difference_to_the_head_without_it(found):
-    figures = values(found.by_query["head 1"])
-    assert (figures["evidence_auc"], figures["evidence_at_1"]) == (50, 83.33)
+@pytest.mark.parametrize(
+    ("ranking", "expected"),
+    [
+        # A head that attends to the deciding word, and rankings that ignore words.
+        ("head 1", dict.fromkeys(CHANCE, 100) | {"evidence_at_3": 33.33}),
+        *((name, CHANCE) for name in ("head 2", "nearness", "uniform", "head 1, Wq = 0")),
+        ("rarity", {"evidence_auc": 100}),  # every sentence has the fillers
+    ],
+)
+def test_rankings_by_hand(found, ranking, expected):
+    assert values(found.rankings[ranking]).items() >= expected.items()
+    # The effect of a query is the difference to the head without it.
+    effect = values(found.by_query["head 1"])
+    assert (effect["evidence_auc"], effect["evidence_at_1"]) == (50, 83.33)
     assert set(values(found.by_query["head 2"]).values()) <= {0, None}
 
 

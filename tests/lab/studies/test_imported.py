@@ -1,12 +1,14 @@
 """The benchmarks of imported vectors: coverage of the evaluation sets, and compared variants."""
 
+import tarfile
+
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 
 from lab.studies.ablation import TaggedWord, known
-from lab.studies.imported import coverage, document
+from lab.studies.imported import coverage, document, downstream_sets
 from lab.studies.imported_constants import SPREADS, variants
 
 from polyseme.engine.layers import Layer
@@ -101,6 +103,15 @@ def test_the_scores_of_other_forms_have_the_same_standard_deviation():
         scores = queries @ layer.key(vectors).astype(np.float64).T
         rows = scores - (scores @ weights)[:, None]
         assert np.sqrt(weights @ (rows**2 @ weights)) == pytest.approx(SPREAD, rel=1e-3)
+
+
+def test_sets_are_extracted_for_the_time_of_a_block(tmp_path):
+    (tmp_path / "downstream").mkdir()
+    with tarfile.open(tmp_path / "downstream.tar.xz", "w:xz") as tar:
+        tar.add(tmp_path / "downstream", "downstream")
+    with downstream_sets(tmp_path / "downstream.tar.xz") as folder:
+        assert folder.is_dir()
+    assert not folder.exists()
 
 
 def test_results_name_their_inputs(tmp_path):

@@ -56,20 +56,17 @@ def test_a_checkpoint_round_trips(tmp_path):
     assert {name: getattr(kept, name) for name in facts()} == facts()
 
 
-def test_the_newest_checkpoint_is_loaded_and_the_oldest_are_removed(tmp_path):
-    for step in (1, 5, 10, 200):
+@pytest.mark.parametrize("steps", [(1, 5, 10, 200), (99_999_800, 99_999_900, 100_000_000)])
+def test_the_newest_checkpoint_is_loaded_and_the_oldest_are_removed(tmp_path, steps):
+    others = {"notes.json", "other.safetensors"}
+    for name in others:
+        (tmp_path / name).write_text("mine")
+    for step in steps:
         save_checkpoint(tmp_path, TENSORS, **facts(step))
-    assert load_checkpoint(tmp_path)[0].step == 200
-    names = {path.name for path in tmp_path.iterdir()}
-    assert len(names) == 2 * KEPT
-    assert "00000010.json" in names
-
-
-def test_checkpoints_are_sorted_by_number(tmp_path):
-    for step in (99_999_800, 99_999_900, 100_000_000):
-        save_checkpoint(tmp_path, TENSORS, **facts(step))
-    assert load_checkpoint(tmp_path)[0].step == 100_000_000
-    assert {path.stem for path in tmp_path.iterdir()} == {"99999900", "100000000"}
+    assert load_checkpoint(tmp_path)[0].step == steps[-1]
+    kept = {f"{step:08}.{kind}" for step in steps[-KEPT:] for kind in ("json", "safetensors")}
+    assert {path.name for path in tmp_path.iterdir()} == kept | others
+    assert {(tmp_path / name).read_text() for name in others} == {"mine"}
 
 
 def test_an_incomplete_checkpoint_is_ignored(tmp_path):
@@ -80,15 +77,6 @@ def test_an_incomplete_checkpoint_is_ignored(tmp_path):
     save_checkpoint(tmp_path, TENSORS, **facts(3))
     left = {path.name.split(".")[0] for path in tmp_path.iterdir()}
     assert left == {"00000001", "00000003"}
-
-
-def test_other_files_in_the_folder_are_kept(tmp_path):
-    for name in ("notes.json", "other.safetensors"):
-        (tmp_path / name).write_text("mine")
-    for step in range(5):
-        save_checkpoint(tmp_path, TENSORS, **facts(step))
-    assert (tmp_path / "notes.json").read_text() == "mine"
-    assert (tmp_path / "other.safetensors").read_text() == "mine"
 
 
 def damage_tensors(folder):

@@ -1,5 +1,7 @@
 """The training data and the held-out data: read, split, drawn, in contexts, and scored."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -117,28 +119,22 @@ def test_words_are_not_composed_if_vectors_are_trained(tmp_path):
         assert (data.sentences.entries != data.table.unknown).sum() == known
 
 
-def test_a_too_long_paragraph_is_skipped(world, tmp_path):
-    (tmp_path / "text.txt").write_text(
-        "bankaa " * (MAX_TOKENS + 1) + "\n" + "bankab " * MAX_TOKENS + "\n"
-    )
+def test_too_long_short_and_unknown_data_is_skipped(world, tmp_path):
+    text = "bankaa " * (MAX_TOKENS + 1) + "\n" + "bankab " * MAX_TOKENS + "\n"
+    (tmp_path / "text.txt").write_text(text)
     data, _ = read(world, corpus=tmp_path / "text.txt")
     assert data.sentences.offsets.tolist() == [0, MAX_TOKENS]
     assert keys_of(data, np.arange(MAX_TOKENS)) == {"bankab"}
-
-
-def test_a_tagged_sentence_of_one_token_is_skipped(world, tmp_path):
-    (tmp_path / "t.jsonl").write_text(
-        '{"tokens": ["theaa"], "tags": [{"token": 0, "lemma": "the", "sense": "1"}]}\n'
-    )
-    data, _ = read(world, tags=tmp_path / "t.jsonl")
-    assert data.facts() == {"tagged_sentences": 0, "tags": 0, "paragraphs": 0, "tokens": 0}
-
-
-def test_tagged_words_missing_from_the_model_are_skipped(world, tmp_path):
-    (tmp_path / "t.jsonl").write_text(
-        '{"tokens": ["zzz", "theaa"], "tags": [{"token": 0, "lemma": "zzz", "sense": "1"}]}\n'
-        '{"tokens": ["zzz", "theaa"], "tags": [{"token": 1, "lemma": "the", "sense": "1"}]}\n'
-    )
+    lines = [
+        (["theaa"], 0, "the"),  # one token
+        (["zzz", "theaa"], 0, "zzz"),
+        (["zzz", "theaa"], 1, "the"),
+    ]
+    sentences = [
+        {"tokens": tokens, "tags": [{"token": token, "lemma": lemma, "sense": "1"}]}
+        for tokens, token, lemma in lines
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, sentences)))
     data, _ = read(world, tags=tmp_path / "t.jsonl")
     assert data.tagged.names == ("the",)
     assert data.facts() == {"tagged_sentences": 1, "tags": 1, "paragraphs": 0, "tokens": 2}

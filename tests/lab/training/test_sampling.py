@@ -59,20 +59,13 @@ def test_a_text_has_the_vectors_that_the_service_gives_it(model, text):
     np.testing.assert_array_equal(same[known][:, known], expected[known][:, known])
 
 
-def test_pretokenized_words_are_not_split(model):
+def test_pretokenized_words_are_not_split_and_have_a_lower_case_entry(model):
     lexicon = Lexicon(model, composing=False)
-    entries = lexicon.of_words(["high-end", "Apple", "apple"])
+    split, (written, lowered) = lexicon.of_words(["high-end", "APPLE"])
     table = lexicon.table()
-    assert entries[0][0] == Lexicon.UNKNOWN
-    assert [table.keys[entry] for entry, _ in entries[1:]] == ["Apple", "apple"]
-    assert table.rows[[entry for entry, _ in entries[1:]]].tolist() == [1, 0]
-
-
-def test_every_word_has_a_lower_case_entry(model):
-    lexicon = Lexicon(model, composing=False)
-    [(written, lowered)] = lexicon.of_words(["APPLE"])
-    table = lexicon.table()
+    assert split == (Lexicon.UNKNOWN, Lexicon.UNKNOWN)
     assert (table.keys[written], table.keys[lowered]) == ("APPLE", "apple")
+    assert table.rows[[written, lowered]].tolist() == [2, 0]
     assert table.words[written] == table.words[lowered]
 
 
@@ -171,25 +164,16 @@ def test_a_pseudo_word_joins_words_of_similar_frequency():
     assert len({label for _, label in pairs}) == len(pairs) == 80
 
 
-def test_only_the_most_frequent_words_are_targets_on_request():
-    table, sentences = corpus()
-    words = PseudoWordSampler(table, sentences, frozenset({"a"}), 2, 5)
-    assert len(words) == 5
-    assert 0 not in words.by_frequency  # excluded words do not count
-
-
-def test_excluded_and_rare_words_are_no_targets():
+def test_excluded_rare_and_less_frequent_words_are_no_targets():
     table, sentences = corpus()
     assert len(PseudoWordSampler(table, sentences, frozenset({"a", "c"}), 3)) == 24
     few = Sentences(sentences.entries[:50], sentences.lowered[:50], np.array([0, 50]))
     counts = np.bincount(few.entries, minlength=28)[:26]
     assert len(PseudoWordSampler(table, few, frozenset(), 3)) == np.count_nonzero(counts >= 5)
-
-
-def test_a_restricted_sampler_draws_only_its_words():
-    table, sentences = corpus()
-    words = PseudoWordSampler(table, sentences, frozenset(), 2).restricted(np.array([3, 4, 5]))
-    drawn = words.draw(rng(), 20, 6).occurrences
+    commonest = PseudoWordSampler(table, sentences, frozenset({"a"}), 2, 5)
+    assert len(commonest) == 5
+    assert 0 not in commonest.by_frequency  # excluded words do not count
+    drawn = commonest.restricted(np.array([3, 4, 5])).draw(rng(), 20, 6).occurrences
     assert set(sentences.entries[drawn.positions]) == {3, 4, 5}
 
 

@@ -84,6 +84,7 @@ def test_the_chosen_rows_are_those_of_all_rows(tensors):
 
 def test_a_hidden_word_begins_with_the_mean_of_its_context():
     """The first layer's values and outputs are the identity plus small random weights."""
+    assert initial_stack(3, 1, 3, 5, rng())[0].query.weight.shape == (3, 3)
     first = initial_stack(300, 2, 6, 600, rng())[0]
     for projection in (first.value, first.output):
         assert projection.weight.diagonal().mean() == pytest.approx(1, abs=0.02)

@@ -3,7 +3,7 @@
 import { ranked } from "./sentence.js";
 import { bars } from "../bars.js";
 import { scaleBoxes, signedColor, theme } from "../colors.js";
-import { changeDetector, h, s, svgDrawing } from "../elements.js";
+import { changeDetector, h, pointAt, s, svgDrawing } from "../elements.js";
 import { Figure, Readout } from "../figure.js";
 import { decimals, short, shorten } from "../text.js";
 
@@ -68,7 +68,7 @@ export class TokenFigures {
         onpoint: (sentence, announce) => this.readout.show(sentence, announce),
       },
     );
-    this.readout.show("Point at a dimension, or use the arrow keys.", false);
+    this.readout.show(pointAt("a dimension", "use the arrow keys"), false);
     this.vectors.show(drawing, slider);
   }
 }
@@ -157,10 +157,12 @@ function dimensionSlider({ size, cell, height, label, describe, onpoint }) {
     onpoint(describe(at), document.activeElement !== element);
   };
   element.style.height = `${height}px`;
-  element.addEventListener("pointermove", (event) => {
+  const follow = ({ clientX }) => {
     const { left, width } = element.getBoundingClientRect();
-    move(Math.floor(((event.clientX - left) / width) * size));
-  });
+    move(Math.floor(((clientX - left) / width) * size));
+  };
+  element.addEventListener("pointermove", follow);
+  element.addEventListener("pointerdown", follow); // a tap does not move
   element.addEventListener("keydown", (event) => {
     const to = {
       ArrowRight: at + 1, ArrowUp: at + 1, ArrowLeft: at - 1, ArrowDown: at - 1,

@@ -31,9 +31,8 @@ class AttentionView {
     this.results.append(
       this.tokens.element, this.main, this.token.vectors.element, this.table.element, this.exchange.source,
     );
-    this.element = viewElement("Attention", "A word has the same static vector in every sentence. Attention weights the other"
-      + " words of the sentence and gives each word a contextual vector. Type a sentence to see the attention weights, and"
-      + " the exact share of each word in each vector.",
+    this.element = viewElement("Attention", "A word has the same static vector in every sentence. Attention to the other words"
+      + " of a sentence gives it a contextual vector. Type a sentence to see the weights and the shares of words.",
     this.form.element, this.exchange.problem, this.results);
   }
 
@@ -165,16 +164,16 @@ class TokenList {
     this.onpick = onpick;
     this.list = h("ul", { class: "words" });
     this.setStop = rovingTabindex(this.list);
-    this.usage = h("p", { class: "usage" });
+    this.usage = h("span", { class: "usage" });
+    this.legend = h("ul", { class: "resolutions" });
     this.element = h(
       "section",
       { class: "card", "aria-label": "Words" },
-      h("h3", {}, "Words"),
-      h("p", { class: "muted" }, "Choose a word to see its attention and its vectors."),
+      h("div", { class: "words-head" },
+        h("h3", {}, "Words"),
+        h("p", { class: "muted" }, this.usage, " Choose a word to see its attention and its vectors.")),
       this.list,
-      this.usage,
-      h("ul", { class: "resolutions" }, RESOLUTIONS.map(([resolution, name, meaning]) =>
-        h("li", {}, h("span", { class: `word ${resolution}` }, name), ` ${meaning}`))),
+      this.legend,
     );
   }
 
@@ -196,11 +195,21 @@ class TokenList {
     ));
     this.list.replaceChildren(...this.buttons.map((button) => h("li", {}, button)));
     this.usage.textContent = usageText(tokens, usage.oov);
+    // `exact` needs no explanation if there is nothing else.
+    const used = new Set(tokens.map(entryOf));
+    this.legend.hidden = used.size === 1 && used.has(RESOLUTIONS[0]);
+    this.legend.replaceChildren(...RESOLUTIONS.filter((entry) => used.has(entry)).map(([resolution, name, meaning]) =>
+      h("li", {}, h("span", { class: `word ${resolution}` }, name), ` ${meaning}`)));
   }
 }
 
-function resolutionText({ text, key, resolution }) {
-  const [, name] = RESOLUTIONS.find(([each]) => each === resolution) ?? OTHER_CASE;
+/** Return the entry of the legend for a token. */
+function entryOf({ resolution }) {
+  return RESOLUTIONS.find(([each]) => each === resolution) ?? OTHER_CASE;
+}
+
+function resolutionText(token) {
+  const { text, key } = token, [, name] = entryOf(token);
   return key !== null && key !== text ? `${name}: ${key}` : name;
 }
 

@@ -5,7 +5,7 @@ import { canvasHeatmap, HeatmapCursor, svgHeatmap } from "./heatmap.js";
 import { linesDrawing, QueryList } from "./lines.js";
 import { ranked } from "./sentence.js";
 import { theme } from "../colors.js";
-import { changeDetector, copyText, h, quietButton } from "../elements.js";
+import { changeDetector, copyText, h, pointAt, quietButton } from "../elements.js";
 import { Figure, Readout } from "../figure.js";
 import { numberTable, separatedText } from "../table.js";
 import { decimals, shorten } from "../text.js";
@@ -84,8 +84,8 @@ export class AttentionFigure {
     this.figure.caption.textContent = (this.shares
       ? "Each row is a contextual vector, and each column a word's exact share in it, all heads together. With the"
         + " word itself and its position, a row sums to 1; a negative share pulls the vector away."
-      : "Rows are query tokens, columns are key tokens. Each row sums to 1.")
-      + " Point at a cell, or focus the heatmap and use the arrow keys.";
+      : "Rows are query tokens, columns key tokens; each row sums to 1.")
+      + ` ${pointAt("a cell", "use the arrow keys")}`;
     this.cursor = new HeatmapCursor({
       layout,
       name: `Heatmap of ${this.shares ? "contributions" : "attention"} between ${words.length} words. ${this.name}`,
@@ -151,7 +151,7 @@ export class AttentionFigure {
     this.pointed = pointed;
     const row = pointed ?? this.chosen;
     this.highlight(row);
-    if (row === null) this.readout.show("Point at a word on the left, or use the arrow keys.", false);
+    if (row === null) this.readout.show(pointAt("a word on the left", "use the arrow keys"), false);
     else this.readout.show(this.#sentence(row, ranked(this.weights[row]).slice(0, MAX_KEYS)));
   }
 

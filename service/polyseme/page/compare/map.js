@@ -103,6 +103,7 @@ function shiftArrows(placed) {
 function pointElement(point, label, { width, onpoint, onpick }) {
   const occurrence = isOccurrence(point);
   const open = () => onpick(point.word);
+  let tapped = false;
   return s(
     "g",
     {
@@ -112,7 +113,11 @@ function pointElement(point, label, { width, onpoint, onpick }) {
       onpointerenter: () => onpoint(point.name),
       onfocus: () => onpoint(point.name),
       ...(!occurrence && {
-        onclick: open,
+        // The first tap shows the name, as pointing does, and the second one opens the link.
+        onclick: ({ pointerType }) => {
+          if (pointerType !== "touch" || tapped) open();
+          tapped = true;
+        },
         onkeydown: (event) => event.key === "Enter" && open(),
       }),
     },

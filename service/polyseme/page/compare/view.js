@@ -4,7 +4,7 @@ import { badge, CompareForm, emptySentence } from "./form.js";
 import { mapDrawing, mapPoints } from "./map.js";
 import { OccurrenceTokens, parseOccurrences } from "./occurrences.js";
 import { notesWithLetters, similarityMatrices, similaritySentence, similarityTables } from "./similarity.js";
-import { countOf, h, modelAndCase, viewElement } from "../elements.js";
+import { countOf, h, modelAndCase, pointAt, viewElement } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
@@ -27,7 +27,7 @@ class CompareView {
     this.map = new Figure("polyseme-compare-map", "Map");
     this.pointed = h("output", { class: "pointed" });
     this.map.element.append(h("p", { class: "pointing" }, this.pointed,
-      h("span", {}, "Point at a mark to read its name, or focus the map and use the arrow keys.")));
+      h("span", {}, pointAt("a mark to read its name", "focus the map and use the arrow keys"))));
     this.cards = h("div", { class: "occurrence-cards" });
     this.results.append(
       this.matrices.element, this.notes, this.map.element, this.cards, this.exchange.source,

@@ -27,7 +27,8 @@ class ModelsView {
     const response = await this.exchange.request("v1/models");
     if (!response) return;
     // The cards are made once for each response, so that they keep the focus.
-    if (response !== this.response) this.cards.replaceChildren(...response.data.map((model) => this.#card(model)));
+    const models = response.data.toSorted((a, b) => Number(Boolean(b.default)) - Number(Boolean(a.default)));
+    if (response !== this.response) this.cards.replaceChildren(...models.map((model) => this.#card(model)));
     if (response !== this.response || open !== this.open) {
       this.open = open;
       for (const details of this.cards.querySelectorAll("details[data-model]")) {
@@ -35,7 +36,7 @@ class ModelsView {
       }
     }
     this.response = response;
-    this.#drawQuality(response.data);
+    this.#drawQuality(models);
     this.exchange.reportDrawn();
   }
 
@@ -62,7 +63,7 @@ class ModelsView {
     const state = isDefault ? {} : { model: id };
     const link = (view, text) => h("a", { href: this.page.address(view, state) }, text);
     return h("p", { class: "links" }, "Open in ", link("attention", "Attention"), " · ", link("compare", "Compare"),
-      " · ", link("neighbors", "Neighbors"));
+      " · ", link("senses", "Senses"), " · ", link("neighbors", "Neighbors"));
   }
 
   /** Return the training section of the manifest. The address has the name of the model whose section is open. */
@@ -103,10 +104,14 @@ function summary(model) {
       model.subwords ? "unknown words are composed of subwords" : null,
     ].filter(Boolean).join("; ")],
     ["Languages", model.languages.join(", ") || "not given"],
-    ["Source", model.source || "not given"],
+    ["Source", breakable(model.source || "not given")],
     ["License", model.licence || "not given"],
   ];
 }
+
+/** Return a text whose names of files break after a dot, an underscore or a slash if they do not fit in a line. */
+const breakable = (text) => text.split(/(?<=[\w-]{3}[._/])(?=[\w-]{2})/)
+  .flatMap((part, i) => (i ? [h("wbr"), part] : [part]));
 
 const SETS = { coarsewsd: "CoarseWSD-20", wic: "WiC" };
 

@@ -2,17 +2,14 @@
 
 import { senseMark } from "./map.js";
 import { OccurrenceTokens, wordAt } from "../compare/occurrences.js";
-import { fetchText, ServiceError } from "../client.js";
 import { h, labeled, modelAndCase, s } from "../elements.js";
 import { count, decimals, percent, short } from "../text.js";
 import { quotation, wordList } from "../words.js";
 
-/** The maximum length of an example whose attention is requested: attention has a weight for each pair of words. */
-const MAX_ENCODED = 2000;
 /** The maximum number of characters of a label. */
 const MAX_LABEL = 100;
-/** The maximum number of attended words that are listed, and the minimum weight of a listed or marked one. */
-const MAX_ATTENDED = 4, MIN_WEIGHT = 0.02;
+/** The maximum number of words of an example that are listed. */
+const MAX_WORDS = 4;
 
 /** The mark of a sense beside text. */
 function markOf(sense) {
@@ -29,51 +26,11 @@ export class SenseCards {
     this.element = h("div", { class: "sense-cards" });
   }
 
-  /**
-   * Show the senses of a response. The attention of the examples is requested after the cards are shown,
-   * in one request for each card.
-   */
-  async show(response, sentences, settings) {
-    const isNew = response !== this.response;
+  /** Show the senses of a response. */
+  show(response, sentences, settings) {
+    if (response !== this.response) this.#fields = [];
     Object.assign(this, { response, sentences, settings });
-    if (!isNew) return this.#draw();
-    this.aborter?.abort();
-    const { signal } = this.aborter = new AbortController();
-    this.attended = new Map();
-    this.#fields = [];
     this.#draw();
-    this.element.setAttribute("aria-busy", "true");
-    try {
-      for (const { id, examples } of response.senses) {
-        await this.#load(examples, signal);
-        if (signal.aborted) return;
-        this.element.children[id].querySelector(".examples").replaceWith(this.#examples(examples));
-      }
-    } catch (error) {
-      // The cards are shown without the attention.
-      if (!signal.aborted && !(error instanceof ServiceError)) reportError(error);
-    } finally {
-      if (!signal.aborted) this.element.removeAttribute("aria-busy");
-    }
-  }
-
-  /** Request the weights with which the examples attend to the other words of their sentences. */
-  async #load(examples, signal) {
-    const { occurrences } = this.response;
-    const encoded = examples.filter((i) => this.sentences[occurrences[i].text].length <= MAX_ENCODED);
-    if (!encoded.length) return;
-    const { results } = JSON.parse(await fetchText("v1/encode", {
-      input: encoded.map((i) => this.sentences[occurrences[i].text]),
-      include: ["attention"], layers: "last", heads: "mean", ...modelAndCase(this.settings),
-    }, signal));
-    if (signal.aborted) return;
-    encoded.forEach((i, number) => {
-      const { tokens, attention } = results[number];
-      const row = tokens.findIndex(({ start }) => start === occurrences[i].start);
-      if (row < 0) return;
-      const weighted = tokens.map((token, column) => ({ ...token, weight: attention[0][row][column] }));
-      this.attended.set(i, weighted.filter((_, column) => column !== row));
-    });
   }
 
   #draw() {
@@ -88,7 +45,7 @@ export class SenseCards {
     return this.response.senses.map(({ id }) => this.#fields[id]?.value.trim() ?? "");
   }
 
-  #card({ id, size, proportion, keywords, neighbors, examples }) {
+  #card({ id, size, proportion, keywords, neighbors, examples, evidence }) {
     const largest = Math.max(...this.response.senses.flatMap((sense) => sense.keywords.map(({ weight }) => weight)));
     const neighborsOf = (word) => this.page.address("neighbors", { ...modelAndCase(this.settings), word });
     const list = (title, rows) => h("div", {}, h("h4", {}, title),
@@ -108,7 +65,7 @@ export class SenseCards {
           ({ word, value: similarity, text: short(similarity), href: neighborsOf(word) }))),
       ),
       h("h4", {}, "Examples"),
-      this.#examples(examples),
+      h("ul", { class: "examples" }, examples.map((i, number) => this.#example(i, evidence[number]))),
     );
   }
 
@@ -120,20 +77,18 @@ export class SenseCards {
     return field;
   }
 
-  #examples(examples) {
-    return h("ul", { class: "examples" }, examples.map((i) => this.#example(i)));
-  }
-
-  #example(i) {
+  /** Show an example; words that speak for the sense are marked, and the strongest are listed. */
+  #example(i, evidence) {
     const { occurrences } = this.response;
-    const attended = (this.attended.get(i) ?? []).filter(({ weight }) => weight >= MIN_WEIGHT);
-    const most = attended.toSorted((a, b) => b.weight - a.weight).slice(0, MAX_ATTENDED);
+    const speaking = evidence.filter(({ weight }) => weight > 0);
+    const sum = speaking.reduce((total, { weight }) => total + weight, 0);
+    const marked = speaking.map((word) => ({ ...word, weight: word.weight / sum }));
     return h(
       "li",
       {},
-      quotation(this.sentences[occurrences[i].text], occurrences[i], attended),
-      most.length ? h("p", { class: "status" }, "Attends to ", most.flatMap(({ text, weight }, place) =>
-        [place ? ", " : "", h("bdi", {}, text), ` ${short(weight)}`])) : null,
+      quotation(this.sentences[occurrences[i].text], occurrences[i], marked),
+      marked.length ? h("p", { class: "status" }, "For this sense: ", marked.slice(0, MAX_WORDS).flatMap(({ word, weight }, place) =>
+        [place ? ", " : "", h("bdi", {}, word), ` ${short(weight)}`])) : null,
     );
   }
 }

@@ -87,14 +87,14 @@ class SensesView {
       this.summary.textContent = summaryOf(response);
       this.notes.replaceChildren(...response.notes.map((note) => h("li", {}, note)));
       this.notes.hidden = !response.notes.length;
-      this.loaded = this.cards.show(response, sentences, state);
+      this.cards.show(response, sentences, state);
     }
     Object.assign(this, { response, sentences });
     this.exchange.announce(this.summary.textContent);
     const point = /^\d{1,9}$/.test(state.point) ? Number(state.point) : null;
     this.map.choose(point);
     this.exchange.reportDrawn();
-    await Promise.all([this.loaded, this.#showChosen(point)]);
+    await this.#showChosen(point);
   }
 
   #drawMap(response, sentences) {

@@ -37,9 +37,9 @@ class StepsView {
         h("dl", { class: "facts" }, LETTERS.flatMap(([letter, meaning]) => [h("dt", {}, letter), h("dd", {}, meaning)]))),
       this.exchange.source,
     );
-    this.element = viewElement("Step by step", "Every number of attention, from embeddings to context. Choose a number to see"
-      + " which numbers it is computed from, with the arithmetic written out. The chosen number has a solid frame; the numbers"
-      + " that it is computed from have a dashed frame.", this.sources.element, this.exchange.problem, this.results);
+    this.element = viewElement("Step by step", "The worked examples are from notes that teach attention with numbers small enough to"
+      + " compute by hand; some print wrong values. Choose a number to see its arithmetic: it has a solid frame, and the"
+      + " numbers that it is computed from have a dashed frame.", this.sources.element, this.exchange.problem, this.results);
     this.element.classList.add("steps-view");
   }
 

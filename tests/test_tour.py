@@ -1,0 +1,57 @@
+"""docs/tour.md: its blocks, run in order in a folder of their own, print the documented output."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, start
+
+PAGE = (ROOT / "docs/tour.md").read_text("utf-8")
+BLOCKS = re.findall(r"```(sh|python|text)\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_every_block_of_python_prints_something():
+    kinds = [kind for kind, _ in BLOCKS]
+    assert kinds.count("python") == kinds.count("text") == 8
+    assert all(following == "text" for kind, following in pairwise(kinds) if kind == "python")
+
+
+@pytest.mark.slow
+def test_the_blocks_of_the_tour_print_the_documented_output(tmp_path):
+    pytest.importorskip("sklearn", reason="needs the extra [sklearn]")
+    shutil.copytree(ROOT / "docs/tour", tmp_path / "docs/tour")
+    (tmp_path / "models").mkdir()
+    process, address = start(tmp_path / "log")
+    environment = {
+        **os.environ,
+        "POLYSEME_MODELS_DIR": str(tmp_path / "models"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    program = ["import subprocess"]
+    for kind, block in BLOCKS[1:]:
+        if kind == "sh":
+            done = f"subprocess.run({block!r}, shell=True, check=True, stdout=subprocess.DEVNULL)"
+            program.append(done)
+        elif kind == "python":
+            program.append(block)
+    source = "\n".join(program).replace("http://localhost:8000", address)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", source],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(block for kind, block in BLOCKS if kind == "text")
