@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.arrays import unit
-from polyseme.engine.attention import SentenceArrays
+from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import (
     IDENTITY,
     FeedForward,
@@ -18,6 +18,7 @@ from polyseme.engine.layers import (
     split_heads,
 )
 from polyseme.engine.positions import relative_bias, sinusoids
+from tests.tiny import full_layer
 
 
 def assert_close(actual, expected):
@@ -183,3 +184,28 @@ def test_the_second_layer_starts_from_the_result_of_the_first():
 
 def test_no_layers_give_the_static_vectors():
     assert_close(run([[1, 5]], []), [[1, 5]])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Layer(),
+        full_layer(3),
+        full_layer(4, norm="before", scoring=Scoring(mask="other-words", word_bias=True)),
+        full_layer(5, scoring=Scoring(mask="others", position_bias=np.eye(3, 7, dtype="f4"))),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 4, 70])
+def test_attention_at_single_tokens_is_that_of_the_whole_layer(layer, n):
+    rng = np.random.default_rng(n)
+    known = rng.random((3, n)) < 0.8
+    vectors = rng.standard_normal((3, n, 5)).astype(np.float32) * known[..., None]
+    bias = rng.standard_normal((3, n)).astype(np.float32)
+    stack = SentenceArrays(vectors, known, rng.integers(0, 3, (3, n)), bias)
+    numbers, places = np.repeat([0, 2], n), np.tile(np.arange(n), 2)
+    with np.errstate(all="ignore"):
+        every = layer(vectors, stack).attended
+        found = layer.attended_at(vectors, stack, numbers, places)
+        alone = layer.attended_at(vectors, stack, numbers[-1:], places[-1:])
+    np.testing.assert_allclose(found, every[numbers, places], atol=2e-6)
+    assert np.array_equal(alone[0], found[-1])

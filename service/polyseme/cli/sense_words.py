@@ -116,7 +116,7 @@ def _find(source: Path, item: tuple[str, list[str]]) -> bytes | None:
     if source not in _models:
         _models[source] = read_model(source, verify=False)
     word, texts = item
-    request = SensesRequest.of(word=word, texts=texts, neighbors=0, inventory=True)
+    request = SensesRequest.of(word=word, texts=texts, neighbors=0, examples=0, inventory=True)
     try:
         with SINGLE_THREAD:
             found = find_senses(_models[source], request)

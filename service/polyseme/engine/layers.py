@@ -12,8 +12,16 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from polyseme.engine.arrays import SAFE_LENGTHS, Floats, require_finite, rescale, unit
-from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays, attend, key_scale
+from polyseme.engine.arrays import SAFE_LENGTHS, Floats, Integers, require_finite, rescale, unit
+from polyseme.engine.attention import (
+    BLOCK,
+    Scoring,
+    SentenceArrays,
+    attend,
+    key_scale,
+    masked_keys,
+    softmax,
+)
 from polyseme.engine.positions import scaled_sinusoids
 
 NormPlace: TypeAlias = Literal["none", "before", "after"]
@@ -252,6 +260,37 @@ class Layer:
             change = self.feed_forward(norm(x) if norm and before else x)
             x = norm(x + change) if norm and self.norm == "after" else x + change
         return LayerResult(x, attended, mixed, weights)
+
+    def attended_at(
+        self, x: Floats, sentence: SentenceArrays, numbers: Integers, places: Integers
+    ) -> Floats:
+        """Return the output of attention at p single tokens of a stack. [B, n, d] -> [p, d]
+
+        A token is at `places` of the sentence with the number in `numbers`. In contrast to
+        `LayerResult.attended`, nothing is computed for other queries; the last bits differ.
+        """
+        n = x.shape[1]
+        start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
+        # One product for each token, so that its bits do not depend on the others.
+        queries = self.query(start[numbers, places][:, None])
+        queries = queries.reshape(len(numbers), self.heads, 1, -1)
+        keys = split_heads(self.key(start), self.heads)[numbers]
+        scoring = self.scoring
+        if scoring.scale:
+            queries = queries * queries.dtype.type(key_scale(queries.shape[-1]))
+        scores = queries @ keys.swapaxes(-2, -1)
+        bias = scoring.bias(range(n), n)
+        if bias is not None:
+            scores += bias[:, places].swapaxes(0, 1)[:, :, None]
+        if scoring.word_bias and sentence.word_bias is not None:
+            scale = 1 if scoring.word_bias_scale is None else scoring.word_bias_scale[:, None, None]
+            scores += scale * sentence.word_bias[numbers][:, None, None]
+        known = None if sentence.all_known else sentence.known
+        masked = masked_keys(known, sentence.words, scoring.mask, range(n))
+        if masked is not None:
+            masked = masked[numbers, places][:, None, None]
+        context = softmax(scores, masked) @ self._values(start, sentence)[numbers]
+        return self.output(context.reshape(len(numbers), 1, -1))[:, 0]
 
     def project(self, x: Floats, sentence: SentenceArrays) -> tuple[Floats, Floats, Floats]:
         """Return unscaled queries, keys and values.

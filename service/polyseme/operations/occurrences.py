@@ -30,9 +30,9 @@ from polyseme.operations.compare import (
     tokenize_occurrences,
     word_places,
 )
-from polyseme.operations.encode import contextualize_each, tokenize
+from polyseme.operations.encode import contextualize_each, stacks, tokenize
 from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.operations.work import MULTIPLICATION, TextCost, encode_cost
+from polyseme.operations.work import MULTIPLICATION, TextCost, check_request, encode_cost
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
 GRAMMAR_HEADS = (0.5, 0.5)
@@ -216,16 +216,47 @@ def surround(
 ) -> Floats:
     """Return the surroundings of the tokens at `places` of each sentence, in order. -> [m, 3d]
 
-    They are those of `encode_occurrences`, to the last bit. Sentences of equal length are computed
-    together.
+    They are those of `encode_occurrences`; the last bits may differ if the model has one layer,
+    whose attention is then computed for these tokens only. Sentences of equal length are computed
+    together, with the bits of each alone.
     """
+    single = len(model.layers) == 1 and model.layers[0].residual.kind == "unit"
     rows: list[Floats] = [np.empty(0)] * len(sentences)
-    for number, inputs, result in contextualize_each(model, sentences):
-        first: dict[str, int] = {}
-        texts = (token.text.casefold() for token in sentences[number])
-        names = np.array([first.setdefault(text, len(first)) for text in texts], np.int64)
-        rows[number] = _surroundings(model, inputs, result, names, places[number])
+    if not single:
+        for number, inputs, result in contextualize_each(model, sentences):
+            names = _names(sentences[number])
+            rows[number] = _surroundings(model, inputs, result, names, places[number])
+        return np.concatenate(rows)
+    for stack in stacks([len(tokens) for tokens in sentences]):
+        check_request()
+        inputs = model.stack([sentences[number] for number in stack])
+        informative = _informativeness(inputs)
+        static = unit(inputs.vectors).astype(np.float64)
+        counts = [len(places[number]) for number in stack]
+        at = np.fromiter(chain.from_iterable(places[number] for number in stack), np.int64)
+        found: list[Floats] = []
+        for first in range(0, len(at), _OCCURRENCES_AT_ONCE):
+            part = slice(first, first + _OCCURRENCES_AT_ONCE)
+            of_sentence = np.repeat(np.arange(len(stack)), counts)[part]
+            with np.errstate(all="ignore"):  # `_scaled` tests whether the result is finite
+                attended = model.layers[0].attended_at(
+                    inputs.vectors, inputs, of_sentence, at[part]
+                )
+            found.append(_scaled(model, attended))
+        contexts = np.split(np.concatenate(found), np.cumsum(counts)[:-1])
+        for place, number in enumerate(stack):
+            here = places[number]
+            means = _means(_names(sentences[number]), informative[place], static[place], here)
+            parts = np.concatenate([contexts[place][:, None], unit(means)], axis=1)
+            rows[number] = parts.reshape(len(here), -1)
     return np.concatenate(rows)
+
+
+def _names(tokens: Sequence[ResolvedToken]) -> Integers:
+    """Return the same number for tokens that differ only in case. -> [n]"""
+    first: dict[str, int] = {}
+    texts = (token.text.casefold() for token in tokens)
+    return np.array([first.setdefault(text, len(first)) for text in texts], np.int64)
 
 
 def _surroundings(
@@ -244,10 +275,14 @@ def _surroundings(
 
 def _contexts(model: Model, result: Contextualized, places: Sequence[int]) -> Floats:
     """Return the contexts of the tokens at p places, of norm 1. -> [p, d]"""
-    layer = model.layers[-1]
-    if layer.residual.kind != "unit":
+    if model.layers[-1].residual.kind != "unit":
         return require_finite(unit(result.contextual[places]))
-    rows, factors = result.attended[places], _column_factors(model)
+    return _scaled(model, result.attended[places])
+
+
+def _scaled(model: Model, rows: Floats) -> Floats:
+    """Weight the columns of outputs of attention, and scale them to norm 1. [p, d] -> [p, d]"""
+    factors = _column_factors(model)
     return require_finite(unit(rows if factors is None else rows * factors))
 
 
