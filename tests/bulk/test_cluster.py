@@ -83,7 +83,7 @@ def test_a_cluster_that_loses_a_worker_writes_every_row_once_and_the_same_bytes(
 def test_a_row_that_stops_the_work_is_named_as_without_a_cluster(cluster, tmp_path):
     address, _ = cluster
     source = write_lines(tmp_path / "in.txt", ["fine", "word " * 2000])
-    process = start_bulk(source, tmp_path / "out", *options(address))
+    process = start_bulk(source, tmp_path / "out", *options(address), "--on-error", "fail")
     _, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
     last = stderr.strip().splitlines()[-1]
