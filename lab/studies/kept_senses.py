@@ -13,6 +13,8 @@ python lab/studies/kept_senses.py --tags google_wsd.tar.xz --data EVALUATION_SET
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -34,6 +36,7 @@ from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence, read_data_set
 
+PACKAGES = ("numpy", "scipy", "scikit-learn")
 MOST = 300
 """Maximum occurrences of a word; a random sample if there are more."""
 BINS = 5
@@ -126,7 +129,10 @@ def measure_applied(model: Model, data: Path) -> tuple[dict[str, float], dict[st
 def main(tags: Path | None, data: Path | None, half: str, folder: Path) -> None:
     """Print the measurements as JSON."""
     model = read_model(folder)
-    document: dict[str, object] = {}
+    document: dict[str, object] = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {package: version(package) for package in PACKAGES},
+    }
     if tags:
         document[half] = measure_nouns(model, tags, half)
     if data:
