@@ -182,6 +182,16 @@ def test_the_probability_follows_from_the_log_odds_and_the_decision():
         assert (len(found.chosen.centroids) > 1) == (found.several > 1 / 3)
 
 
+@pytest.mark.parametrize("odds", [-0.02, 0.02])
+def test_several_are_reported_from_a_probability_of_one_third_on(odds):
+    points, _ = groups((30, 30), spread=0.4)
+    unit_points = points / np.linalg.norm(points, axis=1, keepdims=True)
+    similarity = two_cluster_statistics(unit_points)[0]
+    found = divide(points, rule=(odds - 2 * similarity, 2, 0))
+    assert found.several == pytest.approx(1 / 3 + odds * 2 / 9, abs=1e-4)
+    assert (len(found.chosen.centroids) > 1) == (odds > 0)
+
+
 def test_the_log_odds_are_linear_in_the_statistics():
     assert log_odds(np.array([0.1, 0.4]), (-3, -10, 5)) == pytest.approx(-3 - 1 + 2)
 

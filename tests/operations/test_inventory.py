@@ -27,6 +27,7 @@ from polyseme.operations.occurrences import (
 )
 from polyseme.operations.options import Limits
 from polyseme.operations.senses import SensesRequest, senses
+from tests.operations.calls import senses_in
 from tests.operations.test_senses import MONEY, RIVER
 from tests.tiny import tiny_model
 
@@ -100,6 +101,13 @@ def test_a_threshold_leaves_out_the_occurrence_itself():
     found = leave_one_out(points @ unit(points.sum(axis=0)[None])[0])
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert np.isfinite(leave_one_out(np.ones(1))).all()
+
+
+def test_a_threshold_is_above_five_percent_of_the_clustered_occurrences(bundled, result):
+    clusters = senses_in(bundled, "bank", RIVER + MONEY, senses=2).clusters
+    for number, sense in enumerate(result.inventory.senses):
+        cosines = leave_one_out(clusters.cosines[clusters.labels == number])
+        assert sense.threshold == pytest.approx(np.quantile(cosines, 0.05), abs=1e-4)
 
 
 def test_given_occurrences_are_tagged_in_their_order(bundled, result):
