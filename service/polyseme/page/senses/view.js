@@ -6,7 +6,7 @@ import { MAX_POINTS, SensesMap } from "./map.js";
 import { SensesNumber, withNumber } from "./number.js";
 import { theme } from "../colors.js";
 import { fetchText } from "../client.js";
-import { changeDetector, countOf, download, h, quietButton, viewElement } from "../elements.js";
+import { changeDetector, countOf, download, h, pointAt, quietButton, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { separatedText } from "../table.js";
@@ -36,13 +36,13 @@ class SensesView {
     this.chosen = new ChosenOccurrence(page);
     this.figure.element.append(
       h("p", { class: "pointing" }, this.pointed,
-        h("span", {}, "Point at a mark to read its sentence, or use the arrow keys. Choose it for more.")),
+        h("span", {}, `${pointAt("a mark to read its sentence", "use the arrow keys")} Choose it for more.`)),
       this.chosen.element,
     );
     this.cards = new SenseCards(page);
     this.results.append(
       h("div", { class: "card" }, this.summary, this.notes), this.number.element,
-      this.figure.element, this.cards.element, this.exchange.source,
+      h("div", { class: "senses-main" }, this.cards.element, this.figure.element), this.exchange.source,
     );
     this.element = viewElement("Senses", "The senses that a word has in your sentences, without labels: its occurrences are"
       + " clustered by their contexts. Choose an example, or paste sentences and type a word.",
