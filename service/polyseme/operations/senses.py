@@ -342,11 +342,13 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         projection = find_projection(model)
         width = projection.directions.shape[1]
         work = occurrence_work(model, located, OCCURRENCE)
-        work += cluster_work(count, width, request.count)
         searches = request.count or MAX_FOUND
         if request.divisions:
             searches += MAX_FOUND * (MAX_FOUND + 1) // 2
-        work += work / max(count, 1) * searches * request.examples
+        # Examples are encoded again; the senses of a division have each occurrence once at most.
+        examples = count * (MAX_FOUND + 1 if request.divisions else 1)
+        work += work / count * min(searches * request.examples, examples)
+        work += cluster_work(count, width, request.count)
         if request.map:
             work += decomposition_work(count, model.manifest.dimension)
         admit(work + searches * search_work(model, request.neighbors))
