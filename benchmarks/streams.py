@@ -2,7 +2,7 @@
 
     python benchmarks/streams.py [--rounds 3]
 
-A batch of 1,000 or 10,000 sentences of 5 to 50 words is posted to `/v1/encode` of a new service,
+A batch of 1,000 or 10,000 sentences of 5 to 30 words is posted to `/v1/encode` of a new service,
 after a batch of 100. The figures are the peak memory of the worker (`VmHWM`) and the time per
 sentence, compared with batches of 100. Results: results/streams.json.
 """
@@ -22,7 +22,7 @@ from sentences import lengths, sentences
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
 COUNTS, SMALL = (1_000, 10_000), 100
-LONGEST = 50
+LONGEST = 30
 """Maximum number of words; the response of 10,000 longer ones exceeds the largest limit."""
 REPEATED = 10
 """The number of small batches."""
