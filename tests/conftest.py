@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from socket import socket
+from typing import Any
 
 import httpx
 import pytest
@@ -110,6 +111,23 @@ def start(
     process.kill()
     process.wait()
     raise AssertionError(f"the service did not start:\n{log.read_text()}")
+
+
+def printed(program: str, service: subprocess.Popen[bytes], **options: Any) -> str:
+    """Run a program of a page that uses a service, stop the service, and return the output."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            capture_output=True,
+            text=True,
+            check=False,
+            **options,
+        )
+    finally:
+        service.terminate()
+        service.wait(30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="session")

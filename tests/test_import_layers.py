@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -272,3 +273,18 @@ def test_serving_imports_no_heavy_package_and_no_other_command():
 def test_the_command_line_loads_neither_the_framework_nor_anything_heavy():
     commands = [*modules_in("polyseme.cli"), *modules_in("polyseme_lab.commands")]
     assert not loaded_by(*commands) & (HEAVY | {"flask"})
+
+
+def test_a_name_of_a_module_is_assigned_once():
+    """A second constant of the same name would silently replace the first one."""
+    twice = []
+    for path in [*SERVICE.rglob("*.py"), *LAB.rglob("*.py")]:
+        names = Counter(
+            target.id
+            for node in ast.parse(path.read_text("utf-8")).body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        )
+        twice += [f"{path.name}: {name}" for name, count in names.items() if count > 1]
+    assert twice == []

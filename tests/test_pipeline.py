@@ -3,11 +3,10 @@
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import COMMAND, ROOT, start
+from tests.conftest import COMMAND, ROOT, printed, start
 
 PAGE = (ROOT / "docs/pipeline.md").read_text("utf-8")
 VECTORS = ROOT.parent / "shared/data/vectors"
@@ -33,16 +32,5 @@ def test_the_blocks_of_the_page_print_the_documented_output(tmp_path):
     subprocess.run([*COMMAND, *importing], env=models, check=True, capture_output=True)
     process, address = start(tmp_path / "log", models_dir=tmp_path, model=serving[-1])
     program = "".join(block for block, _ in BLOCKS).replace("http://localhost:8000", address)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program],
-            env={**models, "POLYSEME_URL": address},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    finally:
-        process.terminate()
-        process.wait(30)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "".join(printed for _, printed in BLOCKS)
+    output = printed(program, process, env={**models, "POLYSEME_URL": address})
+    assert output == "".join(text for _, text in BLOCKS)

@@ -3,14 +3,13 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, start
+from tests.conftest import ROOT, printed, start
 
 PAGE = (ROOT / "docs/tour.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(sh|python|text)\n(.*?)```", PAGE, re.DOTALL)
@@ -41,17 +40,5 @@ def test_the_blocks_of_the_tour_print_the_documented_output(tmp_path):
         elif kind == "python":
             program.append(block)
     source = "\n".join(program).replace("http://localhost:8000", address)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", source],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    finally:
-        process.terminate()
-        process.wait(30)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "".join(block for kind, block in BLOCKS if kind == "text")
+    output = printed(source, process, cwd=tmp_path, env=environment)
+    assert output == "".join(block for kind, block in BLOCKS if kind == "text")

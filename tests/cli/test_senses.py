@@ -48,9 +48,9 @@ def test_clustered_occurrences_have_their_senses_and_others_the_nearest(bundled,
         for one, label in zip(found.occurrences, labels, strict=True)
     }
     (rows,) = tag_sentences(source_of(file), bundled, inventory, clustered)
-    assert [row.sense for row in rows] == [*(1 - label for label in labels), labels[0]]
-    assert [row.confidence for row in rows[:16]] == [0.5] * 16
-    assert {row.label for row in rows} == {sense.label for sense in inventory.senses}
+    assert [row["sense"] for row in rows] == [*(1 - label for label in labels), labels[0]]
+    assert [row["confidence"] for row in rows[:16]] == [0.5] * 16
+    assert {row["label"] for row in rows} == {sense.label for sense in inventory.senses}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Inventories: what they contain, how they are applied, and which documents are rejected."""
 
 import math
+import re
 
 import numpy as np
 import orjson
@@ -257,13 +258,20 @@ def test_a_damaged_document_is_rejected_with_the_place(document, path, value):
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"1e999", b"-1e999", b"1" + b"0" * 400])
 def test_a_number_that_is_not_finite_is_rejected(document, number):
-    good = orjson.dumps(changed(document, (*FIRST, "centroid"), [1.0]))
-    for content in (
-        good.replace(b"[1.0]", b"[%b]" % number),
-        good.replace(b'"weight":', b'"weight":%b,"x":' % number, 1),
-    ):
+    good = orjson.dumps(document)
+    for before in (rb'"centroid":\[', rb'"weight":', rb'"threshold":', rb'"separation":'):
+        pattern = b"(%b)[^],}]+" % before
+        same = re.sub(pattern, rb"\g<1>0.5", good, count=1)
+        assert same != good and orjson.loads(same)  # only the number can be the reason
         with pytest.raises(InvalidError):
-            read_inventory(content)
+            read_inventory(re.sub(pattern, rb"\g<1>%b" % number, good, count=1))
+
+
+def test_centroids_of_different_lengths_are_rejected(document):
+    with pytest.raises(InvalidError) as caught:
+        read_inventory(orjson.dumps(changed(document, (*FIRST, "centroid"), [1.0])))
+    (error,) = caught.value.errors
+    assert error.path == ("senses",) and "one length" in error.message
 
 
 @pytest.mark.parametrize(

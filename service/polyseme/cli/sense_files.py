@@ -105,30 +105,16 @@ class StratifiedSample:
         return drawn
 
 
-class TaggedOccurrence(NamedTuple):
-    """A row of the table: a sentence with the word, an occurrence in it, and its sense."""
-
-    file: str
-    row: int
-    text: str
-    start: int | None
-    end: int | None
-    sense: int
-    label: str
-    confidence: float
-    unsure: bool
-
-
 def tag_sentences(
     source: SentenceSource,
     model: Model,
     inventory: SenseInventory,
     clustered: Mapping[tuple[str, int | None], tuple[int, float]] = {},
-) -> Iterator[list[TaggedOccurrence]]:
-    """Yield the occurrences of the word with their senses, those of many sentences at a time.
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows of a table, those of many sentences at a time: an occurrence of the word each.
 
-    Occurrences in `clustered`, by sentence and start, have those senses and confidences; others get
-    the nearest sense.
+    A row has the fields of `Sentence` and of `AppliedOccurrence`. Occurrences in `clustered`, by
+    sentence and start, have those senses and confidences; others get the nearest sense.
     """
     labels = [sense.label for sense in inventory.senses]
     remaining = source.sentences("assigning")
@@ -140,14 +126,12 @@ def tag_sentences(
             sentence = sentences[one.text]
             nearest = (one.sense, one.confidence)
             sense, confidence = clustered.get((sentence.text, one.start), nearest)
-            span = (one.start, one.end)
-            rows.append(
-                TaggedOccurrence(*sentence, *span, sense, labels[sense], confidence, one.unsure)
-            )
+            own = {"sense": sense, "label": labels[sense], "confidence": confidence}
+            rows.append({**vars(one), **sentence._asdict(), **own})
         yield rows
 
 
-def write_occurrences(path: Path, batches: Iterable[list[TaggedOccurrence]]) -> None:
+def write_occurrences(path: Path, batches: Iterable[list[dict[str, Any]]]) -> None:
     """Write a table, whose format is that of the name."""
     import pyarrow as pa
     from pyarrow import csv
@@ -172,6 +156,4 @@ def write_occurrences(path: Path, batches: Iterable[list[TaggedOccurrence]]) -> 
             writer = pq.ParquetWriter(file, schema, compression="zstd")
             write = stack.enter_context(writer).write_batch
         for rows in batches:
-            columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-            arrays = [pa.array(*pair) for pair in zip(columns, schema.types, strict=True)]
-            write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            write(pa.RecordBatch.from_pylist(rows, schema))

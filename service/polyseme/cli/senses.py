@@ -25,7 +25,6 @@ from polyseme.cli.sense_files import (
     TABLES,
     SentenceSource,
     StratifiedSample,
-    TaggedOccurrence,
     tag_sentences,
     write_occurrences,
 )
@@ -189,11 +188,11 @@ def _apply(
     source = SentenceSource(files, column, inventory.word_forms)
     counts = np.zeros((len(inventory.senses), 2), np.int64)
 
-    def counted() -> Iterator[list[TaggedOccurrence]]:
+    def counted() -> Iterator[list[dict[str, Any]]]:
         loaded = registry.model(model or inventory.model)
         for rows in tag_sentences(source, loaded, inventory):
             for row in rows:
-                counts[row.sense] += 1, row.unsure
+                counts[row["sense"]] += 1, row["unsure"]
             yield rows
 
     with exit_on_signals():

@@ -20,7 +20,7 @@ from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Encoded, Token
 from polyseme.operations.options import (
-    MAX_TERMS,
+    MAX_OTHER_TERMS,
     PER_LAYER,
     PER_PAIR,
     PER_TOKEN,
@@ -330,7 +330,7 @@ def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[S
             without_heads = is_sum or (paired and options.heads == "mean")
             require(array.ndim == (3 if without_heads else 4))
             require(array.shape[-2] == n and (not paired or array.shape[-1] == n))
-            require(not is_sum or n <= array.shape[-1] <= n + MAX_TERMS)
+            require(not is_sum or n <= array.shape[-1] <= n + MAX_OTHER_TERMS)
             if options.layers != "all":
                 require(len(array) == (1 if options.layers == "last" else len({*options.layers})))
             width = array.shape[-1] - n if is_sum else array.shape[-1]

@@ -34,6 +34,31 @@ _NAME = "polyseme"
 saves the attribute, and so does `DocBin` with `store_user_data`."""
 
 
+class BatchPipe(Pipe):
+    """A component that processes several documents at a time."""
+
+    name: str
+
+    def process(self, docs: Sequence[Doc]) -> None:
+        """Change some documents."""
+        raise NotImplementedError
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Process one document."""
+        self.process([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Process documents in batches of `batch_size`."""
+        for docs in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
+            try:
+                self.process(docs)
+            except Exception as error:  # noqa: BLE001 - spaCy's error handler decides
+                self.get_error_handler()(self.name, self, docs, error)
+            else:
+                yield from docs
+
+
 @Language.factory(
     _NAME,
     assigns=[
@@ -41,7 +66,7 @@ saves the attribute, and so does `DocBin` with `store_user_data`."""
         *("token._.contextual", "token._.static", "token._.features", "token._.attention"),
     ],
 )
-class Contextualizer(Pipe):
+class Contextualizer(BatchPipe):
     """Encode documents; each array has one row per spaCy token, zero for white space.
 
     With `context="sentence"`, each sentence is encoded by itself if an earlier component has set
@@ -104,22 +129,8 @@ class Contextualizer(Pipe):
     def __repr__(self) -> str:
         return self._repr
 
-    def __call__(self, doc: Doc) -> Doc:
-        """Encode one document."""
-        self._encode([doc])
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Encode documents in batches of `batch_size`."""
-        for docs in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
-            try:
-                self._encode(docs)
-            except Exception as error:  # noqa: BLE001 - spaCy's error handler decides
-                self.get_error_handler()(self.name, self, docs, error)
-            else:
-                yield from docs
-
-    def _encode(self, docs: Sequence[Doc]) -> None:
+    def process(self, docs: Sequence[Doc]) -> None:
+        """Encode some documents."""
         encoder = open_encoder(*self._source)
         chunks = [_chunks(doc, self._context, self._most) for doc in docs]
         texts = [

@@ -1,27 +1,24 @@
 """A spaCy component that gives occurrences of words the senses of inventories."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from polyseme.errors import install_command
 from polyseme.integrations import open_encoder
 from polyseme.operations.inventory import SenseInventory, load_inventory, read_inventory
 
-try:
-    from spacy.language import Language
-    from spacy.pipeline import Pipe
-    from spacy.tokens import Doc, Token
-    from spacy.util import minibatch
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(f"This needs spaCy: {install_command('spacy')}.") from error
+# isort: off
+from polyseme.integrations.spacy import BatchPipe  # first: without spaCy, it names the extra
+from spacy.language import Language
+from spacy.tokens import Doc, Token
+# isort: on
 
 NAME = "polyseme_senses"
 _FIELDS = ("sense", "label", "confidence", "unsure")
 
 
 @Language.factory(NAME, assigns=["doc._.senses", "token._.sense"])
-class SenseTagger(Pipe):
+class SenseTagger(BatchPipe):
     """Give each occurrence of the words of some inventories its sense.
 
     `inventories` are paths of files, which the pipeline contains when it is saved. A text is a
@@ -42,22 +39,8 @@ class SenseTagger(Pipe):
         self.name, self._source = name, (model, url)
         self._inventories = [load_inventory(path) for path in inventories]
 
-    def __call__(self, doc: Doc) -> Doc:
-        """Tag one document."""
-        self._tag([doc])
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Tag documents in batches of `batch_size`."""
-        for docs in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
-            try:
-                self._tag(docs)
-            except Exception as error:  # noqa: BLE001 - spaCy's error handler decides
-                self.get_error_handler()(self.name, self, docs, error)
-            else:
-                yield from docs
-
-    def _tag(self, docs: Sequence[Doc]) -> None:
+    def process(self, docs: Sequence[Doc]) -> None:
+        """Tag some documents."""
         encoder = open_encoder(*self._source)
         texts: list[str] = []
         origins: list[tuple[int, int]] = []  # the document of each text, and where it starts

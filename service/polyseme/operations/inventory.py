@@ -12,7 +12,13 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, PlainValidator, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic import model_validator as validated
 
 from polyseme.atomic_files import atomic_write
@@ -112,6 +118,12 @@ class StoredSense(OneLine):
     """an occurrence whose cosine with the centroid is smaller is `unsure`"""
 
 
+def _of_one_width(senses: list[StoredSense]) -> list[StoredSense]:
+    if len({sense.centroid.size for sense in senses}) != 1:
+        raise ValueError("must have centroids of one length")
+    return senses
+
+
 @dataclass(frozen=True, repr=False)
 class SenseInventory(OneLine):
     """The senses of a word, to apply to other texts. Only labels may be changed."""
@@ -131,7 +143,11 @@ class SenseInventory(OneLine):
     """the probability of more than one sense"""
     separation: Annotated[float, Field(ge=-1, le=1)]
     """mean silhouette; 0 for one sense"""
-    senses: Annotated[list[StoredSense], Field(min_length=1, max_length=MAX_SENSES)]
+    senses: Annotated[
+        list[StoredSense],
+        Field(min_length=1, max_length=MAX_SENSES),
+        AfterValidator(_of_one_width),
+    ]
 
     @property
     def word_forms(self) -> WordForms:

@@ -39,18 +39,11 @@ MAX_LISTED = 100
 MAX_COMPARED = 64
 """occurrences of /v1/compare"""
 MAX_SENSES = 20
-MAX_TERMS = len(get_args(Term))
+MAX_OTHER_TERMS = len(get_args(Term))
 """columns of `contributions` beside those of the tokens"""
 MAX_FORMS = 64
 """forms of the word in /v1/senses"""
-PER_LAYER: tuple[Part, ...] = (
-    "attention",
-    "contributions",
-    "queries",
-    "keys",
-    "values",
-    "scores",
-)
+PER_LAYER: tuple[Part, ...] = tuple(part for part in get_args(Part) if part not in PER_TOKEN)
 PER_PAIR: frozenset[Part] = frozenset({"attention", "scores"})
 OovPolicy: TypeAlias = Literal["zero", "subword", "error"]
 """The vector of an out-of-vocabulary word: zero, composed of subwords, or an error instead."""
