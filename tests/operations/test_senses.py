@@ -7,6 +7,7 @@ import orjson
 import pytest
 from pydantic import TypeAdapter
 
+from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.options import Limits
@@ -66,6 +67,24 @@ def test_keywords_are_ordered_and_neighbors_exclude_the_word(found):
         neighbors = {one.word for one in sense.neighbors}
         assert neighbors
         assert not neighbors & {"bank", "Bank", "BANK"}
+
+
+def test_the_evidence_of_an_example_is_for_its_sense_and_against_the_other(bundled, found):
+    labels = found.clusters.labels
+    contexts = np.stack([one.context for one in found.occurrences]).astype(np.float64)
+    centers = unit(np.stack([contexts[labels == label].mean(axis=0) for label in (0, 1)]))
+    for sense in found.senses:
+        direction = centers[sense.id] - centers[1 - sense.id]
+        for example, evidence in zip(sense.examples, sense.evidence, strict=True):
+            text = (RIVER + MONEY)[example]
+            assert all(text[one.start : one.end] == one.word for one in evidence)
+            sizes = [abs(one.weight) for one in evidence]
+            assert sizes == sorted(sizes, reverse=True) and evidence[0].weight > 0
+            # The words that are left out have less than 2 % each.
+            said = sum(one.weight for one in evidence)
+            assert said == pytest.approx(contexts[example] @ direction, rel=0.1)
+    alone = senses_in(bundled, "bank", RIVER, senses=1).senses[0]
+    assert all(one[0].weight > 0 for one in alone.evidence)
 
 
 def test_other_forms_and_cases_count_on_request(bundled):
