@@ -48,15 +48,20 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def running(app: str, options: Sequence[str] = (), **settings: object) -> Iterator[Running]:
+def running(
+    app: str,
+    options: Sequence[str] = (),
+    service: Path = HERE.parent / "service",
+    **settings: object,
+) -> Iterator[Running]:
     """Run an application under gunicorn with the configuration of `polyseme serve`.
 
-    `options` are gunicorn's command-line options, which override the configuration. `settings` are
-    settings of the service.
+    `options` are gunicorn's command-line options, which override the configuration. `service` is
+    the folder of the package, and `settings` are settings of the service.
     """
     port = free_port()
     environment = {f"POLYSEME_{name.upper()}": str(value) for name, value in settings.items()}
-    path = os.pathsep.join([str(HERE.parent / "service"), str(HERE)])
+    path = os.pathsep.join([str(service), str(HERE)])
     metrics = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)  # noqa: S108 - private
     environment["PROMETHEUS_MULTIPROC_DIR"] = metrics  # as `polyseme serve` does
     process = subprocess.Popen(  # noqa: S603 - our own command

@@ -12,7 +12,7 @@ tags, only held-out lemmas are measured.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import compress
@@ -34,7 +34,7 @@ from polyseme.progress import ConsoleProgress
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.commands.evaluate import write_json
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence, Words
-from polyseme_lab.evaluation.sources import StaticSentence
+from polyseme_lab.evaluation.sources import StaticStack
 from polyseme_lab.evaluation.statistics import centroids_f1
 from polyseme_lab.evaluation.systems import stack_reader, tabulate
 from polyseme_lab.training.config import COARSEWSD
@@ -229,9 +229,10 @@ def embed(
     `fold` is applied to all words.
     """
 
-    def source(sentences: Iterable[Words]) -> Iterator[StaticSentence]:
-        for words in sentences:
-            yield StaticSentence(model.sentence(resolve_all(words, model.vocabulary)))
+    def source(sentences: Sequence[Words]) -> Iterator[StaticStack]:
+        for number, words in enumerate(sentences):
+            tokens = resolve_all(words, model.vocabulary)
+            yield StaticStack([number], model.stack([tokens]), [tokens])
 
     occurrences = [
         TokenizedOccurrence(tuple(map(fold, texts[word.sentence])), word.place) for word in tagged

@@ -4,9 +4,11 @@
 
 FOLDER has downstream.tar.xz and coarsewsd.tar.xz. spaCy trains a tagger on `pos/` and an entity
 recognizer on `ner/` with the configuration of docs/integrations.md (`features`), with static
-vectors in `polyseme.Tok2Vec.v1` (`static`), and with the bundled model's table of static vectors in
-spaCy's own layer (`spacy-static`). It trains on `train.tsv` and is measured on `dev.tsv`; nothing
-is chosen by that score. scikit-learn classifies texts by tf-idf, by sentence vectors, and by both.
+vectors in `polyseme.Tok2Vec.v1` (`static`), with the bundled model's table of static vectors in
+spaCy's own layer (`spacy-static`), with the layers that `spacy init config` writes
+(`spacy-default`), and with features and its hash embeddings (`both`). It trains on `train.tsv` and
+is measured on `dev.tsv`; nothing is chosen by that score. scikit-learn classifies texts by tf-idf,
+by sentence vectors, and by both.
 """
 
 import io
@@ -14,6 +16,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +58,29 @@ PACKAGES = ["numpy", "scikit-learn", "spacy", "thinc"]
 WIDTH, EPOCHS, BATCH_WORDS, SEED = 128, 4, 500, 1
 TASKS = {"pos": "tagger", "ner": "ner"}
 """The folder of the data, and the component that learns it."""
+SPACY_WIDTH = 96
+"""The width in the configuration that `spacy init config` writes."""
+HASHED = {
+    "@architectures": "spacy.MultiHashEmbed.v2",
+    "width": SPACY_WIDTH,
+    "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
+    "rows": [5000, 1000, 2500, 2500],
+    "include_static_vectors": False,
+}
+WINDOWS = {
+    "@architectures": "spacy.MaxoutWindowEncoder.v2",
+    "width": SPACY_WIDTH,
+    "depth": 4,
+    "window_size": 1,
+    "maxout_pieces": 3,
+}
 OWN = {"@architectures": "polyseme.Tok2Vec.v1", "width": WIDTH}
 SYSTEMS: dict[str, dict[str, Any]] = {
     "spacy-static": {"@architectures": "benchmarks.StaticVectors.v1", "width": WIDTH},
+    "spacy-default": {"@architectures": "spacy.Tok2Vec.v2", "embed": HASHED, "encode": WINDOWS},
     "static": OWN | {"vectors": "static"},
     "features": OWN,
+    "both": OWN | {"embed": HASHED},
 }
 """The model of the component `tok2vec` in each system."""
 
@@ -80,7 +101,9 @@ def configuration(task: str, system: str, folder: Path, epochs: int) -> Config:
     component = TASKS[task]
     config["nlp"]["pipeline"] = ["tok2vec", component]
     del config["components"][next(other for other in TASKS.values() if other != component)]
-    config["components"]["tok2vec"]["model"] = dict(SYSTEMS[system])
+    config["components"]["tok2vec"]["model"] = deepcopy(SYSTEMS[system])
+    width = SPACY_WIDTH if system == "spacy-default" else WIDTH
+    config["components"][component]["model"]["tok2vec"]["width"] = width
     config["paths"] = {name: str(folder / f"{task}-{name}.spacy") for name in ("train", "dev")}
     config["training"] = {
         "seed": SEED,

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from polyseme.importing.importer import is_cased
 from tests.importing.files import (
     BUCKETS,
     BUILDERS,
@@ -189,3 +190,10 @@ def test_a_file_name_may_be_undecodable_bytes(importer):
     assert importer.read(path)[0] == list(WORDS)
     manifest = json.loads((importer.models / "good" / "manifest.json").read_text("utf-8"))
     assert manifest["source"] == "gnu?.txt"
+
+
+def test_a_file_with_a_few_capitals_among_many_words_is_in_lower_case():
+    lower = [f"w{n}" for n in range(99)]
+    assert is_cased(["Apple", *lower]) and is_cased(["Apple"]) and is_cased(["a", "ÉTÉ"])
+    assert not is_cased(["Apple", *lower, "x"])
+    assert not is_cased(["a", "1", "—", "été", "ß"])

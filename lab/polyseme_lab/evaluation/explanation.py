@@ -276,5 +276,5 @@ class _Examiner:
         )
 
     def _read(self, words: Sequence[str]) -> SentenceArrays:
-        (read,) = self._source([tuple(words)])
-        return read.sentence
+        (stack,) = self._source([tuple(words)])
+        return stack.inputs[0]

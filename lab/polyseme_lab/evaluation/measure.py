@@ -88,11 +88,11 @@ def similarity(pairs: Sequence[tuple[float, str, str]], source: Source) -> Simil
     Raises CommandError if there are too few such pairs, or all are equally similar.
     """
     words = list(dict.fromkeys(word for _, *both in pairs for word in both))
-    sentences = [read.sentence for read in source([(word,) for word in words])]
     vectors = {
-        word: sentence.vectors[0]
-        for word, sentence in zip(words, sentences, strict=True)
-        if sentence.known[0]
+        words[number]: stack.inputs.vectors[place, 0]
+        for stack in source([(word,) for word in words])
+        for place, number in enumerate(stack.numbers)
+        if stack.inputs.known[place, 0]
     }
     kept = [pair for pair in pairs if pair[1] in vectors and pair[2] in vectors]
     if len(kept) < MIN_PAIRS:

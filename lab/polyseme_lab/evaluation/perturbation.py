@@ -15,6 +15,7 @@ from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model
+from polyseme.operations.encode import stacks
 from polyseme.tokenizer import tokenize
 from polyseme_lab.evaluation.datasets import Knows, LabeledOccurrences, TokenizedOccurrence
 from polyseme_lab.evaluation.statistics import precision_at, roc_auc, spearman
@@ -323,22 +324,23 @@ class Erasure:
         self._sense_cosines = cosines
         self._cache: dict[frozenset[int], Floats] = {}
 
-    def cosines(self, places: Sequence[int] = ()) -> Floats:
-        """Return the cosines with the words at `places` erased. -> [s]"""
-        key = frozenset(map(int, places))
-        if key not in self._cache:
-            # An erased word is unknown.
-            known, vectors = self._sentence.known.copy(), self._sentence.vectors.copy()
-            known[list(key)], vectors[list(key)] = False, 0
-            sentence = replace(self._sentence, known=known, vectors=vectors)
-            vector = contextualize(sentence, self._layers).contextual[self._place]
-            self._cache[key] = self._sense_cosines(vector[None])[0]
-        return self._cache[key]
+    def cosines(self, erased: Sequence[Sequence[int]] = ((),)) -> Floats:
+        """Return the cosines with the words at each list of places erased. -> [c, s]"""
+        keys = [frozenset(map(int, places)) for places in erased]
+        missing = [key for key in dict.fromkeys(keys) if key not in self._cache]
+        for stack in stacks([len(self._sentence.words)] * len(missing)):
+            part = [missing[number] for number in stack]
+            arrays = self._sentence.stacked(1)[[0] * len(part)]
+            for number, key in enumerate(part):
+                # An erased word is unknown.
+                arrays.known[number, list(key)], arrays.vectors[number, list(key)] = False, 0
+            vectors = contextualize(arrays, self._layers).contextual[:, self._place]
+            self._cache.update(zip(part, self._sense_cosines(vectors), strict=True))
+        return np.stack([self._cache[key] for key in keys])
 
     def losses(self, erased: Sequence[Sequence[int]], sense: int) -> Floats:
         """Return the decrease of a sense's margin for each list of erased words. -> [c]"""
-        left = np.stack([self.cosines(places) for places in erased])
-        lost: Floats = margins(self.cosines()[None], sense) - margins(left, sense)
+        lost: Floats = margins(self.cosines(), sense) - margins(self.cosines(erased), sense)
         return lost
 
 
@@ -351,8 +353,7 @@ def evaluate_rankings(
     """
     single = [[int(key)] for key in keys]
     drops = erasure.losses(single, sense)
-    nearest = erasure.cosines().argmax()
-    flips = np.array([erasure.cosines(place).argmax() != nearest for place in single])
+    flips = erasure.cosines(single).argmax(axis=1) != erasure.cosines().argmax()
     reveals = evidence >= REVEALING
     agreement = [
         spearman(scores, drops),

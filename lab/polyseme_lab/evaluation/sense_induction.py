@@ -39,12 +39,13 @@ from polyseme_lab.evaluation.datasets import (
 )
 from polyseme_lab.evaluation.downstream import PseudoWord, read_pseudowords
 from polyseme_lab.evaluation.results import ResultRow, Results
-from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
+from polyseme_lab.evaluation.sources import LocalSource, StaticStack
 from polyseme_lab.evaluation.statistics import SEED, IntervalEstimate, interval_note, roc_auc
 from polyseme_lab.evaluation.systems import (
     MINILM,
     MINILM_TITLE,
     Kind,
+    Places,
     systems,
     tabulate,
     transformer_vectors,
@@ -144,8 +145,10 @@ def _tables(
     """Return the vectors of occurrences: those of some systems, and those of `/v1/senses`."""
     projection = find_projection(model)
 
-    def points(read: StaticSentence, places: Sequence[int]) -> Floats:
-        return project(surround(model, [read.tokens], [places]), projection)
+    def points(stack: StaticStack, places: Places) -> Floats:
+        of_sentence, at = places
+        here = [at[of_sentence == number].tolist() for number in range(len(stack.tokens))]
+        return project(surround(model, stack.tokens, here), projection)
 
     readers = {name: system.readers[0] for name, system in systems(model, names).items()}
     readers["senses"] = points

@@ -13,6 +13,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import SentenceArrays
 from polyseme.errors import CommandError, PolysemeError, TooLargeError, UnauthorisedError
 from polyseme.models.model import Model
+from polyseme.operations.encode import stacks
 from polyseme.tokenizer import ResolvedToken, resolve_all
 from polyseme_lab.evaluation.datasets import Words
 
@@ -21,21 +22,24 @@ _TIMEOUT, _RETRIES, _LONGEST_WAIT = 120.0, 5, 120.0
 
 
 @dataclass(frozen=True)
-class StaticSentence:
-    """A sentence with its static vectors."""
+class StaticStack:
+    """B sentences of equal length with their static vectors."""
 
-    sentence: SentenceArrays
-    tokens: Sequence[ResolvedToken] = ()
-    """empty if the sentence is from a service"""
+    numbers: Sequence[int]
+    """the places of the sentences among those that a source was called with"""
+    inputs: SentenceArrays
+    """[B, n]"""
+    tokens: Sequence[Sequence[ResolvedToken]] = ()
+    """empty if the sentences are from a service"""
     contextual: Floats | None = None
-    """[n, d], if a service computed them"""
+    """[B, n, d], if a service computed them"""
 
 
 class Source(Protocol):
     """The interface of the sources."""
 
-    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
-        """Yield the sentences with their static vectors, in order."""
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticStack]:
+        """Yield the sentences with their static vectors."""
 
     def knows(self, words: Sequence[str]) -> list[bool]:
         """Return whether words have a vector, from the vocabulary or composed of subwords."""
@@ -47,11 +51,11 @@ class LocalSource:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
-        """Yield the sentences with their static vectors, in order."""
-        for words in sentences:
-            tokens = self._resolve(words)
-            yield StaticSentence(self._model.sentence(tokens), tokens)
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticStack]:
+        """Yield the sentences with their static vectors, those of equal length together."""
+        for numbers in stacks([len(words) for words in sentences]):
+            tokens = [self._resolve(sentences[number]) for number in numbers]
+            yield StaticStack(numbers, self._model.stack(tokens), tokens)
 
     def knows(self, words: Iterable[str]) -> list[bool]:
         """Return whether words have a vector, from the vocabulary or composed of subwords."""
@@ -85,11 +89,11 @@ class ServiceSource:
                     f"The service has no such model; it has {', '.join(sorted(models)) or 'none'}."
                 )
 
-    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticSentence]:
-        """Yield the sentences with their vectors, in order, requesting many at once."""
+    def __call__(self, sentences: Sequence[Words]) -> Iterator[StaticStack]:
+        """Yield each sentence with its vectors, in order, requesting many at once."""
         with _command_errors(), self._connect(self.model) as client:
             encoded = client.encode_each(sentences, include=("static", "contextual"))
-            for words, sentence in zip(sentences, encoded, strict=True):
+            for number, (words, sentence) in enumerate(zip(sentences, encoded, strict=True)):
                 tokens = sentence.tokens
                 if not len(words) == len(tokens) == len(sentence.static):
                     raise CommandError(
@@ -99,11 +103,11 @@ class ServiceSource:
                 # The systems that a service has need neither word IDs nor the word bias.
                 known = np.array([token.resolution != "oov" for token in tokens], np.bool_)
                 arrays = SentenceArrays(sentence.static, known, np.arange(len(tokens)))
-                yield StaticSentence(arrays, contextual=sentence.contextual)
+                yield StaticStack([number], arrays.stacked(1), (), sentence.contextual[None])
 
     def knows(self, words: Iterable[str]) -> list[bool]:
         """Return whether words have a vector, from the vocabulary or composed of subwords."""
-        return [bool(read.sentence.known[0]) for read in self([(word,) for word in words])]
+        return [bool(stack.inputs.known[0, 0]) for stack in self([(word,) for word in words])]
 
 
 @contextmanager

@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from polyseme.engine.arrays import Floats
+from polyseme.engine.arrays import Floats, Integers
 from polyseme.engine.layers import FeedForward, Layer, Projection, contextualize
 from polyseme.errors import CommandError, install_command
 from polyseme.importing.weights import in_closed_form, sorted_by_frequency
@@ -22,7 +22,7 @@ from polyseme_lab.evaluation.datasets import (
     by_sentence,
     number_occurrences,
 )
-from polyseme_lab.evaluation.sources import Source, StaticSentence
+from polyseme_lab.evaluation.sources import Source, StaticStack
 
 Task: TypeAlias = Literal["coarsewsd", "wic", "similarity"]
 Split: TypeAlias = Literal["dev", "test"]
@@ -31,8 +31,10 @@ MOST_FREQUENT, MINILM = "most-frequent", "minilm"
 SEEDS = (1, 2, 3)
 """Seeds of the random projections, whose results are averaged."""
 Kind: TypeAlias = Literal["control", "model", "compared"]
-Reader: TypeAlias = Callable[[StaticSentence, Sequence[int]], Floats]
-"""A function from a sentence and positions to the vectors at the positions. -> [m, d]"""
+Places: TypeAlias = tuple[Integers, Integers]
+"""The sentences of tokens in a stack, and their positions in them. [m], [m]"""
+Reader: TypeAlias = Callable[[StaticStack, Places], Floats]
+"""A function from a stack and places to the vectors at the places. -> [m, d]"""
 MINILM_TITLE = "all-MiniLM-L6-v2, last layer"
 MINILM_BATCH = 64
 MINILM_MAX_TOKENS = 512
@@ -79,41 +81,45 @@ def tabulate(
     """Compute the vectors of all readers in one pass over the sentences."""
     rows = number_occurrences(occurrences)
     sentences = by_sentence(rows)
+    placed = list(sentences.values())
     tables: dict[str, Floats] = {}
     with progress.stage("sentences", len(sentences), in_bytes=False) as bar:
-        for encoded, (places, numbers) in zip(
-            source(list(sentences)), sentences.values(), strict=True
-        ):
+        for stack in source(list(sentences)):
+            asked = [placed[number] for number in stack.numbers]
+            of_sentence = np.repeat(np.arange(len(asked)), [len(places) for places, _ in asked])
+            places, numbers = (np.array(list(chain(*part))) for part in zip(*asked, strict=True))
             for name, reader in readers.items():
-                vectors = reader(encoded, places)
+                vectors = reader(stack, (of_sentence, places))
                 if name not in tables:
                     tables[name] = np.empty((len(rows), vectors.shape[1]), np.float32)
                 tables[name][numbers] = vectors
-            bar.advance(1)
+            bar.advance(len(asked))
     return {name: OccurrenceVectors(rows, table) for name, table in tables.items()}
 
 
-def _static(encoded: StaticSentence, places: Sequence[int]) -> Floats:
-    return encoded.sentence.vectors[list(places)]
+def _static(stack: StaticStack, places: Places) -> Floats:
+    return stack.inputs.vectors[places]
 
 
-def _context_mean(encoded: StaticSentence, places: Sequence[int]) -> Floats:
+def _context_mean(stack: StaticStack, places: Places) -> Floats:
     """Return the sum of the other tokens' vectors, which has the same cosines as their mean."""
-    vectors = encoded.sentence.vectors
-    return np.stack([np.delete(vectors, place, axis=0).sum(axis=0) for place in places])
+    vectors = stack.inputs.vectors
+    return np.stack(
+        [np.delete(vectors[b], place, axis=0).sum(axis=0) for b, place in zip(*places, strict=True)]
+    )
 
 
-def _served(encoded: StaticSentence, places: Sequence[int]) -> Floats:
-    if encoded.contextual is None:
-        raise TypeError("the sentence has no contextual vectors")
-    return encoded.contextual[list(places)]
+def _served(stack: StaticStack, places: Places) -> Floats:
+    if stack.contextual is None:
+        raise TypeError("the sentences have no contextual vectors")
+    return stack.contextual[places]
 
 
 def stack_reader(layers: Sequence[Layer]) -> Reader:
     """Return a reader of the contextual vectors of a stack of layers."""
 
-    def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
-        return contextualize(encoded.sentence, layers).contextual[list(places)]
+    def reader(stack: StaticStack, places: Places) -> Floats:
+        return contextualize(stack.inputs, layers).contextual[places]
 
     return reader
 
@@ -128,9 +134,8 @@ def with_closed_form(model: Model) -> Model:
 def _closed_form(model: Model) -> tuple[Reader]:
     closed = with_closed_form(model)
 
-    def reader(encoded: StaticSentence, places: Sequence[int]) -> Floats:
-        sentence = closed.sentence(encoded.tokens)
-        return contextualize(sentence, closed.layers).contextual[list(places)]
+    def reader(stack: StaticStack, places: Places) -> Floats:
+        return contextualize(closed.stack(stack.tokens), closed.layers).contextual[places]
 
     return (reader,)
 

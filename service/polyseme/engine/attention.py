@@ -45,8 +45,8 @@ class SentenceArrays:
         """Whether every token has a vector."""
         return bool(np.count_nonzero(self.known) == self.known.size)
 
-    def __getitem__(self, number: int) -> "SentenceArrays":
-        """Return a sentence of a stack. [B, n] -> [n]"""
+    def __getitem__(self, number: int | list[int]) -> "SentenceArrays":
+        """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]"""
         bias = None if self.word_bias is None else self.word_bias[number]
         return SentenceArrays(self.vectors[number], self.known[number], self.words[number], bias)
 

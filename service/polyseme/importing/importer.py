@@ -282,10 +282,18 @@ def write_table(
             whitening=sentence_whitening(table.vectors, attention.word_bias),
             senses=_senses(len(table.words), options.texts, progress),
             replace=options.replace,
-            cased=any(word != word.lower() for word in table.words),
+            cased=is_cased(table.words),
             training={**attention.facts, **training},
             **options.facts,
         )
+
+
+def is_cased(words: Sequence[str]) -> bool:
+    """Return whether words are as written, with their capitals, rather than in lower case.
+
+    One word in a hundred has to have a capital letter, because files in lower case have a few.
+    """
+    return 100 * sum(word != word.lower() for word in words) >= len(words)
 
 
 def tune(folder: Path, sample: TextSample, model: Model, progress: Progress = SILENT) -> Manifest:

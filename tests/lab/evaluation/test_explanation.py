@@ -158,8 +158,8 @@ def test_the_centroid_of_a_sense_leaves_out_the_occurrence_itself(tmp_path):
     model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=[Layer()])
     (lemma,) = collect_senses(sentences(), lambda _: True, LocalSource(model).knows).lemmas
     found = explained(model, sentences(), count=1000)
-    readings = LocalSource(model)([one.words for one in lemma.occurrences])
-    units = np.stack([contextualize(r.sentence, [Layer()]).contextual[3] for r in readings])
+    (stack,) = LocalSource(model)([one.words for one in lemma.occurrences])
+    units = contextualize(stack.inputs, [Layer()]).contextual[:, 3]
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     right = []
     for number, sense in enumerate(lemma.senses):
@@ -178,8 +178,8 @@ def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
     found = explained(model, sentences(), count=1000)
     areas = []
     for words, _ in sentences()[:-1]:
-        (reading,) = LocalSource(model)([words])
-        (record,) = contextualize(reading.sentence, [layer], ("weights",)).records
+        (stack,) = LocalSource(model)([words])
+        (record,) = contextualize(stack.inputs[0], [layer], ("weights",)).records
         keys = [0, 1, 2, 4, 5, 6]
         row = record["weights"][:, 3, keys]
         row = row / row.sum(axis=1, keepdims=True)

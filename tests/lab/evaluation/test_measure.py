@@ -12,7 +12,7 @@ from polyseme_lab.evaluation.measure import (
     measure_model,
     similarity,
 )
-from polyseme_lab.evaluation.sources import LocalSource, StaticSentence
+from polyseme_lab.evaluation.sources import LocalSource, StaticStack
 from polyseme_lab.evaluation.systems import EvaluationConfig
 from polyseme_lab.evaluation.wic import known_pairs
 from tests.lab.evaluation.sets import COARSE, WIC_WITH_MOLES, WORDSIM, unpacked
@@ -23,14 +23,15 @@ WORDS_ON_A_CIRCLE = {f"w{n}": [np.cos(n / 8), np.sin(n / 8)] for n in range(12)}
 
 
 def on_a_circle(sentences):
-    for (word,) in sentences:
-        vectors = np.array([WORDS_ON_A_CIRCLE.get(word, [0, 0])])
-        yield StaticSentence(SentenceArrays(vectors, vectors.any(axis=1), np.arange(1)))
+    for number, (word,) in enumerate(sentences):
+        vectors = np.array([[WORDS_ON_A_CIRCLE.get(word, [0, 0])]])
+        yield StaticStack([number], SentenceArrays(vectors, vectors.any(axis=2), np.zeros((1, 1))))
 
 
 def alike(sentences):
-    for _ in sentences:
-        yield StaticSentence(SentenceArrays(np.ones((1, 2)), np.ones(1, np.bool_), np.arange(1)))
+    for number in range(len(sentences)):
+        one = SentenceArrays(np.ones((1, 1, 2)), np.ones((1, 1), np.bool_), np.zeros((1, 1)))
+        yield StaticStack([number], one)
 
 
 def pairs(judgment, number=12):

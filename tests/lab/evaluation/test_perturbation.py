@@ -108,8 +108,8 @@ class TestErasure:
 
     def test_a_removed_word_no_longer_counts(self):
         erasure = self.erasure()
-        np.testing.assert_allclose(erasure.cosines(), [1, 2 / 3], rtol=1e-6)
-        np.testing.assert_allclose(erasure.cosines([1]), [0, 1], rtol=1e-6)
+        np.testing.assert_allclose(erasure.cosines(), [[1, 2 / 3]], rtol=1e-6)
+        np.testing.assert_allclose(erasure.cosines([[1]]), [[0, 1]], rtol=1e-6)
         lost = erasure.losses([[1], [2], [3], [2, 3]], 0)
         # The margin is 1/3; without one key −1, 3/2 or 1/2; with the first key alone 3.
         np.testing.assert_allclose(

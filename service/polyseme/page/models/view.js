@@ -100,7 +100,7 @@ function summary(model) {
     ["Size on disk", bytes(model.bytes)],
     ["Attention", `${numbered(layers, "layer")} of ${numbered(heads, "head")}${learned ? `, ${learned}` : ""}`],
     ["Words", [
-      model.cased ? "cased: Apple and apple differ" : "lower case only",
+      model.cased ? "with capitals: Apple and apple differ" : "in lower case",
       model.subwords ? "unknown words are composed of subwords" : null,
     ].filter(Boolean).join("; ")],
     ["Languages", model.languages.join(", ") || "not given"],
