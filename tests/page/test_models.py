@@ -22,7 +22,7 @@ def test_a_model_and_the_quality_in_its_manifest_are_shown(
         model["source"],
         model["licence"],
         "default",
-        "cased",
+        "with capitals",
     ):
         assert fact in text
     picture = reader.page.get_by_role("img", name="Measured quality in percent")
