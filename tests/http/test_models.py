@@ -8,8 +8,9 @@ from polyseme.http.responses import (
     NotReadyResponse,
     ReadyResponse,
 )
-from polyseme.models.reader import NO_MANIFEST
-from tests.http.conftest import expect_problem, in_process, registry
+from polyseme.models.manifest import TABLES
+from polyseme.models.reader import NO_MANIFEST, bundled_models, read_manifest
+from tests.http.conftest import expect_problem, in_process, numbers, registry, total
 from tests.tiny import VECTORS, write_tiny
 
 NAMES = ["five", "four", "one", "three", "two"]
@@ -54,6 +55,24 @@ def test_every_model_of_a_folder_is_served_by_its_name_and_read_at_its_first_use
     assert [first_number(client, name) for name in NAMES] == [1, 2, 3, 4, 5]
     preloaded = start(preload_models=True)
     assert statuses(preloaded) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
+
+
+def test_a_model_over_the_bundled_one_is_served_with_its_tables(start, models_over_bundled) -> None:
+    client = start(models_dir=models_over_bundled, model="upper")
+    facts, bundled = (client.get(f"/v1/models/{n}").json() for n in ("upper", "wiki-en"))
+    tables = [*TABLES]
+    files = read_manifest(bundled_models() / "wiki-en").files
+    assert (facts["base"], bundled["base"]) == ("wiki-en", None)
+    assert facts["bytes"] == bundled["bytes"] - sum(files[name].bytes for name in tables)
+    body = {"input": ["The bank raised its unbankable rates"], "include": ["contextual"]}
+    answers = [
+        client.post("/v1/encode", json={**body, "model": name}).json()["results"]
+        for name in ("upper", "wiki-en")
+    ]
+    assert answers[0] == answers[1]
+    mapped = numbers(client)
+    assert total(mapped, "models_loaded") == 2
+    assert total(mapped, "mapped_bytes") == sum(files[name].bytes for name in tables)
 
 
 def test_the_list_has_every_model_and_the_problem_of_a_broken_one(start, models_dir) -> None:
