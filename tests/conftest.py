@@ -19,8 +19,11 @@ from xdist.scheduler import LoadFileScheduling
 from polyseme.models.manifest import ATTENTION, MANIFEST, SENSES
 from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models, read_model
+from polyseme.models.registry import find_models
 from polyseme.settings import BUNDLED
 
+BUNDLED_NAMES = sorted(find_models([bundled_models()]))
+"""The names of the bundled models."""
 Serve = Callable[..., httpx.Client]
 
 
