@@ -30,11 +30,11 @@ RUN find /opt/polyseme -depth -type d \( -name tests -o -name test \) -exec rm -
        -regex '.*\.(a|c|cpp|h|hpp|pxd|pxi|pyi|pyx)' -delete \
     && python -m compileall -q --invalidation-mode unchecked-hash /opt/polyseme/lib
 
-# The project with its bundled model; this stage needs no network.
+# The project with its bundled models; this stage needs no network.
 FROM dependencies AS project
 COPY README.md LICENSE ./
 COPY service service/
-COPY models/wiki-en models/wiki-en/
+COPY models models/
 RUN /opt/pip/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wheel . \
     && /opt/pip/bin/pip --python /opt/polyseme/bin/python install \
        --quiet --no-deps --no-index --no-compile --prefix /project wheel/*.whl \

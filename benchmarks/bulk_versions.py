@@ -51,7 +51,7 @@ def write(source: Path, out: Path, case: str) -> dict[str, Any]:
     from polyseme.bulk.run import tune_garbage_collector
     from polyseme.bulk.shards import write_shard
     from polyseme.bulk.sources import find_files, kept_schema, split_shards
-    from polyseme.models.registry import bundled_models
+    from polyseme.models.reader import bundled_models
     from polyseme.operations.options import EncodeOptions
     from polyseme.settings import BUNDLED
 

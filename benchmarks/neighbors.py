@@ -21,8 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from polyseme.engine.quantization import quantize, stored
 from polyseme.engine.similarity import Table, nearest, norms
-from polyseme.models.reader import read_model
-from polyseme.models.registry import bundled_models
+from polyseme.models.reader import bundled_models, read_model
 from polyseme.settings import BUNDLED
 
 SEED, NEIGHBORS, PASS = 1, 10, "float32 pass"

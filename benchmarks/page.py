@@ -17,7 +17,7 @@ from record import medians, record
 from sentences import sentences
 from serving import PORT, served
 
-from polyseme.models.registry import bundled_models
+from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
 
 WORKERS = 2

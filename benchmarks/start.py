@@ -24,8 +24,7 @@ import click
 from record import in_turn, medians, record, seconds
 from serving import PORT, import_synthetic, starting, wait_for_response
 
-from polyseme.models.reader import read_model
-from polyseme.models.registry import bundled_models
+from polyseme.models.reader import bundled_models, read_model
 from polyseme.settings import BUNDLED
 
 SYNTHETIC = "synthetic"

@@ -3,7 +3,7 @@
     cyclonedx-py environment PYTHON | python containers/sbom.py SITE-PACKAGES > sbom.cdx.json
 
 The input is cyclonedx-bom's list of the packages of the environment. The script adds the Debian
-packages, the Python of the base image with its packages, the bundled model and d3 of the page.
+packages, the Python of the base image with its packages, the bundled models and d3 of the page.
 """
 
 import json
@@ -38,7 +38,7 @@ def bill(environment: Bom, site_packages: Path) -> Bom:
     )
     environment.metadata.component = image
     environment.components.update(
-        [*_debian_packages(), *_base_packages(), _model(site_packages), *_scripts(site_packages)]
+        [*_debian_packages(), *_base_packages(), *_models(site_packages), *_scripts(site_packages)]
     )
     environment.register_dependency(image, environment.components)
     return environment
@@ -78,19 +78,21 @@ def _base_packages() -> Iterator[Component]:
         )
 
 
-def _model(site_packages: Path) -> Component:
-    manifest = site_packages / "polyseme/bundled/wiki-en/manifest.json"
-    facts = json.loads(manifest.read_text("utf-8"))
-    digest = facts["files"]["vectors.npy"]["sha256"]
-    return Component(
-        type=ComponentType.MACHINE_LEARNING_MODEL,
-        name=facts["name"],
-        version=digest[:12],
-        bom_ref=f"model:{facts['name']}",
-        description=facts["source"],
-        licenses=[LicenseExpression(facts["licence"])],
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
-    )
+def _models(site_packages: Path) -> Iterator[Component]:
+    for manifest in sorted(site_packages.glob("polyseme/bundled/*/manifest.json")):
+        facts = json.loads(manifest.read_text("utf-8"))
+        # A model with a base has no vectors of its own.
+        file = "attention.safetensors" if "base" in facts else "vectors.npy"
+        digest = facts["files"][file]["sha256"]
+        yield Component(
+            type=ComponentType.MACHINE_LEARNING_MODEL,
+            name=facts["name"],
+            version=digest[:12],
+            bom_ref=f"model:{facts['name']}",
+            description=facts["source"],
+            licenses=[LicenseExpression(facts["licence"])],
+            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
+        )
 
 
 def _scripts(site_packages: Path) -> Iterator[Component]:

@@ -1,5 +1,6 @@
 """Shared fixtures: the bundled model and real services."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,11 +16,14 @@ import httpx
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from polyseme.models.manifest import ATTENTION, MANIFEST, SENSES
 from polyseme.models.model import Model
-from polyseme.models.reader import read_model
-from polyseme.models.registry import bundled_models
+from polyseme.models.reader import bundled_models, read_model
+from polyseme.models.registry import find_models
 from polyseme.settings import BUNDLED
 
+BUNDLED_NAMES = sorted(find_models([bundled_models()]))
+"""The names of the bundled models."""
 Serve = Callable[..., httpx.Client]
 
 
@@ -161,6 +165,24 @@ def client(serve: Serve) -> httpx.Client:
 def bundled() -> Model:
     """The bundled model."""
     return read_model(bundled_models() / BUNDLED)
+
+
+def write_over_bundled(folder: Path) -> Path:
+    """Write the bundled model without its tables, which are those of its base: itself."""
+    folder.mkdir(parents=True)
+    source = bundled_models() / BUNDLED
+    for name in (ATTENTION, SENSES):
+        shutil.copy(source / name, folder)
+    manifest = json.loads((source / MANIFEST).read_text())
+    manifest |= {"name": folder.name, "base": BUNDLED, "format_version": 2}
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models_over_bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the model `upper`, which is the bundled model and has it as its base."""
+    return write_over_bundled(tmp_path_factory.mktemp("over") / "upper").parent
 
 
 @pytest.fixture(scope="session")

@@ -271,7 +271,7 @@ def test_the_build_context_has_only_the_files_of_the_image():
         "!README.md",
         "!LICENSE",
         "!service",
-        "!models/wiki-en",
+        "!models/wiki-en*",
         "!containers/sbom.py",
         "**/__pycache__",
     ]

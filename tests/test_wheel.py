@@ -34,6 +34,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_contains_the_model_and_the_page_but_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {"polyseme/bundled/wiki-en/vectors.npy", "polyseme/py.typed"} <= set(names)
+    models = [path.parent for path in (ROOT / "models").glob("*/manifest.json")]
+    files = {f"polyseme/bundled/{m.name}/{file.name}" for m in models for file in m.iterdir()}
+    assert {name for name in names if name.startswith("polyseme/bundled/")} == files
     source = ROOT / "service"
     page = {f.relative_to(source).as_posix() for f in (source / "polyseme/page").rglob("*.*")}
     assert page <= set(names)

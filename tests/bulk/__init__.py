@@ -13,7 +13,7 @@ from polyseme.bulk.job import BulkOptions, Job, fingerprint
 from polyseme.bulk.run import run
 from polyseme.bulk.shards import write_shard
 from polyseme.bulk.sources import find_files
-from polyseme.models.registry import bundled_models
+from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run as run_command
 from tests.conftest import ROOT

@@ -10,13 +10,13 @@ import time
 import numpy as np
 import pytest
 
-from polyseme.models.reader import read_model
-from polyseme.models.registry import bundled_models
+from polyseme.models.reader import bundled_models, read_model
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
-from tests.conftest import PYTHONPATH
+from tests.conftest import BUNDLED_NAMES, PYTHONPATH, write_over_bundled
 from tests.importing.files import WORDS, binary, fasttext, rows, text
-from tests.models.damage import snapshot
+from tests.models.damage import VECTORS as VECTORS_FILE
+from tests.models.damage import change_manifest, snapshot
 from tests.signals import default_handling
 from tests.tiny import VECTORS, write_tiny
 from tests.tiny import WORDS as TINY_WORDS
@@ -43,6 +43,7 @@ def test_a_replaced_bundled_model_and_entries_that_are_no_models_are_listed(tmp_
     done = run("models", "list", models_dir=tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
     first, *others = done.stdout.decode().splitlines()
+    others = others[len(BUNDLED_NAMES) - 1 :]
     assert first.startswith(f"* {BUNDLED}  11 words  5 wide")
     assert first.endswith("  in place of the bundled model")
     rule = "at most 64 letters, digits, '.', '_' and '-', of which the first is a letter or digit."
@@ -54,7 +55,31 @@ def test_a_replaced_bundled_model_and_entries_that_are_no_models_are_listed(tmp_
         f"  'odd\\x1b'  {invalid_name}",
     ]
     listed = run("models", "list", models_dir=bundled_models()).stdout.decode().splitlines()
-    assert len(listed) == 1 and "in place" not in listed[0]
+    assert len(listed) == len(BUNDLED_NAMES) and "in place" not in listed[0]
+
+
+def test_a_model_over_the_bundled_one_is_a_model_like_others(tmp_path):
+    folder, out = tmp_path / "models", tmp_path / "out"
+    write_over_bundled(folder / "upper")
+    assert run("models", "rename", "upper", "deep", models_dir=folder).returncode == 0
+    listed = run("models", "list", models_dir=folder).stdout.decode().splitlines()
+    expected = f"100000 words  300 wide  int8  4 heads  1 layers  tables of {BUNDLED}"
+    assert f"  deep  {expected}" in listed
+    assert json.loads(run("models", "show", "deep", models_dir=folder).stdout)["base"] == BUNDLED
+    assert run("models", "verify", "deep", models_dir=folder) == (0, b"deep: ok\n", b"")
+    exported = []
+    for name in ("deep", BUNDLED):
+        export = ("models", "export", name, "--output", out, "--limit", 50)
+        assert run(*export, models_dir=folder) == (0, b"", b"")
+        exported.append(out.read_bytes())
+    assert exported[0] == exported[1]
+    change_manifest(folder / "deep", lambda m: m["files"][VECTORS_FILE].update(sha256="0" * 64))
+    done = run("models", "verify", "deep", models_dir=folder)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert done.stdout.decode() == (
+        f"deep: its base {BUNDLED} is another edition, with another vectors.npy; install the"
+        " version of Polyseme that wrote the model, or train it again.\n"
+    )
 
 
 def test_a_model_is_shown_as_json(polyseme):
@@ -77,7 +102,8 @@ def test_verifying_goes_on_after_a_broken_model_and_fails(polyseme):
 
 
 UNKNOWN = (
-    "polyseme: No model is named {!r}{} Available: tiny, broken, unreadable, wiki-en."
+    "polyseme: No model is named {!r}{} Available: tiny, broken, unreadable,"
+    f" {', '.join(BUNDLED_NAMES)}."
     " `polyseme models import` and `polyseme models pull` add models."
 )
 
@@ -211,7 +237,7 @@ PACKAGED = (
         (
             ["remove", "../one", "--yes"],
             1,
-            "No model is named '../one'; did you mean `one`? Available: wiki-en, one, two.",
+            "No model is named '../one'; did you mean `one`? Available: wiki-en, one, two",
         ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",

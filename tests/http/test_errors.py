@@ -17,6 +17,7 @@ from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.schema import invalid_fields
 from polyseme.operations.senses import SensesRequest
 from polyseme.operations.trace import TraceRequest
+from tests.conftest import BUNDLED_NAMES
 from tests.http.conftest import SECRET, expect_problem
 from tests.http.tensors import request
 
@@ -97,7 +98,7 @@ def test_an_unknown_model_is_a_404(client: httpx.Client) -> None:
     ):
         answer = client.post(path, json={**body, "model": SECRET})
         detail = expect_problem(answer, 404, "unknown_model")["detail"]
-        assert detail == "There is no model of this name. Available: wiki-en."
+        assert detail == f"There is no model of this name. Available: {', '.join(BUNDLED_NAMES)}."
     expect_problem(client.get(f"/v1/models/{SECRET}"), 404, "unknown_model")
 
 

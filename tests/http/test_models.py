@@ -8,8 +8,10 @@ from polyseme.http.responses import (
     NotReadyResponse,
     ReadyResponse,
 )
-from polyseme.models.reader import NO_MANIFEST
-from tests.http.conftest import expect_problem, in_process, registry
+from polyseme.models.manifest import TABLES
+from polyseme.models.reader import NO_MANIFEST, bundled_models, read_manifest
+from tests.conftest import BUNDLED_NAMES
+from tests.http.conftest import expect_problem, in_process, numbers, registry, total
 from tests.tiny import VECTORS, write_tiny
 
 NAMES = ["five", "four", "one", "three", "two"]
@@ -47,13 +49,31 @@ def statuses(client):
 
 def test_every_model_of_a_folder_is_served_by_its_name_and_read_at_its_first_use(start) -> None:
     client = start()
-    unread = {**dict.fromkeys([*NAMES, "wiki-en"], "unloaded"), "one": "loaded"}
+    unread = {**dict.fromkeys([*NAMES, *BUNDLED_NAMES], "unloaded"), "one": "loaded"}
     assert statuses(client) == unread
     assert (first_number(client, "two"), first_number(client, None)) == (5, 3)
     assert statuses(client) == {**unread, "two": "loaded"}
     assert [first_number(client, name) for name in NAMES] == [1, 2, 3, 4, 5]
     preloaded = start(preload_models=True)
-    assert statuses(preloaded) == dict.fromkeys([*NAMES, "wiki-en"], "loaded")
+    assert statuses(preloaded) == dict.fromkeys([*NAMES, *BUNDLED_NAMES], "loaded")
+
+
+def test_a_model_over_the_bundled_one_is_served_with_its_tables(start, models_over_bundled) -> None:
+    client = start(models_dir=models_over_bundled, model="upper")
+    facts, bundled = (client.get(f"/v1/models/{n}").json() for n in ("upper", "wiki-en"))
+    tables = [*TABLES]
+    files = read_manifest(bundled_models() / "wiki-en").files
+    assert (facts["base"], bundled["base"]) == ("wiki-en", None)
+    assert facts["bytes"] == bundled["bytes"] - sum(files[name].bytes for name in tables)
+    body = {"input": ["The bank raised its unbankable rates"], "include": ["contextual"]}
+    answers = [
+        client.post("/v1/encode", json={**body, "model": name}).json()["results"]
+        for name in ("upper", "wiki-en")
+    ]
+    assert answers[0] == answers[1]
+    mapped = numbers(client)
+    assert total(mapped, "models_loaded") == 2
+    assert total(mapped, "mapped_bytes") == sum(files[name].bytes for name in tables)
 
 
 def test_the_list_has_every_model_and_the_problem_of_a_broken_one(start, models_dir) -> None:
@@ -63,7 +83,7 @@ def test_the_list_has_every_model_and_the_problem_of_a_broken_one(start, models_
     listed = client.get("/v1/models").json()
     ModelsResponse.model_validate(listed)
     models = {one["id"]: one for one in listed["data"]}
-    assert list(models) == sorted([*NAMES, "nothing", "wiki-en"])
+    assert list(models) == sorted([*NAMES, "nothing", *BUNDLED_NAMES])
     common = {"object": "model", "owned_by": "polyseme", "default": False, "created": 0}
     assert models["five"] == {
         "id": "five",
@@ -98,11 +118,11 @@ def test_a_model_found_broken_when_it_is_read_is_listed_as_broken(start, models_
 
 def test_without_a_folder_the_models_of_the_user_are_served(start, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert set(statuses(start(models_dir=None, model=None))) == {"wiki-en"}
+    assert set(statuses(start(models_dir=None, model=None))) == {*BUNDLED_NAMES}
     write_tiny(tmp_path / "data" / "polyseme" / "models" / "mine")
     registry.cache_clear()
     client = start(models_dir=None, model=None)
-    assert set(statuses(client)) == {"mine", "wiki-en"}
+    assert set(statuses(client)) == {"mine", *BUNDLED_NAMES}
     assert first_number(client, "mine") == 1
 
 
@@ -131,7 +151,7 @@ def test_broken_models_are_reported_and_do_not_affect_the_default_model(make_cli
             cut,
             {**cut, "id": "empty", "problem": NO_MANIFEST},
             {"id": "tiny", "default": True, "status": "loaded"},
-            {"id": "wiki-en", "default": False, "status": "unloaded"},
+            *({"id": n, "default": False, "status": "unloaded"} for n in BUNDLED_NAMES),
         ],
     }
 
@@ -149,7 +169,7 @@ def test_a_broken_default_model_is_reported_with_its_reason(make_client, damaged
         "cut": (True, "broken"),
         "empty": (False, "broken"),
         "tiny": (False, "unloaded"),
-        "wiki-en": (False, "unloaded"),
+        **dict.fromkeys(BUNDLED_NAMES, (False, "unloaded")),
     }
     body = {"input": "apple", "model": "tiny"}
     assert client.post("/v1/encode", json=body).status_code == 200

@@ -130,7 +130,7 @@ def test_an_invalid_parameter_is_rejected_by_the_constructor_and_when_it_is_used
 
 
 def test_an_unknown_model_is_rejected_by_the_constructor_and_by_fit():
-    with pytest.raises(UnknownModelError, match=r"'absent'\. Available: wiki-en, tiny\."):
+    with pytest.raises(UnknownModelError, match=r"'absent'\. Available: wiki-en, tiny"):
         ContextualVectorizer("absent")
     changed = vectorizer().set_params(model="absent")
     with pytest.raises(UnknownModelError):

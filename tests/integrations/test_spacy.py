@@ -96,7 +96,7 @@ def test_a_document_longer_than_a_request_is_encoded_in_chunks():
     [
         ({"most": 0}, "must be 1 or more"),
         ({"vectors": "dynamic"}, "'dynamic' is not"),
-        ({"model": "absent"}, r"^No model is named 'absent'\. Available: wiki-en, tiny\. "),
+        ({"model": "absent"}, r"^No model is named 'absent'\. Available: wiki-en, tiny"),
         ({"layer": 9}, " `layer`: the model has one layer, 0"),
         ({"oov": "subword"}, " `oov`: this model has no subword vectors"),
     ],

@@ -140,7 +140,7 @@ WRONG_FIELDS = {
         "layers.0.colour: is not a known field.",
     ),
     "another format": (("format",), "model2vec", 'format: must be "polyseme-model".'),
-    "another version": (("format_version",), 2, "format_version: must be 1."),
+    "another version": (("format_version",), 3, "format_version: must be 1 or 2."),
     "no dimension": (("dimension",), 0, "dimension: must be at least 1."),
     "a huge dimension": (("dimension",), 1 << 40, "dimension: "),
     "a huge vocabulary": (("vocabulary_size",), 10**18, "vocabulary_size: "),

@@ -15,9 +15,9 @@ from playwright.sync_api import Browser, sync_playwright
 
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Residual
-from polyseme.models.registry import bundled_models
+from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
-from tests.conftest import Serve
+from tests.conftest import Serve, write_over_bundled
 from tests.page.driver import FLAGS, HEBREW, Reader
 from tests.tiny import SUBWORDS, VECTORS, WORDS, full_layer, normal, write_tiny
 
@@ -148,12 +148,10 @@ def heads_layer(seed: int, heads: int) -> Layer:
 def several(
     serve: Serve, broken_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> httpx.Client:
-    """A service with three models, one of which is broken."""
+    """A service with three models: one is broken, and one has the bundled one as its base."""
     folder = tmp_path_factory.mktemp("several")
     shutil.copytree(broken_models / "broken", folder / "broken")
-    shutil.copytree(bundled_models() / BUNDLED, folder / "second")
-    manifest = (folder / "second" / "manifest.json").read_text()
-    (folder / "second" / "manifest.json").write_text(manifest.replace(f'"{BUNDLED}"', '"second"'))
+    write_over_bundled(folder / "second")
     return serve(models_dir=folder, preload_models=True, workers=1)
 
 

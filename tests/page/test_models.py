@@ -90,7 +90,9 @@ def test_the_default_model_is_first_and_each_model_has_links_to_its_views(
     reader = visit("#models", service=several)
     assert listed[0] != "wiki-en"
     assert reader.texts(".model h3") == ["wiki-en", *(n for n in listed if n != "wiki-en")]
-    links = reader.page.get_by_role("article", name="second").get_by_role("link")
+    second = reader.page.get_by_role("article", name="second")
+    assert "1.3 MB, and the vocabulary and vectors of wiki-en" in second.text_content()
+    links = second.get_by_role("link")
     assert [link.get_attribute("href") for link in links.all()] == [
         f"#{view}?model=second" for view in ("attention", "compare", "senses", "neighbors")
     ]

@@ -19,7 +19,8 @@ from polyseme.importing.closed_form import frequencies_by_rank, informativeness
 from polyseme.importing.importer import check_name
 from polyseme.importing.weights import sorted_by_frequency
 from polyseme.models.model import Model
-from polyseme.models.registry import Registry, bundled_models
+from polyseme.models.reader import bundled_models
+from polyseme.models.registry import Registry
 from polyseme.progress import ConsoleBar, ConsoleProgress
 from polyseme.settings import BUNDLED, PREFIX
 from polyseme.validation import validation_message

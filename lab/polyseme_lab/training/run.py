@@ -275,7 +275,10 @@ class TrainingRun(Run[TrainingConfig, Trainer]):
 def write_trained_model(
     folder: Path, model: Model, result: TrainingResult, *, replacing: bool
 ) -> Manifest:
-    """Write the base model with the trained weights and vectors; return the manifest."""
+    """Write the base model with the trained weights and vectors; return the manifest.
+
+    The tables of a bundled model that were not trained are not copied.
+    """
     manifest = model.manifest
     words = [model.vocabulary.word(row) for row in range(manifest.vocabulary_size)]
     uses_bias = any(layer.scoring.word_bias for layer in result.layers)
@@ -293,6 +296,7 @@ def write_trained_model(
         model.word_bias if uses_bias else None,
         subwords=model.subwords,
         whitening=model.whitening,
+        base=manifest.base or manifest.name,
         replace=replacing,
         cased=manifest.cased,
         languages=list(manifest.languages),

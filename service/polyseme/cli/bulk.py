@@ -32,7 +32,8 @@ from polyseme.cli.options import (
 )
 from polyseme.errors import CommandError, InvalidError
 from polyseme.models.model import Model
-from polyseme.models.registry import Registry, bundled_models
+from polyseme.models.reader import bundled_models
+from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.inventory import (
     ApplySensesRequest,

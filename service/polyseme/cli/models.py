@@ -36,8 +36,8 @@ from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import Convention
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.manifest import MANIFEST, Dtype, Manifest
-from polyseme.models.reader import read_model
-from polyseme.models.registry import Registry, bundled_models, unusable_entries
+from polyseme.models.reader import bundled_models, read_model
+from polyseme.models.registry import Registry, unusable_entries
 from polyseme.models.writer import remove_model, rename_model
 from polyseme.operations.serialize import manifest_document
 from polyseme.progress import ConsoleProgress
@@ -67,7 +67,8 @@ def list_models(registry: Registry, settings: Settings) -> None:
             continue
         shape = f"{manifest.vocabulary_size} words  {manifest.dimension} wide  {manifest.dtype}"
         heads = f"{manifest.heads} heads  {len(manifest.layers)} layers"
-        note = "  in place of the bundled model" if registry.shadows(name) else ""
+        note = f"  tables of {manifest.base}" if manifest.base else ""
+        note += "  in place of the bundled model" if registry.shadows(name) else ""
         click.echo(f"{mark} {name}  {shape}  {heads}{note}")
     if registry.default not in registry.names:
         warning = f"no model is named {registry.default}, the default (POLYSEME_MODEL)"

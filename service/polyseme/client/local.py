@@ -16,7 +16,8 @@ from polyseme.client.results import ModelFacts, Sentence, model_facts
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import ModelFolderError, OutOfRangeError, PolysemeError
 from polyseme.models.model import Model
-from polyseme.models.registry import Registry, bundled_models, find_models
+from polyseme.models.reader import bundled_models
+from polyseme.models.registry import Registry, find_models
 from polyseme.models.writer import rewrite_model
 from polyseme.operations.compare import CompareRequest, compare
 from polyseme.operations.embed import (
@@ -98,7 +99,8 @@ class LocalModel(Encoder):
     ) -> Path:
         """Write the model as a folder that the service and the command line use; return its path.
 
-        The folder has the bits that an import writes. `models_dir` is that of `polyseme.load`.
+        The folder has the bits that an import writes, and all tables, also those of a base; so it
+        can be copied to any machine. `models_dir` is that of `polyseme.load`.
         Raises ModelFolderError if a model of this name exists and is not to be replaced, or if the
         name is invalid.
         """
@@ -113,6 +115,7 @@ class LocalModel(Encoder):
             folder,
             self.model,
             senses=None if senses is None else lambda _: senses,
+            base=None,
             replace=replace,
         )
         return folder

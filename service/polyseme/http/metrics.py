@@ -35,6 +35,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from polyseme import __version__
 from polyseme.errors import PolysemeError
 from polyseme.http.context import RequestContext
+from polyseme.models.manifest import TABLES
 from polyseme.models.registry import Registry
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
@@ -196,9 +197,13 @@ def update_model_gauges(registry: Registry) -> None:
     LOADED.set(len(loaded))
     BROKEN.set(sum(state.problem is not None for state in states))
     READY.set(registry.ready())
-    files = [item for manifest in loaded for item in manifest.files.items()]
-    mapped = [file.bytes for name, file in files if name.endswith((".npy", "vocabulary.txt"))]
-    MAPPED.set(sum(mapped))
+    mapped = {  # the tables of a base are mapped once for all models
+        (manifest.base or manifest.name, name): file.bytes
+        for manifest in loaded
+        for name, file in manifest.files.items()
+        if name in TABLES
+    }
+    MAPPED.set(sum(mapped.values()))
 
 
 def observe(context: RequestContext) -> None:

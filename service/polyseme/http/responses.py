@@ -37,7 +37,9 @@ class ModelResponse(_Response):
     vocabulary_size: int | None = None
     dtype: str | None = None
     bytes: int | None = None
-    """size on disk"""
+    """size on disk, without the tables of a base"""
+    base: str | None = None
+    """the bundled model whose vocabulary, vectors and subwords it uses, null if it has its own"""
     layers: int | None = None
     heads: int | None = None
     cased: bool | None = None

@@ -43,7 +43,8 @@ from polyseme.importing.weights import (
 )
 from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
 from polyseme.models.model import Model
-from polyseme.models.registry import bundled_models, file_version, find_models
+from polyseme.models.reader import bundled_models
+from polyseme.models.registry import file_version, find_models
 from polyseme.models.staging import recover
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model, write_model

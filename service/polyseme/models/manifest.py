@@ -10,7 +10,6 @@ from polyseme.engine.attention import Mask
 from polyseme.engine.layers import Activation, NormPlace, ResidualKind
 
 FORMAT = "polyseme-model"
-FORMAT_VERSION = 1
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 MAX_LAYERS = 64
 
@@ -35,6 +34,11 @@ FileName: TypeAlias = Literal[
     "attention.safetensors",
     "senses.safetensors",
 ]
+TABLES: Final[tuple[FileName, ...]] = (
+    *(VECTORS, SCALES, VOCABULARY, INDEX),
+    *(SUBWORDS, SUBWORD_SCALES, NGRAMS),
+)
+"""The files that a model with a base does not have itself."""
 Dtype: TypeAlias = Literal["float16", "float32", "int8"]
 """The data type of a table on disk; an int8 table has a file with a scale for each row."""
 SCALES_OF: Final[dict[FileName, FileName]] = {VECTORS: SCALES, SUBWORDS: SUBWORD_SCALES}
@@ -107,8 +111,11 @@ class Manifest(_Section):
     """The content of `manifest.json`. `read_manifest` sets `name` to the folder's name."""
 
     format: Literal["polyseme-model"] = FORMAT  # type: ignore[assignment]
-    format_version: Literal[1] = FORMAT_VERSION  # type: ignore[assignment]
+    format_version: Literal[1, 2] = 1
+    """2 with a base, so that versions without bases say what they cannot read"""
     name: str = Field(pattern=NAME_PATTERN)
+    base: str | None = Field(default=None, pattern=NAME_PATTERN)
+    """the bundled model whose tables this one uses; `files` lists them like the model's own"""
     dimension: int = Field(ge=1, le=65_536)
     vocabulary_size: int = Field(ge=1, le=100_000_000)
     dtype: Dtype
@@ -148,6 +155,8 @@ class Manifest(_Section):
                 )
         if self.dimension % self.heads and not self.tensors:
             raise ValueError("without weights, the number of heads must divide the dimension")
+        if (self.base is None) != (self.format_version == 1):
+            raise ValueError("format_version must be 2 if there is a base, and otherwise 1")
         return self
 
     @property
@@ -155,6 +164,10 @@ class Manifest(_Section):
         """The sha256 of the names and checksums of the model's other files."""
         files = sorted((name, entry.sha256) for name, entry in self.files.items())
         return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+
+    def in_base(self, name: FileName) -> bool:
+        """Return whether a file is in the folder of the base."""
+        return self.base is not None and name in TABLES
 
     def dtype_of(self, table: FileName) -> Dtype:
         """Return the dtype of a table: the vectors or the subwords."""

@@ -61,6 +61,7 @@ INVALID_NAME = (
     "the folder's name is not a valid model name: at most 64 letters, digits, '.', '_' and '-', of"
     " which the first is a letter or digit."
 )
+_PACKAGE = Path(__file__).parent.parent
 _MAX_MANIFEST_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 18
 _INVALID_TENSORS = (
@@ -68,6 +69,7 @@ _INVALID_TENSORS = (
     *(ValueError, KeyError, TypeError, AttributeError),
 )
 """Errors that safetensors raises for arbitrary bytes."""
+_INSTALL = "install the version of Polyseme that wrote the model, or train it again"
 _MAX_HEADER_BYTES = 4096
 _ALIGNMENT = 16
 """All versions of NumPy align the data to a multiple of this many bytes."""
@@ -104,6 +106,12 @@ SCALE: Final = ValueType(
 HASH: Final = ValueType(np.dtype("<u4"), np.isfinite, "is not finite")
 
 
+def bundled_models() -> Path:
+    """Return the folder of the bundled models, in the package or in a checkout."""
+    packaged = _PACKAGE / "bundled"
+    return packaged if packaged.is_dir() else _PACKAGE.parents[1] / "models"
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read and check `manifest.json`; raise ModelFolderError if it is invalid.
 
@@ -133,18 +141,54 @@ def manifest_problem(error: ValidationError) -> str:
     return f"manifest.json{', ' if field else ''}{field}: {validation_message(first)}."
 
 
+def base_folder(folder: Path, manifest: Manifest) -> Path | None:
+    """Return the folder of the bundled model whose tables a model uses, None if it has its own.
+
+    Raises ModelFolderError unless the manifest of the base lists these tables with the same
+    checksums.
+    """
+    name = manifest.base
+    if name is None:
+        return None
+    base = bundled_models() / name
+    try:
+        bundled = read_manifest(base)
+    except ModelFolderError as error:
+        if (base / MANIFEST).exists():
+            raise ModelFolderError(f"its base {name}: {error.detail}") from None
+        raise ModelFolderError(f"its base {name} is no bundled model; {_INSTALL}.") from None
+    if bundled.base is not None:
+        raise ModelFolderError(f"its base {name} has a base itself, which no base may have.")
+    for file in filter(manifest.in_base, manifest.files):
+        if bundled.files.get(file) != manifest.files[file]:
+            has = f"with another {file}" if file in bundled.files else f"without {file}"
+            raise ModelFolderError(f"its base {name} is another edition, {has}; {_INSTALL}.")
+        if os.path.lexists(folder / file):
+            raise ModelFolderError(
+                f"{file} is in the folder and in that of the base {name}; remove it from the"
+                " folder."
+            )
+    return base
+
+
 def read_model(folder: Path, *, verify: bool = True) -> Model:
     """Read a model folder; vocabulary, index and vectors are memory-mapped, not copied.
 
-    With `verify`, every file is read completely: checksums are compared, values must be valid, and
-    each word must occur once and be found by the index. Raises ModelFolderError if the folder is
-    invalid.
+    With `verify`, every file is read completely, those of the base as well: checksums are compared,
+    values must be valid, and each word must occur once and be found by the index. Raises
+    ModelFolderError if the folder is invalid.
     """
     manifest = read_manifest(folder)
-    reader = _Reader(folder, manifest, verify)
-    vocabulary = reader.vocabulary()
-    rows = reader.rows(VECTORS, manifest.vocabulary_size)
-    subwords = reader.subwords(manifest.subwords, vocabulary) if manifest.subwords else None
+    base = base_folder(folder, manifest)
+    reader, tables = (_Reader(place, manifest, verify) for place in (folder, base or folder))
+    try:
+        vocabulary = tables.vocabulary()
+        rows = tables.rows(VECTORS, manifest.vocabulary_size)
+        subwords = tables.subwords(manifest.subwords, vocabulary) if manifest.subwords else None
+    except ModelFolderError as error:
+        if base is None:
+            raise
+        raise ModelFolderError(f"its base {manifest.base}: {error.detail}") from None
     layers, word_bias, whitening = reader.attention()
     senses = None
     if SENSES in manifest.files:

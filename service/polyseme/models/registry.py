@@ -8,15 +8,18 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from polyseme.errors import ModelFolderError, UnknownModelError
-from polyseme.models.manifest import MANIFEST, NAME_PATTERN, FileName, Manifest
+from polyseme.models.manifest import MANIFEST, NAME_PATTERN, TABLES, FileName, Manifest
 from polyseme.models.model import Model
 from polyseme.models.reader import (
     INVALID_NAME,
     NO_MANIFEST,
+    base_folder,
+    bundled_models,
     read_manifest,
     read_model,
     require_agreement,
@@ -24,7 +27,6 @@ from polyseme.models.reader import (
 from polyseme.models.staging import is_replacing, recover
 
 _log = logging.getLogger("polyseme")
-_PACKAGE = Path(__file__).parent.parent
 _RETRIES, _PAUSE = 5, 0.05
 """Number of attempts to find a missing folder, and the seconds after each.
 
@@ -33,12 +35,6 @@ _MAX_READS = 5
 _CHECK_SECONDS = 2.0
 """Minimum seconds between two checks by `Registry.check`."""
 _THREAD = "polyseme-models"
-
-
-def bundled_models() -> Path:
-    """Return the folder of the bundled models, in the package or in a checkout."""
-    packaged = _PACKAGE / "bundled"
-    return packaged if packaged.is_dir() else _PACKAGE.parents[1] / "models"
 
 
 class FileVersion(NamedTuple):
@@ -51,7 +47,7 @@ class FileVersion(NamedTuple):
 
 
 FolderVersion: TypeAlias = Mapping[str, FileVersion | None]
-"""The version of each possible file of a model, None for a missing one."""
+"""The version of each possible file of a model or of its base, None for a missing one."""
 Versions: TypeAlias = Mapping[str, tuple[Path, FolderVersion]]
 """The folder of each model, and its version."""
 
@@ -339,6 +335,7 @@ class ModelHandle:
             try:
                 _require_file(version, MANIFEST)
                 manifest = read_manifest(self.folder)
+                base_folder(self.folder, manifest)
                 for name, entry in manifest.files.items():
                     size = _require_file(version, name).bytes
                     require_agreement(size == entry.bytes, name, "number of bytes")
@@ -402,7 +399,19 @@ def _is_folder(path: Path) -> bool:
 
 
 def _folder_version(folder: Path) -> FolderVersion:
-    return {name: file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
+    version = {name: file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
+    if manifest := version[MANIFEST]:
+        with suppress(ModelFolderError):
+            if base := _base_of(folder, manifest):
+                version |= {n: version[n] or file_version(base / n) for n in TABLES}
+    return version
+
+
+@lru_cache(1024)
+def _base_of(folder: Path, _manifest: FileVersion) -> Path | None:
+    """Return the folder of the base that a version of a manifest names, which may not exist."""
+    name = read_manifest(folder).base
+    return None if name is None else bundled_models() / name
 
 
 def file_version(path: Path) -> FileVersion | None:

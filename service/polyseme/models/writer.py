@@ -26,14 +26,22 @@ from polyseme.models.manifest import (
     SCALES_OF,
     SENSES,
     SUBWORDS,
+    TABLES,
     VECTORS,
     VOCABULARY,
+    FileEntry,
     FileName,
     Manifest,
     SubwordsEntry,
 )
 from polyseme.models.model import Model
-from polyseme.models.reader import fingerprint, manifest_problem, read_model
+from polyseme.models.reader import (
+    bundled_models,
+    fingerprint,
+    manifest_problem,
+    read_manifest,
+    read_model,
+)
 from polyseme.models.staging import (
     NEW,
     OLD,
@@ -61,6 +69,7 @@ def write_model(
     subwords: Subwords | None = None,
     whitening: Projection = IDENTITY,
     senses: Callable[[Model], ContextProjection] | None = None,
+    base: str | None = None,
     replace: bool = True,
     **details: Any,
 ) -> Manifest:
@@ -72,6 +81,9 @@ def write_model(
 
     `senses` computes the content of `senses.safetensors` from the model that was written; without
     it, the model has no such file.
+
+    If `base` is the name of a bundled model whose vocabulary, vectors and subwords are the same to
+    the byte, the folder does not have them, and its manifest names the base.
 
     With `replace`, an existing folder is replaced. Raises ModelFolderError for an existing folder
     without `replace`, for an existing file at the path, and for arrays, words or layers that the
@@ -99,6 +111,10 @@ def write_model(
             _write_rows(new, SUBWORDS, subwords.table)
             if subwords.ngrams is not None:
                 _write_array(new / NGRAMS, subwords.ngrams.astype("<u4", copy=False))
+        shared = {} if base is None else _shared_tables(new, base)
+        for name in shared:
+            (new / name).unlink()
+        details["base"] = base if shared else None
         # safetensors writes wrong values for an array that is not C-contiguous.
         tensors = {
             name: np.ascontiguousarray(tensor, np.float32)
@@ -106,14 +122,14 @@ def write_model(
         }
         if tensors:
             (new / ATTENTION).write_bytes(save_tensors(tensors))
-        manifest = _write_manifest(new, vectors, layers, tensors, subwords, details)
+        manifest = _write_manifest(new, vectors, layers, tensors, subwords, shared, details)
         expected = [layer.astype(np.float32) for layer in layers]
         model = read_model(new)
         if not _equal(list(model.layers), expected):
             raise ModelFolderError("the format cannot represent these layers.")
         if senses is not None:
             (new / SENSES).write_bytes(save_tensors(senses(model).tensors()))
-            manifest = _write_manifest(new, vectors, layers, tensors, subwords, details)
+            manifest = _write_manifest(new, vectors, layers, tensors, subwords, shared, details)
             read_model(new)
         sync_folder(new)
         move_into_place(new, folder, staging, replace=replace)
@@ -129,11 +145,12 @@ def rewrite_model(
 ) -> Manifest:
     """Replace the folder of a model by one with changed arguments of `write_model`.
 
-    These are `layers`, `word_bias`, `whitening` and manifest fields. What is not given stays the
-    same, except the senses, which `senses` computes. Raises the errors of `write_model`.
+    These are `layers`, `word_bias`, `whitening` and manifest fields; with `base=None`, the folder
+    has all tables. What is not given stays the same, except the senses, which `senses` computes.
+    Raises the errors of `write_model`.
     """
     of_model = ("layers", "word_bias", "whitening")
-    of_manifest = ("cased", "languages", "licence", "source", "training", "quality")
+    of_manifest = ("base", "cased", "languages", "licence", "source", "training", "quality")
     kept = {name: getattr(model, name) for name in of_model}
     kept |= {name: getattr(model.manifest, name) for name in of_manifest}
     words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
@@ -172,6 +189,21 @@ def rename_model(folder: Path, name: str) -> None:
     sync_folder(folder.parent)
 
 
+def _shared_tables(folder: Path, base: str) -> dict[str, FileEntry]:
+    """Return the tables in a new folder if those of a bundled model are the same, or else none."""
+    try:
+        bundled = read_manifest(bundled_models() / base)
+    except ModelFolderError:  # there is no such model
+        return {}
+    tables: dict[str, FileEntry] = {}
+    for name in TABLES:
+        if (folder / name).exists():
+            with (folder / name).open("rb") as file:
+                tables[name] = fingerprint(file)
+    same = bundled.base is None and tables.items() <= bundled.files.items()
+    return tables if same else {}
+
+
 def _write_rows(folder: Path, name: FileName, rows: Rows) -> None:
     """Write a table, and the scales of quantized rows."""
     values, scales = stored(rows)
@@ -199,11 +231,12 @@ def _write_manifest(
     layers: Sequence[Layer],
     tensors: dict[str, NDArray[np.float32]],
     subwords: Subwords | None,
+    shared: dict[str, FileEntry],
     details: dict[str, Any],
 ) -> Manifest:
     """Write `manifest.json` with the checksums of the other files; return the manifest."""
-    files = {}
-    for path in sorted(folder.iterdir()):
+    files = dict(shared)
+    for path in folder.iterdir():
         if path.name == MANIFEST:
             continue
         with path.open("rb") as file:
@@ -225,17 +258,20 @@ def _write_manifest(
             name=folder.name,
             dimension=vectors.shape[1],
             vocabulary_size=vectors.shape[0],
+            format_version=2 if shared else 1,
             dtype=vectors.dtype.name,
             heads=layers[0].heads,
             layers=[layer_entry(layer) for layer in layers],
             tensors={name: list(tensor.shape) for name, tensor in tensors.items()},
             subwords=ngrams,
-            files=files,
+            files=dict(sorted(files.items())),
             **details,
         )
     except ValidationError as error:
         raise ModelFolderError(manifest_problem(error)) from None
     content = manifest.model_dump()
+    if manifest.base is None:
+        del content["base"]
     if manifest.subwords is None:
         del content["subwords"]
     else:

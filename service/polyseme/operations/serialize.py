@@ -160,7 +160,10 @@ def manifest_document(manifest: Manifest) -> dict[str, Any]:
         "dimension": manifest.dimension,
         "vocabulary_size": manifest.vocabulary_size,
         "dtype": manifest.dtype,
-        "bytes": sum(entry.bytes for entry in manifest.files.values()),
+        "bytes": sum(
+            entry.bytes for name, entry in manifest.files.items() if not manifest.in_base(name)
+        ),
+        "base": manifest.base,
         "layers": len(manifest.layers),
         "heads": manifest.heads,
         "cased": manifest.cased,

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from polyseme.models.registry import bundled_models
+from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
 from polyseme_lab.commands.evaluate import evaluate
 from polyseme_lab.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, SERVED_NAMES

@@ -1,6 +1,8 @@
 """The stack agrees with the engine; training by hidden words, from a corpus to a model."""
 
 import math
+import shutil
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -187,6 +189,20 @@ def test_the_model_has_pre_norm_layers_over_the_same_vectors(world, corpus, tmp_
     expected = encoded(trained.layers, world, words)
     np.testing.assert_array_equal(encoded(model.layers, model, words), expected)
     assert [one["step"] for one in metrics] == list(range(9))
+
+
+def test_a_model_over_a_bundled_one_does_not_copy_its_tables(world, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("polyseme.models.reader._PACKAGE", tmp_path)
+    shutil.copytree(tmp_path / "world", tmp_path / "bundled" / "world")
+    trained, _ = run(world, corpus=corpus)
+    write_trained_model(tmp_path / "new", world, trained, replacing=False)
+    assert set(digests(tmp_path / "new")) == {"attention.safetensors"}
+    new = read_model(tmp_path / "new")
+    again, _ = run(new, corpus=corpus)
+    assert write_trained_model(tmp_path / "again", new, again, replacing=False).base == "world"
+    tuned = replace(trained, rows=np.array([3]), vectors=np.ones((1, 7), np.float32))
+    assert write_trained_model(tmp_path / "tuned", new, tuned, replacing=False).base is None
+    assert read_model(tmp_path / "tuned").rows[3].tolist() == [1] * 7
 
 
 def test_a_training_can_be_continued_for_longer_and_end_with_a_decay(world, corpus, tmp_path):

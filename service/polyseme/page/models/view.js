@@ -97,7 +97,7 @@ function summary(model) {
   const learned = training?.attention;
   return [
     ["Vectors", `${count(words)} words × ${dimension}, ${DTYPES[model.dtype] ?? model.dtype}`],
-    ["Size on disk", bytes(model.bytes)],
+    ["Size on disk", `${bytes(model.bytes)}${model.base ? `, and the vocabulary and vectors of ${model.base}` : ""}`],
     ["Attention", `${numbered(layers, "layer")} of ${numbered(heads, "head")}${learned ? `, ${learned}` : ""}`],
     ["Words", [
       model.cased ? "with capitals: Apple and apple differ" : "in lower case",
