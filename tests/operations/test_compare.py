@@ -183,6 +183,12 @@ def test_occurrences_of_one_key_are_noted(plain):
     ]
 
 
+def test_one_note_names_all_occurrences_with_equal_static_vectors(plain):
+    result = compare_all(plain, *(Occurrence(f"{word} bank", "bank") for word in "abc"))
+    (note,) = result.notes
+    assert note.startswith("Occurrences 0, 1 and 2 share one vocabulary key, so their")
+
+
 def test_an_unknown_occurrence_is_noted_and_gives_no_nan(plain):
     result = compare_all(plain, Occurrence("zebra bank", "zebra"), Occurrence("zebra", "zebra"))
     assert result.notes == [
