@@ -237,7 +237,7 @@ PACKAGED = (
         (
             ["remove", "../one", "--yes"],
             1,
-            "No model is named '../one'; did you mean `one`? Available: wiki-en, one, two",
+            "No model is named '../one'. Available: wiki-en, one, two",
         ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
