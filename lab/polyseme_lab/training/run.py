@@ -250,6 +250,11 @@ class TrainingRun(Run[TrainingConfig, Trainer]):
         del scratch
         self.data = read_training_files(self.model, self.files, self.config, progress)
         training_data = split_data(self.data, self.config)
+        if not len(training_data.held_out):
+            need = "a larger --corpus"
+            if training_data.lemmas:
+                need = f"held-out lemmas with two senses of {self.config.fewest} tags each"
+            progress.say(f"Warning: no scores are computed (–), because they need {need}.")
         return Trainer(initial_layers(self.model, self.config), training_data, self.config)
 
     def _result(self, trainer: Trainer) -> TrainingResult:
