@@ -333,4 +333,5 @@ class HiddenWordsRun(Run[HiddenWordsConfig, StackTrainer]):
         data = {"sentences": len(self.tokens.offsets) - 1, "tokens": len(self.tokens.rows)}
         facts = self._facts(trainer, ("held_out_loss", "named"), data)
         facts["tokens"] = trainer.state.history[-1]["tokens"]
-        return TrainingResult(trainer.layers(trainer.averaged), facts)
+        layers = trainer.whitened(trainer.layers(trainer.averaged))
+        return TrainingResult(layers, facts)
