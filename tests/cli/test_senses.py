@@ -10,6 +10,7 @@ import pytest
 from pyarrow import csv
 
 from polyseme import progress
+from polyseme.bulk.sources import MAX_LINE_BYTES
 from polyseme.cli.sense_files import SentenceSource, tag_sentences
 from polyseme.cli.senses import _picture
 from polyseme.operations.inventory import load_inventory
@@ -146,6 +147,28 @@ def test_a_phrase_that_is_not_found_is_an_error_that_names_the_option(tmp_path):
     ):
         done = run("senses", *arguments, file)
         assert (done.returncode, done.stderr.decode().splitlines()[-1]) == (1, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "problem"),
+    [
+        ("a.txt", b"bank \xff", "is not text in UTF-8"),
+        ("a.txt", b"bank " + b"x" * (MAX_LINE_BYTES + 1), "has more than 16777216 bytes"),
+        ("a.jsonl", b"{bank", "is not well-formed JSON"),
+    ],
+    ids=["utf-8", "long", "json"],
+)
+def test_a_row_that_cannot_be_read_is_left_out_and_counted(file, tmp_path, name, line, problem):
+    good = [json.loads(one)["text"] for one in file.read_text().splitlines()]
+    lines = [(json.dumps({"text": one}) if name == "a.jsonl" else one).encode() for one in good]
+    bad = tmp_path / name
+    bad.write_bytes(b"\n".join([lines[0], line, *lines[1:], line]))
+    done = run("senses", "bank", bad, "--senses", "2", "--output", tmp_path / "all.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "in 16 occurrences" in done.stdout.decode()
+    sentence = f"reading: 2 rows that cannot be read left out. The first: {name}: row 1 {problem}"
+    assert sentence in done.stderr.decode()
+    assert [row["row"] for row in read_rows(tmp_path / "all.jsonl")] == [0, *range(2, 17)]
 
 
 def test_the_command_rejects_an_unknown_format_and_an_absent_word(file, tmp_path):
