@@ -97,7 +97,7 @@ docs: $(VENV)/.installed-test
 # The documentation as a searchable site in build/site. A dead link is an error.
 site: $(VENV)/.installed-test
 	$(BIN)/python -m sphinx -q -n -W --keep-going -c docs -b html . build/site
-	@echo 'Open build/site/docs/index.html'
+	@echo 'Open build/site/index.html'
 
 image:
 	./containers/build

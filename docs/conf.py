@@ -1,6 +1,7 @@
 """The settings of Sphinx, which makes a searchable site of the documentation: `make site`."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 project = "Polyseme"
@@ -50,11 +51,18 @@ SECTIONS = {
 }
 """The pages of the side bar. Sphinx warns of a page that is not here."""
 
+START = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Polyseme</title>
+<meta http-equiv="refresh" content="0; url=docs/index.html"></head>
+<body><a href="docs/index.html">Documentation</a></body></html>
+"""
+"""The page at the root of the site, which leads to the index."""
+
 PICTURE = re.compile(r'<picture>.*?<img src="([^"]+)" alt="([^"]+)">\s*</picture>', re.DOTALL)
 
 
 def setup(app: Any) -> None:
-    """Append the side bar to the index, and the list of decisions to its page."""
+    """Append the side bar and the list of decisions to their pages; lead the root to the index."""
 
     def append(_: Any, name: str, source: list[str]) -> None:
         # Sphinx copies the files of Markdown's images only.
@@ -66,4 +74,9 @@ def setup(app: Any) -> None:
         if name == "docs/decisions/README":
             source[0] += "\n```{toctree}\n:glob:\n\n0*\n```\n"
 
+    def lead_to_index(_: Any, error: Exception | None) -> None:
+        if error is None:
+            Path(app.outdir, "index.html").write_text(START, "utf-8")
+
     app.connect("source-read", append)
+    app.connect("build-finished", lead_to_index)

@@ -80,6 +80,12 @@ def attended(text: str, query: int, count: int) -> list[tuple[str, str]]:
     return [(sentence.words[key], f"{weights[key]:.2f}") for key in np.argsort(-weights)[:count]]
 
 
+def contributed(text: str, query: int, key: int) -> float:
+    """The contribution of a word to the contextual vector of another by the bundled model."""
+    (sentence,) = polyseme.load().encode([text], include=["contributions"])
+    return float(sentence.contributions[-1, query, key])
+
+
 def nearness(distance: int) -> float:
     """The weight of a word at a distance relative to that of a distant word, in the closed form."""
     biases = closed_form.nearness()[0, 16:]
@@ -128,7 +134,7 @@ ENVIRONMENT = jinja2.Environment(
     keep_trailing_newline=True,
 )
 ENVIRONMENT.globals |= dict(inspect.getmembers(results, inspect.isfunction))
-for function in (default, bounds, error_tree, attended, nearness):
+for function in (default, bounds, error_tree, attended, contributed, nearness):
     ENVIRONMENT.globals[function.__name__] = function
 for function in (printed_evaluation, printed_senses):
     ENVIRONMENT.globals[function.__name__] = function

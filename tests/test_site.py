@@ -32,6 +32,9 @@ def test_the_site_has_every_page_and_a_search(tmp_path):
     assert pages - built == set()
     index = (tmp_path / "searchindex.js").read_text("utf-8")
     assert "polysem" in index and "docs/senses" in index
+    assert [file.name for file in tmp_path.glob("_downloads/*/bass.txt")] == ["bass.txt"]
+    start = (tmp_path / "index.html").read_text("utf-8")
+    assert 'url=docs/index.html"' in start and 'href="docs/index.html"' in start
     readme = (tmp_path / "README.html").read_text("utf-8")
     assert 'src="_images/attention-light' in readme
 

@@ -36,6 +36,8 @@ def test_the_wheel_contains_the_model_and_the_page_but_no_tests(wheel: Path) -> 
     assert {"polyseme/bundled/wiki-en/vectors.npy", "polyseme/py.typed"} <= set(names)
     models = [path.parent for path in (ROOT / "models").glob("*/manifest.json")]
     files = {f"polyseme/bundled/{m.name}/{file.name}" for m in models for file in m.iterdir()}
+    weights = {file.name for file in (ROOT / "models/weights").iterdir()}
+    files |= {f"polyseme/bundled/weights/{name}" for name in weights}
     assert {name for name in names if name.startswith("polyseme/bundled/")} == files
     source = ROOT / "service"
     page = {f.relative_to(source).as_posix() for f in (source / "polyseme/page").rglob("*.*")}

@@ -79,6 +79,7 @@ def full_layer(seed=0, d=5, heads=3, k=2, v=7, **changes):
         "attention_norm": LayerNorm(normal(rng, d), normal(rng, d), 1e-3),
         "feed_forward": FeedForward(projection(rng, d, 17), projection(rng, 17, d), "gelu"),
         "feed_forward_norm": LayerNorm(normal(rng, d), normal(rng, d), 1e-3),
+        "final": projection(rng, d, d),
     }
     return Layer(**{**parts, **changes})
 

@@ -66,8 +66,8 @@ def from_vectors(
     texts
         Texts that tell the frequencies of words, and how senses are found; a random sample is used.
     weights
-        A .safetensors file of attention weights, or False for parameter-free attention; by default,
-        the weights are computed in closed form.
+        A .safetensors file of attention weights, the name of bundled ones, or False for
+        parameter-free attention; by default, the weights are computed in closed form.
     subwords
         Whether unknown words are composed of vectors of character n-grams; by default, if there are
         at least 1,000 words.
@@ -88,6 +88,7 @@ def from_vectors(
     from polyseme.importing.importer import ImportOptions, check_name
     from polyseme.importing.memory import model_of_vectors
     from polyseme.importing.texts import TextSample
+    from polyseme.importing.weights import weights_file
     from polyseme.progress import SILENT, ConsoleProgress
 
     try:
@@ -96,7 +97,7 @@ def from_vectors(
             limit=limit,
             dtype=dtype,
             sorted=by_frequency,
-            weights=Path(weights) if weights else None,
+            weights=weights_file(weights) if weights else None,
             attention=weights is not False,
             subwords=subwords,
             texts=None if texts is None else TextSample.of(texts),

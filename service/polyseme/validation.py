@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+_LEAST_SIMILARITY = 0.7
+"""The least similarity of a name that is suggested; `foo` and `oov` have 0.67."""
 _MESSAGES = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -73,5 +75,5 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
     `prefix` precedes the name in the question and is not compared.
     """
-    similar = get_close_matches(name, known, 1)
+    similar = get_close_matches(name, known, 1, _LEAST_SIMILARITY)
     return f"; did you mean `{prefix}{similar[0]}`?" if similar else ""

@@ -213,9 +213,9 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
     before = shards_of(out)
-    with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
+    with pytest.raises(CommandError, match=r"shards \(other options: include\)"):
         run_inline(source, out, shard_rows=10, encoding=EncodeOptions(include=["static"]))
-    with pytest.raises(CommandError, match=r"another job's shards \(other options\)"):
+    with pytest.raises(CommandError, match=r"shards \(other options: exact, rows, words\)"):
         run_inline(source, out, shard_rows=10, rows="tokens", words=("bank",))
     write_lines(source, [*many(19), "another last sentence"])
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):

@@ -66,6 +66,9 @@ def run_layer(x, sentence, layer):
         x = arrays["attention_norm"] = layer_norm(x, layer.attention_norm)
     if layer.feed_forward is not None:
         x = feed_forward_block(x, layer, arrays)
+    if layer.final.weight is not None or layer.final.bias is not None:
+        arrays["layer_output"] = x
+        x = project(x, layer.final)
     return Steps(arrays, x)
 
 

@@ -121,7 +121,9 @@ def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny):
         {"pointer": "/input/2", "message": "the text has no words"},
         {"pointer": "/input/4", "message": "the text has no words"},
     ]
-    assert document["error"]["message"].startswith("`input[1]` (and 2 more): no word is")
+    assert document["error"]["message"].startswith(
+        "`input[1]`: no word is in the vocabulary. There are 2 more errors."
+    )
     assert not vectors(tiny, ["qzx", ""], wordless="zero").any()
 
 

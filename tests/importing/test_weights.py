@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+import polyseme
 from polyseme.models.reader import read_model
 from polyseme.operations.options import Part
+from tests.conftest import ROOT
 from tests.importing import files
 from tests.importing.test_attention import abbreviated
 from tests.operations.calls import ask_one
@@ -143,6 +145,21 @@ def test_a_square_weight_follows_the_declared_convention(importer, vectors):
         model = import_weights(importer, vectors, given, "--convention", convention)
         assert np.array_equal(model.layers[0].query.weight, SQUARE)
     assert np.array_equal(import_weights(importer, vectors, given).layers[0].query.weight, SQUARE.T)
+
+
+def test_bundled_weights_are_selected_by_their_name(importer, monkeypatch):
+    name = "word2vec-google-news-300"
+    monkeypatch.chdir(importer.place)
+    table = normal(RNG, len(WORDS), 300)
+    file = importer.file(files.rows(WORDS, table), "wide.txt")
+    done = importer.run(file, "--name", "named", "--sorted", "--weights", name)
+    assert done.code == 0, done.err
+    path = ROOT / f"models/weights/{name}.safetensors"
+    by_path = polyseme.from_vectors(table, WORDS, by_frequency=True, weights=path)
+    by_name = polyseme.from_vectors(table, WORDS, by_frequency=True, weights=name)
+    models = by_path.model, by_name.model, read_model(importer.models / "named")
+    assert len({model.manifest.files["attention.safetensors"].sha256 for model in models}) == 1
+    assert importer.run(file, "--weights", "absent").code == 2
 
 
 NAMES = {

@@ -21,13 +21,15 @@ IN_PROCESS = [block for block in BLOCKS if "bertviz" not in block[0]]
 (BERTVIZ,) = [code for code, _ in BLOCKS if "bertviz" in code]
 
 
-@pytest.mark.parametrize(("code", "output"), IN_PROCESS, ids=["spacy", "sklearn", "projector"])
-def test_each_block_prints_the_documented_output(code, output, tmp_path, monkeypatch):
+def test_the_blocks_in_one_session_print_the_documented_output(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    printed = StringIO()
-    with redirect_stdout(printed):
-        exec(code, {})
-    assert printed.getvalue() == output != ""
+    session = {}
+    assert len(IN_PROCESS) == 4
+    for code, output in IN_PROCESS:
+        printed = StringIO()
+        with redirect_stdout(printed):
+            exec(code, session)
+        assert printed.getvalue() == output != ""
 
 
 @pytest.mark.clients

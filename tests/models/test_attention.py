@@ -208,6 +208,10 @@ MISFITS = {
         put(feed_forward__outer=(17, 7), feed_forward__outer_bias=None),
         "feed_forward.outer has the wrong output width: expected 5",
     ),
+    "a final projection to another width": (
+        put(final=(5, 7), final_bias=None),
+        "final has the wrong output width: expected 5",
+    ),
     "no outer network": (
         put(feed_forward__outer=None, feed_forward__outer_bias=None),
         "feed_forward.outer has the wrong output width: expected 5",

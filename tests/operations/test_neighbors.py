@@ -116,6 +116,20 @@ def test_a_phrase_is_looked_up_as_one_entry_and_never_composed(tmp_path):
             neighbors_of_word(plain, word, 3)
 
 
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"word": "New York"}, "New_York"),
+        ({"word": "BANK"}, "bank"),
+        ({"positive": ["bank"]}, None),
+        ({"vector": [1.0] * 5}, None),
+    ],
+)
+def test_the_entry_of_the_word_is_named(tmp_path, fields, key):
+    plain = tiny_model(tmp_path, words=(*WORDS[:-1], "New_York"))
+    assert neighbors(plain, NeighborsRequest.of(**fields)).key == key
+
+
 def neighbors_of_sum(model, positive=(), negative=(), k=10, case="auto"):
     request = NeighborsRequest.of(positive=[*positive], negative=[*negative], k=k, case=case)
     return neighbors(model, request)

@@ -66,6 +66,13 @@ def test_an_example_has_all_steps_its_correct_values_and_the_printed_ones(
         assert all("printed correctly in the notes" in text for text in correct)
 
 
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_the_table_of_the_first_example_is_not_cut_off(visit: Open, width: int) -> None:
+    reader = visit(steps_address(example=1), width=width)
+    table = reader.page.locator("[data-step=weights] .wide")
+    assert table.evaluate("wide => wide.scrollWidth - wide.clientWidth") == 0
+
+
 def test_wrong_printed_values_are_struck_through(visit: Open) -> None:
     reader = visit(steps_address(example=3))
     row = reader.page.locator("[data-step=queries] tbody tr").nth(1)

@@ -1,5 +1,6 @@
 """The training data as arrays: tokenized sentences, occurrences in them, and their contexts."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +114,8 @@ class TokenizedData:
     tagged: Occurrences
     paragraphs_from: int
     """index of the first sentence of the corpus"""
+    left_out: str = ""
+    """a sentence about the tags of words in `leave_out`; empty if there are none"""
 
     def facts(self) -> dict[str, int]:
         """Return the amount of data, for the manifest."""
@@ -203,23 +206,25 @@ def read_training_files(
     """Read all files; raise CommandError if one has the wrong format.
 
     Tagged words that are unknown or in `leave_out` have no occurrence, and sentences without an
-    occurrence are skipped.
+    occurrence are skipped. A warning names the words in `leave_out` that have tags.
     """
     lexicon = Lexicon(model, composing=not config.tune_embeddings)
     sentences: list[NDArray[np.int32]] = []
     rows: list[tuple[int, int, int]] = []  # position, group and label of each occurrence
     lemmas: dict[str, int] = {}
     senses: dict[tuple[str, str], int] = {}
+    left_out: Counter[str] = Counter()
     begin = 0
     for path in files.tags:
         with progress.stage(f"reading {path.name}", _size(tag_files(path))) as bar:
             for sentence in read_tagged(path, bar.advance):
                 entries = lexicon.of_words(sentence.tokens)
+                lemmas_of = [word_of_lemma(tag.lemma) for tag in sentence.tags]
+                left_out.update(word for word in lemmas_of if word in config.leave_out)
                 targets = [
                     tag
-                    for tag in sentence.tags
-                    if word_of_lemma(tag.lemma) not in config.leave_out
-                    and entries[tag.token][0] != Lexicon.UNKNOWN
+                    for tag, word in zip(sentence.tags, lemmas_of, strict=True)
+                    if word not in config.leave_out and entries[tag.token][0] != Lexicon.UNKNOWN
                 ]
                 if not targets or not 1 < len(entries) <= MAX_TOKENS:
                     continue
@@ -229,12 +234,20 @@ def read_training_files(
                     label = senses.setdefault((tag.lemma, tag.sense), len(senses))
                     rows.append((begin + tag.token, group, label))
                 begin += len(entries)
+    excluded = ""
+    if left_out:
+        words = [f"{word} {count}" for word, count in left_out.most_common(20)]
+        excluded = (
+            "--leave-out, by default the words of CoarseWSD-20, excludes"
+            f" {left_out.total():,} tags: {', '.join(words)}{', …' * (len(left_out) > 20)}."
+        )
+        progress.say(f"Warning: {excluded}")
     paragraphs_from = len(sentences)
     if files.corpus:
         names = ", ".join(path.name for path in files.corpus)
         with progress.stage(f"reading {names}", _size(files.corpus)) as bar:
-            words, seed = config.corpus_words, config.seed
-            paragraphs = sample_paragraphs(files.corpus, words, seed, bar.advance)
+            size, seed = config.corpus_words, config.seed
+            paragraphs = sample_paragraphs(files.corpus, size, seed, bar.advance)
         for text in paragraphs:
             entries = lexicon.of_text(text)
             if 1 < len(entries) <= MAX_TOKENS:
@@ -242,7 +255,8 @@ def read_training_files(
     table = lexicon.table()
     positions, groups, labels = np.array(rows, np.int64).reshape(-1, 3).T.copy()
     tagged = Occurrences(positions, groups, labels, tuple(lemmas))
-    return TokenizedData(table, concatenate(sentences, table.unknown), tagged, paragraphs_from)
+    whole = concatenate(sentences, table.unknown)
+    return TokenizedData(table, whole, tagged, paragraphs_from, excluded)
 
 
 def _size(paths: Sequence[Path]) -> int:

@@ -139,6 +139,7 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
         raise CommandError(
             "There is too little training data. It needs words of the model's vocabulary: lemmas"
             " with two senses in --tags, or words that occur five times in --corpus."
+            + (data.left_out and f" {data.left_out}")
         )
     if lemmas or held_words is None:
         occurrences = select_measurable(data.tagged.chosen(held), config.fewest, config.split)

@@ -121,7 +121,7 @@ class Network:
         output = layer.attend(normalized, rows, positions, batch)
         x = residual(layer.entry.residual, x, output, positions)
         x = layer.normalize(x, "attention_norm", "after")
-        return layer.feed_forward(x)
+        return layer.project("final", layer.feed_forward(x))
 
 
 @dataclass(frozen=True)

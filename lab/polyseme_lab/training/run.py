@@ -250,6 +250,11 @@ class TrainingRun(Run[TrainingConfig, Trainer]):
         del scratch
         self.data = read_training_files(self.model, self.files, self.config, progress)
         training_data = split_data(self.data, self.config)
+        if not len(training_data.held_out):
+            need = "a larger --corpus"
+            if training_data.lemmas:
+                need = f"held-out lemmas with two senses of {self.config.fewest} tags each"
+            progress.say(f"Warning: no scores are computed (–), because they need {need}.")
         return Trainer(initial_layers(self.model, self.config), training_data, self.config)
 
     def _result(self, trainer: Trainer) -> TrainingResult:
@@ -328,4 +333,5 @@ class HiddenWordsRun(Run[HiddenWordsConfig, StackTrainer]):
         data = {"sentences": len(self.tokens.offsets) - 1, "tokens": len(self.tokens.rows)}
         facts = self._facts(trainer, ("held_out_loss", "named"), data)
         facts["tokens"] = trainer.state.history[-1]["tokens"]
-        return TrainingResult(trainer.layers(trainer.averaged), facts)
+        layers = trainer.whitened(trainer.layers(trainer.averaged))
+        return TrainingResult(layers, facts)

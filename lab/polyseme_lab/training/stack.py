@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,14 @@ from torch.nn import functional
 
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring, SentenceArrays
-from polyseme.engine.layers import FeedForward, Layer, LayerNorm, Projection, Residual
+from polyseme.engine.layers import (
+    FeedForward,
+    Layer,
+    LayerNorm,
+    Projection,
+    Residual,
+    contextualize,
+)
 from polyseme.importing.closed_form import nearness
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
@@ -154,6 +161,11 @@ _CHECKED = 4
 """Number of sentences on which the stack is compared with the engine."""
 _CLIP = 1.0
 """Maximum norm of the gradient."""
+_WHITENED = 2000
+"""Number of sentences whose contextual vectors are whitened; more change no score."""
+_POWER, _LEAST_VARIANCE = 0.25, 1e-4
+"""The power of the covariance that is divided by, the best of five on pseudo-words
+(`lab/studies/deep_states.py`), and the least variance of a direction relative to the largest."""
 _SCORED_AT_ONCE = 256
 """Number of hidden words to compare with the whole vocabulary at once."""
 
@@ -241,6 +253,28 @@ class StackTrainer(TrainingLoop):
             worst = np.maximum(worst, difference)
         require_agreement(float(worst))
         return layers
+
+    def whitened(self, layers: list[Layer]) -> list[Layer]:
+        """Return the layers with a whitening of their results, estimated on training sentences.
+
+        The mean of the contextual vectors is subtracted, and the rest is multiplied by C^(−1/4),
+        where C is their covariance; the mean of the squared norms is 1.
+        """
+        table, states = self._table.cpu().numpy(), []
+        for rows in self.data.sample(_WHITENED):
+            known = rows != UNKNOWN
+            inputs = SentenceArrays(table[np.where(known, rows, -1)], known, rows)
+            states.append(contextualize(inputs, layers).contextual[known].astype(np.float64))
+        found = np.concatenate(states)
+        mean = found.mean(axis=0)
+        values, directions = np.linalg.eigh(np.cov(found, rowvar=False))
+        if not values[-1] > 0:
+            return layers
+        scaled = directions * np.maximum(values, values[-1] * _LEAST_VARIANCE) ** -_POWER
+        weight = scaled @ directions.T
+        weight /= np.sqrt(np.square((found - mean) @ weight).sum(axis=1).mean())
+        final = Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))
+        return [*layers[:-1], replace(layers[-1], final=final)]
 
     def state_tensors(self) -> dict[str, Floats]:
         """Return the tensors of a checkpoint, with prefixes such as `now.` and `average.`."""

@@ -190,8 +190,13 @@ def lock_folder(folder: Path, document: dict[str, Any]) -> Iterator[bool]:
                 # A lower limit concerns rows in shards without errors as well.
                 if rows["max_sentence_tokens"] < rows_before["max_sentence_tokens"]:
                     rows = {}
-                before = {**before, "options": {**earlier, **rows}}
+                earlier = {**earlier, **rows}
+                before = {**before, "options": earlier}
                 changed = sorted(name for name in document if before.get(name) != document[name])
+                if "options" in changed:
+                    known = sorted({*filter(str.isidentifier, earlier), *options})
+                    differ = [name for name in known if earlier.get(name) != options.get(name)]
+                    changed[changed.index("options")] = f"options: {', '.join(differ)}"
             except (ValueError, TypeError, KeyError, AttributeError):
                 raise CommandError(
                     f"{MANIFEST} in the folder is damaged: use another folder."

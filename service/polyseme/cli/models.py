@@ -33,7 +33,7 @@ from polyseme.importing.importer import (
 )
 from polyseme.importing.importer import tune as tune_model
 from polyseme.importing.texts import TextSample
-from polyseme.importing.weights import Convention
+from polyseme.importing.weights import Convention, weights_file
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.manifest import MANIFEST, Dtype, Manifest
 from polyseme.models.reader import bundled_models, read_model
@@ -170,14 +170,22 @@ def _encoding(_context: click.Context, _option: click.Parameter, name: str) -> s
         raise click.BadParameter("Python has no such text encoding.") from None
 
 
+class _WeightsFile(click.Path):
+    """A file of weights, or the name of bundled ones."""
+
+    def convert(self, value: Any, *where: Any) -> Any:
+        return super().convert(weights_file(value), *where)
+
+
 _column_option = click.option(
     "--column", default="text", show_default=True, help="The column, or field, of --texts."
 )
 _import_options = with_options(
     click.option(
         "--weights",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="A .safetensors file of attention weights, instead of the closed form.",
+        type=_WeightsFile(path_type=Path, exists=True, dir_okay=False),
+        help="A .safetensors file of attention weights, or the name of bundled ones, instead of the"
+        " closed form.",
     ),
     click.option("--no-weights", is_flag=True, help="Parameter-free attention: Q = K = V = X."),
     choice_option(

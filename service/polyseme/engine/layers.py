@@ -194,6 +194,8 @@ class Layer:
     attention_norm: LayerNorm | None = None
     feed_forward: FeedForward | None = None
     feed_forward_norm: LayerNorm | None = None
+    final: Projection = IDENTITY
+    """applied to the result of the layer, for example to whiten contextual vectors"""
     features: FeatureProjection | None = None
     """for the last layer of a model with the residual `unit`; attention does not use it"""
 
@@ -203,6 +205,7 @@ class Layer:
         projections = [self.query, self.key, self.value, self.output]
         if self.feed_forward:
             projections += [self.feed_forward.inner, self.feed_forward.outer]
+        projections.append(self.final)
         return sum(one.size for one in projections)
 
     def astype(self, dtype: DTypeLike) -> "Layer":
@@ -259,7 +262,7 @@ class Layer:
             norm = self.feed_forward_norm
             change = self.feed_forward(norm(x) if norm and before else x)
             x = norm(x + change) if norm and self.norm == "after" else x + change
-        return LayerResult(x, attended, mixed, weights)
+        return LayerResult(self.final(x), attended, mixed, weights)
 
     def attended_at(
         self, x: Floats, sentence: SentenceArrays, numbers: Integers, places: Integers
@@ -366,7 +369,7 @@ class LayerResult(NamedTuple):
     attended: Floats
     """[..., n, d], the output of attention, before the residual"""
     mixed: Floats
-    """[..., n, d], after the residual, before layer norm and feed-forward network"""
+    """[..., n, d], after the residual, before layer norm, feed-forward network and `final`"""
     weights: Floats | None
     """[..., h, n, n], with `keep_weights`"""
 

@@ -24,6 +24,7 @@ FORMULAS = {
     "weighted_values": "A[i,j]·V[j]",
     "context": "C[i] = Σj A[i,j]·V[j]",
     "position": "p, a unit vector for the position of the token",
+    "layer_output": "Y",
     "contextual": "the output of the layer",
 }
 """The formulas that are the same for every layer."""
@@ -101,6 +102,8 @@ def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], number: int) 
             x = x + step("feed_forward", layer.feed_forward.outer(inner))
             if norm and layer.norm == "after":
                 x = step("feed_forward_norm", norm(x))
+        if layer.final.weight is not None or layer.final.bias is not None:
+            x = layer.final(step("layer_output", x))
         step("contextual", x)
     return step.steps
 
@@ -225,6 +228,10 @@ def _formulas(layer: Layer) -> dict[str, str]:
     weight = "" if layer.output.weight is None else "·Wo"
     bias = "" if layer.output.bias is None else " + bo"
     formulas["output"] = f"O = concat(C of all heads){weight}{bias}"
+    final = "" if layer.final.weight is None else "·Wf"
+    final += "" if layer.final.bias is None else " + bf"
+    if final:
+        formulas["contextual"] = f"Y{final}"
     if scoring.position_bias is None and not scoring.word_bias and scoring.mask == "all":
         formulas |= _UNMASKED
     # The feed-forward network starts from the residual, or from a norm of it.

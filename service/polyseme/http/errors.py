@@ -130,8 +130,11 @@ def _detail(error: PolysemeError) -> str:
         return error.detail
     first, *others = error.errors
     place = f"`{subscripted(first.path)}`" if first.path else "The request"
-    more = f" (and {len(others)} more)" if others else ""
-    return sentence(f"{place}{more}: {first.message}")
+    detail = sentence(f"{place}: {first.message}")
+    if not others:
+        return detail
+    more = "is one more error" if len(others) == 1 else f"are {len(others)} more errors"
+    return f"{detail} There {more}."
 
 
 def _path_hint(path: str) -> str | None:

@@ -141,8 +141,8 @@ def read_body(*, query: bool = False) -> bytes:
     Raises InvalidError for a query string, unless `query` says that the request may have one.
     """
     if request.environ.get("QUERY_STRING") and not query:
-        error = FieldError((), "must have all fields; the query string is not read")
-        hint = f"Send the fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
+        error = FieldError((), "has a query string, which is not read")
+        hint = f"Send all fields in the body. /v1/encode reads the query of {NDJSON} bodies only."
         raise InvalidError([error], hint)
     environ = request.environ
     if environ.get("HTTP_CONTENT_ENCODING", "") not in {"", "identity"}:

@@ -30,6 +30,7 @@ from polyseme.importing.closed_form import (
     informativeness,
 )
 from polyseme.models.manifest import LayerEntry
+from polyseme.models.reader import bundled_models
 from polyseme.models.weights import WORD_BIAS, Source, layers_from_tensors
 
 Convention: TypeAlias = Literal["row", "column"]
@@ -158,6 +159,12 @@ def sorted_by_frequency(words: Iterable[str]) -> bool | None:
         and means[-1] - means[0] > MIN_GROWTH * deviation
         and correlation < MAX_CORRELATION
     )
+
+
+def weights_file(name: str | Path) -> Path:
+    """Return the file of bundled weights of this name, else the name as a path."""
+    bundled = {file.stem: file for file in (bundled_models() / "weights").glob("*.safetensors")}
+    return bundled.get(str(name), Path(name))
 
 
 def read_weights(

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Annotated, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -369,18 +368,21 @@ def map_occurrences(
 
 
 def _notes(tokens: Sequence[ResolvedToken]) -> list[str]:
-    notes = []
-    for (i, a), (j, b) in combinations(enumerate(tokens), 2):
-        if a.row is not None and a.row == b.row:
-            share = "share one vocabulary key"
-        elif a.composed is not None and a.composed == b.composed:
+    same: dict[tuple[str, int | str], list[int]] = {}
+    for number, token in enumerate(tokens):
+        if token.row is not None:
+            same.setdefault(("share one vocabulary key", token.row), []).append(number)
+        elif token.composed is not None:
             share = "are composed from the subwords of one spelling"
-        else:
-            continue
-        notes.append(
-            f"Occurrences {i} and {j} {share}, so their static vectors are equal and only context"
-            " tells them apart."
-        )
+            same.setdefault((share, token.composed), []).append(number)
+    notes = []
+    for (share, _), (*others, last) in same.items():
+        if others:
+            numbers = ", ".join(map(str, others))
+            notes.append(
+                f"Occurrences {numbers} and {last} {share}, so their static vectors are equal and"
+                " only context tells them apart."
+            )
     return notes + [
         f"Occurrence {i} is not in the vocabulary;"
         f" its static vector is {_SUBSTITUTE[t.resolution]}."

@@ -53,6 +53,8 @@ class Neighbors:
     resolution: Resolution | None
     """how the word was found, `subword` if its vector or that of a term of a sum is composed; null
     for a vector and for other sums"""
+    key: str | None = None
+    """the vocabulary entry of `word`, such as `New_York` for `New York`; null if it has none"""
 
 
 def _kind_of_term(value: Any) -> str | None:
@@ -135,8 +137,11 @@ def neighbors(model: Model, request: NeighborsRequest, _limits: Limits | None = 
         itself = [token.row for token in known if token.row is not None]
         nearest = model.neighbors(total, request.k, itself)
     composed = any(token.row is None for token in known)
-    resolution = known[0].resolution if request.word else "subword" if composed else None
-    return Neighbors([Neighbor(*neighbor) for neighbor in nearest], resolution)
+    resolution: Resolution | None = "subword" if composed else None
+    key = None
+    if request.word:
+        key, resolution = known[0].key, known[0].resolution
+    return Neighbors([Neighbor(*neighbor) for neighbor in nearest], resolution, key)
 
 
 def _direction(vector: list[float], d: int, path: FieldPath) -> Floats:

@@ -113,6 +113,8 @@ def invalid_fields(schema: type[BaseModel], error: ValidationError) -> InvalidEr
     Messages contain allowed values, but no value of the request.
     """
     details = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
+    # A field with a wrong name explains one that is missing, so it comes first.
+    details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
     errors = []
     for detail in details:
         path: list[str | int] = []

@@ -218,7 +218,7 @@ def _admit(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: int = 
 
     k and v are the widths of a head, m is the number of hidden units of the feed-forward network.
     """
-    by_token = heads * (2 * k + 2 * v + 1) + 8 * d + m + 1
+    by_token = heads * (2 * k + 2 * v + 1) + 9 * d + m + 1
     numbers = heads * n * n * (v + 5) + n * by_token
     limits.check("max_trace_bytes", numbers * FLOAT64_BYTES)
     limits.check("max_answer_bytes", numbers * FLOAT64_BYTES)

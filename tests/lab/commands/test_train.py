@@ -51,6 +51,18 @@ def error_of(done):
     return done.stderr.decode().splitlines()[-1]
 
 
+@pytest.mark.parametrize(("count", "need"), [(40, "two senses of 8 tags each"), (0, "a larger")])
+def test_the_reason_for_absent_scores_is_written(train, folder, count, need):
+    write_tags(folder / "tags.jsonl", count=count)
+    write_corpus(folder / "corpus.txt", count=150)
+    files = ("--tags", "tags.jsonl") if count else ("--corpus", "corpus.txt", "--held-out", 0)
+    done = train(*files, *QUICK)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.endswith("AUC – to –, macro-F1 – to –\n".encode())
+    assert "Warning: no scores are computed (–), because they need " in done.stderr.decode()
+    assert need in done.stderr.decode()
+
+
 def test_a_trained_model_is_written_next_to_the_model_it_starts_from(train, folder):
     done = train("--tags", "tags.jsonl", *QUICK)
     assert done.returncode == 0, done.stderr.decode()

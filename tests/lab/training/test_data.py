@@ -1,12 +1,13 @@
 """The training data and the held-out data: read, split, drawn, in contexts, and scored."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from polyseme.errors import CommandError
-from polyseme.progress import SILENT
+from polyseme.progress import SILENT, ConsoleProgress
 from polyseme_lab.training.config import TrainingConfig
 from tests.lab.training.world import AMBIGUOUS, word
 from tests.tiny import SUBWORDS, tiny_model
@@ -15,7 +16,7 @@ pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme.engine.arrays import unit
-from polyseme_lab.training.corpus import is_lemma_held_out
+from polyseme_lab.training.corpus import is_lemma_held_out, word_of_lemma
 from polyseme_lab.training.data import (
     MAX_TOKENS,
     ContextReader,
@@ -144,6 +145,26 @@ def test_too_little_data_is_reported(world, tmp_path):
     (tmp_path / "text.txt").write_text("theaa theab theac thead\n")
     data, recipe = read(world, corpus=tmp_path / "text.txt")
     with pytest.raises(CommandError, match="too little training data"):
+        split_data(data, recipe)
+
+
+def test_excluded_tags_are_counted_for_each_word(world, tags, capsys):
+    data, recipe = read(world, tags=tags)
+    assert data.left_out == ""
+    counts = Counter(word_of_lemma(data.tagged.names[n]) for n in data.tagged.groups)
+    words = [word for word, _ in counts.most_common()]
+    recipe = TrainingConfig(steps=1, leave_out=("absent", words[3].upper(), words[0]))
+    data = read_training_files(world, TrainingFiles(tags=(tags,)), recipe, ConsoleProgress())
+    assert data.left_out == (
+        "--leave-out, by default the words of CoarseWSD-20, excludes"
+        f" {counts[words[0]] + counts[words[3]]} tags: {words[0]} {counts[words[0]]},"
+        f" {words[3]} {counts[words[3]]}."
+    )
+    assert capsys.readouterr().err == f"polyseme: Warning: {data.left_out}\n"
+    data, recipe = read(world, tags=tags, leave_out=tuple(words))
+    assert data.left_out.endswith(f"{words[19]} {counts[words[19]]}, ….")
+    assert f" {counts.total()} tags: " in data.left_out
+    with pytest.raises(CommandError, match=r"times in --corpus\. --leave-out, by default"):
         split_data(data, recipe)
 
 

@@ -191,6 +191,36 @@ def test_the_model_has_pre_norm_layers_over_the_same_vectors(world, corpus, tmp_
     assert [one["step"] for one in metrics] == list(range(9))
 
 
+def test_the_contextual_vectors_of_the_result_are_whitened(world, corpus, monkeypatch):
+    """Their covariance is proportional to the root of that without the whitening: W·C·W = C^½."""
+    kept = []
+
+    class Kept(StackTrainer):
+        def whitened(self, layers):
+            kept.append((self, layers))
+            return super().whitened(layers)
+
+    trained, _ = run_stack(Kept, world, monkeypatch, corpus=corpus)
+    ((trainer, plain),) = kept
+    sentences = trainer.data.sample(2000)
+    assert all((rows >= 0).all() for rows in sentences)
+    table = trainer._table.numpy()
+    before, after = (
+        np.concatenate([contextualize(known(table[s], s), layers).contextual for s in sentences])
+        for layers in (plain, trained.layers)
+    )
+    np.testing.assert_allclose(after.mean(axis=0), 0, atol=1e-4)
+    assert np.square(after).sum(axis=1).mean() == pytest.approx(1, rel=1e-3)
+    square = np.cov(after, rowvar=False) @ np.cov(after, rowvar=False)
+    covariance = np.cov(before, rowvar=False)
+    factor = np.trace(square) / np.trace(covariance)
+    np.testing.assert_allclose(square, factor * covariance, atol=1e-3 * factor)
+
+
+def known(vectors, rows):
+    return SentenceArrays(vectors, np.ones(len(rows), np.bool_), rows)
+
+
 def test_a_model_over_a_bundled_one_does_not_copy_its_tables(world, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("polyseme.models.reader._PACKAGE", tmp_path)
     shutil.copytree(tmp_path / "world", tmp_path / "bundled" / "world")

@@ -85,7 +85,7 @@ export class HeadControls {
 /** The maximum side of a thumbnail in pixels; in a longer sentence, several words share a pixel. */
 const MAX_SIDE = 56;
 
-/** Thumbnails to choose from: a row for each layer, with the mean of its heads and each head. */
+/** Thumbnails to choose from: a row for each layer, with contributions, the mean of its heads and each head. */
 export class Thumbnails {
   constructor(onpick) {
     this.onpick = onpick;
@@ -97,10 +97,10 @@ export class Thumbnails {
     const heads = ["contributions", "mean", ...Array.from({ length: encoded.heads }, (_, i) => i)];
     this.across = heads.length;
     this.buttons = [];
-    this.element.style.gridTemplateColumns = `max-content repeat(${heads.length}, minmax(2rem, 3.5rem))`;
+    this.element.style.gridTemplateColumns = `max-content max-content repeat(${heads.length - 1}, minmax(2rem, 3.5rem))`;
     this.element.replaceChildren(
       h("span", {}),
-      ...heads.map((head) => h("span", { class: "head" }, head === "contributions" ? "shares" : head)),
+      ...heads.map((head) => h("span", { class: "head" }, head)),
       ...Array.from({ length: encoded.layers }, (_, layer) => [
         h("span", { class: "layer" }, `Layer ${layer}`),
         ...heads.map((head) => this.#button(encoded, layer, head)),

@@ -42,7 +42,7 @@ export class TokenFigures {
     const rows = ranked(row).slice(0, MAX_KEYS).filter((i) => row[i] > 0).map((i) => ({ word: encoded.words[i], value: row[i] }));
     this.keys.heading.replaceChildren(h("bdi", {}, word), " gets most from");
     this.keys.caption.textContent = `${encoded.layers > 1 ? `Last layer (${last}), all` : "All"} heads: each word's`
-      + " exact share in the contextual vector.";
+      + " exact contribution to the contextual vector.";
     this.keys.show(bars(rows, {
       width: this.keys.width(),
       name: `${word} gets most from ${rows.map((key) => `${shorten(key.word)}: ${short(key.value)}`).join(", ")}`,

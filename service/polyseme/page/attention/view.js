@@ -32,7 +32,7 @@ class AttentionView {
       this.tokens.element, this.main, this.token.vectors.element, this.table.element, this.exchange.source,
     );
     this.element = viewElement("Attention", "A word has the same static vector in every sentence. Attention to the other words"
-      + " of a sentence gives it a contextual vector. Type a sentence to see the weights and the shares of words.",
+      + " of a sentence gives it a contextual vector. Type a sentence to see the contributions of words and the weights.",
     this.form.element, this.exchange.problem, this.results);
   }
 

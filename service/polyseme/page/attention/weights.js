@@ -54,8 +54,8 @@ export class AttentionFigure {
     /** The name of `weights`, which are the mean of the heads if the lines show each head. */
     this.weightsName = headName(layer, each ? "mean" : head);
     this.name = each ? `Layer ${layer}, each head` : this.weightsName;
-    this.shares = head === "contributions";
-    this.verb = this.shares ? " gets from " : " attends to ";
+    this.contributes = head === "contributions";
+    this.verb = this.contributes ? " gets from " : " attends to ";
     this.readout.element.classList.toggle("several", lines);
     if (lines) this.#showLines(layer, head, state);
     else this.#showHeatmap(state);
@@ -81,14 +81,14 @@ export class AttentionFigure {
     const draw = words.length > MAX_SVG_WORDS ? canvasHeatmap : svgHeatmap;
     const { drawing, layout, highlight } = draw(words, this.weights, this.figure.width());
     this.figure.heading.textContent = `Attention: ${this.name}`;
-    this.figure.caption.textContent = (this.shares
-      ? "Each row is a contextual vector, and each column a word's exact share in it, all heads together. With the"
-        + " word itself and its position, a row sums to 1; a negative share pulls the vector away."
+    this.figure.caption.textContent = (this.contributes
+      ? "Each row is a contextual vector, and each column a word's exact contribution to it, all heads together. With the"
+        + " word itself and its position, a row sums to 1; a negative contribution pulls the vector away."
       : "Rows are query tokens, columns key tokens; each row sums to 1.")
       + ` ${pointAt("a cell", "use the arrow keys")}`;
     this.cursor = new HeatmapCursor({
       layout,
-      name: `Heatmap of ${this.shares ? "contributions" : "attention"} between ${words.length} words. ${this.name}`,
+      name: `Heatmap of ${this.contributes ? "contributions" : "attention"} between ${words.length} words. ${this.name}`,
       describe: ({ row, column }) =>
         `${shorten(words[row])}${this.verb}${shorten(words[column])}: ${this.#weight(row, column)}`,
       onpoint: ({ row, column }, announce) => {

@@ -74,7 +74,8 @@ class NeighborsView {
     this.response = response;
     const sum = [positive.join(" + "), ...negative].join(" − ").trim();
     const composed = response.resolution === "subword" ? ", unknown: a composed vector" : "";
-    this.#draw(response.neighbors, sum, composed, isNew);
+    const entry = isWord && response.key && response.key !== sum ? `, entry ${response.key}` : "";
+    this.#draw(response.neighbors, sum, entry || composed, isNew);
     const { length, [0]: first } = response.neighbors;
     this.exchange.announce(`${length} word${length === 1 ? "" : "s"} nearest to ${sum}${
       first ? `, first ${first.word}: ${short(first.similarity)}` : ""}.`);

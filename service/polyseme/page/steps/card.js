@@ -202,7 +202,7 @@ function numberCell(number, { row, column, color, digits, note }) {
     const { wrong, printed } = note;
     td.append(h("span", { class: "note" },
       h("span", { class: "visually-hidden" }, ` printed ${wrong ? "" : "correctly "}in the notes: `),
-      wrong ? h("s", {}, printed) : [h("span", { "aria-hidden": "true" }, "✓ "), printed]));
+      wrong ? h("s", {}, printed) : [h("span", { "aria-hidden": "true" }, "✓"), printed]));
   }
   return td;
 }

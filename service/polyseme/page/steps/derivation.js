@@ -88,7 +88,8 @@ function productsOf(pairs) {
 
 const RULES = {
   queries: projection, keys: projection, values: projection, scores, scaled_scores: scaled, weights: softmax,
-  weighted_values: weighted, context, output, residual, contextual,
+  weighted_values: weighted, context, output, residual, layer_output: layerOutput,
+  contextual,
 };
 
 /** Return a derivation without arithmetic: a trace does not contain a stored model's weights. */
@@ -265,10 +266,16 @@ function residual(trace, { row, column }) {
   };
 }
 
-/** Derive a number of a contextual vector: the previous step, or input plus output of the feed-forward network. */
-function contextual(trace, { row, column }) {
-  const previous = stepBefore(trace, "contextual"), index = `[${row},${column}]`;
-  const part = (name) => ({ name, row, column }), number = (name) => trace.array(name)[row][column];
+/** Derive a number of a contextual vector: that of the layer's output, or a product with all of its row. */
+function contextual(trace, cell) {
+  if (!trace.steps.has("layer_output")) return layerOutput(trace, cell);
+  return { symbols: trace.formula("contextual"), parts: [{ name: "layer_output", row: cell.row, column: null }] };
+}
+
+/** Derive a number of the layer's output: the previous step, or input plus output of the feed-forward network. */
+function layerOutput(trace, { name, row, column }) {
+  const previous = stepBefore(trace, name), index = `[${row},${column}]`;
+  const part = (step) => ({ name: step, row, column }), number = (step) => trace.array(step)[row][column];
   if (previous !== "feed_forward") {
     const symbols = `Y${index} = the same number of the previous step`;
     return { symbols, sum: same(number(previous)), parts: [part(previous)] };

@@ -38,6 +38,7 @@ const STEPS = {
   feed_forward_inner: ["Feed-forward, hidden layer", "n, m",
     "The hidden layer of a network that is applied to each word separately."],
   feed_forward: ["Feed-forward", "n, d", "The network's output, which is added to each word's vector."],
+  layer_output: ["Output of the layer", "n, d", "One vector for each word, before it is whitened."],
   contextual: ["Contextual vectors", "n, d", "The output of the layer: one vector for each word in this sentence."],
 };
 

@@ -38,7 +38,7 @@ class StepsView {
       this.exchange.source,
     );
     this.element = viewElement("Step by step", "The worked examples are from notes that teach attention with numbers small enough to"
-      + " compute by hand; some print wrong values. Choose a number to see its arithmetic: it has a solid frame, and the"
+      + " compute by hand; some print wrong values (the documentation, under Worked examples, has all that they print). Choose a number to see its arithmetic: it has a solid frame, and the"
       + " numbers that it is computed from have a dashed frame.", this.sources.element, this.exchange.problem, this.results);
     this.element.classList.add("steps-view");
   }
