@@ -21,7 +21,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import QuantizedRows, Rows, quantize
 from polyseme.errors import CommandError
-from polyseme.models.manifest import Manifest
+from polyseme.models.manifest import SENSES, Manifest
 from polyseme.models.model import Model
 from polyseme.models.writer import write_model
 from polyseme.progress import Progress
@@ -181,8 +181,10 @@ class Run(ABC, Generic[_Config, _Trainer]):
 
         Raises CommandError if the data or a checkpoint cannot be used.
         """
+        files = sorted(self.model.manifest.files.items())
         self.material = {
-            "model": {n: entry.sha256 for n, entry in sorted(self.model.manifest.files.items())},
+            # No training depends on how senses are found.
+            "model": {name: entry.sha256 for name, entry in files if name != SENSES},
             "files": self.files.document(),
         }
         saved = checkpoint_to_resume(
