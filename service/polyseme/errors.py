@@ -130,6 +130,11 @@ def listed(items: Sequence[str], separator: str = ", ") -> str:
     return separator.join([*items[:_SHOWN], *more])
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun, in the plural unless the number is 1."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 class NotJsonError(PolysemeError):
     """The body cannot be read as JSON."""
 

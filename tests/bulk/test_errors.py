@@ -297,8 +297,8 @@ def test_the_command_says_how_many_rows_have_an_error_and_where_they_are(tmp_pat
     source = write_lines(tmp_path / "in.txt", ["bank", "word " * 1030, "river"])
     out = tmp_path / "out"
     code, stdout, stderr = bulk(source, out, "--workers", "1")
-    assert (code, b"  1 with an error  1 shards" in stdout) == (0, True)
-    sentence = f"polyseme: 1 rows with an error have no vectors (1 too_large); {out / ERRORS} lists"
+    assert (code, b"  1 with an error  1 shard " in stdout) == (0, True)
+    sentence = f"polyseme: 1 row with an error has no vectors (1 too_large); {out / ERRORS} lists"
     assert sentence in stderr.decode()
     (entry,) = map(json.loads, (out / ERRORS).read_text().splitlines())
     assert entry == {
@@ -309,5 +309,5 @@ def test_the_command_says_how_many_rows_have_an_error_and_where_they_are(tmp_pat
         " --truncate cuts such sentences.",
     }
     code, stdout, _ = bulk(source, out, "--workers", "1", "--truncate")
-    assert (code, b"  0 with an error  1 shards" in stdout) == (0, True)
+    assert (code, b"  0 with an error  1 shard " in stdout) == (0, True)
     assert not (out / ERRORS).exists()

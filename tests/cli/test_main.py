@@ -1,5 +1,6 @@
 """The command `polyseme`: help, usage errors, settings, and `polyseme keys`."""
 
+import os
 import re
 import subprocess
 import sys
@@ -219,3 +220,12 @@ def test_redis_without_its_package_is_an_error_that_names_the_extra():
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'polyseme[redis]'" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_output_that_nobody_reads_ends_the_command_silently():
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "polyseme", "models", "list"]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, check=False)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, b"")

@@ -63,7 +63,7 @@ def test_a_model_over_the_bundled_one_is_a_model_like_others(tmp_path):
     write_over_bundled(folder / "upper")
     assert run("models", "rename", "upper", "deep", models_dir=folder).returncode == 0
     listed = run("models", "list", models_dir=folder).stdout.decode().splitlines()
-    expected = f"100000 words  300 wide  int8  4 heads  1 layers  tables of {BUNDLED}"
+    expected = f"100000 words  300 wide  int8  4 heads  1 layer  tables of {BUNDLED}"
     assert f"  deep  {expected}" in listed
     assert json.loads(run("models", "show", "deep", models_dir=folder).stdout)["base"] == BUNDLED
     assert run("models", "verify", "deep", models_dir=folder) == (0, b"deep: ok\n", b"")
@@ -445,12 +445,12 @@ def test_the_projector_gets_a_folder_with_two_files(polyseme, tmp_path):
 def test_skipped_words_are_counted_on_standard_error(tmp_path):
     words = ["New York", "a\tb", *TINY_WORDS[2:]]
     write_tiny(tmp_path / "models" / "spaced", words=words)
-    for kind, skipped in (("word2vec-text", 2), ("projector", 1)):
+    for kind, skipped in (("word2vec-text", "2 words"), ("projector", "1 word")):
         out = tmp_path / kind
         arguments = ["models", "export", "spaced", "--format", kind, "--output", out]
         done = run(*arguments, models_dir=tmp_path / "models")
         assert (done.returncode, done.stdout) == (0, b"")
-        sentence = f"polyseme: {skipped} words with white space were skipped.\n"
+        sentence = f"polyseme: Skipped {skipped} with white space.\n"
         assert done.stderr.decode() == sentence
 
 

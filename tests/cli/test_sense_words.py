@@ -7,10 +7,11 @@ from collections import Counter
 import pytest
 
 from polyseme.cli import sense_words
-from polyseme.cli.sense_files import StratifiedSample
+from polyseme.cli.sense_files import SentenceSource, StratifiedSample
 from polyseme.cli.sense_words import read_words, sample_words
 from polyseme.errors import CommandError
 from polyseme.operations.inventory import load_inventory
+from polyseme.operations.occurrences import WordForms
 from tests.cli.conftest import run
 from tests.operations.test_senses import MONEY, RIVER
 
@@ -37,9 +38,8 @@ def test_each_word_has_an_inventory_and_a_row(corpus, tmp_path):
     words, folder = words_in(tmp_path, "bank", "loan", "zeppelin"), tmp_path / "found"
     done = run("senses", "--words", words, corpus, "--save", folder, "--workers", "1")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.decode().startswith("2 words in ") and "1 words do not occur" in str(
-        done.stdout
-    )
+    assert done.stdout.decode().startswith("2 words in ")
+    assert done.stdout.decode().endswith("; 1 word does not occur: zeppelin\n")
     bank, loan = rows_of(folder)
     stored = load_inventory(folder / "bank.senses")
     assert (bank["word"], int(bank["occurrences"])) == ("bank", 16)
@@ -99,6 +99,22 @@ def test_a_sentence_counts_once_for_each_word_in_it_in_any_case(tmp_path):
     assert sorted(samples["bank"]) == ["A loan of a bank!", "BANK.", "The bank, the Bank."]
     assert samples["Bank"] == samples["bank"]
     assert samples["loan"] == ["A loan of a bank!"]
+
+
+@pytest.mark.parametrize("word", ["bank", "Bank", "bank-owned", "world-famous", "$", "New York"])
+def test_a_sample_has_the_sentences_that_the_command_of_one_word_finds(tmp_path, word):
+    lines = [
+        "The bank's manager left. The world-famous bank-owned house.",
+        "A bank’s, an e-bank; bank_owned. Embankment! New  york-bank.",
+        "New York's banks cost $ 5. New-York $bank 5$",
+    ]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    source = SentenceSource(
+        [tmp_path / "a.txt"], "text", WordForms((word,), exact=False, phrases=False)
+    )
+    expected = [sentence.text for sentence, _ in source.sentences("reading")]
+    samples = sample_words([word, "other"], [tmp_path / "a.txt"], "text")
+    assert sorted(samples[word]) == sorted(expected) != []
 
 
 def test_the_strata_of_a_sample_have_the_same_share():

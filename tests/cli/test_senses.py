@@ -10,8 +10,10 @@ import pytest
 from pyarrow import csv
 
 from polyseme import progress
+from polyseme.bulk.sources import MAX_LINE_BYTES
 from polyseme.cli.sense_files import SentenceSource, tag_sentences
 from polyseme.cli.senses import _picture
+from polyseme.operations.inventory import load_inventory
 from polyseme.operations.occurrences import WordForms
 from polyseme.operations.senses import SensesRequest
 from tests.cli.conftest import run
@@ -60,8 +62,9 @@ def test_clustered_occurrences_have_their_senses_and_others_the_nearest(bundled,
 def test_a_long_sentence_is_cut_around_its_word(tmp_path, before, after, kept):
     file = tmp_path / "texts.txt"
     file.write_text(f"{'x ' * before}bank end{' y' * after}\n")
-    (((_, _, sentence), _),) = source_of(file).sentences("reading")
+    (((_, _, sentence, start), _),) = source_of(file).sentences("reading")
     assert len(sentence) == kept
+    assert file.read_text()[start : start + kept] == sentence
     assert "bank end" in sentence
 
 
@@ -146,6 +149,28 @@ def test_a_phrase_that_is_not_found_is_an_error_that_names_the_option(tmp_path):
         assert (done.returncode, done.stderr.decode().splitlines()[-1]) == (1, message)
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "problem"),
+    [
+        ("a.txt", b"bank \xff", "is not text in UTF-8"),
+        ("a.txt", b"bank " + b"x" * (MAX_LINE_BYTES + 1), "has more than 16777216 bytes"),
+        ("a.jsonl", b"{bank", "is not well-formed JSON"),
+    ],
+    ids=["utf-8", "long", "json"],
+)
+def test_a_row_that_cannot_be_read_is_left_out_and_counted(file, tmp_path, name, line, problem):
+    good = [json.loads(one)["text"] for one in file.read_text().splitlines()]
+    lines = [(json.dumps({"text": one}) if name == "a.jsonl" else one).encode() for one in good]
+    bad = tmp_path / name
+    bad.write_bytes(b"\n".join([lines[0], line, *lines[1:], line]))
+    done = run("senses", "bank", bad, "--senses", "2", "--output", tmp_path / "all.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "in 16 occurrences" in done.stdout.decode()
+    sentence = f"reading: 2 rows that cannot be read left out. The first: {name}: row 1 {problem}"
+    assert sentence in done.stderr.decode()
+    assert [row["row"] for row in read_rows(tmp_path / "all.jsonl")] == [0, *range(2, 17)]
+
+
 def test_the_command_rejects_an_unknown_format_and_an_absent_word(file, tmp_path):
     bad = run("senses", "bank", file, "--output", tmp_path / "all.xlsx")
     assert bad.returncode == 2 and b".parquet, .csv, .jsonl" in bad.stderr
@@ -167,17 +192,33 @@ def test_a_saved_inventory_is_applied_to_other_files(file, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "label      river" in done.stdout.decode()
     (tmp_path / "new.txt").write_text(
-        "He swam from the bank of the river. No.\nA bank lends money."
+        "He swam from the bank of the river. No.\nNo.  A bank lends money."
     )
     done = run("senses", "--apply", saved, tmp_path / "new.txt", "--output", target)
     assert done.returncode == 0, done.stderr
     rows = read_rows(target)
     labels = {row["label"] for row in rows}
-    assert [(row["row"], row["start"]) for row in rows] == [(0, 17), (1, 2)]
+    # Offsets are those of the line, as in `load().apply` and in bulk; a text is a sentence of it.
+    assert [(row["row"], row["start"], row["end"]) for row in rows] == [(0, 17, 21), (1, 7, 11)]
+    assert [(row["text_start"], row["text"][:6]) for row in rows] == [(0, "He swa"), (5, "A bank")]
     assert labels == {"river", "money"}
     assert [row["confidence"] > 0.8 for row in rows] == [True, True]
-    out = run("senses", "--apply", saved, tmp_path / "new.txt", "--labels", "a,b").stdout.decode()
+    relabelled = ("--labels", "a,b", "--save", tmp_path / "named.senses")
+    out = run("senses", "--apply", saved, tmp_path / "new.txt", *relabelled).stdout.decode()
     assert out.startswith("bank: 2 occurrences") and "a\n" in out and "b\n" in out
+    stored = load_inventory(tmp_path / "named.senses")
+    assert [sense.label for sense in stored.senses] == ["a", "b"]
+
+
+def test_wrong_labels_are_an_error_that_shows_the_senses(file, tmp_path):
+    arguments = ("senses", "bank", file, "--senses", "2", "--labels", "a,b,c")
+    done = run(*arguments, "--save", tmp_path / "bank.senses")
+    assert done.returncode == 1
+    assert done.stdout.decode().startswith("bank: 2 senses in 16 occurrences")
+    assert "label " not in done.stdout.decode()
+    assert "2 different labels, one for each sense. No file is written." in done.stderr.decode()
+    assert not (tmp_path / "bank.senses").exists()
+    assert len(json.loads(run(*arguments, "--json").stdout)["senses"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -185,6 +226,7 @@ def test_a_saved_inventory_is_applied_to_other_files(file, tmp_path):
     [
         (("bank",), 2, "Give a WORD and the FILES"),
         (("--apply", "{saved}", "{file}", "--exact", "--json"), 2, "--exact, --json: not used"),
+        (("--apply", "{saved}", "{file}", "--save", "x"), 2, "needs --labels"),
         (("--apply", "{file}", "{file}"), 1, "This is not an inventory of senses."),
         (("--apply", "{saved}", "{file}", "--labels", "a"), 1, "2 different labels"),
         (("--apply", "{other}", "{file}", "--model", "wiki-en"), 1, "another model than wiki-en"),

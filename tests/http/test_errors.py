@@ -363,7 +363,7 @@ def test_exceeding_a_limit_is_a_413_with_limit_and_size(
         ("/v1/encode", {"input": LONG}, "/input"),
         ("/v1/embeddings", {"input": ["a", LONG]}, "/input/1"),
         ("/v1/compare", {"occurrences": [A, OCCURRENCE]}, "/occurrences/1/text"),
-        ("/v1/senses", {"word": "a", "texts": ["a", "a", LONG]}, "/texts/2"),
+        ("/v1/senses", {"word": "river", "texts": ["a", "river", LONG]}, "/texts/2"),
         ("/v1/senses", {"occurrences": [OCCURRENCE]}, "/occurrences/0/text"),
         ("/v2/models/wiki-en/infer", request(["a", LONG]), "/inputs/0/data/1"),
     ],

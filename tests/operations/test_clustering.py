@@ -230,3 +230,23 @@ def test_zero_and_equal_points_have_finite_results():
     for given in (None, 2):
         found = cluster(points, given)
         assert np.isfinite(found.confidence).all() and np.isfinite(found.separation)
+
+
+@pytest.mark.parametrize(
+    ("cosines", "confidence"),
+    [  # the table of docs/senses.md
+        ((0.50, 0.49, 0.48, 0.42, 0.40, 0.38), 0.26),
+        ((0.52, 0.45, 0.42, 0.40, 0.38, 0.37), 0.38),
+        ((0.20, 0.12, 0.05, 0.02, 0.00, -0.05), 0.49),
+        ((0.30, 0.02, 0.00, 0.00, -0.05, -0.10), 0.83),
+    ],
+)
+def test_the_confidence_is_the_softmax_of_the_cosines(cosines, confidence):
+    centroids = np.eye(6, 7, 1)
+    centroids *= np.sqrt(1 - np.square(cosines))[:, None]
+    centroids[:, 0] = cosines
+    assigned = clustering.assign(np.eye(1, 7), centroids)
+    assert assigned.labels.tolist() == [0] and assigned.cosines[0] == pytest.approx(cosines[0])
+    weights = [math.exp(one / 0.1) for one in cosines]
+    assert assigned.confidence[0] == pytest.approx(weights[0] / sum(weights))
+    assert round(float(assigned.confidence[0]), 2) == confidence

@@ -4,16 +4,22 @@ import gc
 import weakref
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polyseme.engine.arrays import unit
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
+from polyseme.errors import FieldError, TooLargeError
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.operations import occurrences
+from polyseme.operations.compare import match_forms, may_occur, word_places
+from polyseme.operations.inventory import ApplySensesRequest, apply_senses
 from polyseme.operations.occurrences import (
     REACH,
     encode_occurrences,
@@ -23,7 +29,9 @@ from polyseme.operations.occurrences import (
     project,
     surround,
 )
-from polyseme.tokenizer import resolve_all
+from polyseme.operations.options import Limits
+from polyseme.operations.senses import SensesRequest, find_senses
+from polyseme.tokenizer import resolve_all, tokenize
 from tests.operations.calls import senses_in
 from tests.tiny import VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
 
@@ -227,6 +235,60 @@ def test_vectors_of_one_direction_or_of_zeros_have_one_sense(tmp_path, seed):
     vectors = np.outer(rng.uniform(0.5, 2, len(WORDS)), rng.standard_normal(5)).astype(np.float32)
     model = tiny_model(tmp_path, vectors=vectors * (seed is not None))
     assert len(senses_in(model, "bank", TEXTS).senses) == 1
+
+
+class Rows:
+    """A vocabulary of two words."""
+
+    row = {"bank": 0, "straße": 1}.get
+
+
+PARTS = [
+    "bank",
+    "BANK",
+    "b\u00adank",
+    "ba\u200bnk",
+    "Straße",
+    "STRASSE",
+    "ΣΟΦΟΣ",
+    "σοφος",
+    "İ",
+    "i̇",
+]
+FILLERS = [" ", "  ", "\u00a0", "\u200b", "-", "'s", "s", ".", "x", "ﬁ", "\x00"]
+
+
+@given(
+    st.lists(st.sampled_from(PARTS + FILLERS), max_size=8).map("".join),
+    st.sampled_from([*PARTS, "bank bank", "straße-bank", "\u200b"]),
+    st.booleans(),
+)
+def test_no_text_with_an_occurrence_is_left_out(text, form, exact):
+    tokens = tokenize(text, Rows())
+    spelled = [token.text for token in tokens]
+    spelled += [text[a.start : b.end] for a, b in pairwise(tokens)]  # as phrases
+    wanted = match_forms([form], exact=exact)
+    if word_places(spelled, wanted, exact=exact):
+        assert may_occur(text, wanted, exact=exact)
+
+
+LONG = "word " * 40
+
+
+def test_only_texts_that_may_have_the_word_count_against_the_limits(tmp_path):
+    model, limits = tiny_model(tmp_path), Limits(max_sentence_tokens=32, max_tokens=40)
+    texts = [LONG, "the river bank", LONG, "the bank", LONG * 10]
+    request = SensesRequest(word="bank", texts=texts)
+    assert [one.text for one in find_senses(model, request, limits).occurrences] == [1, 3]
+    inventory = find_senses(model, request).inventory(model, request)
+    applied = apply_senses(model, ApplySensesRequest(inventory=inventory, texts=texts), limits)
+    assert [one.text for one in applied.occurrences] == [1, 3]
+    with pytest.raises(TooLargeError) as caught:
+        find_senses(model, SensesRequest(word="bank", texts=[LONG, LONG + "bank"]), limits)
+    assert caught.value.errors == [FieldError(("texts", 1), "has 41 tokens")]
+    assert "Only /v1/encode and /v2 have `truncate: true`" in caught.value.hint
+    with pytest.raises(TooLargeError):
+        find_senses(model, SensesRequest(word="bank", texts=texts), Limits(max_sentences=4))
 
 
 def test_two_layers_have_a_projection(tmp_path):

@@ -14,7 +14,7 @@ import click
 from pydantic import ValidationError
 
 from polyseme.cli.options import destination_option, exit_on_signals, with_options
-from polyseme.errors import CommandError, install_command
+from polyseme.errors import CommandError, counted, install_command
 from polyseme.importing.closed_form import frequencies_by_rank, informativeness
 from polyseme.importing.importer import check_name
 from polyseme.importing.weights import sorted_by_frequency
@@ -215,8 +215,9 @@ def train(
         if key in held_out["kept"]
     )
     click.echo(
-        f"{manifest.name}  {manifest.training['steps']} steps  {len(manifest.layers)} layers "
-        f" {manifest.heads} heads  held out: {scores}"
+        f"{manifest.name}  {manifest.training['steps']} steps "
+        f" {counted(len(manifest.layers), 'layer')} "
+        f" {counted(manifest.heads, 'head')}  held out: {scores}"
     )
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from polyseme.errors import CommandError, listed
+from polyseme.errors import CommandError, counted, listed
 from polyseme.progress import Progress
 
 Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text"]
@@ -173,13 +173,18 @@ def read_texts(
 ) -> Iterator[tuple[str, int, str]]:
     """Yield the file's name, the row and the text of each row with a text, words joined by spaces.
 
-    Raises the errors of `read`.
+    Rows that cannot be read are left out; a message says how many. Raises the errors of `read`.
     """
-    bytes_before = rows_before = 0
+    bytes_before = rows_before = unreadable = 0
+    first = ""
     with progress.stage(stage, sum(file.bytes for file in files)) as bar:
         for file in files:
             row = 0
-            for chunk in read(file, column, ()):
+            for chunk in read(file, column, (), strict=False):
+                if chunk.problems and not unreadable:
+                    place = min(chunk.problems)
+                    first = f"{file.name}: row {row + place} {chunk.problems[place]}"
+                unreadable += len(chunk.problems)
                 texts = chunk.rows.column(TEXTS).to_pylist()
                 for place, text in enumerate(texts, row):
                     if text:
@@ -187,6 +192,9 @@ def read_texts(
                 row += len(texts)
                 bar.reach(bytes_before + chunk.bytes_read, rows_before + row)
             bytes_before, rows_before = bytes_before + file.bytes, rows_before + row
+    if unreadable:
+        rows = counted(unreadable, "row")
+        progress.say(f"polyseme: {stage}: {rows} that cannot be read left out. The first: {first}.")
 
 
 _Columns: TypeAlias = tuple[list[Any], int, dict[int, str]]

@@ -30,7 +30,7 @@ from polyseme.cli.options import (
     shared_options,
     with_registry,
 )
-from polyseme.errors import CommandError, InvalidError
+from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
@@ -223,9 +223,10 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     seconds = time.perf_counter() - start
     totals, progress = outcome.totals, outcome.progress
     click.echo(
-        f"{totals.rows:,} rows  {totals.tokens:,} tokens  {totals.unknown:,} unknown "
-        f" {totals.truncated:,} words cut off  {totals.missing:,} without a text "
-        f" {totals.failed:,} with an error  {outcome.shards:,} shards "
+        f"{counted(totals.rows, 'row')}  {counted(totals.tokens, 'token')} "
+        f" {totals.unknown:,} unknown "
+        f" {counted(totals.truncated, 'word')} cut off  {totals.missing:,} without a text "
+        f" {totals.failed:,} with an error  {counted(outcome.shards, 'shard')} "
         f" {outcome.bytes / 1e6:,.0f} MB"
     )
     if totals.failed:
@@ -233,8 +234,9 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     if options["words"] and not totals.tokens:
         click.echo("polyseme: no token of the texts is one of the --words.", err=True)
     speed = f"{progress.rows / seconds:,.0f} sentences and {progress.tokens / seconds:,.0f} tokens"
+    before = counted(progress.found, "shard")
     click.echo(
-        f"polyseme: {speed} per second; {progress.found:,} shards existed before; peak memory of"
+        f"polyseme: {speed} per second; {before} existed before; peak memory of"
         f" the workers: {outcome.peak / 1e6:,.0f} MB",
         err=True,
     )
@@ -262,9 +264,11 @@ def _warn_of_size(output: int, size: int, job: Job) -> None:
 def _described_errors(outcome: Any, path: Path, policy: OnError) -> str:
     """Return the sentences about rows with an error."""
     counts = ", ".join(f"{count:,} {code}" for code, count in outcome.errors.most_common())
-    fate = "have no vectors" if policy == "null" else "are left out"
+    several, failed = outcome.totals.failed != 1, counted(outcome.totals.failed, "row")
+    has, is_ = ("have", "are") if several else ("has", "is")
+    fate = f"{has} no vectors" if policy == "null" else f"{is_} left out"
     return (
-        f"polyseme: {outcome.totals.failed:,} rows with an error {fate} ({counts}); {path} lists"
+        f"polyseme: {failed} with an error {fate} ({counts}); {path} lists"
         " them. The same command with other --truncate, --on-error or"
         " POLYSEME_MAX_SENTENCE_TOKENS writes only their shards again."
     )

@@ -92,6 +92,8 @@ class _Commands(click.Group):
             message = _message(error)
         except CommandError as error:
             message = error.sentence
+        except BrokenPipeError:
+            raise  # click ends silently: nobody reads the output any more
         except OSError as error:
             file = f" ({error.filename})" if error.filename else ""
             message = f"{error.strerror or type(error).__name__}{file}."

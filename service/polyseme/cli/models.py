@@ -22,7 +22,7 @@ from polyseme.cli.options import (
     with_options,
     with_registry,
 )
-from polyseme.errors import CommandError, ModelFolderError
+from polyseme.errors import CommandError, ModelFolderError, counted
 from polyseme.importing.download import download_vectors
 from polyseme.importing.formats import Format
 from polyseme.importing.importer import (
@@ -66,7 +66,7 @@ def list_models(registry: Registry, settings: Settings) -> None:
             click.echo(f"{mark} {name}  broken: {error.detail}")
             continue
         shape = f"{manifest.vocabulary_size} words  {manifest.dimension} wide  {manifest.dtype}"
-        heads = f"{manifest.heads} heads  {len(manifest.layers)} layers"
+        heads = f"{counted(manifest.heads, 'head')}  {counted(len(manifest.layers), 'layer')}"
         note = f"  tables of {manifest.base}" if manifest.base else ""
         note += "  in place of the bundled model" if registry.shadows(name) else ""
         click.echo(f"{mark} {name}  {shape}  {heads}{note}")
@@ -408,4 +408,5 @@ def export(name: str, kind: str, output: Path, limit: int | None, registry: Regi
                     with suppress(OSError):  # it is not empty
                         output.rmdir()
     if skipped:
-        click.echo(f"polyseme: {skipped} words with white space were skipped.", err=True)
+        words = counted(skipped, "word")
+        click.echo(f"polyseme: Skipped {words} with white space.", err=True)

@@ -26,11 +26,12 @@ _AT_ONCE = 1024
 
 
 class Sentence(NamedTuple):
-    """A sentence with the word, and where it is."""
+    """A sentence with the word, and where it is: at `text_start` in the text of a row."""
 
     file: str
     row: int
     text: str
+    text_start: int
 
 
 class SentenceSource:
@@ -41,10 +42,7 @@ class SentenceSource:
 
         self.files = [file for path in paths for file in find_files(path)]
         self.column, self.word = column, word
-        forms = sorted(set(word.forms))
-        spelled = "|".join(r"\s+".join(map(re.escape, form.split())) for form in forms)
-        flags = 0 if word.exact else re.IGNORECASE
-        self.pattern = re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", flags)
+        self.pattern = word_pattern(word.forms, exact=word.exact)
 
     def sentences(self, stage: str) -> Iterator[tuple[Sentence, str]]:
         """Yield the sentences of all files, and the form of the word that is in each."""
@@ -54,16 +52,33 @@ class SentenceSource:
         for name, row, text in texts:
             if not self.pattern.search(text):
                 continue
-            for sentence in SENTENCE_END.split(text):
+            for start, sentence in split_sentences(text):
                 match = self.pattern.search(sentence)
                 if match:
-                    yield Sentence(name, row, part_around(sentence, match.start())), match[0]
+                    part, offset = part_around(sentence, match.start())
+                    yield Sentence(name, row, part, start + offset), match[0]
 
 
-def part_around(sentence: str, start: int) -> str:
-    """Return a sentence, or of a long one the part around a word that starts at `start`."""
+def word_pattern(forms: Iterable[str], *, exact: bool = False) -> re.Pattern[str]:
+    """Return the pattern of a word or its forms between characters that belong to no word."""
+    spelled = "|".join(r"\s+".join(map(re.escape, form.split())) for form in sorted({*forms}))
+    return re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", 0 if exact else re.IGNORECASE)
+
+
+def split_sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the start and the text of each sentence."""
+    start = 0
+    for end in SENTENCE_END.finditer(text):
+        yield start, text[start : end.start()]
+        start = end.end()
+    yield start, text[start:]
+
+
+def part_around(sentence: str, start: int) -> tuple[str, int]:
+    """Return a sentence, or of a long one the part around a word at `start`, and its offset."""
     first = max(min(start - MAX_CHARACTERS // 2, len(sentence) - MAX_CHARACTERS), 0)
-    return sentence[first : first + MAX_CHARACTERS].strip()
+    part = sentence[first : first + MAX_CHARACTERS].rstrip()
+    return part.lstrip(), first + len(part) - len(part.lstrip())
 
 
 class StratifiedSample:
@@ -113,8 +128,9 @@ def tag_sentences(
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield rows of a table, those of many sentences at a time: an occurrence of the word each.
 
-    A row has the fields of `Sentence` and of `AppliedOccurrence`. Occurrences in `clustered`, by
-    sentence and start, have those senses and confidences; others get the nearest sense.
+    A row has the fields of `Sentence` and of `AppliedOccurrence`, whose `start` and `end` are
+    offsets in the text of the row. Occurrences in `clustered`, by sentence and start in it, have
+    those senses and confidences; others get the nearest sense.
     """
     labels = [sense.label for sense in inventory.senses]
     remaining = source.sentences("assigning")
@@ -127,7 +143,9 @@ def tag_sentences(
             nearest = (one.sense, one.confidence)
             sense, confidence = clustered.get((sentence.text, one.start), nearest)
             own = {"sense": sense, "label": labels[sense], "confidence": confidence}
-            rows.append({**vars(one), **sentence._asdict(), **own})
+            before = sentence.text_start
+            span = {"start": before + (one.start or 0), "end": before + (one.end or 0)}
+            rows.append({**vars(one), **sentence._asdict(), **own, **span})
         yield rows
 
 
@@ -140,7 +158,7 @@ def write_occurrences(path: Path, batches: Iterable[list[dict[str, Any]]]) -> No
     schema = pa.schema(
         [
             *(("file", pa.string()), ("row", pa.int64()), ("text", pa.string())),
-            *((name, pa.int32()) for name in ("start", "end", "sense")),
+            *((name, pa.int32()) for name in ("text_start", "start", "end", "sense")),
             *(("label", pa.string()), ("confidence", pa.float32()), ("unsure", pa.bool_())),
         ]
     )

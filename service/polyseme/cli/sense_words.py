@@ -5,14 +5,20 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from urllib.parse import quote
 
 from polyseme.atomic_files import atomic_write
-from polyseme.cli.sense_files import SENTENCE_END, StratifiedSample, part_around
+from polyseme.cli.sense_files import (
+    StratifiedSample,
+    part_around,
+    split_sentences,
+    word_pattern,
+)
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError
 from polyseme.models.model import Model
@@ -27,7 +33,7 @@ MIN_SENTENCES = 30
 TABLE = "words.csv"
 _MAX_NAME = 200
 """Maximum bytes of a file's name; longer words have the name of their checksum."""
-_WORD = re.compile(r"\w+(?:[-'’]\w+)*")
+_RUN = re.compile(r"\w+")
 _COLUMNS = ("word", "senses", "occurrences", "several", "separation", "sizes", "labels", "keywords")
 
 
@@ -51,11 +57,11 @@ def find_many(
     source: Path,
     folder: Path,
     workers: int,
-) -> tuple[int, int]:
+) -> tuple[int, list[str]]:
     """Write an inventory for each word that occurs in the files, and a table of all of them.
 
     `source` is the model's folder. Inventories that are there already are kept, so that a run that
-    was interrupted goes on. Returns the numbers of inventories, and of words without one. Raises
+    was interrupted goes on. Returns the number of inventories, and the words without one. Raises
     CommandError if the folder has inventories of another model.
     """
     paths = {word: folder / _file_name(word) for word in words}
@@ -83,7 +89,7 @@ def find_many(
                     f"{path.name} is of another model: use another folder, or remove the file."
                 )
     atomic_write(folder / TABLE, _table(inventories))
-    return len(inventories), len(words) - len(inventories)
+    return len(inventories), [word for word in words if word not in inventories]
 
 
 def sample_words(words: Sequence[str], files: Sequence[Path], column: str) -> dict[str, list[str]]:
@@ -91,21 +97,22 @@ def sample_words(words: Sequence[str], files: Sequence[Path], column: str) -> di
     from polyseme.bulk.sources import find_files, read_texts
 
     size = max(min(SENTENCES, MAX_KEPT // len(words)), MIN_SENTENCES)
-    by_form: dict[str, list[str]] = {}
+    # A word is looked for in the sentences that have its first run of word characters.
+    by_run: dict[str, list[str]] = {}
     for word in words:
-        by_form.setdefault(word.casefold(), []).append(word)
+        run = _RUN.search(word)
+        by_run.setdefault(run[0].casefold() if run else "", []).append(word)
+    pattern = cache(lambda word: word_pattern((word,)))
     samples: dict[str, StratifiedSample] = {}
     inputs = [file for path in files for file in find_files(path)]
     for _, _, text in read_texts(inputs, column, ConsoleProgress(), "reading"):
-        for sentence in SENTENCE_END.split(text):
-            matches = {match[0].casefold(): match for match in _WORD.finditer(sentence)}
-            for form in by_form.keys() & matches.keys():
-                match = matches[form]
-                if form not in samples:
-                    samples[form] = StratifiedSample(size)
-                samples[form].add(match[0], part_around(sentence, match.start()))
-    drawn = {form: sample.texts() for form, sample in samples.items()}
-    return {word: drawn[form] for form, same in by_form.items() if form in drawn for word in same}
+        for _, sentence in split_sentences(text):
+            runs = {"", *map(str.casefold, _RUN.findall(sentence))}
+            for word in chain.from_iterable(by_run[run] for run in by_run.keys() & runs):
+                if match := pattern(word).search(sentence):
+                    part, _ = part_around(sentence, match.start())
+                    samples.setdefault(word, StratifiedSample(size)).add(match[0], part)
+    return {word: samples[word].texts() for word in words if word in samples}
 
 
 _models: dict[Path, Model] = {}

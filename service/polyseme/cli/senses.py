@@ -30,7 +30,7 @@ from polyseme.cli.sense_files import (
 )
 from polyseme.cli.sense_words import TABLE, find_many, read_words
 from polyseme.client.local import SINGLE_THREAD
-from polyseme.errors import CommandError, InvalidError
+from polyseme.errors import CommandError, InvalidError, counted, listed
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.operations.inventory import SenseInventory, load_inventory
@@ -74,8 +74,8 @@ _OF_SEARCH = {
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Output file (.parquet, .csv, .jsonl): file, row, span, sense (from 0), label, … of each"
-    " occurrence.",
+    help="Output file (.parquet, .csv, .jsonl): file, row, span in the row, sense (from 0),"
+    " label, … of each occurrence.",
 )
 @click.option(
     "--plot",
@@ -85,7 +85,8 @@ _OF_SEARCH = {
 @click.option(
     "--save",
     type=click.Path(path_type=Path),
-    help="Output file for the inventory of the senses, which --apply uses.",
+    help="Output file for the inventory of the senses, which --apply uses; with --apply and"
+    " --labels, for the inventory with these labels.",
 )
 @click.option(
     "--apply",
@@ -107,7 +108,10 @@ _OF_SEARCH = {
     show_default="processors",
     help="Number of processes, with --words.",
 )
-@click.option("--labels", help="Names of the senses, separated by commas, the largest first.")
+@click.option(
+    "--labels",
+    help="Names of the senses, separated by commas, in the order in which they are printed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
 @shared_options
 @model_option
@@ -129,7 +133,8 @@ def senses(
 
     A file is .txt (one text per line), .jsonl, .csv, .tsv or .parquet; the first four also with
     .gz, .zst or .bz2. Up to 2,000 sentences with the word are clustered, a sample if there are
-    more. Needs pyarrow: pip install 'polyseme[bulk]'.
+    more. Texts are split into sentences, unlike in the API. Rows that cannot be read are left out.
+    Needs pyarrow: pip install 'polyseme[bulk]'.
     """
     require_unicode((*inputs, column, labels or "", *options["forms"]))
     require_package("pyarrow", "Reading files needs pyarrow", "bulk")
@@ -138,8 +143,8 @@ def senses(
     names = None if labels is None else [label.strip() for label in labels.split(",")]
     if applied or many:
         options |= {"output": many and output, "labels": many and labels, "apply": many and applied}
-        mode, own = ("words", {"save"}) if many else ("apply", set())
-        if unused := [name for name in _OF_SEARCH if name not in own and options[name]]:
+        mode = "words" if many else "apply"
+        if unused := [name for name in _OF_SEARCH if name != "save" and options[name]]:
             flags = ", ".join(f"--{_OF_SEARCH[name]}" for name in unused)
             raise click.UsageError(f"{flags}: not used with --{mode}.")
         files = tuple(map(Path, inputs))
@@ -152,11 +157,20 @@ def senses(
             found, without = find_many(
                 read_words(many), files, column, loaded, source, options["save"], workers
             )
-        absent = f"; {without:,} words do not occur" if without else ""
-        click.echo(f"{found:,} words in {options['save'] / TABLE}{absent}")
+        verb = "does" if len(without) == 1 else "do"
+        absent = f"; {counted(len(without), 'word')} {verb} not occur: {listed(without)}"
+        table = options["save"] / TABLE
+        click.echo(f"{counted(found, 'word')} in {table}{absent * bool(without)}")
         return
     if applied:
-        _apply(_load(applied), files, column, registry, model, output, names)
+        if options["save"] and not names:
+            raise click.UsageError("--apply with --save needs --labels, which it saves.")
+        inventory = _load(applied)
+        if names:
+            inventory = inventory.with_labels(names)
+        if options["save"]:
+            inventory.save(options["save"])
+        _apply(inventory, files, column, registry, model, output)
         return
     word, *rest = inputs
     if not rest:
@@ -180,15 +194,12 @@ def _apply(
     registry: Registry,
     model: str | None,
     output: Path | None,
-    names: list[str] | None,
 ) -> None:
     """Assign the senses of an inventory to the occurrences in files, and print their shares."""
-    if names:
-        inventory = inventory.with_labels(names)
     source = SentenceSource(files, column, inventory.word_forms)
     counts = np.zeros((len(inventory.senses), 2), np.int64)
 
-    def counted() -> Iterator[list[dict[str, Any]]]:
+    def tagged() -> Iterator[list[dict[str, Any]]]:
         loaded = registry.model(model or inventory.model)
         for rows in tag_sentences(source, loaded, inventory):
             for row in rows:
@@ -197,12 +208,12 @@ def _apply(
 
     with exit_on_signals():
         if output:
-            write_occurrences(output, counted())
+            write_occurrences(output, tagged())
         else:
-            deque(counted(), maxlen=0)
+            deque(tagged(), maxlen=0)
     total, unsure = counts.sum(axis=0).tolist()
     share = f", {unsure / total:.0%} of them unsure" if total else ""
-    click.echo(f"{inventory.word}: {total:,} occurrence{'s' * (total != 1)}{share}")
+    click.echo(f"{inventory.word}: {counted(total, 'occurrence')}{share}")
     for number, (sense, (size, _)) in enumerate(
         zip(inventory.senses, counts.tolist(), strict=True), 1
     ):
@@ -258,9 +269,22 @@ def _find(
         if not phrases and any(len(form.split()) > 1 for form in source.word.forms):
             message += " --phrases finds phrases of the vocabulary."
         raise CommandError(message) from None
+
+    def show(inventory: SenseInventory, *, named: bool) -> None:
+        if as_json:
+            document = {**vars(senses_of(model, request, found)), "texts": texts}
+            click.echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
+        else:
+            _print_senses(found, inventory, texts, total, named=named)
+
     inventory = found.inventory(model, request)
     if names:
-        inventory = inventory.with_labels(names)
+        try:
+            inventory = inventory.with_labels(names)
+        except InvalidError as error:
+            show(inventory, named=False)
+            hint = "No file is written. Look at the senses, and give a label for each."
+            raise CommandError(f"{error} {hint}") from None
     if save:
         inventory.save(save)
     if output:
@@ -279,11 +303,7 @@ def _find(
     if plot:
         with exit_on_signals():
             atomic_write(plot, _picture(found, plot.suffix.lower()[1:]))
-    if as_json:
-        document = {**vars(senses_of(model, request, found)), "texts": texts}
-        click.echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
-    else:
-        _print_senses(found, inventory, texts, total, named=names is not None)
+    show(inventory, named=names is not None)
 
 
 def _picture(found: FoundSenses, kind: str) -> bytes:
@@ -322,8 +342,7 @@ def _print_senses(
     senses, count = len(found.senses), len(found.occurrences)
     sample = f", in a sample of {len(texts):,} of {total:,} sentences" * (total > len(texts))
     click.echo(
-        f"{found.word}: {senses} sense{'s' * (senses != 1)} in {count:,}"
-        f" occurrence{'s' * (count != 1)}{sample};"
+        f"{found.word}: {counted(senses, 'sense')} in {counted(count, 'occurrence')}{sample};"
         f" separation {found.clusters.separation:.2f};"
         f" probability of several senses {found.clusterings.several:.2f}"
     )

@@ -39,6 +39,8 @@ _SAME_DIRECTION = 1 - 1e-9
 """Vectors of a larger cosine are the same point of the map."""
 MOST_ATTENDED = 10
 """Maximum number of tokens in `attends_to`."""
+SEARCHED_PREFIX = 8
+"""The code points of a form that are searched before a text is tokenized."""
 _SUBSTITUTE = {"oov": "zero", "subword": "composed from its subwords"}
 """A description of the static vector of an out-of-vocabulary word, by resolution."""
 
@@ -307,6 +309,16 @@ def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = 
     count.
     """
     return [place for place, text in enumerate(texts) if _comparable(text, exact) in wanted]
+
+
+def may_occur(text: str, wanted: Collection[str], *, exact: bool = False) -> bool:
+    """Return whether a token of a text could equal a form of a word; `wanted` as in `word_places`.
+
+    A token is a part of its text, and `_comparable` changes each code point alone, so no occurrence
+    is missed. Only the beginning of a form is searched, which bounds the time of hostile forms.
+    """
+    text = _comparable(text, exact)
+    return any(form[:SEARCHED_PREFIX] in text for form in wanted)
 
 
 def _comparable(text: str, exact: bool) -> str:

@@ -27,12 +27,13 @@ from polyseme.operations.compare import (
     OccurrenceRequest,
     find_token,
     match_forms,
+    may_occur,
     tokenize_occurrences,
     word_places,
 )
 from polyseme.operations.encode import contextualize_each, stacks, tokenize
 from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.operations.work import MULTIPLICATION, TextCost, check_request, encode_cost
+from polyseme.operations.work import MULTIPLICATION, TextCost, admit, check_request, encode_cost
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
 GRAMMAR_HEADS = (0.5, 0.5)
@@ -51,6 +52,8 @@ BIAS_RANGE = (-6.9, -1e-9)
 SEED = 1
 MEAN_TOKEN = 1e-5
 """The work of each token of an occurrence's text (`operations.work`)."""
+FOLDED, SEARCHED = 7e-5, 5e-6
+"""The work of each character of a text that may have the word, and of a search for a form in it."""
 _ROWS_AT_ONCE = 1024
 """Occurrences that are projected together; this bound limits memory."""
 EQUAL = 1e-5
@@ -112,9 +115,11 @@ def locate(
 ) -> Located:
     """Tokenize the texts or the occurrences of a request, and find the occurrences of a word.
 
-    In texts, an occurrence is a token that equals a form of the word. A text that has
-    several of the given occurrences is tokenized once. Raises InvalidError if a given occurrence is
-    not in its text, TooLargeError if there are too many, and the errors of `tokenize`.
+    In texts, an occurrence is a token that equals a form of the word. A text in which no form
+    occurs, not even as a part of a token, is not tokenized, and no limit on tokens counts it. A
+    text that has several of the given occurrences is tokenized once. Raises InvalidError if a given
+    occurrence is not in its text, TooLargeError if there are too many, and the errors of
+    `tokenize`.
     """
     options = EncodeOptions(phrases=word.phrases)
     if occurrences is not None:
@@ -127,14 +132,24 @@ def locate(
             places[text].append(find_token(tokens[text], occurrence, number))
             numbers[text].append(number)
         return Located(sentences, places, numbers)
-    sentences = tokenize(
-        model, texts or [], options, limits, lambda number: ("texts", number), TextCost()
-    )
+    texts = texts or []
+    limits.check("max_sentences", len(texts))
     wanted = match_forms(word.forms, exact=word.exact)
+    admit(sum(map(len, texts)) * (FOLDED + len(wanted) * SEARCHED))
+    having = [at for at, text in enumerate(texts) if may_occur(text, wanted, exact=word.exact)]
+    sentences = tokenize(
+        model,
+        [texts[number] for number in having],
+        options,
+        limits,
+        lambda at: ("texts", having[at]),
+        TextCost(),
+    )
     spelled = ([token.text for token in sentence.words] for sentence in sentences)
     places = [word_places(words, wanted, exact=word.exact) for words in spelled]
     limits.check("max_occurrences", sum(map(len, places)))
-    return Located(sentences, places, [[number] * len(at) for number, at in enumerate(places)])
+    numbers = [[number] * len(at) for number, at in zip(having, places, strict=True)]
+    return Located(sentences, places, numbers)
 
 
 def occurrence_work(model: Model, located: Located, per_occurrence: float) -> float:

@@ -63,7 +63,7 @@ _TOO_LARGE = {
 }
 _HINTS = {
     "max_sentence_tokens": "Shorten the sentence, or raise the limit."
-    " /v1/encode and /v2 truncate it with `truncate: true`.",
+    " Only /v1/encode and /v2 have `truncate: true`, which truncates it.",
     "max_occurrences": "Send a sample of the texts, or use the command `polyseme senses`,"
     " which samples files of any size.",
     "max_work": "Send less in one request: fewer or shorter texts, fewer arrays, occurrences or"

@@ -10,9 +10,13 @@ import { copyText, download, h, quietButton, uniqueId } from "./elements.js";
 const MAX_ERRORS = 8;
 
 export class Exchange {
-  /** `file` names the saved response; the element `results` is hidden if there is no response. */
-  constructor(file, results) {
+  /**
+   * `file` names the saved response; the element `results` is hidden if there is no response. `placeOf` returns the name of
+   * a field for the reader from its pointer.
+   */
+  constructor(file, results, placeOf = (pointer) => pointer) {
     this.file = file;
+    this.placeOf = placeOf;
     /** The field errors of the last response, `{pointer, message}`. */
     this.errors = [];
     this.results = results;
@@ -105,7 +109,7 @@ export class Exchange {
     this.errors = error.errors;
     this.results.hidden = true;
     const focused = this.alert.contains(document.activeElement);
-    this.#notify(...errorNotice(error, this.latest));
+    this.#notify(...errorNotice(error, this.latest, this.placeOf));
     if (focused) this.alert.querySelector("input, button")?.focus();
   }
 
@@ -133,7 +137,7 @@ export class Exchange {
  * Return the elements for an error: message, hint, field errors, key form, retry button and curl command. `request` is
  * `{path, body}`, undefined if the error occurred before the first request.
  */
-function errorNotice({ message, hint, errors, status }, request) {
+function errorNotice({ message, hint, errors, status }, request, placeOf) {
   // The message of a 422 has the first field.
   const others = message.includes(errors[0]?.message) ? errors.slice(1) : errors;
   const retry = status === 0 || status === 429 || status >= 500;
@@ -141,7 +145,7 @@ function errorNotice({ message, hint, errors, status }, request) {
     h("p", {}, h("strong", {}, withCode(message)), " ", withCode(hint)),
     others.length
       ? h("ul", {}, others.slice(0, MAX_ERRORS).map((error) =>
-        h("li", {}, error.pointer ? h("code", {}, error.pointer) : "", " ", withCode(error.message))))
+        h("li", {}, error.pointer ? h("code", {}, placeOf(error.pointer)) : "", " ", withCode(error.message))))
       : null,
     status === 401 ? keyForm() : null,
     retry ? quietButton("Try again", () => document.dispatchEvent(new CustomEvent("polyseme-retry"))) : null,

@@ -66,7 +66,7 @@ def test_the_reason_for_absent_scores_is_written(train, folder, count, need):
 def test_a_trained_model_is_written_next_to_the_model_it_starts_from(train, folder):
     done = train("--tags", "tags.jsonl", *QUICK)
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.startswith(b"world-trained  4 steps  1 layers  1 heads  held out: AUC")
+    assert done.stdout.startswith(b"world-trained  4 steps  1 layer  1 head  held out: AUC")
     lines = done.stderr.decode().splitlines()
     assert all(line.startswith("polyseme: ") for line in lines)
     assert any("50%, step 2, loss" in line for line in lines)
@@ -128,7 +128,7 @@ def test_invalid_options_are_usage_errors(train, folder, recipe, options, messag
 def test_layers_are_trained_by_hidden_words(train, folder):
     done = train("--corpus", "corpus.txt", *HIDDEN_WORDS)
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.startswith(b"world-trained  4 steps  3 layers  1 heads  held out: loss ")
+    assert done.stdout.startswith(b"world-trained  4 steps  3 layers  1 head  held out: loss ")
     assert re.search(rb"loss \d\.\d\d to \d\.\d\d, named \d+\.\d\d to \d+\.\d\d\n$", done.stdout)
     lines = done.stderr.decode().splitlines()
     assert any(

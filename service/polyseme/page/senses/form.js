@@ -1,6 +1,6 @@
 /** The form of Senses: examples, sentences and files, the word, and the number of senses. */
 
-import { beginningOf, FileError, frequentWords, isLong, namesOf, readFiles, sentencesOf } from "./sentences.js";
+import { beginningOf, FileError, frequentWords, isLong, linesOf, linesWith, namesOf, readFiles } from "./sentences.js";
 import {
   exampleButtons, h, labeled, modelField, numbered, quietButton, selectBox, setOptions, withValue,
 } from "../elements.js";
@@ -65,10 +65,14 @@ export class SensesForm {
     );
   }
 
-  /** Return the sentences in the address; null if they were too long for it and are not known any more. */
-  sentences({ text, file }) {
+  /** Return the lines in the address that may have its word; null if they were too long for it and are not known any more. */
+  lines({ text, file, word }) {
     const all = file ? this.long.get(file) : text;
-    return all === undefined ? null : sentencesOf(all);
+    if (all === undefined) return null;
+    if (this.known?.all !== all || this.known.word !== word) {
+      this.known = { all, word, lines: linesWith(word, linesOf(all)) };
+    }
+    return this.known.lines;
   }
 
   /** Show the state. Do not overwrite what the reader is typing unless the address has other sentences. */
@@ -157,7 +161,7 @@ export class SensesForm {
   /** Show the number of sentences and the frequent words. */
   #count() {
     clearTimeout(this.timer);
-    const text = this.#current(), all = sentencesOf(text).length;
+    const text = this.#current(), all = linesOf(text).length;
     const number = all === 1 ? "1 sentence" : `${count(all)} sentences`;
     this.#say(this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the beginning.`);
     const words = frequentWords(text);

@@ -20,10 +20,27 @@ export function isLong(text) {
 /** Return the beginning of a long text. */
 export const beginningOf = (text) => `${text.slice(0, MAX_LENGTH).split("\n", MAX_SHOWN).join("\n")}\n…`;
 
-/** Return the lines of a text that are not empty, without the white space around them. */
-export function sentencesOf(text) {
-  return text.split(/\r\n|[\r\n\u2028\u2029]/).map((line) => line.trim()).filter(Boolean);
+/** Return the lines of a text that are not empty: `sentence` without the white space around it, and `number` from 1. */
+export function linesOf(text) {
+  return text.split(/\r\n|[\r\n\u2028\u2029]/)
+    .map((line, i) => ({ sentence: line.trim(), number: i + 1 }))
+    .filter(({ sentence }) => sentence);
 }
+
+/**
+ * Return the lines that may have a word: those that contain its letters. The service compares tokens in this way, so no
+ * occurrence is missed: invisible characters and the case do not count, and white space is one space.
+ */
+export function linesWith(word, lines) {
+  const letters = comparable(word);
+  return lines.filter(({ sentence }) => comparable(sentence).includes(letters));
+}
+
+/** Characters that are ignored in a text, as in `polyseme.tokenizer`. */
+const IGNORED = /(?![\t-\r\x1c-\x1f\x85])[\p{DI}\p{Cc}]/gu;
+/** Upper case of lower case is equal for all letters that are equal under the case folding of Unicode, such as ß and ss. */
+const comparable = (text) => text.replaceAll("\u200b", " ").replaceAll(IGNORED, "").toLowerCase().toUpperCase()
+  .replaceAll(/[\s\x1c-\x1f\x85]+/g, " ").trim();
 
 /** An error in a chosen file; the message is a sentence for the reader. */
 export class FileError extends Error {}

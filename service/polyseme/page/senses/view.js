@@ -25,7 +25,7 @@ class SensesView {
     this.page = page;
     this.form = new SensesForm(page);
     this.results = h("div", { class: "results senses" });
-    this.exchange = new Exchange("polyseme-senses", this.results);
+    this.exchange = new Exchange("polyseme-senses", this.results, (pointer) => this.#placeOf(pointer));
     this.exchange.source.querySelector("button").after(
       quietButton("Save CSV", () => this.#saveCsv()), quietButton("Save the inventory", () => this.#saveInventory()));
     this.number = new SensesNumber(page);
@@ -54,10 +54,11 @@ class SensesView {
   async show(state) {
     this.state = state;
     this.form.show(state);
-    const sentences = this.form.sentences(state);
+    this.lines = this.form.lines(state);
     const word = state.word.trim();
-    const missing = missingInput(sentences, word, state.file);
+    const missing = missingInput(this.lines, word, state);
     if (missing) return this.exchange.clear(missing);
+    const sentences = this.lines.map(({ sentence }) => sentence);
     const number = countOf(state.senses);
     // The response has these numbers of senses, so that the slider needs no request.
     const isKnown = Number.isInteger(number) && number >= 1 && number <= MAX_ALTERNATIVES;
@@ -72,6 +73,12 @@ class SensesView {
     const shown = isKnown ? this.#withNumber(response, number) : response;
     this.number.show(response, shown.senses.length, state.senses === "auto");
     await this.#draw(shown, sentences);
+  }
+
+  /** Return the line that a field error points to, as the reader counts, else the pointer. */
+  #placeOf(pointer) {
+    const line = this.lines[/^\/texts\/(\d+)$/.exec(pointer)?.[1]];
+    return line ? `Line ${count(line.number)}` : pointer;
   }
 
   /** Return the response for another number of senses; the same object for the same number. */
@@ -149,10 +156,11 @@ class SensesView {
 }
 
 /** Return a sentence about what the reader has to give first, else "". */
-function missingInput(sentences, word, file) {
-  if (!sentences) return `The address does not contain the sentences (${file}), which are too long for it. Choose or paste them again.`;
-  if (!sentences.length) return "Type or paste sentences, one on each line, or choose a text file.";
-  return word ? "" : "Type the word whose senses to find, or press a frequent word.";
+function missingInput(lines, word, { text, file }) {
+  if (!lines) return `The address does not contain the sentences (${file}), which are too long for it. Choose or paste them again.`;
+  if (!file && !text.trim()) return "Type or paste sentences, one on each line, or choose a text file.";
+  if (!word) return "Type the word whose senses to find, or press a frequent word.";
+  return lines.length ? "" : `“${shorten(word)}” does not occur in the sentences. Check the spelling.`;
 }
 
 /** Return the sentence that sums up a response. */
