@@ -36,11 +36,14 @@ export function linesWith(word, lines) {
   return lines.filter(({ sentence }) => comparable(sentence).includes(letters));
 }
 
-/** Characters that are ignored in a text, as in `polyseme.tokenizer`. */
+/** Characters that are ignored in a text, as in `polyseme.tokenizer`, and the white space of Python. */
+// oxlint-disable-next-line no-control-regex
 const IGNORED = /(?![\t-\r\x1c-\x1f\x85])[\p{DI}\p{Cc}]/gu;
+// oxlint-disable-next-line no-control-regex
+const SPACES = /[\s\x1c-\x1f\x85]+/g;
 /** Upper case of lower case is equal for all letters that are equal under the case folding of Unicode, such as ß and ss. */
 const comparable = (text) => text.replaceAll("\u200b", " ").replaceAll(IGNORED, "").toLowerCase().toUpperCase()
-  .replaceAll(/[\s\x1c-\x1f\x85]+/g, " ").trim();
+  .replaceAll(SPACES, " ").trim();
 
 /** An error in a chosen file; the message is a sentence for the reader. */
 export class FileError extends Error {}
