@@ -56,7 +56,8 @@ def test_an_interrupted_run_keeps_what_is_there_and_goes_on(corpus, tmp_path):
     named = load_inventory(folder / "loan.senses").with_labels(["named by hand"])
     named.save(folder / "loan.senses")
     (folder / "bank.senses").unlink()
-    assert run(*arguments).returncode == 0
+    again = run(*arguments)
+    assert again.returncode == 0 and b"the inventories of 1 word already" in again.stderr
     assert [row["labels"] for row in rows_of(folder)][1] == "named by hand"
     document = json.loads((folder / "loan.senses").read_text())
     (folder / "loan.senses").write_text(json.dumps({**document, "checksum": "0" * 64}))

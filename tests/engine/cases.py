@@ -108,8 +108,6 @@ def norms_and_feed_forward(rng, d):
         parts["feed_forward"] = FeedForward(
             projection(rng, d, width), projection(rng, width, d), activation
         )
-    if rng.random() < 0.3:
-        parts["final"] = projection(rng, d, d)
     return parts
 
 

@@ -1,6 +1,6 @@
 """The engine and the independent reference give the same numbers."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -49,6 +49,24 @@ def test_the_float32_engine_agrees_with_the_reference(seed):
             assert_close(record[name], steps.arrays[name], FLOAT32_TOLERANCE, where)
     assert result.contextual.dtype == np.float32
     assert_close(result.contextual, expected[-1].contextual, FLOAT32_TOLERANCE, label)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:20])
+def test_a_final_projection_agrees_with_the_reference(seed):
+    """In every layer, so that it is also the input of the next one."""
+    case, rng = random_case(seed), np.random.default_rng([seed, 1])
+    d = case.sentence.vectors.shape[1]
+    layers = [replace(layer, final=projection(rng, d, d)) for layer in case.layers]
+    found = contextualize(case.sentence, layers).contextual
+    expected = run_stack(case.sentence, layers)
+    assert_close(found, expected[-1].contextual, FLOAT32_TOLERANCE, case.describe())
+    steps = {step.name: step for step in trace_layer(case.sentence, layers, len(layers) - 1)}
+    final = layers[-1].final
+    contextual = steps["layer_output"].values @ final.weight.astype(np.float64)
+    contextual += 0 if final.bias is None else final.bias
+    np.testing.assert_allclose(steps["contextual"].values, contextual, rtol=1e-9, atol=1e-12)
+    bias = "" if final.bias is None else " + bf"
+    assert steps["contextual"].formula == f"Y·Wf{bias}"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

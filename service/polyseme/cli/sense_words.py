@@ -20,7 +20,7 @@ from polyseme.cli.sense_files import (
     word_pattern,
 )
 from polyseme.client.local import SINGLE_THREAD
-from polyseme.errors import CommandError, InvalidError
+from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.operations.inventory import SenseInventory, load_inventory
@@ -66,7 +66,13 @@ def find_many(
     """
     paths = {word: folder / _file_name(word) for word in words}
     folder.mkdir(parents=True, exist_ok=True)
-    if missing := [word for word, path in paths.items() if not path.is_file()]:
+    missing = [word for word, path in paths.items() if not path.is_file()]
+    if kept := len(paths) - len(missing):
+        ConsoleProgress().say(
+            f"polyseme: {folder} has the inventories of {counted(kept, 'word')} already. They are kept"
+            " whatever the files are: use an empty folder for other files."
+        )
+    if missing:
         samples = sample_words(missing, files, column)
         with (
             ConsoleProgress().stage("finding senses", len(samples), in_bytes=False) as bar,

@@ -123,26 +123,17 @@ function changeSentence(pairs, all) {
     : ` Context separates no pair${which}. It brings ${last.name} closer than any other: ${last.numbers}`;
 }
 
-const PAIR = /^Occurrences (\d+) and (\d+) (.*)$/s;
+const SHARED = /^Occurrences ([\d, ]+) and (\d+) (.*)$/s;
 /** The end of the note of the service on equal static vectors, and its replacement for equal contextual vectors. */
 const DIFFERENT = "and only context tells them apart", EQUAL = "and context does not tell them apart either";
 
-/** Return the notes with letters for numbers. Equal notes on pairs that share an occurrence are merged. */
+/** Return the notes with letters for numbers. */
 export function notesWithLetters({ notes, contextual_similarity: after }) {
-  const groups = [];
-  const others = [];
-  for (const note of notes) {
-    const [, a, b, text] = note.match(PAIR) ?? [];
-    if (text === undefined) {
-      others.push(note.replace(/^Occurrence (\d+)/, (_, i) => letter(Number(i))));
-      continue;
-    }
-    const ending = after[a][b].toFixed(2) === "1.00" ? text.replace(DIFFERENT, EQUAL) : text;
-    const pair = [Number(a), Number(b)];
-    const group = groups.find((each) => each.ending === ending && pair.some((i) => each.members.has(i)));
-    if (group) pair.forEach((i) => group.members.add(i));
-    else groups.push({ ending, members: new Set(pair) });
-  }
-  const sentence = ({ members, ending }) => `${joinNames([...members].toSorted((a, b) => a - b).map(letter))} ${ending}`;
-  return [...groups.map(sentence), ...others];
+  return notes.map((note) => {
+    const [, others, last, text] = note.match(SHARED) ?? [];
+    if (text === undefined) return note.replace(/^Occurrence (\d+)/, (_, i) => letter(Number(i)));
+    const members = [...others.split(", "), last].map(Number);
+    const isSame = members.every((i) => after[members[0]][i].toFixed(2) === "1.00");
+    return `${joinNames(members.map(letter))} ${isSame ? text.replace(DIFFERENT, EQUAL) : text}`;
+  });
 }
