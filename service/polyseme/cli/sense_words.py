@@ -69,8 +69,8 @@ def find_many(
     missing = [word for word, path in paths.items() if not path.is_file()]
     if kept := len(paths) - len(missing):
         ConsoleProgress().say(
-            f"polyseme: {folder} has the inventories of {counted(kept, 'word')} already. They are kept"
-            " whatever the files are: use an empty folder for other files."
+            f"polyseme: {folder} has the inventories of {counted(kept, 'word')} already. They are"
+            " kept whatever the files are: use an empty folder for other files."
         )
     if missing:
         samples = sample_words(missing, files, column)
