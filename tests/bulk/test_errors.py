@@ -298,7 +298,7 @@ def test_the_command_says_how_many_rows_have_an_error_and_where_they_are(tmp_pat
     out = tmp_path / "out"
     code, stdout, stderr = bulk(source, out, "--workers", "1")
     assert (code, b"  1 with an error  1 shard " in stdout) == (0, True)
-    sentence = f"polyseme: 1 row with an error has no vectors (1 too_large); {out / ERRORS} lists"
+    sentence = f"polyseme: 1 row with an error, without vectors (1 too_large); {out / ERRORS} lists"
     assert sentence in stderr.decode()
     (entry,) = map(json.loads, (out / ERRORS).read_text().splitlines())
     assert entry == {

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import sys
 from pathlib import Path
 
 import httpx
@@ -185,7 +184,7 @@ def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> No
     assert reader.sent()["word"] == "apple"
     reader.page.go_forward()
     reader.settle()
-    assert reader.sent()["texts"] == long[:40]
+    assert reader.sent()["texts"] == long
     reader.reload()
     expect(reader.problem).to_have_text(
         "The address does not contain the sentences (pasted text), which are too long for it."
@@ -193,37 +192,10 @@ def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> No
     )
 
 
-def test_only_lines_that_may_have_the_word_are_sent(open_page: Open) -> None:
-    reader = open_page("#senses")
-    having = [
-        "The bank",
-        "a riverBANK’s end",
-        "in\u200bBank",
-        "the b\u00adan\u200dk",
-        "embankment",
-        "BANK-owned",
-    ]
-    paste(reader, "\n".join(["word " * 2000, *having, "The ban", "b ank", "word " * 2000]))
-    reader.submit("Word", "Bank")
-    assert reader.sent()["texts"] == having
-    paste(reader, "Die Straße\nDIE STRASSE\nDie Strase\nΟΔΟΣ\nοδος")
-    reader.submit("Word", "strasse")
-    assert reader.sent()["texts"] == ["Die Straße", "DIE STRASSE"]
-    reader.submit("Word", "οδοσ")
-    assert reader.sent()["texts"] == ["ΟΔΟΣ", "οδος"]
-
-
-def test_letters_that_are_equal_in_case_folding_have_equal_letters_on_the_page() -> None:
-    letters = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
-    assert all(one.lower().upper() == one.casefold().lower().upper() for one in letters)
-
-
 def test_errors_of_the_service_are_shown(open_page: Open) -> None:
     reader = open_page("#senses")
     reader.submit("Word", "qqzzxx")
-    expect(reader.problem).to_have_text(
-        "“qqzzxx” does not occur in the sentences. Check the spelling."
-    )
+    expect(reader.problem).to_contain_text("does not occur in the texts as a token")
     paste(reader, f"The bank\n\n{'bank ' * 1025}\nno such word")
     reader.submit("Word", "bank")
     expect(reader.problem).to_contain_text("Line 3 has 1025 tokens")

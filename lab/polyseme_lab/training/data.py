@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Integers
-from polyseme.errors import CommandError
+from polyseme.errors import CommandError, counted, listed
 from polyseme.models.model import Model
 from polyseme.progress import Progress
 from polyseme.tokenizer import ResolvedToken, resolve_all, tokenize
@@ -236,10 +236,10 @@ def read_training_files(
                 begin += len(entries)
     excluded = ""
     if left_out:
-        words = [f"{word} {count}" for word, count in left_out.most_common(20)]
+        words = listed([f"{word} {count}" for word, count in left_out.most_common()])
         excluded = (
             "--leave-out, by default the words of CoarseWSD-20, excludes"
-            f" {left_out.total():,} tags: {', '.join(words)}{', …' * (len(left_out) > 20)}."
+            f" {counted(left_out.total(), 'tag')}: {words}."
         )
         progress.say(f"Warning: {excluded}")
     paragraphs_from = len(sentences)

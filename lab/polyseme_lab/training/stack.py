@@ -162,7 +162,7 @@ _CHECKED = 4
 _CLIP = 1.0
 """Maximum norm of the gradient."""
 _WHITENED = 2000
-"""Number of sentences whose contextual vectors are whitened; more change no score."""
+"""Number of sentences from whose contextual vectors mean and covariance are estimated."""
 _POWER, _LEAST_VARIANCE = 0.25, 1e-4
 """The power of the covariance that is divided by, the best of five on pseudo-words
 (`lab/studies/deep_states.py`), and the least variance of a direction relative to the largest."""
@@ -266,10 +266,10 @@ class StackTrainer(TrainingLoop):
             inputs = SentenceArrays(table[np.where(known, rows, -1)], known, rows)
             states.append(contextualize(inputs, layers).contextual[known].astype(np.float64))
         found = np.concatenate(states)
+        if len(found) < 2 or not np.ptp(found, axis=0).any():
+            return layers  # equal vectors have no covariance
         mean = found.mean(axis=0)
         values, directions = np.linalg.eigh(np.cov(found, rowvar=False))
-        if not values[-1] > 0:
-            return layers
         scaled = directions * np.maximum(values, values[-1] * _LEAST_VARIANCE) ** -_POWER
         weight = scaled @ directions.T
         weight /= np.sqrt(np.square((found - mean) @ weight).sum(axis=1).mean())

@@ -264,11 +264,10 @@ def _warn_of_size(output: int, size: int, job: Job) -> None:
 def _described_errors(outcome: Any, path: Path, policy: OnError) -> str:
     """Return the sentences about rows with an error."""
     counts = ", ".join(f"{count:,} {code}" for code, count in outcome.errors.most_common())
-    several, failed = outcome.totals.failed != 1, counted(outcome.totals.failed, "row")
-    has, is_ = ("have", "are") if several else ("has", "is")
-    fate = f"{has} no vectors" if policy == "null" else f"{is_} left out"
+    failed = counted(outcome.totals.failed, "row")
+    fate = "without vectors" if policy == "null" else "left out"
     return (
-        f"polyseme: {failed} with an error {fate} ({counts}); {path} lists"
+        f"polyseme: {failed} with an error, {fate} ({counts}); {path} lists"
         " them. The same command with other --truncate, --on-error or"
         " POLYSEME_MAX_SENTENCE_TOKENS writes only their shards again."
     )

@@ -162,7 +162,7 @@ def test_excluded_tags_are_counted_for_each_word(world, tags, capsys):
     )
     assert capsys.readouterr().err == f"polyseme: Warning: {data.left_out}\n"
     data, recipe = read(world, tags=tags, leave_out=tuple(words))
-    assert data.left_out.endswith(f"{words[19]} {counts[words[19]]}, ….")
+    assert data.left_out.endswith(f", {len(words) - 10} more.")
     assert f" {counts.total()} tags: " in data.left_out
     with pytest.raises(CommandError, match=r"times in --corpus\. --leave-out, by default"):
         split_data(data, recipe)

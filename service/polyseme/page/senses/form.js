@@ -1,6 +1,6 @@
 /** The form of Senses: examples, sentences and files, the word, and the number of senses. */
 
-import { beginningOf, FileError, frequentWords, isLong, linesOf, linesWith, namesOf, readFiles } from "./sentences.js";
+import { beginningOf, FileError, frequentWords, isLong, linesOf, namesOf, readFiles } from "./sentences.js";
 import {
   exampleButtons, h, labeled, modelField, numbered, quietButton, selectBox, setOptions, withValue,
 } from "../elements.js";
@@ -65,14 +65,10 @@ export class SensesForm {
     );
   }
 
-  /** Return the lines in the address that may have its word; null if they were too long for it and are not known any more. */
-  lines({ text, file, word }) {
+  /** Return the lines in the address; null if they were too long for it and are not known any more. */
+  lines({ text, file }) {
     const all = file ? this.long.get(file) : text;
-    if (all === undefined) return null;
-    if (this.known?.all !== all || this.known.word !== word) {
-      this.known = { all, word, lines: linesWith(word, linesOf(all)) };
-    }
-    return this.known.lines;
+    return all === undefined ? null : linesOf(all);
   }
 
   /** Show the state. Do not overwrite what the reader is typing unless the address has other sentences. */

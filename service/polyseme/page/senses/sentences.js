@@ -27,24 +27,6 @@ export function linesOf(text) {
     .filter(({ sentence }) => sentence);
 }
 
-/**
- * Return the lines that may have a word: those that contain its letters. The service compares tokens in this way, so no
- * occurrence is missed: invisible characters and the case do not count, and white space is one space.
- */
-export function linesWith(word, lines) {
-  const letters = comparable(word);
-  return lines.filter(({ sentence }) => comparable(sentence).includes(letters));
-}
-
-/** Characters that are ignored in a text, as in `polyseme.tokenizer`, and the white space of Python. */
-// oxlint-disable-next-line no-control-regex
-const IGNORED = /(?![\t-\r\x1c-\x1f\x85])[\p{DI}\p{Cc}]/gu;
-// oxlint-disable-next-line no-control-regex
-const SPACES = /[\s\x1c-\x1f\x85]+/g;
-/** Upper case of lower case is equal for all letters that are equal under the case folding of Unicode, such as ß and ss. */
-const comparable = (text) => text.replaceAll("\u200b", " ").replaceAll(IGNORED, "").toLowerCase().toUpperCase()
-  .replaceAll(SPACES, " ").trim();
-
 /** An error in a chosen file; the message is a sentence for the reader. */
 export class FileError extends Error {}
 

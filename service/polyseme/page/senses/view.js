@@ -56,7 +56,7 @@ class SensesView {
     this.form.show(state);
     this.lines = this.form.lines(state);
     const word = state.word.trim();
-    const missing = missingInput(this.lines, word, state);
+    const missing = missingInput(this.lines, word, state.file);
     if (missing) return this.exchange.clear(missing);
     const sentences = this.lines.map(({ sentence }) => sentence);
     const number = countOf(state.senses);
@@ -156,11 +156,10 @@ class SensesView {
 }
 
 /** Return a sentence about what the reader has to give first, else "". */
-function missingInput(lines, word, { text, file }) {
+function missingInput(lines, word, file) {
   if (!lines) return `The address does not contain the sentences (${file}), which are too long for it. Choose or paste them again.`;
-  if (!file && !text.trim()) return "Type or paste sentences, one on each line, or choose a text file.";
-  if (!word) return "Type the word whose senses to find, or press a frequent word.";
-  return lines.length ? "" : `“${shorten(word)}” does not occur in the sentences. Check the spelling.`;
+  if (!lines.length) return "Type or paste sentences, one on each line, or choose a text file.";
+  return word ? "" : "Type the word whose senses to find, or press a frequent word.";
 }
 
 /** Return the sentence that sums up a response. */
