@@ -283,7 +283,7 @@ def _find(
             inventory = inventory.with_labels(names)
         except InvalidError as error:
             show(inventory, named=False)
-            hint = "No file is written: give one label for each sense that is printed."
+            hint = "No file is written."
             raise CommandError(f"{error} {hint}") from None
     if save:
         inventory.save(save)
