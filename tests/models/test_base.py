@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from polyseme.client.local import LocalModel
 from polyseme.engine.quantization import QuantizedRows, stored
@@ -153,6 +154,33 @@ def test_a_saved_model_has_the_tables_of_its_base(bundled, upper, tmp_path):
     assert read_model(folder).manifest.base is None
 
 
+def test_weights_of_16_bits_are_rounded_and_kept(upper, tmp_path):
+    before = read_model(upper)
+    rewrite_model(upper, before, weights_dtype="float16")
+    document = manifest_of(upper)
+    assert (document["format_version"], document["weights_dtype"]) == (2, "float16")
+    for name, tensor in load_file(upper / ATTENTION).items():
+        assert tensor.dtype == np.float16
+        assert list(tensor.shape) == document["tensors"][name]
+    model = read_model(upper)
+    for layer, wide in zip(model.layers, before.layers, strict=True):
+        for name in ("query", "key", "value", "output", "final"):
+            read, weight = getattr(layer, name).weight, getattr(wide, name).weight
+            assert read.dtype == np.float32
+            assert np.array_equal(read, weight.astype(np.float16).astype(np.float32))
+    complete = LocalModel(model).save("complete", models_dir=tmp_path / "elsewhere")
+    assert manifest_of(complete)["files"] == document["files"]
+    assert (manifest_of(complete)["format_version"], "base" in manifest_of(complete)) == (2, False)
+    assert read_manifest(complete).checksum == read_manifest(upper).checksum
+
+
+def test_a_weight_that_16_bits_cannot_represent_is_rejected(upper):
+    before = snapshot(upper)
+    with pytest.raises(ModelFolderError, match="word_bias: a value is not finite"):
+        rewrite_model(upper, read_model(upper), word_bias=np.full(11, 7e4), weights_dtype="float16")
+    assert snapshot(upper) == before
+
+
 def test_the_size_of_a_model_is_that_of_its_own_files(bundled, upper):
     document = manifest_document(read_manifest(upper))
     assert document["base"] == "ground"
@@ -206,7 +234,7 @@ def with_link(bundled, upper):
 NO_NAME = "manifest.json, base: "
 NOT_BUNDLED = "its base {} is no bundled model; " + INSTALL
 TWICE = "{} is in the folder and in that of the base ground; remove it from the folder."
-WRONG_VERSION = "manifest.json: format_version must be 2 if there is a base, and otherwise 1."
+WRONG_VERSION = "manifest.json: format_version must be 2 with a base or float16 weights"
 BROKEN = {
     "a parent folder": (lambda _, u: rename_base(u, "../bundled/ground"), NO_NAME),
     "a folder in a folder": (lambda _, u: rename_base(u, "ground/."), NO_NAME),

@@ -146,6 +146,11 @@ WRONG_FIELDS = {
     "a huge vocabulary": (("vocabulary_size",), 10**18, "vocabulary_size: "),
     "a number too long for an integer": (("vocabulary_size",), 10**400, "vocabulary_size: "),
     "another dtype": (("dtype",), "object", 'dtype: must be "float16", "float32" or "int8".'),
+    "weights of another dtype": (
+        ("weights_dtype",),
+        "int8",
+        'weights_dtype: must be "float16" or "float32".',
+    ),
     "no heads": (("heads",), 0, "heads: "),
     "no layers": (("layers",), [], "layers: "),
     "too many layers": (("layers",), [{}] * 65, "layers: "),

@@ -112,7 +112,7 @@ class Manifest(_Section):
 
     format: Literal["polyseme-model"] = FORMAT  # type: ignore[assignment]
     format_version: Literal[1, 2] = 1
-    """2 with a base, so that versions without bases say what they cannot read"""
+    """2 with a base or float16 weights, so that earlier versions say what they cannot read"""
     name: str = Field(pattern=NAME_PATTERN)
     base: str | None = Field(default=None, pattern=NAME_PATTERN)
     """the bundled model whose tables this one uses; `files` lists them like the model's own"""
@@ -124,6 +124,8 @@ class Manifest(_Section):
     layers: list[LayerEntry] = Field(default=[LayerEntry()], min_length=1, max_length=MAX_LAYERS)
     tensors: dict[str, list[int]] = {}
     """the shape of each tensor in `attention.safetensors`"""
+    weights_dtype: Literal["float16", "float32"] = "float32"
+    """the dtype of these tensors, which are float32 in memory"""
     languages: list[str] = []
     licence: str = "unknown"
     source: str = "unknown"
@@ -155,8 +157,9 @@ class Manifest(_Section):
                 )
         if self.dimension % self.heads and not self.tensors:
             raise ValueError("without weights, the number of heads must divide the dimension")
-        if (self.base is None) != (self.format_version == 1):
-            raise ValueError("format_version must be 2 if there is a base, and otherwise 1")
+        plain = self.base is None and self.weights_dtype == "float32"
+        if plain != (self.format_version == 1):
+            raise ValueError("format_version must be 2 with a base or float16 weights, otherwise 1")
         return self
 
     @property

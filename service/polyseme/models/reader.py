@@ -276,10 +276,12 @@ class _Reader:
         manifest = self.manifest
         tensors = self.tensors(ATTENTION) if ATTENTION in manifest.files else {}
         for name, tensor in tensors.items():
-            if tensor.dtype != np.float32:
-                raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not float32.")
+            if tensor.dtype != manifest.weights_dtype:
+                expected = manifest.weights_dtype
+                raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not {expected}.")
             if not np.isfinite(tensor).all():
                 raise ModelFolderError(f"{ATTENTION}, {name}: a value is not finite.")
+            tensors[name] = tensor.astype(np.float32, copy=False)
         shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
         require_agreement(shapes == manifest.tensors, ATTENTION, "set of tensors")
         layers = layers_from_tensors(tensors, manifest.layers, manifest.heads, manifest.dimension)

@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,7 @@ def write_model(
     whitening: Projection = IDENTITY,
     senses: Callable[[Model], ContextProjection] | None = None,
     base: str | None = None,
+    weights_dtype: Literal["float16", "float32"] = "float32",
     replace: bool = True,
     **details: Any,
 ) -> Manifest:
@@ -84,6 +85,8 @@ def write_model(
 
     If `base` is the name of a bundled model whose vocabulary, vectors and subwords are the same to
     the byte, the folder does not have them, and its manifest names the base.
+
+    The tensors of the layers, `word_bias` and `whitening` are rounded to `weights_dtype`.
 
     With `replace`, an existing folder is replaced. Raises ModelFolderError for an existing folder
     without `replace`, for an existing file at the path, and for arrays, words or layers that the
@@ -114,16 +117,17 @@ def write_model(
         shared = {} if base is None else _shared_tables(new, base)
         for name in shared:
             (new / name).unlink()
-        details["base"] = base if shared else None
+        details |= {"base": base if shared else None, "weights_dtype": weights_dtype}
         # safetensors writes wrong values for an array that is not C-contiguous.
-        tensors = {
-            name: np.ascontiguousarray(tensor, np.float32)
-            for name, tensor in tensors_from_layers(list(layers), word_bias, whitening).items()
-        }
+        with np.errstate(over="ignore"):  # reading rejects infinite values
+            tensors = {
+                name: np.ascontiguousarray(tensor, weights_dtype)
+                for name, tensor in tensors_from_layers(list(layers), word_bias, whitening).items()
+            }
         if tensors:
             (new / ATTENTION).write_bytes(save_tensors(tensors))
         manifest = _write_manifest(new, vectors, layers, tensors, subwords, shared, details)
-        expected = [layer.astype(np.float32) for layer in layers]
+        expected = [layer.astype(weights_dtype).astype(np.float32) for layer in layers]
         model = read_model(new)
         if not _equal(list(model.layers), expected):
             raise ModelFolderError("the format cannot represent these layers.")
@@ -150,7 +154,8 @@ def rewrite_model(
     Raises the errors of `write_model`.
     """
     of_model = ("layers", "word_bias", "whitening")
-    of_manifest = ("base", "cased", "languages", "licence", "source", "training", "quality")
+    of_manifest = ["base", "weights_dtype", "cased", "languages", "licence", "source"]
+    of_manifest += ["training", "quality"]
     kept = {name: getattr(model, name) for name in of_model}
     kept |= {name: getattr(model.manifest, name) for name in of_manifest}
     words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
@@ -229,7 +234,7 @@ def _write_manifest(
     folder: Path,
     vectors: Rows,
     layers: Sequence[Layer],
-    tensors: dict[str, NDArray[np.float32]],
+    tensors: Mapping[str, NDArray[Any]],
     subwords: Subwords | None,
     shared: dict[str, FileEntry],
     details: dict[str, Any],
@@ -258,7 +263,7 @@ def _write_manifest(
             name=folder.name,
             dimension=vectors.shape[1],
             vocabulary_size=vectors.shape[0],
-            format_version=2 if shared else 1,
+            format_version=2 if shared or details["weights_dtype"] == "float16" else 1,
             dtype=vectors.dtype.name,
             heads=layers[0].heads,
             layers=[layer_entry(layer) for layer in layers],
@@ -272,6 +277,8 @@ def _write_manifest(
     content = manifest.model_dump()
     if manifest.base is None:
         del content["base"]
+    if manifest.weights_dtype == "float32":
+        del content["weights_dtype"]
     if manifest.subwords is None:
         del content["subwords"]
     else:
