@@ -207,6 +207,39 @@ def test_a_model_is_selected_by_its_name(url):
         assert remote.embed(["bank"]).shape == (1, 300)
 
 
+DEEP = [
+    ("encode", (TEXTS,), {"include": DEFAULT_PARTS, "heads": "mean"}),
+    ("encode", (WORDS,), {"layers": [2, 0], "include": ["attention", "contributions", "scores"]}),
+    ("encode_each", (TEXTS * 5,), {"include": ["contextual", "features"], "dtype": "float16"}),
+    *(("embed", (TEXTS,), {"pooling": pooling}) for pooling in (None, "mean", "informativeness")),
+    ("compare", (PAIRS,), {"neighbors": 3}),
+    ("senses", ("bank", ["river bank", "money bank", "the bank end"] * 4), {"senses": 2}),
+    ("neighbors", ("bank", 4), {}),
+    *(("trace", ("river bank",), {"layer": layer}) for layer in range(3)),
+]
+
+
+@pytest.fixture(scope="module")
+def deep(serve, deep_over_bundled):
+    """A deep model in this process, and the address of a service with it as the default."""
+    service = serve(models_dir=deep_over_bundled, model="deep")
+    return LocalModel.of("deep", deep_over_bundled), str(service.base_url).rstrip("/")
+
+
+@pytest.mark.parametrize(("method", "args", "kwargs"), DEEP, ids=str)
+def test_results_of_a_deep_model_are_the_same(deep, method, args, kwargs):
+    local, url = deep
+    with Client(url) as remote:
+        call_all(local, remote, url, method, *args, **kwargs)
+
+
+def test_sentence_vectors_of_a_deep_model_are_those_of_its_base(deep, bundled):
+    """They are weighted by its word bias, though no layer uses it."""
+    local, _ = deep
+    ours, theirs = (encoder.embed(TEXTS) for encoder in (local, LocalModel(bundled)))
+    np.testing.assert_allclose(ours, theirs, atol=1e-2 * np.abs(theirs).max())
+
+
 REJECTED = [
     ("encode", (["bank"],), {"include": ["static", "statics"]}, "/include/1"),
     ("encode", (["bank"],), {"include": "static"}, "/include"),

@@ -177,7 +177,7 @@ def test_the_formulas_after_attention_name_their_operands(norm: str, has_norms: 
         operands["x"] = steps["feed_forward_norm"].values
         assert steps["feed_forward_norm"].formula.startswith("x = ") == (norm == "before")
     inner, outer = (steps[name].formula for name in ("feed_forward_inner", "feed_forward"))
-    operand = inner.removeprefix("activation(").removesuffix("·W1 + b1)")
+    operand = inner.removeprefix("ReLU(").removesuffix("·W1 + b1)")
     expected = np.maximum(feed_forward.inner(operands[operand]), 0)
     np.testing.assert_allclose(steps["feed_forward_inner"].values, expected)
     assert outer == f"F = {inner}·W2 + b2"

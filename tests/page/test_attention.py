@@ -344,6 +344,10 @@ def test_each_head_of_each_layer_is_shown(visit: Open, tiny_models: httpx.Client
     best = row.argmax()
     assert name.startswith(f"river gets most from {WORDS[best]}: {row[best]:.2f}")
     assert reader.query["layer"] == "1"
+    reader.press("Layer 0, contributions")
+    first = contributions(tiny_models, TEXT, model="deep")[0, 2].max()
+    name = reader.page.get_by_role("img", name="gets most from").get_attribute("aria-label")
+    assert f": {first:.2f}" in name
     # Another model does not have these layers and heads.
     reader.go(address("attention", text=TEXT, model="many", layer=9, head=9))
     reader.choose("Model", "deep")

@@ -12,9 +12,10 @@ pytestmark = pytest.mark.slow
 def test_a_model_and_the_quality_in_its_manifest_are_shown(
     visit: Open, client: httpx.Client
 ) -> None:
-    (model,) = client.get("/v1/models").json()["data"]
+    listed = client.get("/v1/models").json()["data"]
+    (model,) = (one for one in listed if one["default"])
     reader = visit("#models")
-    text = reader.page.get_by_role("article", name="wiki-en").text_content()
+    text = reader.page.get_by_role("article", name="wiki-en", exact=True).text_content()
     for fact in (
         "100,000 words × 300, 8-bit integers",
         f"{model['bytes'] / 1e6:.1f} MB",
@@ -27,13 +28,16 @@ def test_a_model_and_the_quality_in_its_manifest_are_shown(
         assert fact in text
     picture = reader.page.get_by_role("img", name="Measured quality in percent")
     texts = picture.locator("text").all_text_contents()
-    quality = model["quality"]
-    assert dict(zip(texts[::2], texts[1::2], strict=True)) == {
-        "accuracy, CoarseWSD-20": f"{quality['coarsewsd']['accuracy']:.1f}",
-        "macro F1, CoarseWSD-20": f"{quality['coarsewsd']['macro_f1']:.1f}",
-        "train split, WiC": f"{quality['wic']['train_accuracy']:.1f}",
-        "dev split, WiC": f"{quality['wic']['dev_accuracy']:.1f}",
-    }
+    quality, name = model["quality"], "wiki-en: " if len(listed) > 1 else ""
+    assert (
+        dict(zip(texts[::2], texts[1::2], strict=True)).items()
+        >= {
+            f"{name}accuracy, CoarseWSD-20": f"{quality['coarsewsd']['accuracy']:.1f}",
+            f"{name}macro F1, CoarseWSD-20": f"{quality['coarsewsd']['macro_f1']:.1f}",
+            f"{name}train split, WiC": f"{quality['wic']['train_accuracy']:.1f}",
+            f"{name}dev split, WiC": f"{quality['wic']['dev_accuracy']:.1f}",
+        }.items()
+    )
     (caption,) = reader.texts("figcaption")
     assert caption.endswith("does not check whether a model was trained on these data sets.")
 
@@ -41,13 +45,14 @@ def test_a_model_and_the_quality_in_its_manifest_are_shown(
 def test_names_of_measures_differ_on_a_narrow_screen(visit: Open, several: httpx.Client) -> None:
     reader = visit("#models", service=several, width=320)
     names = reader.texts(".bars text:not(.number)")
-    assert len(names) == len(set(names)) == 8
+    assert len(names) == len(set(names)) >= 8
 
 
 def test_the_training_opens_keeps_the_focus_and_is_in_the_address(open_page: Open) -> None:
     reader = open_page("#models")
-    summary = reader.text("Training of wiki-en")
-    facts = reader.text("lab/factory/build_wiki_en.py")
+    card = reader.page.get_by_role("article", name="wiki-en", exact=True)
+    summary = card.get_by_text("Training of wiki-en")
+    facts = card.get_by_text("lab/factory/build_wiki_en.py")
     assert not facts.is_visible()
     summary.focus()
     for address in ("#models?model=wiki-en", "#models", "#models?model=wiki-en"):
@@ -56,7 +61,7 @@ def test_the_training_opens_keeps_the_focus_and_is_in_the_address(open_page: Ope
         reader.settle()
         expect(summary).to_be_focused()
         expect(facts).to_be_visible(visible="?" in address)
-    assert "macro f1" in reader.page.get_by_role("article").text_content()
+    assert "macro f1" in card.text_content()
     reader.theme("dark")
     expect(facts).to_be_visible()
     reader.reload()
@@ -77,7 +82,9 @@ def test_a_broken_model_shows_its_problem_and_others_have_links(
     reader.settle()
     choice = reader.field("Model")
     expect(choice).to_have_value("second")
-    assert choice.locator("option").all_text_contents() == ["second", "wiki-en (default)"]
+    options = choice.locator("option").all_text_contents()
+    assert options[:2] == ["second", "wiki-en (default)"]
+    assert "broken" not in options
     assert '"model":"second"' in reader.command()
     reader.choose("Model", "wiki-en (default)")
     assert '"model"' not in reader.command()

@@ -284,11 +284,11 @@ def write_trained_model(
 ) -> Manifest:
     """Write the base model with the trained weights and vectors; return the manifest.
 
-    The tables of a bundled model that were not trained are not copied.
+    The tables of a bundled model that were not trained are not copied. The word bias stays even if
+    no layer uses it, because sentence vectors and senses weight words by it.
     """
     manifest = model.manifest
     words = [model.vocabulary.word(row) for row in range(manifest.vocabulary_size)]
-    uses_bias = any(layer.scoring.word_bias for layer in result.layers)
     rows: Rows = model.rows
     if result.rows is not None and result.vectors is not None:
         vectors = np.array(model.vectors)
@@ -300,7 +300,7 @@ def write_trained_model(
         words,
         rows,
         result.layers,
-        model.word_bias if uses_bias else None,
+        model.word_bias,
         subwords=model.subwords,
         whitening=model.whitening,
         base=manifest.base or manifest.name,

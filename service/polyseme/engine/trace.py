@@ -237,7 +237,8 @@ def _formulas(layer: Layer) -> dict[str, str]:
     # The feed-forward network starts from the residual, or from a norm of it.
     start = "X̂" if layer.attention_norm is not None and layer.norm == "after" else "R"
     x = "x" if layer.feed_forward_norm is not None and before else start
-    inner = f"activation({x}·W1 + b1)"
+    relu = layer.feed_forward is not None and layer.feed_forward.activation == "relu"
+    inner = f"{'ReLU' if relu else 'GELU'}({x}·W1 + b1)"
     return formulas | {
         "feed_forward_norm": "x = LayerNorm(R)" if before else f"LayerNorm({start} + F)",
         "feed_forward_inner": inner,

@@ -97,10 +97,10 @@ export class Thumbnails {
     const heads = ["contributions", "mean", ...Array.from({ length: encoded.heads }, (_, i) => i)];
     this.across = heads.length;
     this.buttons = [];
-    this.element.style.gridTemplateColumns = `max-content max-content repeat(${heads.length - 1}, minmax(2rem, 3.5rem))`;
+    this.element.style.gridTemplateColumns = `max-content minmax(2.6rem, max-content) repeat(${heads.length - 1}, minmax(1.5rem, 3.5rem))`;
     this.element.replaceChildren(
       h("span", {}),
-      ...heads.map((head) => h("span", { class: "head" }, head)),
+      ...["contri\u00adbutions", ...heads.slice(1)].map((head) => h("span", { class: "head" }, head)),
       ...Array.from({ length: encoded.layers }, (_, layer) => [
         h("span", { class: "layer" }, `Layer ${layer}`),
         ...heads.map((head) => this.#button(encoded, layer, head)),

@@ -26,23 +26,25 @@ export class TokenFigures {
   }
 
   /** Show a token of a sentence that was encoded with the model and case of the state. */
-  show(encoded, token, { model, case: letterCase }) {
+  show(encoded, token, { layer, model, case: letterCase }) {
     const other = encoded.otherOccurrence(token);
     // Compare needs two occurrences. If there is only one, the reader types the other.
     const occurrences = [encoded.occurrence(token), other === null ? ["", "", 0] : encoded.occurrence(other)];
     this.compare.href = this.page.address("compare", { occurrences: JSON.stringify(occurrences), model, case: letterCase });
-    if (!this.changed(encoded, token, theme(), this.keys.width(), this.vectors.width())) return;
-    this.#drawKeys(encoded, token);
+    const chosen = encoded.layer(layer);
+    if (!this.changed(encoded, token, chosen, theme(), this.keys.width(), this.vectors.width())) return;
+    this.#drawKeys(encoded, token, chosen);
     this.#drawVectors(encoded, token);
   }
 
-  #drawKeys(encoded, token) {
-    const word = shorten(encoded.words[token]), last = encoded.layers - 1;
-    const row = encoded.weights(last, "contributions")[token];
+  #drawKeys(encoded, token, layer) {
+    const word = shorten(encoded.words[token]);
+    const row = encoded.weights(layer, "contributions")[token];
     const rows = ranked(row).slice(0, MAX_KEYS).filter((i) => row[i] > 0).map((i) => ({ word: encoded.words[i], value: row[i] }));
     this.keys.heading.replaceChildren(h("bdi", {}, word), " gets most from");
-    this.keys.caption.textContent = `${encoded.layers > 1 ? `Last layer (${last}), all` : "All"} heads: each word's`
-      + " exact contribution to the contextual vector.";
+    this.keys.caption.textContent = encoded.layers > 1
+      ? `Layer ${layer}, all heads: each word's exact contribution to the word's vector plus the output of attention.`
+      : "All heads: each word's exact contribution to the contextual vector.";
     this.keys.show(bars(rows, {
       width: this.keys.width(),
       name: `${word} gets most from ${rows.map((key) => `${shorten(key.word)}: ${short(key.value)}`).join(", ")}`,

@@ -44,7 +44,7 @@ export class AttentionFigure {
     const layer = encoded.layer(state.layer), lines = state.picture === "lines";
     const each = lines && state.head === "each";
     const head = each ? "each" : encoded.head(state.head);
-    Object.assign(this, { encoded, token, weights: encoded.weights(layer, each ? "mean" : head) });
+    Object.assign(this, { encoded, layer, token, weights: encoded.weights(layer, each ? "mean" : head) });
     if (this.thumbnailsChanged(encoded, theme())) this.thumbnails.draw(encoded);
     this.thumbnails.choose(layer, head);
     const missing = encoded.missingMessage(state);
@@ -82,9 +82,10 @@ export class AttentionFigure {
     const { drawing, layout, highlight } = draw(words, this.weights, this.figure.width());
     this.figure.heading.textContent = `Attention: ${this.name}`;
     this.figure.caption.textContent = (this.contributes
-      ? "Each row is a contextual vector, and each column a word's exact contribution to it, all heads together. With the"
+      ? `Each row is ${this.#sum()}, and each column a word's exact contribution to it, all heads together. With the`
         + " word itself and its position, a row sums to 1; a negative contribution pulls the vector away."
       : "Rows are query tokens, columns key tokens; each row sums to 1.")
+      + (this.layer ? ` In this layer, a word is its vector from layer ${this.layer - 1}, which other words are part of.` : "")
       + ` ${pointAt("a cell", "use the arrow keys")}`;
     this.cursor = new HeatmapCursor({
       layout,
@@ -108,6 +109,11 @@ export class AttentionFigure {
         this.page.update({ word: String(row), row: String(row), column: String(column) }),
     });
     this.#replaceDrawing(drawing, this.cursor.element);
+  }
+
+  /** What contributions add up to: a layer of several also has what follows, such as a feed-forward network. */
+  #sum() {
+    return this.encoded.layers > 1 ? "the sum of a word's vector and the output of attention" : "a contextual vector";
   }
 
   /** Replace the drawing; keep the focus in it. */
