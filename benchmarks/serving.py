@@ -86,10 +86,10 @@ def wait_for_response(
     raise SystemExit("The service did not start.")
 
 
-def post(requests: int, vocabulary: list[str], seed: int) -> None:
-    """Post sentences from several clients at the same time, with a new connection for each request.
+def post(requests: int, vocabulary: list[str], seed: int, model: str | None = None) -> None:
+    """Post sentences for a model from several clients at the same time.
 
-    A kept connection stays with one worker; new connections reach all workers.
+    A kept connection stays with one worker; new connections, one for each request, reach all.
     """
 
     def client(number: int) -> None:
@@ -97,7 +97,8 @@ def post(requests: int, vocabulary: list[str], seed: int) -> None:
         once = httpx.Limits(max_keepalive_connections=0)
         with httpx.Client(base_url=f"http://127.0.0.1:{PORT}", limits=once, timeout=60) as http:
             for _ in range(requests // _CLIENTS):
-                body = {"input": " ".join(rng.sample(vocabulary, 30)), "encoding": "base64"}
+                sentence = " ".join(rng.sample(vocabulary, 30))
+                body = {"input": sentence, "model": model, "encoding": "base64"}
                 http.post("/v1/encode", json=body).raise_for_status()
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(_CLIENTS)]

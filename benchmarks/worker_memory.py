@@ -1,8 +1,10 @@
-"""Measure the memory of 1, 2 and 8 workers after 400 requests each, and after 10,000 more in all.
+"""Measure the memory of workers with one model, and of one with both bundled models.
 
     python benchmarks/worker_memory.py [--words 400000] [--width 100] [--requests 10000]
 
-The service has a synthetic GloVe model, and clients post sentences of thirty of its words. PSS and
+The service has a synthetic GloVe model, and clients post sentences of thirty of its words: 1, 2 and
+8 workers after 400 requests each, and after 10,000 more in all. Then one worker has the bundled
+models, and encodes 400 sentences of words of `wiki-en`, and as many with `wiki-en-deep`. PSS and
 private dirty memory are from /proc/PID/smaps_rollup, summed over gunicorn's master and its workers.
 Results: results/worker_memory.json.
 """
@@ -13,6 +15,7 @@ from pathlib import Path
 import click
 from processes import children, megabytes
 from record import record
+from sentences import bundled
 from serving import import_synthetic, post, served
 from synthetic import words as synthetic_words
 
@@ -27,6 +30,17 @@ def memory(master: int) -> dict[str, float]:
         f"{name.lower()}_mb": round(sum(megabytes(pid, name) for pid in pids), 1)
         for name in ("Pss", "Private_Dirty")
     }
+
+
+def of_bundled(models: Path) -> dict[str, dict[str, float]]:
+    """Return the memory of a service with `wiki-en`, and after requests to `wiki-en-deep` too."""
+    vocabulary = list(map(bundled().vocabulary.word, range(20_000)))
+    found = {}
+    with served(models, "wiki-en", 1) as master:
+        for model in ("wiki-en", "wiki-en-deep"):
+            post(_FIRST, vocabulary, 1, model)
+            found[model] = memory(master)
+    return found
 
 
 @click.command()
@@ -47,6 +61,8 @@ def main(words: int, width: int, requests: int) -> None:
                 post(requests, vocabulary, 2)
                 by_workers[workers] = {"early": early, "later": memory(master)}
             click.echo(f"{workers} workers  {by_workers[workers]}")
+        both = of_bundled(models)
+        click.echo(both)
         record(
             "worker_memory",
             ["gunicorn", "flask", "numpy"],
@@ -55,6 +71,7 @@ def main(words: int, width: int, requests: int) -> None:
                 "width": width,
                 "requests": requests,
                 "workers": {str(workers): figures for workers, figures in by_workers.items()},
+                "bundled": both,
                 "each_further_worker_mb": {
                     when: {
                         kind: round((by_workers[8][when][kind] - by_workers[1][when][kind]) / 7, 1)
