@@ -21,6 +21,7 @@ STYLE = """\
 text { font: 12px system-ui, sans-serif; fill: #24292f }
 .cell { fill: #0072b2 } .frame { fill: none; stroke: #8c959f }
 @media (prefers-color-scheme: dark) { text { fill: #d0d7de } .cell { fill: #56b4e9 } }"""
+TABLE_STYLE = f"{STYLE}\n.small {{ font-size: 10.5px }} .strong {{ font-weight: 600 }}"
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 DASHES = ("-", "--", "-.", ":")
 """Line styles. The style changes when the colors repeat, after seven lines."""
@@ -50,6 +51,7 @@ def images() -> dict[str, bytes]:
         "growth.svg": growth(benchmark("growth")),
         "soak.svg": soak(benchmark("reliability")["soak"]),
     }
+    drawn |= heads(result("heads")["models"])
     for slug, one in result("examples")["sentences"].items():
         drawn[f"attention-{slug}.svg"] = heatmap(one["text"], one["tokens"], one["weights"])
     return drawn
@@ -70,17 +72,8 @@ def heatmap(text: str, tokens: Sequence[str], weights: Sequence[Any]) -> bytes:
     label = LETTER * max(map(len, tokens)) + MARGIN
     side, top = CELL * len(tokens), label + (CELL if len(panels) > 1 else 0)
     width = label + len(panels) * (side + 2 * MARGIN)
-    svg = ET.Element(
-        "svg",
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {width:.0f} {top + side + MARGIN:.0f}",
-            "width": f"{width:.0f}",
-            "role": "img",
-        },
-    )
-    ET.SubElement(svg, "title").text = f"Attention weights of the words in “{text}”"
-    ET.SubElement(svg, "style").text = STYLE
+    title = f"Attention weights of the words in “{text}”"
+    svg = _element(width, top + side + MARGIN, title, STYLE)
     for row, token in enumerate(tokens):
         place = {"x": f"{label - 6:.0f}", "y": f"{top + CELL * (row + 0.7):.0f}"}
         ET.SubElement(svg, "text", {**place, "text-anchor": "end"}).text = token
@@ -107,8 +100,166 @@ def heatmap(text: str, tokens: Sequence[str], weights: Sequence[Any]) -> bytes:
                     ET.SubElement(svg, "rect", cell)
         frame = {"class": "frame", "x": f"{left - 1:.0f}", "y": f"{top - 1:.0f}"}
         ET.SubElement(svg, "rect", {**frame, "width": f"{side + 1}", "height": f"{side + 1}"})
+    return _bytes(svg)
+
+
+def _element(width: float, height: float, title: str, style: str = TABLE_STYLE) -> ET.Element:
+    """An SVG with a title and a style, and nothing else."""
+    svg = ET.Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {width:.0f} {height:.0f}",
+            "width": f"{width:.0f}",
+            "role": "img",
+        },
+    )
+    ET.SubElement(svg, "title").text = title
+    ET.SubElement(svg, "style").text = style
+    return svg
+
+
+def _bytes(svg: ET.Element) -> bytes:
     ET.indent(svg, space="")
     return ET.tostring(svg, encoding="unicode").encode() + b"\n"
+
+
+def _text(
+    svg: ET.Element, x: float, y: float, text: str, anchor: str = "start", **more: str
+) -> None:
+    place = {"x": f"{x:.0f}", "y": f"{y:.0f}", "text-anchor": anchor}
+    ET.SubElement(svg, "text", {**place, **more}).text = text
+
+
+def heads(models: Mapping[str, Document]) -> dict[str, bytes]:
+    """The pictures of what the heads of models attend to, by file name."""
+    names = [f"{one['layer']}.{one['head']}" for found in models.values() for one in found["heads"]]
+    above = [(name, len(found["heads"])) for name, found in models.items()]
+    tables = []
+    for direction in next(iter(models.values()))["relations"]:
+        rows = {}
+        for relation, one in next(iter(models.values()))["relations"][direction].items():
+            fixed = one["distance_share"]["value"]
+            shares = [
+                share
+                for found in models.values()
+                for share in found["relations"][direction][relation]["heads"]
+            ]
+            cells = [(f"{share:.0f}", (share - fixed) / 50) for share in shares]
+            rows[one["name"]] = [(f"{fixed:.0f}", 0.0), *cells]
+        tables.append(rows)
+    deep = next(iter(models.values()))
+    it = deep["sentences"]["tired"]
+    rows = {
+        f"{one['layer']}.{one['head']} {one['name']}": [
+            (f"{100 * weight:.0f}", weight)
+            for weight in it["weights"][one["layer"] - 1][one["head"] - 1]
+        ]
+        for one in deep["heads"]
+    }
+    title = "How often the word with the largest weight is in a syntactic relation, %"
+    return {
+        "heads-distances.svg": head_panels(models),
+        "heads-relations.svg": grids(title, ["fixed", *names], tables, [("", 1), *above], 28),
+        "heads-it.svg": grids(
+            f"Weights of “it” in “{it['text']}”, %", it["tokens"], [rows], [], 58
+        ),
+    }
+
+
+def grids(
+    title: str,
+    columns: Sequence[str],
+    tables: Sequence[Mapping[str, Sequence[tuple[str, float]]]],
+    above: Sequence[tuple[str, int]],
+    cell: float,
+) -> bytes:
+    """Return an SVG with tables of numbers; a cell has a text and an opacity from 0 to 1.
+
+    `above` has titles over the columns, each with the number of its columns.
+    """
+    row_height, top = 18, 38 if above else 20
+    label = 6.4 * max(len(row) for rows in tables for row in rows) + 2 * MARGIN
+    height = sum(top + row_height * len(rows) + 2 * MARGIN for rows in tables)
+    groups = [left for left, _ in _spans(above)] or [0]
+    lefts = [
+        label + cell * place + MARGIN * sum(place >= group for group in groups[1:])
+        for place in range(len(columns))
+    ]
+    svg = _element(lefts[-1] + cell + MARGIN, height, title)
+    begin = 0.0
+    for rows in tables:
+        for first, (name, _) in zip(groups, above, strict=False):
+            _text(svg, lefts[first], begin + 14, name, **{"class": "strong"})
+        for left, column in zip(lefts, columns, strict=True):
+            middle = left + cell / 2
+            _text(svg, middle, begin + top - 5, column, "middle", **{"class": "small"})
+        for number, (row, cells) in enumerate(rows.items()):
+            y = begin + top + row_height * number
+            _text(svg, label - 6, y + 13, row, "end")
+            for left, (text, opacity) in zip(lefts, cells, strict=True):
+                if opacity >= FAINT:
+                    place = {"x": f"{left:.0f}", "y": f"{y:.0f}", "class": "cell"}
+                    size = {"width": f"{cell - 1:.0f}", "height": str(row_height - 1)}
+                    shade = {"fill-opacity": f"{min(opacity, 1) * 0.75:.2f}"}
+                    ET.SubElement(svg, "rect", {**place, **size, **shade})
+                _text(svg, left + cell / 2, y + 13, text, "middle", **{"class": "small"})
+        begin += top + row_height * len(rows) + 2 * MARGIN
+    return _bytes(svg)
+
+
+def _spans(above: Sequence[tuple[str, int]]) -> Iterator[tuple[int, str]]:
+    """The first column of each title."""
+    first = 0
+    for name, count in above:
+        yield first, name
+        first += count
+
+
+def head_panels(models: Mapping[str, Document]) -> bytes:
+    """Return an SVG with a panel for each head: its mean weight by distance.
+
+    The bars are of equal scale; the bar of the token itself has no fill.
+    """
+    bar, tall, gap = 7, 60, 14
+    most = max(max(one["weight_at"]) for found in models.values() for one in found["heads"])
+    count = max(one["head"] for found in models.values() for one in found["heads"])
+    bars = len(next(iter(models.values()))["heads"][0]["weight_at"])
+    width, height = bar * bars, tall + 44
+    layers = [
+        (name, layer, [one for one in found["heads"] if one["layer"] == layer])
+        for name, found in models.items()
+        for layer in sorted({one["layer"] for one in found["heads"]})
+    ]
+    title = "Mean attention weight by distance, head by head"
+    svg = _element(MARGIN + count * (width + gap), 22 + len(layers) * (height + 26), title)
+    for row, (name, layer, of_layer) in enumerate(layers):
+        top = row * (height + 26)
+        _text(svg, MARGIN, top + 14, f"{name}, layer {layer}", **{"class": "strong"})
+        for column, one in enumerate(of_layer):
+            left, bottom = MARGIN + column * (width + gap), top + 40 + tall
+            label = f"{one['layer']}.{one['head']} {one['name']}"
+            _text(svg, left, top + 33, label, **{"class": "small"})
+            for place, weight in enumerate(one["weight_at"]):
+                if round(tall * weight / most):
+                    kind = "frame" if place == bars // 2 else "cell"
+                    ET.SubElement(
+                        svg,
+                        "rect",
+                        {
+                            "class": kind,
+                            "x": f"{left + bar * place}",
+                            "y": f"{bottom - tall * weight / most:.0f}",
+                            "width": str(bar - 1),
+                            "height": f"{tall * weight / most:.0f}",
+                        },
+                    )
+            line = {"x1": str(left), "x2": str(left + width), "class": "frame"}
+            ET.SubElement(svg, "line", {**line, "y1": f"{bottom}", "y2": f"{bottom}"})
+            for place, text in ((0, "−8"), (bars // 2, "0"), (bars - 1, "8")):
+                x = left + bar * (place + 0.5)
+                _text(svg, x, bottom + 13, text, "middle", **{"class": "small"})
+    return _bytes(svg)
 
 
 @contextmanager

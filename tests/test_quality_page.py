@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
 import matplotlib as mpl
-from docs.charts import CELL, heatmap, images
+from docs.charts import CELL, grids, head_panels, heatmap, images
 from docs.results import trainings
 from lab.studies.trials import record
 
@@ -34,6 +34,15 @@ def test_all_results_are_of_the_bundled_model_and_of_the_same_data():
     coarsewsd, wic = (_document(name)["systems"]["model"] for name in ("coarsewsd", "wic"))
     assert MANIFEST["quality"]["coarsewsd"]["macro_f1"] == coarsewsd["macro_f1"]["value"]
     assert MANIFEST["quality"]["wic"]["dev_accuracy"] == wic["accuracy"]["value"]
+
+
+def test_the_heads_are_those_of_the_bundled_models():
+    for name, measured in _document("heads")["models"].items():
+        file = ROOT / "models" / name / "manifest.json"
+        if file.exists():
+            files = json.loads(file.read_text("utf-8"))["files"]
+            expected = {name: entry["sha256"] for name, entry in files.items()}
+            assert measured["files"] == expected, "run `lab/studies/heads.py` and `make docs`"
 
 
 def test_the_screenshots_show_the_bundled_model():
@@ -125,3 +134,27 @@ def test_a_record_agrees_with_the_manifest_of_the_model():
 def test_a_record_of_a_run_has_what_the_page_needs(one):
     assert isinstance(one["settings"], dict)
     assert one["before"].keys() >= {"auc", "macro_f1"} <= one["after"].keys()
+
+
+def test_a_table_of_numbers_has_a_shade_for_each_opacity_and_a_gap_between_groups():
+    tables = [
+        {"a": [("1", 0.0), ("2", 0.4), ("3", 1.5)]},
+        {"b": [("4", 0.01), ("5", 0.02), ("6", -1)]},
+    ]
+    picture = grids("title", ["x", "y", "z"], tables, [("first", 2), ("second", 1)], 30)
+    shades = [(c.get("fill-opacity"), float(c.get("x"))) for c in of_kind(picture, "rect")]
+    assert [shade for shade, _ in shades] == ["0.30", "0.75", "0.01"]
+    assert shades[1][1] - shades[0][1] == 30 + 8  # a column and the gap
+    assert shades[2][1] == shades[0][1]
+    texts = [one.text for one in of_kind(picture, "text")]
+    head = ["first", "second", "x", "y", "z"]
+    assert texts == [*head, "a", "1", "2", "3", *head, "b", "4", "5", "6"]
+
+
+def test_a_panel_has_bars_as_high_as_the_weights_of_its_head():
+    weights = {1: [0.0] * 7 + [20, 10, 40] + [0.0] * 7, 2: [0.0] * 17}
+    heads = [{"layer": 1, "head": n, "name": "x", "weight_at": w} for n, w in weights.items()]
+    picture = head_panels({"m": {"heads": heads}})
+    bars = [(bar.get("class"), bar.get("height")) for bar in of_kind(picture, "rect")]
+    assert bars == [("cell", "30"), ("frame", "15"), ("cell", "60")]
+    assert {"m, layer 1", "1.1 x", "1.2 x"} <= {one.text for one in of_kind(picture, "text")}
