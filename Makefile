@@ -8,7 +8,7 @@ DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
 .PHONY: serve test test-all reliability check format model results image sbom docs site release clean
-.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples minilm)
+.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples deep minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
@@ -82,6 +82,18 @@ results-ablation: $(VENV)/.installed-test
 	nice $(BIN)/python lab/studies/ablation.py --senses $(SENSES) --output $(RESULTS)/ablation.json
 results-examples: $(VENV)/.installed-test
 	$(BIN)/python lab/studies/examples.py --corpus $(CORPUS)/simplewiki.txt.zst --output $(RESULTS)/examples.json
+
+# Measures wiki-en-deep beside wiki-en, on the unpacked downstream.tar.xz too.
+results-deep: $(VENV)/.installed-test
+	mkdir -p build && tar -xJf $(DATA)/downstream.tar.xz -C build
+	$(EVALUATE) wic $(DATA) --systems model --model wiki-en-deep --json $(RESULTS)/deep-wic.json
+	$(EVALUATE) coarsewsd $(DATA) --systems model --model wiki-en-deep --json $(RESULTS)/deep-coarsewsd.json
+	$(EVALUATE) senses $(DATA) --model wiki-en-deep --json $(RESULTS)/deep-senses.json
+	$(EVALUATE) pseudowords $(DATA)/pseudowords.jsonl.xz --model wiki-en-deep --json $(RESULTS)/deep-pseudowords.json
+	$(EVALUATE) sentences build/downstream/sts/dev.tsv --model wiki-en-deep --json $(RESULTS)/deep-sentences.json
+	for task in pos ner; do for hidden in "" --hidden; do \
+		$(EVALUATE) tagging build/downstream/$$task --model wiki-en-deep $$hidden \
+			--json $(RESULTS)/deep-tagging-$$task$${hidden#-}.json || exit 1; done; done
 
 # Measures a transformer on the same data sets. Needs the extra `compare`. The results do not depend
 # on the bundled model.
