@@ -10,8 +10,9 @@ be ended and continued at any time; the model is the moving average of the weigh
 
     python lab/factory/train_wiki_en_deep.py … --steps 94500 --decay 0.0423
 
-in which the rate falls to 0 in the last 4,000 steps. The result has float16 weights
-(`lab/studies/half_weights.py`), and its senses are those of `fit_senses.py --model`.
+in which the rate falls to 0 in the last 4,000 steps. `lab/studies/half_weights.py`
+writes the result with float16 weights as `models/wiki-en-deep`, and `fit_senses.py --model` adds
+how senses are found.
 
 `--state FOLDER` writes the model of the newest checkpoint into a folder of models, without
 training. It may be used while another process trains.
@@ -26,7 +27,8 @@ from polyseme_lab.evaluation.downstream import read_pseudowords
 from polyseme_lab.training.config import COARSEWSD
 from polyseme_lab.training.run import checkpoint_names
 
-NAME = "wiki-en-deep"
+NAME = "deep"
+"""The name of the model until `half_weights.py` writes it as `wiki-en-deep`, which is taken."""
 STEPS = 91_000
 """Number of steps at a constant rate: 139 million tokens."""
 SCORE_EVERY = 500

@@ -106,7 +106,7 @@ def test_layers_over_the_bundled_vectors_are_trained_and_written(tmp_path: Path)
         done = subprocess.run([*script, *more], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     for folder, steps in ((tmp_path / "work" / "models", 3), (tmp_path / "state", 3)):
-        training = read_model(folder / "wiki-en-deep").manifest.training
+        training = read_model(folder / "deep").manifest.training
         assert (training["base"], training["steps"]) == ("wiki-en", steps)
         assert {"river", "flood", "bank", "java"} <= set(training["recipe"]["leave_out"])
         assert training["recipe"]["decay"] == 0
