@@ -58,7 +58,7 @@ PARTS = {
     "NumPy": "numpy",
     "gensim": "gensim",
     "other dependencies": "other",
-    "the bundled model": "model",
+    "the bundled models": "model",
     "Polyseme": "polyseme",
 }
 """The parts of the packages by the first words of their rows in docs/containers.md."""

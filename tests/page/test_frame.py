@@ -61,7 +61,9 @@ def test_the_keyboard_skips_to_the_view(open_page: Open) -> None:
 def test_a_link_to_another_view_focuses_its_heading(open_page: Open) -> None:
     reader = open_page("#models")
     assert reader.page.evaluate("document.activeElement === document.body")
-    reader.page.get_by_role("article").get_by_role("link", name="Attention").press("Enter")
+    reader.page.get_by_role("article", name="wiki-en", exact=True).get_by_role(
+        "link", name="Attention"
+    ).press("Enter")
     heading = reader.page.get_by_role("heading", name="Attention", exact=True)
     expect(heading).to_be_focused()
     reader.open_view("Models")
@@ -258,7 +260,7 @@ def test_the_page_works_behind_a_path_prefix(open_page: Open, client: httpx.Clie
 
     reader.page.route(f"{prefix}**", strip_prefix)
     reader.page.goto(f"{prefix}#models")
-    reader.page.get_by_role("article", name="wiki-en").wait_for()
+    reader.page.get_by_role("article", name="wiki-en", exact=True).wait_for()
     assert f"{prefix}v1/models" in reader.command()
 
 
