@@ -43,7 +43,14 @@ SECTIONS = {
     ],
     "Understand it": [
         *("tokenizer", "mathematics", "closed-form", "worked-examples", "/models/README"),
-        *("/models/weights/README", "quality", "explanation", "performance", "measurements"),
+        *(
+            "/models/weights/README",
+            "quality",
+            "explanation",
+            "heads",
+            "performance",
+            "measurements",
+        ),
     ],
     "Develop it": [
         *("/CONTRIBUTING", "/CHANGELOG", "decisions/README", "/lab/README", "/benchmarks/README")
