@@ -8,7 +8,7 @@ DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
 .PHONY: serve test test-all reliability check format model results image sbom docs site release clean
-.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples deep minilm)
+.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples pipelines deep minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
@@ -54,8 +54,8 @@ model: $(VENV)/.installed-test
 	PYTHONHASHSEED=0 $(BIN)/python lab/factory/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \
 		--tags $(SENSES)/google_wsd.tar.xz
 
-# Measures the bundled model, for `make docs` (a quarter of an hour with -j2 on two cores).
-MEASURED := similarity wic coarsewsd senses closed-form attention ablation examples
+# Measures the bundled models, for `make docs` (three quarters of an hour with -j2 on two cores).
+MEASURED := similarity wic coarsewsd senses closed-form attention ablation examples pipelines deep
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
 EVALUATE := nice $(BIN)/polyseme evaluate
 RESULTS := lab/results
@@ -83,17 +83,23 @@ results-ablation: $(VENV)/.installed-test
 results-examples: $(VENV)/.installed-test
 	$(BIN)/python lab/studies/examples.py --corpus $(CORPUS)/simplewiki.txt.zst --output $(RESULTS)/examples.json
 
-# Measures wiki-en-deep beside wiki-en, on the unpacked downstream.tar.xz too.
-results-deep: $(VENV)/.installed-test
+# Measures pseudo-words, sentences and tagging with the model $(1), into files with the prefix $(2).
+define PIPELINES
+$(EVALUATE) pseudowords $(DATA)/pseudowords.jsonl.xz --model $(1) --json $(RESULTS)/$(2)pseudowords.json
+$(EVALUATE) sentences build/downstream/sts/dev.tsv --model $(1) --json $(RESULTS)/$(2)sentences.json
+for task in pos ner; do for hidden in "" --hidden; do \
+	$(EVALUATE) tagging build/downstream/$$task --model $(1) $$hidden \
+		--json $(RESULTS)/$(2)tagging-$$task$${hidden#-}.json || exit 1; done; done
+endef
+build/downstream:
 	mkdir -p build && tar -xJf $(DATA)/downstream.tar.xz -C build
+results-pipelines: $(VENV)/.installed-test build/downstream
+	$(call PIPELINES,wiki-en,)
+results-deep: $(VENV)/.installed-test build/downstream
 	$(EVALUATE) wic $(DATA) --systems model --model wiki-en-deep --json $(RESULTS)/deep-wic.json
 	$(EVALUATE) coarsewsd $(DATA) --systems model --model wiki-en-deep --json $(RESULTS)/deep-coarsewsd.json
 	$(EVALUATE) senses $(DATA) --model wiki-en-deep --json $(RESULTS)/deep-senses.json
-	$(EVALUATE) pseudowords $(DATA)/pseudowords.jsonl.xz --model wiki-en-deep --json $(RESULTS)/deep-pseudowords.json
-	$(EVALUATE) sentences build/downstream/sts/dev.tsv --model wiki-en-deep --json $(RESULTS)/deep-sentences.json
-	for task in pos ner; do for hidden in "" --hidden; do \
-		$(EVALUATE) tagging build/downstream/$$task --model wiki-en-deep $$hidden \
-			--json $(RESULTS)/deep-tagging-$$task$${hidden#-}.json || exit 1; done; done
+	$(call PIPELINES,wiki-en-deep,deep-)
 
 # Measures a transformer on the same data sets. Needs the extra `compare`. The results do not depend
 # on the bundled model.

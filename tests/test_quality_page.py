@@ -38,11 +38,9 @@ def test_all_results_are_of_the_bundled_model_and_of_the_same_data():
 
 def test_the_heads_are_those_of_the_bundled_models():
     for name, measured in _document("heads")["models"].items():
-        file = ROOT / "models" / name / "manifest.json"
-        if file.exists():
-            files = json.loads(file.read_text("utf-8"))["files"]
-            expected = {name: entry["sha256"] for name, entry in files.items()}
-            assert measured["files"] == expected, "run `lab/studies/heads.py` and `make docs`"
+        manifest = json.loads((ROOT / "models" / name / "manifest.json").read_text("utf-8"))
+        expected = {name: entry["sha256"] for name, entry in manifest["files"].items()}
+        assert measured["files"] == expected, "run `lab/studies/heads.py` and `make docs`"
 
 
 def test_the_screenshots_show_the_bundled_model():

@@ -89,7 +89,6 @@ def antecedents(encoder: LocalModel, sentences: Sequence[ParsedSentence]) -> dic
     for kind in (ALL, *dict.fromkeys(PRONOUNS.values())):
         measured = (half == 1) & ((kinds == kind) | (kind == ALL))
         elsewhere = measured & (rules["nearest noun"] == 0)
-
         if not elsewhere.any():
             continue
         places = {"share": measured, "elsewhere": elsewhere}
