@@ -8,13 +8,17 @@ senses: a logistic regression that tells tagged nouns with several senses from t
 sense counts as much as a frequent one. None of the words is in the file of pseudo-words, a word of
 CoarseWSD-20, or one of the held-out nouns.
 
+With --pairs, the projection stays, and words and pairs of words that it was not fitted to are
+examples of the rule too, with the threshold of DEFAULT_RULE. The rule of `wiki-en-deep` is made
+this way: from tagged nouns alone, it would find several senses for every word.
+
 With --imports, the script fits DEFAULT_RULE of `operations/clustering.py`, the rule of imports,
 to the closed form of the same vectors and to default imports of the files in a folder. Evidence for
 several senses is weaker there, so words and pairs of words are examples as well, and the threshold
 is such that FOUND of the pairs and of the nouns with several senses are found.
 
 python lab/factory/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz \
-    --tags google_wsd.tar.xz [--imports FOLDER]
+    --tags google_wsd.tar.xz [--pairs | --imports FOLDER]
 python lab/factory/fit_senses.py --tags google_wsd.tar.xz    # the rule only
 """
 
@@ -70,9 +74,15 @@ _path = click.Path(path_type=Path, exists=True)
 @click.option("--pseudowords", type=_path, help="Words to leave out.")
 @click.option("--tags", type=_path, required=True, help="Sense tags (SemCor, MASC).")
 @click.option("--model", "folder", type=_path, default=WIKI_EN)
+@click.option("--pairs", is_flag=True, help="Fit the rule to words and pairs of words too.")
 @click.option("--imports", type=_path, help="Folder of *.gz files of vectors.")
 def main(
-    corpus: Path | None, pseudowords: Path | None, tags: Path, folder: Path, imports: Path | None
+    corpus: Path | None,
+    pseudowords: Path | None,
+    tags: Path,
+    folder: Path,
+    pairs: bool,
+    imports: Path | None,
 ) -> None:
     """Write the projection and the rule of a model, or print the rule of imports."""
     model = read_model(folder)
@@ -80,13 +90,15 @@ def main(
     nouns = [
         noun for noun in read_nouns(tags) if noun.several is not None and noun.lemma not in held_out
     ]
-    projection = model.senses
+    projection, contexts = model.senses, {}
     if corpus and pseudowords:
-        contexts = collect(corpus, choose_words(model, read_pseudowords(pseudowords)))
+        words = choose_words(model, read_pseudowords(pseudowords))
+        contexts = collect(corpus, set(words[WORDS : 2 * WORDS] if pairs else words[:WORDS]))
         click.echo(f"{len(contexts)} words, {len(nouns)} tagged nouns")
         if imports:
             fit_default_rule(import_models(model, imports), contexts, nouns)
             return
+    if contexts and not pairs:
         hidden = [surroundings(model, rows, hide=True) for rows in contexts.values()]
         projection = fit_discriminant(hidden)
         mean, directions = (one.astype(np.float16) for one in projection[:2])
@@ -98,7 +110,12 @@ def main(
         for noun in nouns
     ]
     mean, directions = (one.astype(np.float16) for one in projection[:2])
-    fitted = ContextProjection(mean, directions, fit_probability(examples))
+    if pairs:
+        parts = [pairs_part(model, contexts, projection), Part("nouns", examples)]
+        rule = fit_rule(parts)
+    else:
+        rule = fit_probability(examples)
+    fitted = ContextProjection(mean, directions, rule)
     licence = (folder / "LICENSE").read_bytes()
     rewrite_model(folder.absolute(), model, senses=lambda _: fitted)
     (folder / "LICENSE").write_bytes(licence)
@@ -122,34 +139,42 @@ def fit_default_rule(
 ) -> None:
     """Print the rule that is fitted to the examples of all models."""
     parts = []
-    names = sorted(contexts)
     for model in models:
-        ranks = {word: model.vocabulary.row(word) or 0 for word in names}
-        ordered = sorted(names, key=lambda word: crc32(word.encode()))
-        pairs = similar_pairs(model, ordered, ranks)[:PAIRS]
         projection = estimate_projection(model)
-        points = {
-            word: project(surroundings(model, contexts[word], hide=True), projection)
-            for word in dict.fromkeys(chain.from_iterable(pairs))
-        }
+        parts.append(pairs_part(model, contexts, projection))
         examples = [
             (project(surroundings(model, noun.occurrences), projection), bool(noun.several))
             for noun in nouns
         ]
         name = model.manifest.name
-        parts.append(Part(f"{name}: words and pairs", pair_examples(points, pairs)))
         parts.append(Part(f"{name}: nouns", examples))
         click.echo(f"{name}: {len(projection.directions.T)} directions")
     fit_rule(parts)
 
 
-def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> set[str]:
-    """Choose at most WORDS words of letters a to z, those with the smallest checksums."""
+def pairs_part(
+    model: Model,
+    contexts: Mapping[str, Sequence[TokenizedOccurrence]],
+    projection: ContextProjection,
+) -> "Part":
+    """Return PAIRS pairs of words as examples."""
+    ranks = {word: model.vocabulary.row(word) or 0 for word in sorted(contexts)}
+    ordered = sorted(contexts, key=lambda word: crc32(word.encode()))
+    pairs = similar_pairs(model, ordered, ranks)[:PAIRS]
+    points = {
+        word: project(surroundings(model, contexts[word], hide=True), projection)
+        for word in dict.fromkeys(chain.from_iterable(pairs))
+    }
+    return Part(f"{model.manifest.name}: words and pairs", pair_examples(points, pairs))
+
+
+def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> list[str]:
+    """Return the words of letters a to z, in the order of their checksums."""
     left_out = {word.casefold() for pair in held_out for word in pair.words}
     left_out |= {form for word in TWENTY for form in (word, f"{word}s")}
     words = (model.vocabulary.word(row) for row in range(*RANKS))
     plain = [word for word in words if re.fullmatch("[a-z]{3,}", word) and word not in left_out]
-    return set(sorted(plain, key=lambda word: crc32(word.encode()))[:WORDS])
+    return sorted(plain, key=lambda word: crc32(word.encode()))
 
 
 def collect(corpus: Path, chosen: set[str]) -> dict[str, list[TokenizedOccurrence]]:
@@ -230,8 +255,8 @@ class Part(NamedTuple):
     examples: list[Example]
 
 
-def fit_rule(parts: Sequence[Part]) -> None:
-    """Print a rule, and its areas under the curve on examples left out.
+def fit_rule(parts: Sequence[Part]) -> Floats:
+    """Return and print a rule, and its areas under the curve on examples left out.
 
     All parts have the same weight. The threshold is the mean over the parts of the one at which
     FOUND of the examples with several senses are found.
@@ -264,6 +289,7 @@ def fit_rule(parts: Sequence[Part]) -> None:
             f"  {len(own)} {part.name}: area {roc_auc_score(truth, own):.3f},"
             f" right {right[0]:.3f} and {right[1]:.3f}"
         )
+    return rule
 
 
 def _fitted(features: Floats, several: Flags, weights: Floats) -> LogisticRegression:

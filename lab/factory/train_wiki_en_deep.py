@@ -10,9 +10,9 @@ be ended and continued at any time; the model is the moving average of the weigh
 
     python lab/factory/train_wiki_en_deep.py … --steps 94500 --decay 0.0423
 
-in which the rate falls to 0 in the last 4,000 steps. `lab/studies/half_weights.py`
-writes the result with float16 weights as `models/wiki-en-deep`, and `fit_senses.py --model` adds
-how senses are found.
+in which the rate falls to 0 in the last 4,000 steps. `lab/studies/half_weights.py` writes the
+result with float16 weights as `models/wiki-en-deep`. `fit_senses.py --model` adds the projection
+for senses, and the same with `--pairs` the rule.
 
 `--state FOLDER` writes the model of the newest checkpoint into a folder of models, without
 training. It may be used while another process trains.
