@@ -9,8 +9,9 @@ sense counts as much as a frequent one. None of the words is in the file of pseu
 CoarseWSD-20, or one of the held-out nouns.
 
 With --pairs, the projection stays, and words and pairs of words that it was not fitted to are
-examples of the rule too, with the threshold of DEFAULT_RULE. The rule of `wiki-en-deep` is made
-this way: from tagged nouns alone, it would find several senses for every word.
+examples of the rule too; FOUND of the tagged nouns with several senses are found. The rule of
+`wiki-en-deep` is made this way: from tagged nouns alone, it would find several senses for every
+word.
 
 With --imports, the script fits DEFAULT_RULE of `operations/clustering.py`, the rule of imports,
 to the closed form of the same vectors and to default imports of the files in a folder. Evidence for
@@ -111,7 +112,9 @@ def main(
     ]
     mean, directions = (one.astype(np.float16) for one in projection[:2])
     if pairs:
-        parts = [pairs_part(model, contexts, projection), Part("nouns", examples)]
+        # Requests show the word, as tagged nouns do; pairs hide it, so their evidence is stronger.
+        of_pairs = pairs_part(model, contexts, projection)._replace(decides=False)
+        parts = [of_pairs, Part("nouns", examples)]
         rule = fit_rule(parts)
     else:
         rule = fit_probability(examples)
@@ -253,13 +256,15 @@ class Part(NamedTuple):
 
     name: str
     examples: list[Example]
+    decides: bool = True
+    """whether the threshold depends on the examples"""
 
 
 def fit_rule(parts: Sequence[Part]) -> Floats:
     """Return and print a rule, and its areas under the curve on examples left out.
 
-    All parts have the same weight. The threshold is the mean over the parts of the one at which
-    FOUND of the examples with several senses are found.
+    All parts have the same weight. The threshold is the mean, over the parts that decide, of the
+    one at which FOUND of the examples with several senses are found.
     """
     examples = [example for part in parts for example in part.examples]
     group = np.repeat(np.arange(len(parts)), [len(part.examples) for part in parts])
@@ -276,8 +281,8 @@ def fit_rule(parts: Sequence[Part]) -> Floats:
         kept = folds != fold
         fitted = _fitted(features[kept], several[kept], weights[kept])
         scores[~kept] = fitted.decision_function(features[~kept])
-    numbers = range(len(parts))
-    each = [np.quantile(scores[(group == one) & several], 1 - FOUND) for one in numbers]
+    deciding = [number for number, part in enumerate(parts) if part.decides]
+    each = [np.quantile(scores[(group == one) & several], 1 - FOUND) for one in deciding]
     threshold = float(np.mean(each))
     fitted = _fitted(features, several, weights)
     rule = np.round(np.array([*(fitted.intercept_ - threshold), *fitted.coef_[0]]), 3)
