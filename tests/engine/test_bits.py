@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from polyseme.engine.attention import BLOCK, Scoring, SentenceArrays
-from polyseme.engine.layers import Layer, Residual, contextualize
+from polyseme.engine.layers import Layer, Projection, Residual, contextualize
 from polyseme.engine.positions import sinusoids
 from tests.engine.cases import normal, projection, random_case, random_layer, random_sentence
 
@@ -95,6 +95,19 @@ def test_a_sentence_gets_the_same_bits_in_a_stack(seed):
         for records, expected in zip(found.records, alone.records, strict=True):
             for name in RECORDED:
                 assert np.array_equal(bits(records[name][place]), bits(expected[name])), name
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 17, 37, 52, 53, 100])
+@pytest.mark.parametrize("shape", [(300, 600), (600, 300)])
+def test_products_in_parts_are_whole_and_the_same_in_a_stack(n, shape):
+    # Wide products of up to 52 rows of 300 numbers are computed in parts of the columns.
+    rng = np.random.default_rng(n)
+    project, stack = Projection(normal(rng, *shape)), normal(rng, 3, n, shape[0])
+    found = project(stack)
+    exact = stack.astype(np.float64) @ project.weight.astype(np.float64)
+    np.testing.assert_allclose(found, exact, atol=1e-3)
+    for place, rows in enumerate(stack):
+        assert np.array_equal(bits(project(rows)), bits(found[place]))
 
 
 def at_offset(array, offset):

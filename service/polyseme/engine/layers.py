@@ -34,6 +34,9 @@ Term: TypeAlias = Literal["residual", "position", "bias"]
 """A term of a contextual vector besides the values of the tokens: the layer's input, the vector of
 the position, and the bias of the output projection."""
 _Part = TypeVar("_Part")
+_SMALL, _COLUMNS = 100**3, 64
+"""OpenBLAS computes a product of at most 100³ multiplications without copies of the matrices, which
+is faster for sentences; the columns of such a part are a multiple of a vector register's."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,27 @@ class Projection:
         """Project each row. [..., n, in] -> [..., n, out]"""
         if self.weight is None:
             return x if self.bias is None else x + self.bias
-        y: Floats = x @ self.weight
+        y = _product(x, self.weight)
         if self.bias is not None:
             y += self.bias
         return y
+
+
+def _product(x: Floats, weight: Floats) -> Floats:
+    """Return x·W, computed in parts of the columns. [..., n, in], [in, out] -> [..., n, out]
+
+    The parts depend on n but not on the number of sentences, and so do the last bits.
+    """
+    width = weight.shape[1]
+    columns = _SMALL // max(math.prod(x.shape[-2:]), 1) // _COLUMNS * _COLUMNS
+    if not 0 < columns < width:
+        whole: Floats = x @ weight
+        return whole
+    y = np.empty((*x.shape[:-1], width), np.result_type(x, weight))
+    for first in range(0, width, columns):
+        part = slice(first, first + columns)
+        np.matmul(x, weight[:, part], out=y[..., part])
+    return y
 
 
 IDENTITY = Projection()
