@@ -66,9 +66,12 @@ def run_layer(x, sentence, layer):
         x = arrays["attention_norm"] = layer_norm(x, layer.attention_norm)
     if layer.feed_forward is not None:
         x = feed_forward_block(x, layer, arrays)
-    if layer.final.weight is not None or layer.final.bias is not None:
+    parts = (layer.final.weight, layer.final.bias, layer.skip.weight)
+    if any(part is not None for part in parts):
         arrays["layer_output"] = x
         x = project(x, layer.final)
+    if layer.skip.weight is not None:
+        x = x + np.einsum("id,de->ie", wide(sentence.vectors), wide(layer.skip.weight))
     return Steps(arrays, x)
 
 

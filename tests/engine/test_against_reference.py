@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.attention import BLOCK, SentenceArrays
-from polyseme.engine.layers import Layer, contextualize, other_terms
+from polyseme.engine.layers import Layer, Projection, contextualize, other_terms
 from polyseme.engine.trace import trace_layer
 from tests.engine.cases import (
     normal,
@@ -52,11 +52,13 @@ def test_the_float32_engine_agrees_with_the_reference(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS[:20])
-def test_a_final_projection_agrees_with_the_reference(seed):
-    """In every layer, so that it is also the input of the next one."""
+def test_a_final_projection_and_a_skip_agree_with_the_reference(seed):
+    """In every layer, so that their sum is also the input of the next one."""
     case, rng = random_case(seed), np.random.default_rng([seed, 1])
     d = case.sentence.vectors.shape[1]
-    layers = [replace(layer, final=projection(rng, d, d)) for layer in case.layers]
+    skip = Projection(normal(rng, d, d) / np.float32(d))
+    skip = Projection() if seed % 4 == 0 else skip
+    layers = [replace(layer, final=projection(rng, d, d), skip=skip) for layer in case.layers]
     found = contextualize(case.sentence, layers).contextual
     expected = run_stack(case.sentence, layers)
     assert_close(found, expected[-1].contextual, FLOAT32_TOLERANCE, case.describe())
@@ -64,9 +66,12 @@ def test_a_final_projection_agrees_with_the_reference(seed):
     final = layers[-1].final
     contextual = steps["layer_output"].values @ final.weight.astype(np.float64)
     contextual += 0 if final.bias is None else final.bias
+    if skip.weight is not None:
+        contextual += case.sentence.vectors.astype(np.float64) @ skip.weight
     np.testing.assert_allclose(steps["contextual"].values, contextual, rtol=1e-9, atol=1e-12)
     bias = "" if final.bias is None else " + bf"
-    assert steps["contextual"].formula == f"Y·Wf{bias}"
+    added = "" if skip.weight is None else " + S·Ws"
+    assert steps["contextual"].formula == f"Y·Wf{bias}{added}"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

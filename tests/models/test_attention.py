@@ -219,6 +219,7 @@ MISFITS = {
         put(final=(5, 7), final_bias=None),
         "final has the wrong output width: expected 5",
     ),
+    "a skip to another width": (put(skip=(5, 7)), "skip has shape [5, 7], expected [5, 5]"),
     "no outer network": (
         put(feed_forward__outer=None, feed_forward__outer_bias=None),
         "feed_forward.outer has the wrong output width: expected 5",

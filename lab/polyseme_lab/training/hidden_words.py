@@ -225,11 +225,6 @@ class HiddenWords:
         rng = np.random.default_rng([self.config.split, 3])
         return [self._hide(part, rng, replacing=False) for part in parts]
 
-    def sample(self, count: int) -> list[NDArray[np.int32]]:
-        """Return at most `count` random sentences of the training, with all their words."""
-        order = np.random.default_rng([self.config.seed, 4]).permutation(self._kept)
-        return [self._tokens.sentence(number) for number in order[:count]]
-
     def _draw_pool(self, number: int) -> list[NDArray[np.int64]]:
         """Return the sentences of the batches of a pool; each batch has about as many tokens."""
         config = self.config

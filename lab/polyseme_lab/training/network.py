@@ -121,7 +121,13 @@ class Network:
         output = layer.attend(normalized, rows, positions, batch)
         x = residual(layer.entry.residual, x, output, positions)
         x = layer.normalize(x, "attention_norm", "after")
-        return layer.project("final", layer.feed_forward(x))
+        x = layer.project("final", layer.feed_forward(x))
+        if f"layers.{number}.skip" not in self.tensors:
+            return x
+        static = batch.vectors
+        if targets is not None:
+            static = static[torch.arange(len(x)), targets][:, None]
+        return x + layer.project("skip", static)
 
 
 @dataclass(frozen=True)

@@ -335,5 +335,5 @@ class HiddenWordsRun(Run[HiddenWordsConfig, StackTrainer]):
         data = {"sentences": len(self.tokens.offsets) - 1, "tokens": len(self.tokens.rows)}
         facts = self._facts(trainer, ("held_out_loss", "named"), data)
         facts["tokens"] = trainer.state.history[-1]["tokens"]
-        layers = trainer.whitened(trainer.layers(trainer.averaged))
+        layers = trainer.finished(trainer.layers(trainer.averaged))
         return TrainingResult(layers, facts)

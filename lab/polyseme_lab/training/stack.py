@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch.nn import functional
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import (
+    IDENTITY,
     FeedForward,
     Layer,
     LayerNorm,
@@ -161,13 +162,59 @@ _CHECKED = 4
 """Number of sentences on which the stack is compared with the engine."""
 _CLIP = 1.0
 """Maximum norm of the gradient."""
-_WHITENED = 2000
-"""Number of sentences from whose contextual vectors mean and covariance are estimated."""
-_POWER, _LEAST_VARIANCE = 0.25, 1e-4
-"""The power of the covariance that is divided by, the best of five on pseudo-words
-(`lab/studies/deep_states.py`), and the least variance of a direction relative to the largest."""
+_BATCHES, _PER_WORD = 200, 30
+"""Number of batches for the final projection, and maximum number of occurrences of a word."""
+_POWER, _SHRINKAGE, _SHARE, _RIDGE = 0.25, 0.03, 0.5, 0.01
+"""The power of the covariance that is divided by, what is added to its eigenvalues relative to
+their mean, the share of the word's own part that is subtracted, and the penalty of the regression,
+relative to the mean square of a column. They are chosen in `lab/studies/finals.py`."""
 _SCORED_AT_ONCE = 256
 """Number of hidden words to compare with the whole vocabulary at once."""
+
+
+class Occurrences(NamedTuple):
+    """The words at some places of sentences, with what the layers compute there."""
+
+    words: NDArray[np.int64]
+    """[m], rows of the table"""
+    results: Floats
+    """[m, d], results of the last layer"""
+    vectors: Floats
+    """[m, d], the static vectors, zero for hidden words"""
+
+    def first(self, count: int) -> "Occurrences":
+        """Return the first occurrences of each word, in float64."""
+        order = np.argsort(self.words, kind="stable")
+        _, starts, counts = np.unique(self.words[order], return_index=True, return_counts=True)
+        kept = order[np.arange(len(order)) - np.repeat(starts, counts) < count]
+        results, vectors = (array[kept].astype(np.float64) for array in self[1:])
+        return Occurrences(self.words[kept], results, vectors)
+
+
+def final_and_skip(
+    hidden: Occurrences, shown: Occurrences, *, power: float = _POWER, share: float = _SHARE
+) -> tuple[Projection, Projection]:
+    """Return the map from a result y and a static vector s to (y − m − share·s·R)·C^(−power).
+
+    C is the covariance, within words, of the results of hidden words, and m is their mean. s·R is
+    what s tells of the result of a shown word, by linear regression. The mean of the squared norms
+    of shown words is 1. Both are the identity if no word is hidden twice, or all results are equal.
+    """
+    words, number, counts = np.unique(hidden.words, return_inverse=True, return_counts=True)
+    if len(words) == len(number) or not np.ptp(hidden.results, axis=0).any():
+        return IDENTITY, IDENTITY
+    sums = np.zeros((len(words), hidden.results.shape[1]))
+    np.add.at(sums, number, hidden.results)
+    rest = hidden.results - (sums / counts[:, None])[number]
+    values, directions = np.linalg.eigh(rest.T @ rest / (len(number) - len(words)))
+    weight = (directions * (values + _SHRINKAGE * values.mean()) ** -power) @ directions.T
+    s, y, mean = shown.vectors, shown.results, hidden.results.mean(axis=0)
+    penalty = _RIDGE * np.square(s).sum() / s.shape[1] * np.eye(s.shape[1])
+    own = np.linalg.solve(s.T @ s + penalty, s.T @ (y - y.mean(axis=0)))
+    squares = np.square((y - mean - share * s @ own) @ weight).sum(axis=1)
+    weight /= np.sqrt(squares.mean())
+    final = Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))
+    return final, Projection((-share * own @ weight).astype(np.float32))
 
 
 class StackTrainer(TrainingLoop):
@@ -254,27 +301,29 @@ class StackTrainer(TrainingLoop):
         require_agreement(float(worst))
         return layers
 
-    def whitened(self, layers: list[Layer]) -> list[Layer]:
-        """Return the layers with a whitening of their results, estimated on training sentences.
+    def finished(self, layers: list[Layer]) -> list[Layer]:
+        """Return the layers with the final projection and the skip of some training batches."""
+        final, skip = final_and_skip(*self._occurrences(layers))
+        return [*layers[:-1], replace(layers[-1], final=final, skip=skip)]
 
-        The mean of the contextual vectors is subtracted, and the rest is multiplied by C^(−1/4),
-        where C is their covariance; the mean of the squared norms is 1.
-        """
-        table, states = self._table.cpu().numpy(), []
-        for rows in self.data.sample(_WHITENED):
-            known = rows != UNKNOWN
-            inputs = SentenceArrays(table[np.where(known, rows, -1)], known, rows)
-            states.append(contextualize(inputs, layers).contextual[known].astype(np.float64))
-        found = np.concatenate(states)
-        if len(found) < 2 or not np.ptp(found, axis=0).any():
-            return layers  # equal vectors have no covariance
-        mean = found.mean(axis=0)
-        values, directions = np.linalg.eigh(np.cov(found, rowvar=False))
-        scaled = directions * np.maximum(values, values[-1] * _LEAST_VARIANCE) ** -_POWER
-        weight = scaled @ directions.T
-        weight /= np.sqrt(np.square((found - mean) @ weight).sum(axis=1).mean())
-        final = Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))
-        return [*layers[:-1], replace(layers[-1], final=final)]
+    def _occurrences(self, layers: list[Layer]) -> tuple["Occurrences", "Occurrences"]:
+        """Return hidden and shown words of the first batches, at most _PER_WORD of each."""
+        table = self._table.cpu().numpy()
+        found: tuple[list[Occurrences], list[Occurrences]] = ([], [])
+        for number in range(_BATCHES):
+            batch = self.data.batch(number)
+            known = batch.rows != UNKNOWN
+            inputs = SentenceArrays(table[np.where(known, batch.rows, -1)], known, batch.rows)
+            results = contextualize(inputs, layers).contextual
+            words = np.full(batch.rows.shape, UNKNOWN)
+            np.put_along_axis(words, batch.positions, batch.targets, 1)
+            hidden = (words != UNKNOWN) & ~known
+            shown = (words == UNKNOWN) & known
+            for kept, of, where in zip(found, (words, batch.rows), (hidden, shown), strict=True):
+                kept.append(Occurrences(of[where], results[where], inputs.vectors[where]))
+        joined = (Occurrences(*map(np.concatenate, zip(*kept, strict=True))) for kept in found)
+        hidden_words, shown_words = (one.first(_PER_WORD) for one in joined)
+        return hidden_words, shown_words
 
     def state_tensors(self) -> dict[str, Floats]:
         """Return the tensors of a checkpoint, with prefixes such as `now.` and `average.`."""

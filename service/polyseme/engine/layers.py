@@ -216,6 +216,8 @@ class Layer:
     feed_forward_norm: LayerNorm | None = None
     final: Projection = IDENTITY
     """applied to the result of the layer, for example to whiten contextual vectors"""
+    skip: Projection = IDENTITY
+    """applied to the static vectors and added to the result; without a weight, nothing is added"""
     features: FeatureProjection | None = None
     """for the last layer of a model with the residual `unit`; attention does not use it"""
 
@@ -225,7 +227,7 @@ class Layer:
         projections = [self.query, self.key, self.value, self.output]
         if self.feed_forward:
             projections += [self.feed_forward.inner, self.feed_forward.outer]
-        projections.append(self.final)
+        projections += [self.final, self.skip]
         return sum(one.size for one in projections)
 
     def astype(self, dtype: DTypeLike) -> "Layer":
@@ -282,7 +284,12 @@ class Layer:
             norm = self.feed_forward_norm
             change = self.feed_forward(norm(x) if norm and before else x)
             x = norm(x + change) if norm and self.norm == "after" else x + change
-        return LayerResult(self.final(x), attended, mixed, weights)
+        return LayerResult(self.finish(x, sentence), attended, mixed, weights)
+
+    def finish(self, x: Floats, sentence: SentenceArrays) -> Floats:
+        """Apply `final` to the layer's result and add the skip connection. [..., n, d]"""
+        x = self.final(x)
+        return x if self.skip.weight is None else x + self.skip(sentence.vectors)
 
     def attended_at(
         self, x: Floats, sentence: SentenceArrays, numbers: Integers, places: Integers
@@ -389,7 +396,7 @@ class LayerResult(NamedTuple):
     attended: Floats
     """[..., n, d], the output of attention, before the residual"""
     mixed: Floats
-    """[..., n, d], after the residual, before layer norm, feed-forward network and `final`"""
+    """[..., n, d], after the residual, before layer norm, feed-forward network and `finish`"""
     weights: Floats | None
     """[..., h, n, n], with `keep_weights`"""
 
@@ -459,6 +466,7 @@ def contextualize(
     x = sentence.vectors
     if not (x.flags.c_contiguous and x.flags.aligned):
         x = np.require(x, requirements=("C", "ALIGNED"))
+        sentence = replace(sentence, vectors=x)
     attended = x
     last = len(layers) - 1
     records: list[dict[Recorded, Floats]] = []

@@ -102,8 +102,8 @@ def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], number: int) 
             x = x + step("feed_forward", layer.feed_forward.outer(inner))
             if norm and layer.norm == "after":
                 x = step("feed_forward_norm", norm(x))
-        if layer.final.weight is not None or layer.final.bias is not None:
-            x = layer.final(step("layer_output", x))
+        if _formula_of_final(layer):
+            x = layer.finish(step("layer_output", x), sentence)
         step("contextual", x)
     return step.steps
 
@@ -209,6 +209,13 @@ def _join_heads(x: Floats) -> Floats:
     return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, heads * width)
 
 
+def _formula_of_final(layer: Layer) -> str:
+    """Return the end of the formula of `contextual`, after Y; S are the static vectors."""
+    final = "" if layer.final.weight is None else "·Wf"
+    final += "" if layer.final.bias is None else " + bf"
+    return final if layer.skip.weight is None else f"{final} + S·Ws"
+
+
 def _formulas(layer: Layer) -> dict[str, str]:
     """Return the formulas of a layer; a projection without a weight is X, or its layer norm X̂."""
     residual, scoring, before = layer.residual, layer.scoring, layer.norm == "before"
@@ -228,9 +235,7 @@ def _formulas(layer: Layer) -> dict[str, str]:
     weight = "" if layer.output.weight is None else "·Wo"
     bias = "" if layer.output.bias is None else " + bo"
     formulas["output"] = f"O = concat(C of all heads){weight}{bias}"
-    final = "" if layer.final.weight is None else "·Wf"
-    final += "" if layer.final.bias is None else " + bf"
-    if final:
+    if final := _formula_of_final(layer):
         formulas["contextual"] = f"Y{final}"
     if scoring.position_bias is None and not scoring.word_bias and scoring.mask == "all":
         formulas |= _UNMASKED

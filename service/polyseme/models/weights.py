@@ -4,7 +4,8 @@
 with an optional `…_bias`; `.position_bias` is `[h, 2R+1]` for distances −R to R; `.word_bias_scale`
 is `[h]`; `.attention_norm` and `.feed_forward_norm` have `.gain` and `.shift` `[d]`;
 `.feed_forward.inner` is `[d, m]` and `.outer` `[m, d]`, with m hidden units and optional biases;
-`.final` is `[d, d]`, with an optional bias, and is applied to the result of the layer;
+`.final` is `[d, d]`, with an optional bias, and is applied to the result of the layer; `.skip` is
+`[d, d]`, is applied to the static vectors and added;
 `word_bias` is `[V]`; `.features.context` is `[d, t]` and `.features.neighbors` `[d, m]` with the
 bias `[m]`, where t + 2m = d; `sentence_whitening` is `[d, d]` and `sentence_whitening_bias` `[d]`.
 An absent projection is the identity; other absent parts are skipped.
@@ -106,6 +107,7 @@ class _Reader:
         )
         final = self.projection("final", self.d)
         self.require_output("final", final, self.d)
+        skip = Projection(self.tensor("skip", self.d, self.d))
         position_bias = self.tensor("position_bias", heads, None)
         self.require(
             position_bias is None or position_bias.shape[1] % 2 == 1,
@@ -129,6 +131,7 @@ class _Reader:
             feed_forward=feed_forward,
             feed_forward_norm=feed_forward_norm,
             final=final,
+            skip=skip,
             features=self.features(entry),
         )
 
@@ -216,7 +219,7 @@ def tensors_from_layers(
             "position_bias": scoring.position_bias,
             "word_bias_scale": scoring.word_bias_scale,
         }
-        for name in ("query", "key", "value", "output", "final"):
+        for name in ("query", "key", "value", "output", "final", "skip"):
             parts |= _projection_tensors(name, getattr(layer, name))
         for name in ("attention_norm", "feed_forward_norm"):
             norm: LayerNorm | None = getattr(layer, name)

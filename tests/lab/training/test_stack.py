@@ -4,12 +4,14 @@ import math
 import shutil
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 
 import numpy as np
 import pytest
+from scipy.linalg import fractional_matrix_power
 
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import contextualize
+from polyseme.engine.layers import Projection, contextualize
 from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from tests.lab.training import runs
@@ -20,13 +22,16 @@ torch = pytest.importorskip("torch", reason="the extra [train] is not installed"
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
 from polyseme.models.weights import layer_entry, layers_from_tensors  # noqa: E402
+from polyseme_lab.training.hidden_words import UNKNOWN  # noqa: E402
 from polyseme_lab.training.run import (  # noqa: E402
     write_trained_model,
 )
-from polyseme_lab.training.stack import (  # noqa: E402  # noqa: E402
+from polyseme_lab.training.stack import (  # noqa: E402
     REACH,
+    Occurrences,
     Stack,
     StackTrainer,
+    final_and_skip,
     initial_stack,
     sampled_softmax_loss,
     stack_tensors,
@@ -191,34 +196,80 @@ def test_the_model_has_pre_norm_layers_over_the_same_vectors(world, corpus, tmp_
     assert [one["step"] for one in metrics] == list(range(9))
 
 
-def test_the_contextual_vectors_of_the_result_are_whitened(world, corpus, monkeypatch):
-    """Their covariance is proportional to the root of that without the whitening: W·C·W = C^½."""
+def occurrences(words, results, vectors=None):
+    results = np.asarray(results, np.float64)
+    vectors = np.zeros_like(results) if vectors is None else vectors
+    return Occurrences(np.asarray(words), results, vectors)
+
+
+def test_the_final_projection_divides_by_the_covariance_within_words():
+    normal = rng().standard_normal
+    words, noise = np.repeat(np.arange(40), 3), normal((120, 4)) * [1, 2, 5, 10]
+    means = 9 * normal((40, 4)) @ normal((4, 4))
+    hidden = occurrences(words, means[words] + noise + 7)
+    static = normal((500, 4))
+    shown = occurrences(np.arange(500), 4 + static @ normal((4, 4)), static)
+    final, skip = final_and_skip(hidden, shown, share=0)
+    # Each word has three occurrences, so that the covariance is the mean of those of the words.
+    within = np.mean([np.cov(hidden.results[words == word].T) for word in range(40)], axis=0)
+    shrunk = within + 0.03 * np.trace(within) / 4 * np.eye(4)
+    expected = fractional_matrix_power(shrunk, -0.25)
+    expected *= final.weight[0, 0] / expected[0, 0]
+    np.testing.assert_allclose(final.weight, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(final(hidden.results).mean(axis=0), 0, atol=1e-4)
+    assert np.square(final(shown.results)).sum(axis=1).mean() == pytest.approx(1, rel=1e-5)
+    assert not skip.weight.any()
+
+
+def test_the_skip_subtracts_half_of_what_the_static_vector_tells():
+    normal = rng().standard_normal
+    static, told, other = normal((5000, 4)), normal((4, 4)), normal((5000, 4))
+    hidden = occurrences(np.arange(500) % 250, normal((500, 4)) - 3)
+    shown = occurrences(np.arange(5000), static @ told + other + 5, static)
+    final, skip = final_and_skip(hidden, shown)
+    np.testing.assert_allclose(skip.weight, -told @ final.weight / 2, atol=0.02)
+    assert skip.bias is None
+    contextual = final(shown.results) + skip(static)
+    assert np.square(contextual).sum(axis=1).mean() == pytest.approx(1, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "results"), [([1, 2], [[1, 2], [3, 4]]), ([1, 1], [[1, 2], [1, 2]])]
+)
+def test_without_a_covariance_results_stay_as_they_are(words, results):
+    one = occurrences(words, results)
+    assert final_and_skip(one, one) == (Projection(), Projection())
+
+
+def test_the_final_projection_is_that_of_hidden_and_shown_words(world, corpus, monkeypatch):
     kept = []
 
     class Kept(StackTrainer):
-        def whitened(self, layers):
-            kept.append((self, layers))
-            return super().whitened(layers)
+        def finished(self, layers):
+            kept.append((self, layers, self._occurrences(layers)))
+            return super().finished(layers)
 
     trained, _ = run_stack(Kept, world, monkeypatch, corpus=corpus)
-    ((trainer, plain),) = kept
-    sentences = trainer.data.sample(2000)
-    assert all((rows >= 0).all() for rows in sentences)
+    ((trainer, plain, (hidden, shown)),) = kept
+    final, skip = final_and_skip(hidden, shown)
+    np.testing.assert_array_equal(trained.layers[-1].final.weight, final.weight)
+    np.testing.assert_array_equal(trained.layers[-1].skip.weight, skip.weight)
+    assert max(np.bincount(hidden.words).max(), np.bincount(shown.words).max()) == 30
     table = trainer._table.numpy()
-    before, after = (
-        np.concatenate([contextualize(known(table[s], s), layers).contextual for s in sentences])
-        for layers in (plain, trained.layers)
-    )
-    np.testing.assert_allclose(after.mean(axis=0), 0, atol=1e-4)
-    assert np.square(after).sum(axis=1).mean() == pytest.approx(1, rel=1e-3)
-    square = np.cov(after, rowvar=False) @ np.cov(after, rowvar=False)
-    covariance = np.cov(before, rowvar=False)
-    factor = np.trace(square) / np.trace(covariance)
-    np.testing.assert_allclose(square, factor * covariance, atol=1e-3 * factor)
-
-
-def known(vectors, rows):
-    return SentenceArrays(vectors, np.ones(len(rows), np.bool_), rows)
+    assert not hidden.vectors.any()
+    np.testing.assert_array_equal(shown.vectors, table[shown.words])
+    batch = trainer.data.batch(0)
+    known = batch.rows[0] != UNKNOWN
+    sentence = SentenceArrays(table[np.where(known, batch.rows[0], -1)], known, batch.rows[0])
+    results = contextualize(sentence, plain).contextual
+    own = [hidden.results[hidden.words == target] for target in batch.targets[0]]
+    unknown = ~known[batch.positions[0]] & (batch.targets[0] != UNKNOWN)
+    assert unknown.any()
+    for place, found in zip(batch.positions[0][unknown], compress(own, unknown), strict=True):
+        assert np.isclose(found, results[place], atol=1e-6).all(axis=1).any()
+    for place in np.setdiff1d(np.flatnonzero(known), batch.positions[0]):
+        found = shown.results[shown.words == batch.rows[0, place]]
+        assert np.isclose(found, results[place], atol=1e-6).all(axis=1).any()
 
 
 def test_a_model_over_a_bundled_one_does_not_copy_its_tables(world, corpus, tmp_path, monkeypatch):
