@@ -10,6 +10,7 @@ of text, compressed or not.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import click
 import numpy as np
 
 from polyseme.engine.arrays import Floats, unit
-from polyseme.engine.layers import contextualize
+from polyseme.engine.layers import Projection, contextualize
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.operations.encode import stacks
@@ -31,11 +32,12 @@ POWERS = (0.125, 0.25, 0.375, 0.5)
 
 
 def states_of(model: Model, sentences: Sequence[Sequence[object]]) -> Iterator[tuple[int, Floats]]:
-    """Yield the number of each sentence and its states. -> [L, n, d]"""
+    """Yield the number of each sentence and its states, without final projections. -> [L, n, d]"""
+    plain = [replace(one, final=Projection(), skip=Projection()) for one in model.layers]
     for numbers in stacks([len(tokens) for tokens in sentences]):
         inputs = model.stack([sentences[number] for number in numbers])  # type: ignore[misc]
-        layers = range(1, len(model.layers) + 1)
-        outputs = [contextualize(inputs, model.layers[:count]).contextual for count in layers]
+        depths = range(1, len(plain) + 1)
+        outputs = [contextualize(inputs, plain[:depth]).contextual for depth in depths]
         for place, number in enumerate(numbers):
             yield number, np.stack([output[place] for output in outputs])
 
