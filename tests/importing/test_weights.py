@@ -130,6 +130,7 @@ def test_weights_of_torch_in_the_column_convention_give_what_torch_gives(importe
 def test_transposed_weights_in_the_column_convention_give_the_same_model(importer, vectors):
     tensors = {**ROW, **BIASES, "layers.0.feed_forward.inner": normal(RNG, D, 13)}
     tensors["layers.0.feed_forward.outer"] = normal(RNG, 13, D)
+    tensors |= {f"layers.0.{name}": normal(RNG, D, D) for name in ("final", "skip")}
     tensors["layers.0.position_bias"] = normal(RNG, H, 5)
     row = import_weights(importer, vectors, tensors, *HEADS)
     transposed = {n: t.T if t.ndim == 2 and "position" not in n else t for n, t in tensors.items()}

@@ -270,6 +270,14 @@ def test_the_final_projection_is_that_of_hidden_and_shown_words(world, corpus, m
     for place in np.setdiff1d(np.flatnonzero(known), batch.positions[0]):
         found = shown.results[shown.words == batch.rows[0, place]]
         assert np.isclose(found, results[place], atol=1e-6).all(axis=1).any()
+    # Words that stay or are replaced are neither hidden nor shown.
+    monkeypatch.setattr("polyseme_lab.training.stack._PER_WORD", 10**9)
+    hidden, shown = trainer._occurrences(plain)
+    batches = [trainer.data.batch(number) for number in range(200)]
+    known = sum(int((one.rows != UNKNOWN).sum()) for one in batches)
+    targets = sum(int((one.targets != UNKNOWN).sum()) for one in batches)
+    assert len(hidden.words) < targets
+    assert len(shown.words) == known - (targets - len(hidden.words))
 
 
 def test_a_model_over_a_bundled_one_does_not_copy_its_tables(world, corpus, tmp_path, monkeypatch):
