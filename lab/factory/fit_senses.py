@@ -10,8 +10,8 @@ CoarseWSD-20, or one of the held-out nouns.
 
 With --pairs, the projection stays, and words and pairs of words that it was not fitted to are
 examples of the rule too; FOUND of the tagged nouns with several senses are found. The rule of
-`wiki-en-deep` is made this way: from tagged nouns alone, it would find several senses for every
-word.
+`wiki-en-deep` is made this way: from tagged nouns alone, it would find several senses for nearly
+every word.
 
 With --imports, the script fits DEFAULT_RULE of `operations/clustering.py`, the rule of imports,
 to the closed form of the same vectors and to default imports of the files in a folder. Evidence for

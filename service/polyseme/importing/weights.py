@@ -51,9 +51,10 @@ _NAME = re.compile(
     r"(?P<bias>[._]bias)?(?:\.weight)?",
     re.IGNORECASE,
 )
+_MATRICES = "query|key|value|output|final"
 _FORMAT_NAME = re.compile(
     r"layers\.(?P<layer>\d{1,2})\.(?:position_bias|word_bias_scale"
-    r"|(?:query|key|value|output|final)(?:_bias)?|skip|feed_forward\.(?:inner|outer)(?:_bias)?"
+    rf"|(?:{_MATRICES})(?:_bias)?|skip|feed_forward\.(?:inner|outer)(?:_bias)?"
     r"|(?:attention|feed_forward)_norm\.(?:gain|shift)|features\.(?:context|neighbors(?:_bias)?))"
     r"|word_bias"
 )
@@ -248,7 +249,7 @@ def _oriented(
     name: str, tensor: NDArray[np.float32], d: int, convention: Convention
 ) -> NDArray[np.float32]:
     """Return a projection as `[in, out]`, for x·W, and any other tensor unchanged."""
-    parts = r"layers\.\d+\.(query|key|value|output|final|skip|feed_forward\.(inner|outer))"
+    parts = rf"layers\.\d+\.({_MATRICES}|skip|feed_forward\.(inner|outer))"
     if not re.fullmatch(parts, name):
         return tensor
     if tensor.ndim != 2:
