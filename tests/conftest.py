@@ -196,7 +196,7 @@ def deep_over_bundled(tmp_path_factory: pytest.TempPathFactory, bundled: Model) 
     Only the last layer has a final projection and a skip, and the weights are float16.
     """
     shape = {"d": 300, "heads": 6, "k": 50, "v": 50, "scoring": Scoring(True, "all")}
-    layers = [full_layer(seed, **shape, final=IDENTITY, skip=IDENTITY) for seed in (1, 2)] + [
+    layers = [full_layer(seed, **shape, final=IDENTITY, skip=None) for seed in (1, 2)] + [
         full_layer(3, **shape)
     ]
     folder = tmp_path_factory.mktemp("deep") / "deep"

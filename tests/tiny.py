@@ -80,7 +80,7 @@ def full_layer(seed=0, d=5, heads=3, k=2, v=7, **changes):
         "feed_forward": FeedForward(projection(rng, d, 17), projection(rng, 17, d), "gelu"),
         "feed_forward_norm": LayerNorm(normal(rng, d), normal(rng, d), 1e-3),
         "final": projection(rng, d, d),
-        "skip": Projection(normal(rng, d, d) / np.float32(d**0.5)),
+        "skip": normal(rng, d, d) / np.float32(d**0.5),
     }
     return Layer(**{**parts, **changes})
 

@@ -33,7 +33,7 @@ POWERS = (0.125, 0.25, 0.375, 0.5)
 
 def states_of(model: Model, sentences: Sequence[Sequence[object]]) -> Iterator[tuple[int, Floats]]:
     """Yield the number of each sentence and its states, without final projections. -> [L, n, d]"""
-    plain = [replace(one, final=Projection(), skip=Projection()) for one in model.layers]
+    plain = [replace(one, final=Projection(), skip=None) for one in model.layers]
     for numbers in stacks([len(tokens) for tokens in sentences]):
         inputs = model.stack([sentences[number] for number in numbers])  # type: ignore[misc]
         depths = range(1, len(plain) + 1)

@@ -45,7 +45,7 @@ _path = click.Path(path_type=Path, exists=True)
 
 def states(model: Model, occurrences: Sequence[TokenizedOccurrence], *, hide: bool) -> Occurrences:
     """Return the results of the last layer without final projection; words are all 0."""
-    last = replace(model.layers[-1], final=Projection(), skip=Projection())
+    last = replace(model.layers[-1], final=Projection(), skip=None)
     layers: list[Layer] = [*model.layers[:-1], last]
     sentences = []
     for words, place in occurrences:
@@ -102,9 +102,9 @@ def main(folder: Path, corpus: Path, pseudowords: Path, tags: Path, wic: Path) -
     nouns = [noun for noun in read_nouns(tags) if noun.several]
     of_nouns = [(noun, states(model, noun.occurrences, hide=False)) for noun in nouns]
 
-    def measure(name: str, final: Projection, skip: Projection) -> None:
+    def measure(name: str, final: Projection, skip: Floats | None) -> None:
         def mapped(one: Occurrences) -> Floats:
-            added = 0 if skip.weight is None else skip(one.vectors)
+            added = 0 if skip is None else one.vectors @ skip
             return unit(final(one.results) + added)
 
         both = [
@@ -115,10 +115,10 @@ def main(folder: Path, corpus: Path, pseudowords: Path, tags: Path, wic: Path) -
         found.append(np.mean([f1 for noun, one in of_nouns for f1 in noun_f1(noun, mapped(one))]))
         click.echo(f"{name:<24}" + " ".join(f"{100 * one:.1f}" for one in found))
 
-    measure("as it is", Projection(), Projection())
+    measure("as it is", Projection(), None)
     measure("of the model", model.layers[-1].final, model.layers[-1].skip)
     for power in POWERS:
-        measure(f"{power}", final_and_skip(hidden, shown, power=power, share=0)[0], Projection())
+        measure(f"{power}", final_and_skip(hidden, shown, power=power, share=0)[0], None)
     for share in SHARES[1:]:
         measure(f"0.25, share {share}", *final_and_skip(hidden, shown, share=share))
 

@@ -66,12 +66,12 @@ def run_layer(x, sentence, layer):
         x = arrays["attention_norm"] = layer_norm(x, layer.attention_norm)
     if layer.feed_forward is not None:
         x = feed_forward_block(x, layer, arrays)
-    parts = (layer.final.weight, layer.final.bias, layer.skip.weight)
+    parts = (layer.final.weight, layer.final.bias, layer.skip)
     if any(part is not None for part in parts):
         arrays["layer_output"] = x
         x = project(x, layer.final)
-    if layer.skip.weight is not None:
-        x = x + np.einsum("id,de->ie", wide(sentence.vectors), wide(layer.skip.weight))
+    if layer.skip is not None:
+        x = x + np.einsum("id,de->ie", wide(sentence.vectors), wide(layer.skip))
     return Steps(arrays, x)
 
 

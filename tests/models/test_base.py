@@ -164,8 +164,9 @@ def test_weights_of_16_bits_are_rounded_and_kept(upper, tmp_path):
         assert list(tensor.shape) == document["tensors"][name]
     model = read_model(upper)
     for layer, wide in zip(model.layers, before.layers, strict=True):
-        for name in ("query", "key", "value", "output", "final", "skip"):
-            read, weight = getattr(layer, name).weight, getattr(wide, name).weight
+        names = ("query", "key", "value", "output", "final")
+        matrices = [(getattr(layer, n).weight, getattr(wide, n).weight) for n in names]
+        for read, weight in [*matrices, (layer.skip, wide.skip)]:
             assert read.dtype == np.float32
             assert np.array_equal(read, weight.astype(np.float16).astype(np.float32))
     complete = LocalModel(model).save("complete", models_dir=tmp_path / "elsewhere")

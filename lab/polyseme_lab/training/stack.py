@@ -193,16 +193,17 @@ class Occurrences(NamedTuple):
 
 def final_and_skip(
     hidden: Occurrences, shown: Occurrences, *, power: float = _POWER, share: float = _SHARE
-) -> tuple[Projection, Projection]:
+) -> tuple[Projection, Floats | None]:
     """Return the map from a result y and a static vector s to (y − m − share·s·R)·C^(−power).
 
     C is the covariance, within words, of the results of hidden words, and m is their mean. s·R is
     what s tells of the result of a shown word, by linear regression. The mean of the squared norms
-    of shown words is 1. Both are the identity if no word is hidden twice, or all results are equal.
+    of shown words is 1. The map is the identity if no word is hidden twice, or all results are
+    equal.
     """
     words, number, counts = np.unique(hidden.words, return_inverse=True, return_counts=True)
     if len(words) == len(number) or not np.ptp(hidden.results, axis=0).any():
-        return IDENTITY, IDENTITY
+        return IDENTITY, None
     sums = np.zeros((len(words), hidden.results.shape[1]))
     np.add.at(sums, number, hidden.results)
     rest = hidden.results - (sums / counts[:, None])[number]
@@ -214,7 +215,7 @@ def final_and_skip(
     squares = np.square((y - mean - share * s @ own) @ weight).sum(axis=1)
     weight /= np.sqrt(squares.mean())
     final = Projection(weight.astype(np.float32), (-mean @ weight).astype(np.float32))
-    return final, Projection((-share * own @ weight).astype(np.float32))
+    return final, (-share * own @ weight).astype(np.float32)
 
 
 class StackTrainer(TrainingLoop):

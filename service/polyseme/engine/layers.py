@@ -216,8 +216,8 @@ class Layer:
     feed_forward_norm: LayerNorm | None = None
     final: Projection = IDENTITY
     """applied to the result of the layer, for example to whiten contextual vectors"""
-    skip: Projection = IDENTITY
-    """applied to the static vectors and added to the result; without a weight, nothing is added"""
+    skip: Floats | None = None
+    """[d, d], multiplied with the static vectors and added to the result"""
     features: FeatureProjection | None = None
     """for the last layer of a model with the residual `unit`; attention does not use it"""
 
@@ -227,7 +227,7 @@ class Layer:
         projections = [self.query, self.key, self.value, self.output]
         if self.feed_forward:
             projections += [self.feed_forward.inner, self.feed_forward.outer]
-        projections += [self.final, self.skip]
+        projections += [self.final, Projection(self.skip)]
         return sum(one.size for one in projections)
 
     def astype(self, dtype: DTypeLike) -> "Layer":
@@ -289,7 +289,7 @@ class Layer:
     def finish(self, x: Floats, sentence: SentenceArrays) -> Floats:
         """Apply `final` to the layer's result and add the skip connection. [..., n, d]"""
         x = self.final(x)
-        return x if self.skip.weight is None else x + self.skip(sentence.vectors)
+        return x if self.skip is None else x + _product(sentence.vectors, self.skip)
 
     def attended_at(
         self, x: Floats, sentence: SentenceArrays, numbers: Integers, places: Integers

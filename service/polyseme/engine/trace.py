@@ -213,7 +213,7 @@ def _formula_of_final(layer: Layer) -> str:
     """Return the end of the formula of `contextual`, after Y; S are the static vectors."""
     final = "" if layer.final.weight is None else "·Wf"
     final += "" if layer.final.bias is None else " + bf"
-    return final if layer.skip.weight is None else f"{final} + S·Ws"
+    return final if layer.skip is None else f"{final} + S·Ws"
 
 
 def _formulas(layer: Layer) -> dict[str, str]:

@@ -107,7 +107,6 @@ class _Reader:
         )
         final = self.projection("final", self.d)
         self.require_output("final", final, self.d)
-        skip = Projection(self.tensor("skip", self.d, self.d))
         position_bias = self.tensor("position_bias", heads, None)
         self.require(
             position_bias is None or position_bias.shape[1] % 2 == 1,
@@ -131,7 +130,7 @@ class _Reader:
             feed_forward=feed_forward,
             feed_forward_norm=feed_forward_norm,
             final=final,
-            skip=skip,
+            skip=self.tensor("skip", self.d, self.d),
             features=self.features(entry),
         )
 
@@ -218,8 +217,9 @@ def tensors_from_layers(
         parts: dict[str, Floats | None] = {
             "position_bias": scoring.position_bias,
             "word_bias_scale": scoring.word_bias_scale,
+            "skip": layer.skip,
         }
-        for name in ("query", "key", "value", "output", "final", "skip"):
+        for name in ("query", "key", "value", "output", "final"):
             parts |= _projection_tensors(name, getattr(layer, name))
         for name in ("attention_norm", "feed_forward_norm"):
             norm: LayerNorm | None = getattr(layer, name)

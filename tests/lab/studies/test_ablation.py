@@ -44,14 +44,8 @@ BIAS = np.linspace(-2, 0, len(WORDS)).astype(np.float32)
 
 def attention_only(**changes):
     """A layer of three heads without residual, norm and feed-forward network."""
-    absent = dict.fromkeys(("attention_norm", "feed_forward", "feed_forward_norm"))
-    plain = {
-        "residual": Residual(),
-        "norm": "none",
-        "final": Projection(),
-        "skip": Projection(),
-        **absent,
-    }
+    absent = dict.fromkeys(("attention_norm", "feed_forward", "feed_forward_norm", "skip"))
+    plain = {"residual": Residual(), "norm": "none", "final": Projection(), **absent}
     return full_layer(3, **{**plain, **changes})
 
 

@@ -218,7 +218,7 @@ def test_the_final_projection_divides_by_the_covariance_within_words():
     np.testing.assert_allclose(final.weight, expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(final(hidden.results).mean(axis=0), 0, atol=1e-4)
     assert np.square(final(shown.results)).sum(axis=1).mean() == pytest.approx(1, rel=1e-5)
-    assert not skip.weight.any()
+    assert not skip.any()
 
 
 def test_the_skip_subtracts_half_of_what_the_static_vector_tells():
@@ -227,9 +227,8 @@ def test_the_skip_subtracts_half_of_what_the_static_vector_tells():
     hidden = occurrences(np.arange(500) % 250, normal((500, 4)) - 3)
     shown = occurrences(np.arange(5000), static @ told + other + 5, static)
     final, skip = final_and_skip(hidden, shown)
-    np.testing.assert_allclose(skip.weight, -told @ final.weight / 2, atol=0.02)
-    assert skip.bias is None
-    contextual = final(shown.results) + skip(static)
+    np.testing.assert_allclose(skip, -told @ final.weight / 2, atol=0.02)
+    contextual = final(shown.results) + static @ skip
     assert np.square(contextual).sum(axis=1).mean() == pytest.approx(1, rel=1e-5)
 
 
@@ -238,7 +237,7 @@ def test_the_skip_subtracts_half_of_what_the_static_vector_tells():
 )
 def test_without_a_covariance_results_stay_as_they_are(words, results):
     one = occurrences(words, results)
-    assert final_and_skip(one, one) == (Projection(), Projection())
+    assert final_and_skip(one, one) == (Projection(), None)
 
 
 def test_the_final_projection_is_that_of_hidden_and_shown_words(world, corpus, monkeypatch):
@@ -253,7 +252,7 @@ def test_the_final_projection_is_that_of_hidden_and_shown_words(world, corpus, m
     ((trainer, plain, (hidden, shown)),) = kept
     final, skip = final_and_skip(hidden, shown)
     np.testing.assert_array_equal(trained.layers[-1].final.weight, final.weight)
-    np.testing.assert_array_equal(trained.layers[-1].skip.weight, skip.weight)
+    np.testing.assert_array_equal(trained.layers[-1].skip, skip)
     assert max(np.bincount(hidden.words).max(), np.bincount(shown.words).max()) == 30
     table = trainer._table.numpy()
     assert not hidden.vectors.any()
