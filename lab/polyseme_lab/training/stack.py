@@ -198,15 +198,15 @@ def final_and_skip(
 
     C is the covariance, within words, of the results of hidden words, and m is their mean. s·R is
     what s tells of the result of a shown word, by linear regression. The mean of the squared norms
-    of shown words is 1. The map is the identity if no word is hidden twice, or all results are
-    equal.
+    of shown words is 1. The map is the identity if the hidden occurrences of each word have equal
+    results.
     """
     words, number, counts = np.unique(hidden.words, return_inverse=True, return_counts=True)
-    if len(words) == len(number) or not np.ptp(hidden.results, axis=0).any():
-        return IDENTITY, None
     sums = np.zeros((len(words), hidden.results.shape[1]))
     np.add.at(sums, number, hidden.results)
     rest = hidden.results - (sums / counts[:, None])[number]
+    if not rest.any():
+        return IDENTITY, None
     values, directions = np.linalg.eigh(rest.T @ rest / (len(number) - len(words)))
     weight = (directions * (values + _SHRINKAGE * values.mean()) ** -power) @ directions.T
     s, y, mean = shown.vectors, shown.results, hidden.results.mean(axis=0)

@@ -233,7 +233,8 @@ def test_the_skip_subtracts_half_of_what_the_static_vector_tells():
 
 
 @pytest.mark.parametrize(
-    ("words", "results"), [([1, 2], [[1, 2], [3, 4]]), ([1, 1], [[1, 2], [1, 2]])]
+    ("words", "results"),
+    [([1, 2], [[1, 2], [3, 4]]), ([1, 1, 2, 2], [[1, 2], [1, 2], [3, 5], [3, 5]])],
 )
 def test_without_a_covariance_results_stay_as_they_are(words, results):
     one = occurrences(words, results)
