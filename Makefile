@@ -33,7 +33,6 @@ test-all: $(VENV)/.installed-test
 # Measures reliability in full (three quarters of an hour), for `make docs`.
 reliability: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/reliability.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/work.py
 	$(BIN)/python benchmarks/attack.py
 
 check: $(VENV)/.installed-test

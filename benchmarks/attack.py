@@ -4,25 +4,28 @@
 
 A search on each route mutates the units of a text (Unicode classes, words, punctuation), their
 repetitions, the numbers of words and texts, and the options of the route. It keeps the requests
-that take the most processor time, in all and for each byte. Every request is within the limits of
-the default settings. The worst of each route are then sent to a gunicorn with two workers: each
-alone, and 16 of them at once beside probes and the requests of another client.
-`--bounded` searches briefly and writes nothing. Results: results/attack.json, which
-docs/reliability.md shows.
+that take the most processor time, in all and for each byte. The worst of each route, and those of
+earlier attacks (`tests/http/expensive.py`), are then sent to a service with the default settings
+and two workers: each alone, the worst sixteen times at once, and the largest responses eight times
+at once. Last, hundreds of connections send nothing. Meanwhile, another process sends short requests
+and probes on the port for them.
+`--bounded` searches briefly, sends only what it finds, and writes nothing. Results:
+results/attack.json, which docs/reliability.md shows.
 """
 
-import itertools
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from socket import create_connection
 from typing import Any
 
 import click
@@ -32,6 +35,8 @@ from processes import megabytes, reset_peaks
 from record import record
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.conftest import free_port
+from tests.http.expensive import EXPENSIVE, LARGEST, Expensive
 from tests.http.service import Service, running
 
 from polyseme import create_app
@@ -40,7 +45,11 @@ from polyseme.settings import Settings
 
 SEED = 1
 MAX_BODY = Settings().max_body_bytes
-OK, AT_ONCE = 200, 16
+OK = 200
+AT_ONCE = {"worst": 16, "largest": 8}
+SILENT = (100, 500, 1000)
+RATE, SECONDS = 50, 20
+"""Silent connections: sizes of bursts, and a number per second for some seconds."""
 TICK = os.sysconf("SC_CLK_TCK")
 UNITS = {
     "word": ["bank ", "the ", "river near the bank "],
@@ -56,7 +65,7 @@ UNITS = {
 }
 ALL_UNITS = [unit for units in UNITS.values() for unit in units]
 PARTS = ["static", "contextual", "features", *PER_LAYER]
-LARGEST = {"word": 1 << 20, "words": 1 << 18, "texts": 1 << 17}
+LENGTHS = {"word": 1 << 20, "words": 1 << 18, "texts": 1 << 17}
 
 
 @dataclass(frozen=True)
@@ -79,14 +88,18 @@ class Candidate:
         size = len(word.encode()) + 1
         return " ".join([word] * max(1, min(self.words, most // size)))
 
-    def request(self) -> tuple[str, bytes, dict[str, str]]:
-        """Return path, body and headers; the body is within `max_body_bytes`."""
+    def request(self) -> Expensive:
+        """Return the request, whose body is within `max_body_bytes`."""
         rng = random.Random(self.options)  # noqa: S311 - not for secrets
         room = MAX_BODY - 4096
         text = self.text(room // 2)
         each = len(orjson.dumps(text)) + 64
         texts = [text] * max(1, min(self.texts, room // each))
-        return ROUTES[self.route](rng, texts)
+        return Expensive(*ROUTES[self.route](rng, texts))
+
+    def __str__(self) -> str:
+        units = " ".join(ascii(unit)[1:-1] for unit in self.units)
+        return f"{self.route}: {units} × {self.word} × {self.words} × {self.texts}"
 
 
 def encode(rng: random.Random, texts: list[str]) -> tuple[str, bytes, dict[str, str]]:
@@ -178,7 +191,7 @@ ROUTES: dict[str, Callable[[random.Random, list[str]], tuple[str, bytes, dict[st
 
 def drawn(rng: random.Random, route: str) -> Candidate:
     """Draw a candidate; the logarithms of its lengths are uniform."""
-    word, words, texts = (round(most ** rng.random()) for most in LARGEST.values())
+    word, words, texts = (round(most ** rng.random()) for most in LENGTHS.values())
     units = tuple(rng.choices(ALL_UNITS, k=rng.choice([1, 1, 2, 3])))
     return Candidate(route, units, word, words, texts, rng.randrange(1 << 30))
 
@@ -245,21 +258,24 @@ def peak(pids: list[int]) -> float:
     return max(megabytes(pid, "VmHWM") for pid in pids)
 
 
-def alone(service: Service, candidate: Candidate) -> dict[str, Any]:
+def send(service: Service, request: Expensive) -> httpx.Response:
+    """Send a request on a connection of its own."""
+    headers = {"Content-Type": "application/json", **request.headers}
+    with httpx.Client(base_url=service.url, timeout=120) as client:
+        return client.post(request.path, content=request.body, headers=headers)
+
+
+def alone(service: Service, request: Expensive) -> dict[str, Any]:
     """Send one request; return its status, processor time, peak memory and response bytes."""
-    path, body, headers = candidate.request()
     workers = service.workers()
     reset_peaks(workers)
     idle, before = peak(workers), processor_seconds(workers)
-    with httpx.Client(base_url=service.url, timeout=120) as client:
-        sent = {"Content-Type": "application/json", **headers}
-        response = client.post(path, content=body, headers=sent)
+    response = send(service, request)
     if service.workers() != workers:
-        raise SystemExit(f"A worker ended: {candidate}.")
+        raise SystemExit(f"A worker ended: {request.path}, {request.body[:300]!r}.")
     return {
-        "units": [ascii(unit)[1:-1] for unit in candidate.units],
-        "repeated": [candidate.word, candidate.words, candidate.texts],
-        "bytes": len(body),
+        "path": request.path,
+        "bytes": len(request.body),
         "status": response.status_code,
         "code": None if response.is_success else response.json()["code"],
         "seconds": round(processor_seconds(workers) - before, 2),
@@ -268,77 +284,117 @@ def alone(service: Service, candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def at_once(service: Service, worst: list[Candidate]) -> dict[str, Any]:
-    """Send AT_ONCE requests at once; measure probes and the requests of another client."""
-    requests = [candidate.request() for candidate in worst]
+def other_client(url: str, admin: str) -> None:
+    """Send short requests and probes until standard input ends; print the longest times."""
+    longest = {"other": 0.0, "probe": 0.0}
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    while not ended.is_set():
+        for name, call in (
+            ("other", lambda: httpx.post(f"{url}/v1/encode", json={"input": "a"}, timeout=120)),
+            ("probe", lambda: httpx.get(f"{admin}/livez", timeout=120)),
+        ):
+            start = time.monotonic()
+            call().raise_for_status()
+            longest[name] = max(longest[name], time.monotonic() - start)
+        time.sleep(0.02)
+    click.echo(orjson.dumps(longest))
+
+
+@contextmanager
+def beside_another_client(service: Service, admin: str) -> Iterator[dict[str, float]]:
+    """Run another client during the block; yield its longest times, which are known at the end."""
+    command = [sys.executable, __file__, "--other-client", f"{service.url} {admin}"]
+    longest: dict[str, float] = {}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603
+        time.sleep(1)
+        yield longest
+        longest.update(orjson.loads(process.communicate()[0]))
+
+
+def at_once(service: Service, requests: Sequence[Expensive], admin: str) -> dict[str, Any]:
+    """Send requests at the same time; return statuses, memory, and the times of another client."""
     statuses: list[int] = []
 
-    def attack(number: int) -> None:
-        path, body, headers = requests[number % len(requests)]
-        with suppress(httpx.HTTPError), httpx.Client(base_url=service.url, timeout=120) as client:
-            sent = {"Content-Type": "application/json", **headers}
-            statuses.append(client.post(path, content=body, headers=sent).status_code)
+    def attack(request: Expensive) -> None:
+        with suppress(httpx.HTTPError):
+            statuses.append(send(service, request).status_code)
 
     workers = service.workers()
     reset_peaks(workers)
-    idle = peak(workers)
-    threads = [threading.Thread(target=attack, args=(number,)) for number in range(AT_ONCE)]
-    longest = {"probe": 0.0, "other": 0.0}
-    count = 0
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        for name, method, path in (("probe", "GET", "/livez"), ("other", "POST", "/v1/encode")):
-            start = time.monotonic()
-            with httpx.Client(base_url=service.url, timeout=120) as client:
-                body = {"json": {"input": "the river bank"}} if method == "POST" else {}
-                client.request(method, path, **body).raise_for_status()
-            longest[name] = max(longest[name], time.monotonic() - start)
-            count += 1
-        time.sleep(0.02)
-    for thread in threads:
-        thread.join()
+    idle = [peak([worker]) for worker in workers]
+    threads = [threading.Thread(target=attack, args=(request,)) for request in requests]
+    with beside_another_client(service, admin) as longest:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    peaks = [peak([worker]) for worker in workers]
     return {
-        "requests": AT_ONCE,
+        "requests": len(requests),
         "statuses": {str(status): count for status, count in sorted(Counter(statuses).items())},
         "longest_probe_seconds": round(longest["probe"], 2),
         "longest_other_seconds": round(longest["other"], 2),
-        "measured": count,
-        "peak_mb": round(peak(workers) - idle),
+        "peak_mb": round(sum(peaks) - sum(idle)),
     }
+
+
+def silence(service: Service, admin: str) -> dict[str, float]:
+    """Open connections that send nothing; return the longest times of another client."""
+    longest = {}
+    for count in SILENT:
+        with beside_another_client(service, admin) as seconds:
+            silent = [create_connection(service.address) for _ in range(count)]
+            time.sleep(2)
+        longest[str(count)] = round(seconds["other"], 2)
+        for connection in silent:
+            connection.close()
+    with beside_another_client(service, admin) as seconds:
+        silent = []
+        for _ in range(RATE * SECONDS):
+            silent.append(create_connection(service.address))
+            time.sleep(1 / RATE)
+    for connection in silent:
+        connection.close()
+    return longest | {f"{RATE} a second": round(seconds["other"], 2)}
 
 
 @click.command()
 @click.option("--number", default=60, help="Requests of the search on each route.")
 @click.option("--bounded", is_flag=True, help="Search briefly; write nothing.")
-def main(number: int, bounded: bool) -> None:
+@click.option("--other-client", "addresses", hidden=True)
+def main(number: int, bounded: bool, addresses: str | None) -> None:
     """Run the attack."""
+    if addresses:
+        other_client(*addresses.split())
+        return
     client = create_app().test_client()
     number = 6 if bounded else number
-    worst: dict[str, list[Candidate]] = {}
+    requests = {} if bounded else dict(EXPENSIVE)
     for route in ROUTES:
-        requests = search(client, route, number)
-        with click.progressbar(requests, length=number, label=route, file=sys.stderr) as bar:
+        sent = search(client, route, number)
+        with click.progressbar(sent, length=number, label=route, file=sys.stderr) as bar:
             measured = sorted(bar, key=lambda sent: -sent.seconds)
         accepted = [sent.candidate for sent in measured if sent.status == OK][:2]
         refused = [sent.candidate for sent in measured if sent.status != OK][:1]
-        worst[route] = accepted + refused
-        click.echo(f"{route}: {measured[0].seconds:.2f} s, {measured[0].candidate}", err=True)
-    results: dict[str, Any] = {"searched": number, "route": {}}
-    with tempfile.TemporaryDirectory() as name, running(Path(name)) as service:
-        for route, candidates in worst.items():
-            results["route"][route] = [alone(service, candidate) for candidate in candidates]
-            for outcome in results["route"][route]:
-                click.echo(f"{route}: {orjson.dumps(outcome).decode()}")
-        outcomes = itertools.chain.from_iterable(results["route"].values())
-        taken = [outcome["seconds"] for outcome in outcomes]
-        every = list(itertools.chain.from_iterable(worst.values()))
-        heaviest = sorted(range(len(every)), key=lambda number: -taken[number])[:4]
-        results["at_once"] = at_once(service, [every[number] for number in heaviest])
-        click.echo(orjson.dumps(results["at_once"]).decode())
-    click.echo(f"The search had a peak of {megabytes('self', 'VmHWM'):.0f} MB.", err=True)
-    if not bounded:
-        record("attack", ["gunicorn", "flask", "numpy", "pydantic"], results)
+        requests |= {str(candidate): candidate.request() for candidate in accepted + refused}
+    results: dict[str, Any] = {"searched": number, "request": {}}
+    port = free_port()
+    admin = f"http://127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory() as name, running(Path(name), admin_port=port) as service:
+        for label, request in requests.items():
+            results["request"][label] = alone(service, request)
+            click.echo(orjson.dumps({"request": label, **results["request"][label]}))
+        if bounded:
+            return
+        by_seconds = sorted(requests, key=lambda label: -results["request"][label]["seconds"])
+        for kind, labels in (("worst", by_seconds[:4]), ("largest", LARGEST)):
+            chosen = [requests[labels[n % len(labels)]] for n in range(AT_ONCE[kind])]
+            results[kind] = at_once(service, chosen, admin)
+            click.echo(f"{kind}: {orjson.dumps(results[kind]).decode()}")
+        results["silent"] = silence(service, admin)
+        click.echo(f"silent: {results['silent']}")
+    record("attack", ["gunicorn", "flask", "numpy", "pydantic"], results)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     from polyseme.client.local import LocalModel
     from polyseme.operations.embed import pooled_options, sentence_vectors
     from polyseme.operations.encode import encode_each, tokenize, windows
-    from polyseme.operations.options import Limits
+    from polyseme.operations.limits import Limits
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
     if settled:

@@ -30,7 +30,8 @@ from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.operations.encode import encode_sentences, stacks, tokenize
-from polyseme.operations.options import EncodeOptions, Limits
+from polyseme.operations.limits import Limits
+from polyseme.operations.options import EncodeOptions
 
 COUNT, FEW, WARM_UP = 1024, 64, 16_384
 BATCH, BATCHES = 32, 4

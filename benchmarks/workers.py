@@ -20,7 +20,7 @@ from requests_per_second import accept, write_bodies
 from slow_clients import slow_clients
 from wrk import Posted, Posting, middle, post
 
-OURS = "polyseme.http.worker.FairWorker"
+OURS = "polyseme.http.worker.QueueWorker"
 KINDS = {
     "sync": ("sync", 1),
     "gthread, 1 thread": ("gthread", 1),

@@ -15,6 +15,7 @@ STANDARD = sys.stdlib_module_names
 
 ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.errors"
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
+CACHES = "polyseme.caches"
 VALIDATION = "polyseme.validation"
 SINGLE_THREAD, STAGES = "polyseme.single_thread", "polyseme.stages"
 PROGRESS = "polyseme.progress"
@@ -27,7 +28,8 @@ CLIENT, BULK, VERSION = "polyseme.client", "polyseme.bulk", "polyseme.__version_
 
 MAY_IMPORT = {
     ENGINE: {"numpy"},
-    TOKENIZER: {"regex"},
+    TOKENIZER: {"regex", CACHES},
+    CACHES: set(),
     ERRORS: {VALIDATION},
     KEYS: set(),
     ATOMIC: set(),
@@ -36,7 +38,7 @@ MAY_IMPORT = {
     SINGLE_THREAD: {"threadpoolctl"},
     STAGES: set(),
     MODELS: {
-        *(ENGINE, TOKENIZER, ERRORS, ATOMIC, VALIDATION),
+        *(ENGINE, TOKENIZER, ERRORS, ATOMIC, CACHES, VALIDATION),
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
     OPERATIONS: {

@@ -169,13 +169,13 @@ def test_a_pod_is_not_killed_before_the_service_has_stopped(deployment, settings
     assert grace - drain >= default_of("graceful_timeout")
 
 
-def test_the_probes_request_the_health_routes(deployment) -> None:
+def test_the_probes_request_the_health_routes(deployment, settings) -> None:
     (container,) = deployment["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"http": default_of("port")}
+    assert ports == {"http": default_of("port"), "admin": int(settings["POLYSEME_ADMIN_PORT"])}
     paths = {"startup": "/livez", "liveness": "/livez", "readiness": "/readyz"}
     for kind, path in paths.items():
-        assert container[f"{kind}Probe"]["httpGet"] == {"path": path, "port": "http"}
+        assert container[f"{kind}Probe"]["httpGet"] == {"path": path, "port": "admin"}
 
 
 def test_writable_folders_are_bounded(deployment) -> None:
@@ -213,8 +213,8 @@ def test_the_service_connects_only_to_dns_redis_and_the_collector() -> None:
             "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
         }
     ]
-    (ingress,) = rules["ingress"]
-    assert ingress["from"] and ingress["ports"] == [{"port": "http", "protocol": "TCP"}]
+    for ingress, port in zip(rules["ingress"], ("http", "admin"), strict=True):
+        assert ingress["from"] and ingress["ports"] == [{"port": port, "protocol": "TCP"}]
 
 
 def test_there_are_two_replicas_of_which_at_most_one_is_unavailable() -> None:

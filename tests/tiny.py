@@ -12,7 +12,7 @@ from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
 from polyseme.models.reader import read_model
 from polyseme.models.writer import write_model
-from polyseme.operations.options import Limits
+from polyseme.operations.limits import Limits
 
 WORDS = ("apple", "Apple", "APPLE", "bank", "river", "money", "did", "n't", "high", "-", "end")
 VECTORS = np.array(

@@ -10,6 +10,7 @@
         NotAcceptableError      406
         UnsupportedMediaError   415
         TooLargeError           413
+        UnknownHostError        421
         InvalidError            422
             UnknownWordError    422
             OutOfRangeError     422
@@ -18,6 +19,7 @@
             ModelFolderError    503
             DrainingError       503
         OverloadedError         503
+        OutOfMemoryError        503
         DeadlineError           503
         AbortedError            503
 
@@ -248,9 +250,9 @@ class TooLargeError(PolysemeError):
     def __init__(
         self,
         what: str,
-        size: int | str,
+        size: float | str,
         setting: str,
-        limit: int,
+        limit: float,
         hint: str | None = None,
         errors: Sequence[FieldError] = (),
     ) -> None:
@@ -261,6 +263,14 @@ class TooLargeError(PolysemeError):
     def members(self) -> dict[str, Any]:
         """Return the limit, the size and the name of the setting, and the field if it is known."""
         return {**self.extra, **super().members()}
+
+
+class UnknownHostError(PolysemeError):
+    """The Host header is not among the configured hosts."""
+
+    status, code, title = 421, "unknown_host", "The request is for another host"
+    detail = "The Host header is not a host of this service."
+    hint = "Send the request to a host that POLYSEME_HOSTS lists."
 
 
 class InvalidError(PolysemeError):
@@ -375,6 +385,14 @@ class OverloadedError(_RetryLater, PolysemeError):
         "Wait for the seconds in the Retry-After header, and back off exponentially on repeated 503"
         " responses."
     )
+
+
+class OutOfMemoryError(_RetryLater, PolysemeError):
+    """The process has too little memory for the request."""
+
+    status, code, title = 503, "out_of_memory", "Too little memory"
+    detail = "The process has too little memory for the request."
+    hint = "Send less in one request, or try again when the service is less busy."
 
 
 class DeadlineError(_RetryLater, PolysemeError):

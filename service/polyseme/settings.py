@@ -27,7 +27,7 @@ from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.errors import install_command
 from polyseme.models.manifest import NAME_PATTERN
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling
-from polyseme.operations.options import Limits
+from polyseme.operations.limits import Limits
 from polyseme.validation import did_you_mean, validation_message
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ BUNDLED = "wiki-en"
 _ORIGIN = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?:[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?|\[[0-9a-f:.]+\])"
     r"(?::(?P<port>[1-9][0-9]{0,4}))?"
+)
+_HOST = re.compile(
+    r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|\[?[0-9a-fA-F.]*:[0-9a-fA-F:.]*\]?"
 )
 _DEFAULT_PORTS = {"http": {"80"}, "https": {"443"}}
 _WORK_RATE = re.compile(r"(?P<seconds>[0-9]{1,9}) ?s *(?:/|per) *(?P<window>.+)")
@@ -65,7 +68,7 @@ def request_rates(setting: str) -> "list[RateLimitItem]":
 
 
 def work_rates(setting: str) -> "list[RateLimitItem]":
-    """Return the rates of work in a `rate_limit`, in milliseconds; raise ValueError."""
+    """Return the rates of processor time in a `rate_limit`, in milliseconds; raise ValueError."""
     from limits import parse
 
     matches = filter(None, map(_WORK_RATE.fullmatch, _rates(setting)))
@@ -99,6 +102,19 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on")
+    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="names in the Host header that are answered, separated by commas, `*` for any;"
+        " by default the address that the service listens on, localhost and the loopback addresses,"
+        " or any if it listens on all addresses",
+    )
+    admin_port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="additional port for /livez, /readyz and /metrics, which a process beside the"
+        " workers serves; none by default",
+    )
     workers: int = Field(
         default_factory=usable_cpus,
         ge=1,
@@ -189,17 +205,32 @@ class Settings(BaseSettings):
         le=1 << 32,
         description="maximum size of a response, or of a line of streamed NDJSON, in bytes",
     )
-    max_work: int = Field(
-        5000,
+    max_concurrent_answer_bytes: int = Field(
+        256 << 20,
+        ge=1 << 20,
+        le=1 << 36,
+        description="maximum size of all responses that a worker makes at the same time, in bytes;"
+        " others wait",
+    )
+    max_pairs: int = Field(
+        1 << 29,
         ge=1,
-        le=3_600_000,
-        description="maximum estimated work of one request, in milliseconds of one processor",
+        le=1 << 40,
+        description="maximum pairs of tokens of the sentences in one request (n² for n tokens),"
+        " times heads and layers",
+    )
+    max_work: float = Field(
+        5.0,
+        ge=0.1,
+        le=3600,
+        description="maximum processor time of one request, in seconds",
     )
     request_seconds: int = Field(
         30,
         ge=1,
         le=3600,
-        description="deadline of a request in seconds, after which it is not computed further",
+        description="deadline of a request in seconds from its arrival, after which it is not"
+        " computed further",
     )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (),
@@ -229,7 +260,7 @@ class Settings(BaseSettings):
     rate_limit: str = Field(
         "",
         description="maximum rate of each caller, in requests such as `100/minute`, in seconds of"
-        " estimated work such as `60s/minute`, or both, separated by `;`; empty for no limit",
+        " processor time such as `60s/minute`, or both, separated by `;`; empty for no limit",
     )
     rate_limit_storage: SecretStr = Field(
         SecretStr("memory://"),
@@ -259,7 +290,7 @@ class Settings(BaseSettings):
         name = str(first["loc"][0])
         raise SettingError(name, validation_message(first), given=name in given)
 
-    @field_validator("api_keys", "cors_origins", mode="before")
+    @field_validator("api_keys", "cors_origins", "hosts", mode="before")
     @classmethod
     def split(cls, value: object) -> object:
         """Split a list at its commas."""
@@ -301,6 +332,15 @@ class Settings(BaseSettings):
                 raise ValueError("an origin must omit the default port of its scheme")
         return origins
 
+    @field_validator("hosts")
+    @classmethod
+    def check_hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        """Raise ValueError for what is not a host name or an address."""
+        for host in hosts:
+            if host != "*" and not _HOST.fullmatch(host):
+                raise ValueError("a host is a name or an address without port, such as example.org")
+        return tuple(host.strip("[]").lower() for host in hosts)
+
     @field_validator("rate_limit")
     @classmethod
     def check_rate(cls, setting: str) -> str:
@@ -315,7 +355,7 @@ class Settings(BaseSettings):
             rate.amount < 1 or rate.get_expiry() > _MAX_RATE_WINDOW for rate in rates
         ):
             raise ValueError(
-                "a rate is a number of requests, or of seconds of work, per second, minute, hour,"
+                "a rate is a number of requests, or of processor seconds, per second, minute, hour,"
                 " day, month or year, such as 100/minute or 60s/minute; `;` separates several rates"
             )
         return setting

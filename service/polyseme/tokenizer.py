@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, pairwise
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
+from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import regex
+
+from polyseme.caches import Recent
 
 Case: TypeAlias = Literal["auto", "exact", "lower"]
 Resolution: TypeAlias = Literal["exact", "lower", "capitalised", "upper", "subword", "oov"]
 Span: TypeAlias = tuple[int, int]
 CanCompose: TypeAlias = Callable[[str], bool]
 """A function that returns whether the subwords compose a vector for a spelling."""
-_Value = TypeVar("_Value")
+_LONGEST = 16
+"""Maximum characters of a chunk or a word that is cached; longer words are rare."""
+_TOKEN_BYTES = 512
+"""Maximum bytes of a token in a cache, with its three strings."""
 MAX_WORD_LENGTH = 256
 """Maximum length in code points of a word that is looked up. A longer one is one unknown token: it
 is not normalized, split or composed, all of which may take more than linear time."""
@@ -378,37 +383,6 @@ def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> Resolved
     return token
 
 
-class Recent(dict[str, _Value]):
-    """Values computed from short strings; those that are not read for a long time are dropped.
-
-    A full dictionary becomes the older one, whose entries return to the new one when they are read.
-    """
-
-    SIZE = 16_384
-    """Maximum entries of the new and of the older dictionary: together about 10 MB of chunks, or
-    50 MB if each character is a token."""
-    LONGEST = 16
-    """Maximum characters of a string whose value is kept; longer words are rare."""
-
-    def __init__(self, compute: Callable[..., _Value], *arguments: Any) -> None:
-        """Create an empty cache of `compute(self, text, *arguments)`."""
-        super().__init__()
-        self._compute, self._arguments = compute, arguments
-        self._older: dict[str, _Value] = {}
-
-    def __missing__(self, text: str) -> _Value:
-        if len(text) > self.LONGEST:
-            return self._compute(self, text, *self._arguments)
-        value = self._older.get(text)
-        if value is None:
-            value = self._compute(self, text, *self._arguments)
-        if len(self) >= self.SIZE:
-            self._older = dict(self)
-            self.clear()
-        self[text] = value
-        return value
-
-
 def _chunk_tokens(
     chunks: Recent[tuple[ResolvedToken, ...]],
     chunk: str,
@@ -444,6 +418,14 @@ def _word_token(
     return resolve_all((word,), vocabulary, case, composes)[0]
 
 
+def _size(tokens: tuple[ResolvedToken, ...]) -> int:
+    return len(tokens) * _TOKEN_BYTES
+
+
+def _token_size(_: ResolvedToken) -> int:
+    return _TOKEN_BYTES
+
+
 class Tokenizer:
     """A tokenizer with a cache, which returns the same tokens as `tokenize` and `resolve_all`.
 
@@ -458,8 +440,14 @@ class Tokenizer:
     def __init__(self, vocabulary: RowLookup, composes: CanCompose = no_subwords) -> None:
         self._vocabulary, self._composes = vocabulary, composes
         cases = get_args(Case)
-        self._chunks = {c: Recent(_chunk_tokens, vocabulary, c, composes) for c in cases}
-        self._words = {c: Recent(_word_token, vocabulary, c, composes) for c in cases}
+        self._chunks = {
+            c: Recent(_chunk_tokens, vocabulary, c, composes, size=_size, longest=_LONGEST)
+            for c in cases
+        }
+        self._words = {
+            c: Recent(_word_token, vocabulary, c, composes, size=_token_size, longest=_LONGEST)
+            for c in cases
+        }
 
     def tokens(
         self, text: str, case: Case = "auto", most: int | None = None
@@ -479,14 +467,14 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             return list(map(self._words[case].__getitem__, text[:most]))
-        chunks, longest = self._chunks[case], Recent.LONGEST
+        chunks = self._chunks[case]
         if most is None or len(text) <= most:  # each token has a character
             return list(chain.from_iterable(map(chunks.__getitem__, text.split())))
         found: list[ResolvedToken] = []
         # Each chunk has at least one token, so `most` chunks suffice. The last of the `most` + 2
         # chunks is the unsplit rest of the text, which is not reached.
         for chunk in text.split(None, most + 1):
-            if len(chunk) <= longest:
+            if len(chunk) <= _LONGEST:
                 found += chunks[chunk]
             else:  # a text without white space is one chunk
                 tokens = iter_tokens(chunk, self._vocabulary, case, self._composes)

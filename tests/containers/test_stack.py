@@ -172,7 +172,7 @@ def test_a_body_that_exceeds_the_proxys_memory_reaches_the_service(proxy: httpx.
 
 
 def test_slow_clients_hold_no_connection_of_the_service(stack: Stack, proxy: httpx.Client) -> None:
-    head = "POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = "POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     long = json.dumps({"input": ["The bank of the river is near the bank of the city"] * 50})
     assert len(proxy.post("/v1/encode", content=long, headers=JSON).content) > 2e6
     with ExitStack() as sockets:

@@ -82,7 +82,11 @@ results = {
     "id": one.get_response()["id"],
     "every": arrays(one),
     "in_json": arrays(
-        infer(tensor(binary=False), outputs=outputs(*NAMES, binary=False)),
+        infer(
+            tensor(binary=False),
+            headers={**KEY, "Content-Type": "application/json"},  # the client itself sends none
+            outputs=outputs(*NAMES, binary=False),
+        ),
     ),
     "mixed": arrays(infer(tensor(), outputs=mixed)),
     "column": arrays(infer(tensor(TEXTS.reshape(-1, 1)))),

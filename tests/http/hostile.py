@@ -95,7 +95,7 @@ class Hostile(NamedTuple):
 
 def headed(method: str, target: str, headers: Iterable[str], body: bytes = b"") -> bytes:
     """The bytes of a request."""
-    lines = [f"{method} {target} HTTP/1.1", "Host: x", *headers, "\r\n"]
+    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", *headers, "\r\n"]
     return "\r\n".join(lines).encode("latin-1", "replace") + body
 
 
@@ -373,14 +373,14 @@ def lines(rng: Random) -> Hostile:
     version = rng.choice(VERSIONS) if odd == 1 else " HTTP/1.1"
     end = rng.choice(["\r\n\r\n", "\n\n", "\r\n"]) if odd == 2 else "\r\n\r\n"
     target = rng.choice(TARGETS).format(rng.choice(PATHS))
-    head = f"{method} {target}{version}\r\nHost: x\r\nContent-Length: 0{end}"
+    head = f"{method} {target}{version}\r\nHost: localhost\r\nContent-Length: 0{end}"
     return Hostile(head.encode("latin-1", "replace"))
 
 
 PROTOCOLS = [
     *cells(r"""
         PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00 | SSH-2.0-OpenSSH_9.0\r\n
-        GET | PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n
+        GET | PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\nHost: localhost\r\n\r\n
         *1\r\n$4\r\nPING\r\n | \x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02 |  | \n
         \r\n\r\nGET / HTTP/1.1\r\n\r\n
     """),
@@ -412,7 +412,7 @@ NUMBERS = cells(r"""
 def framing(rng: Random) -> Hostile:
     """Wrong or repeated lengths, and chunks with wrong sizes and ends."""
     path, body = valid(rng)
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     if rng.random() < 0.5:
         numbers = [rng.choice(NUMBERS).format(len(body), len(body) + 1)]
         if rng.random() < 0.3:
@@ -427,7 +427,7 @@ def framing(rng: Random) -> Hostile:
     return Hostile(head.encode() + chunks, 2)
 
 
-HIDDEN = f"GET /livez?{MARK} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+HIDDEN = f"GET /livez?{MARK} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 SMUGGLED = cells(r"""
     Content-Length: {n}\r\n\r\n
     Content-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n
@@ -445,7 +445,7 @@ SMUGGLED = cells(r"""
 def smuggled(rng: Random) -> Hostile:
     """A request in the body of another, which two servers may delimit differently."""
     first = rng.choice([f"POST {rng.choice(ROUTES)}", "GET /livez", "POST /nowhere"])
-    head = f"{first} HTTP/1.1\r\nHost: x\r\n{rng.choice(SMUGGLED).format(n=len(HIDDEN))}"
+    head = f"{first} HTTP/1.1\r\nHost: localhost\r\n{rng.choice(SMUGGLED).format(n=len(HIDDEN))}"
     return Hostile(head.encode() + HIDDEN)
 
 

@@ -3,10 +3,11 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -59,3 +60,21 @@ def proxied(folder: Path, address: str, *changes: tuple[str, str]) -> Iterator[h
         client.close()
         process.terminate()
         process.wait(10)
+
+
+def slow_client(
+    stack: ExitStack,
+    client: httpx.Client,
+    body: bytes = b"{}",
+    sent: int | None = None,
+    accept: str = "*/*",
+) -> None:
+    """Send a request, or part of its body, on a new connection without reading the response."""
+    connection = stack.enter_context(closing(socket.socket()))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((client.base_url.host, client.base_url.port))
+    head = (
+        "POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Accept: {accept}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + body[:sent])

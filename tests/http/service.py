@@ -135,7 +135,8 @@ def running(folder: Path, command: Any = None, **settings: object) -> Iterator[S
     """Start a service; stop it at the end."""
     log = folder / "log"
     process, url = start(log, *([command] if command else []), **settings)
-    number = int(str(settings.get("workers", 2)))
+    # The process of the port for probes and metrics counts as a worker here.
+    number = int(str(settings.get("workers", 2))) + ("admin_port" in settings)
     service = Service(process, int(url.rpartition(":")[2]), log, number)
     try:
         service.wait_for_workers(number)
@@ -184,7 +185,7 @@ def posted(body: Any, path: str = "/v1/encode", extra: str = "") -> bytes:
     """The bytes of a POST request."""
     content = orjson.dumps(body)
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(content)}\r\n{extra}\r\n"
     )
     return head.encode() + content
@@ -204,7 +205,7 @@ def inventory_document(word: str = "bank") -> dict[str, Any]:
 
 def get(path: str, extra: str = "") -> bytes:
     """The bytes of a GET request."""
-    return f"GET {path} HTTP/1.1\r\nHost: a\r\n{extra}\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{extra}\r\n".encode()
 
 
 def raw(address: tuple[str, int], sent: bytes) -> bytes:

@@ -21,14 +21,9 @@ def test_the_attack_ends_no_worker_and_gets_documented_responses() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()[-2000:]
-    *routes, crowd = done.stdout.decode().splitlines()
-    found = {line.partition(": ")[0] for line in routes}
-    assert found == {"encode", "embeddings", "infer", "compare", "senses", "neighbors", "trace"}
-    results = [orjson.loads(line.partition(": ")[2]) for line in routes]
+    results = list(map(orjson.loads, done.stdout.splitlines()))
+    assert len({one["path"] for one in results}) == 7
     assert {one["status"] for one in results} <= ALLOWED
-    # Memory and time depend on the machine; these bounds are far from what a missing limit causes.
+    # Memory depends on the machine; this bound is far from what a missing limit causes.
     assert max(one["response_mb"] for one in results if one["status"] != 200) < 1
-    assert max(one["peak_mb"] for one in results) < 600
-    sent = orjson.loads(crowd)
-    assert {int(status) for status in sent["statuses"]} <= ALLOWED
-    assert sum(sent["statuses"].values()) == sent["requests"]
+    assert max(one["peak_mb"] for one in results) < 400

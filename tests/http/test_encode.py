@@ -193,7 +193,7 @@ def test_an_internal_error_in_a_stream_is_logged_and_leaks_nothing(client, monke
     def fail(*_: object) -> None:
         raise RuntimeError(SECRET)
 
-    monkeypatch.setattr("polyseme.http.routes.sentence_json", fail)
+    monkeypatch.setattr("polyseme.http.routes.sentence_parts", fail)
     (last,) = lines(client, input=TEXTS)
     assert (last["complete"], last["error"]["code"]) == (False, "internal")
     assert SECRET not in json.dumps(last)

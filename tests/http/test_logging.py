@@ -309,4 +309,4 @@ def test_requests_succeed_while_the_log_is_on_a_full_disk(tmp_path) -> None:
 
 
 def metrics_of(caller: Caller) -> bytes:
-    return caller.ask(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")[2]
+    return caller.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")[2]

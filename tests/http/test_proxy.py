@@ -116,12 +116,12 @@ def test_internal_routes_are_not_found(proxy: httpx.Client, service: str, path: 
         f"/.{path}",
         f"/%{ord(path[1]):x}{path[2:]}",
     ):
-        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
-    head = f"GET http://x{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    head = f"GET http://x{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     expect_problem(raw(proxy, head.encode()), 404, "unknown_route")
     for target in (f"{path}/", path.upper(), f"{path}%2f", f"{path};x", f"{path}%00", f"{path}%20"):
-        head = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         assert raw(proxy, head.encode()).status_code in {400, 404}
 
 
@@ -134,18 +134,22 @@ def test_error_pages_cannot_be_requested(proxy: httpx.Client) -> None:
     ("request_", "status", "code"),
     [
         (
-            b"GET /v1/models HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40_000 + b"\r\n\r\n",
+            b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 40_000 + b"\r\n\r\n",
             400,
             "malformed",
         ),
-        (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed"),
+        (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "malformed"),
         (b"nothing of HTTP s3cretqx\r\n\r\n", 400, "malformed"),
         (b"GET /v1/models HTTP/1.1\r\n\r\n", 400, "malformed"),
-        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400, "malformed"),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: s3cretqx\r\n\r\n", 400, "malformed"),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400, "malformed"),
+        (b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", 400, "malformed"),
         (
-            b"TRACE /s3cretqx HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: s3cretqx\r\n\r\n",
+            400,
+            "malformed",
+        ),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400, "malformed"),
+        (
+            b"TRACE /s3cretqx HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
             405,
             "method_not_allowed",
         ),
@@ -173,7 +177,7 @@ def test_without_a_service_the_503_has_retry_after(tmp_path: Path) -> None:
 
 
 def test_one_caller_cannot_take_every_connection(service: str, tmp_path: Path) -> None:
-    head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+    head = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     with ExitStack() as stack:
         changes = ("callers 256", "callers 2")
         client = stack.enter_context(proxied(tmp_path, service, changes))
@@ -227,7 +231,7 @@ def test_the_service_gets_a_request_only_when_its_body_is_complete(tmp_path: Pat
         listener.settimeout(0.5)
         with proxied(tmp_path, f"127.0.0.1:{listener.getsockname()[1]}") as client:
             address = client.base_url.host, client.base_url.port
-            head = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n"
+            head = b"POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n"
             with closing(socket.create_connection(address)) as slow:
                 slow.sendall(head + b"ab")
                 with pytest.raises(TimeoutError):

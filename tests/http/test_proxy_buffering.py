@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.conftest import start
-from tests.http.proxy import NGINX, proxied
-
-REQUEST = b"POST /v1/encode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+from tests.http.proxy import NGINX, proxied, slow_client
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
 
@@ -39,16 +36,6 @@ def upstream(respond: Callable[[socket.socket], None]) -> Iterator[str]:
         threading.Thread(target=accept, daemon=True).start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
-
-
-def slow_client(
-    stack: ExitStack, client: httpx.Client, body: bytes = b"{}", sent: int | None = None
-) -> None:
-    """Send a request, or part of its body, on a new connection without reading the response."""
-    connection = stack.enter_context(closing(socket.socket()))
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.connect((client.base_url.host, client.base_url.port))
-    connection.sendall(REQUEST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:sent])
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])

@@ -15,7 +15,12 @@ TEXT = " ".join(["the river bank is near the money bank and the boats lie there"
 WHOLE = {"input": [TEXT] * 500, "include": ["queries"], "encoding": "base64"}
 STREAM = {"input": [TEXT] * 100, "include": ["attention", "scores", "features"]}
 NDJSON = "Accept: application/x-ndjson\r\n"
-UNLIMITED = {"max_work": 3_600_000, "max_answer_bytes": 1 << 32}
+UNLIMITED = {
+    "max_work": 3600,
+    "max_pairs": 1 << 40,
+    "max_answer_bytes": 1 << 32,
+    "max_concurrent_answer_bytes": 1 << 32,
+}
 
 
 def codes_of_aborted_requests(service) -> list[str]:
@@ -70,21 +75,45 @@ def test_the_service_stops_computing_when_the_client_leaves(tmp_path) -> None:
 
 
 def test_long_requests_leave_threads_for_short_ones(tmp_path) -> None:
-    # One long request fits into the limit of a worker, two do not.
-    with running(tmp_path, workers=1, max_work=20_000) as service:
+    long = posted(WHOLE)
+    with running(tmp_path, workers=1, threads=2, **UNLIMITED) as service:
         with Caller(service) as first, Caller(service) as second, Caller(service) as short:
-            long = posted({"input": [TEXT] * 450, "include": ["contextual"]}, extra=NDJSON)
             first.send(long)
-            first.socket.recv(1, socket.MSG_PEEK)
+            time.sleep(1)  # the request has the only place
             status, headers, body = second.ask(long)
             assert status == 503
             assert orjson.loads(body)["code"] == "overloaded"
-            assert int(headers["retry-after"]) > 1
+            assert int(headers["retry-after"]) > 0
             assert short.ask(posted({"input": "the river bank"}))[0] == 200
+        # The first client has left, so its place is free.
+        accepted = posted({"input": [TEXT] * 10, "include": ["contextual"], "encoding": "base64"})
+        with Caller(service) as caller:
+            until(lambda: caller.ask(accepted)[0], 200)
 
-        def accepted() -> bool:
-            with Caller(service) as again:
-                again.send(long)
-                return b" 200 " in again.socket.recv(16, socket.MSG_PEEK)
 
-        until(accepted)
+def test_a_slow_reader_of_a_stream_keeps_no_place(tmp_path) -> None:
+    # Each of the lines has 4 MB, more than the buffers of the sockets.
+    body = {"input": [TEXT] * 50, "include": ["attention"], "encoding": "base64", "heads": "mean"}
+    with (
+        running(tmp_path, workers=1, threads=2, **UNLIMITED) as service,
+        Caller(service) as slow,
+        Caller(service) as other,
+    ):
+        slow.send(posted(body, extra=NDJSON))
+        slow.socket.recv(1, socket.MSG_PEEK)
+        for _ in range(3):
+            assert other.ask(posted({**body, "input": [TEXT] * 5}))[0] == 200
+
+
+def test_time_in_the_queue_counts_towards_the_deadline(tmp_path) -> None:
+    settings = {"workers": 1, "threads": 1, "request_seconds": 2, **UNLIMITED}
+    with running(tmp_path, **settings) as service, Caller(service) as busy:
+        stuck = posted({"input": "a"})
+        busy.send(stuck[:-1])  # the only thread waits for the last byte
+        time.sleep(0.5)
+        with Caller(service) as waiting:
+            waiting.send(posted({"input": "the river bank"}))
+            time.sleep(2.5)
+            busy.send(stuck[-1:])
+            for response in (busy.response(), waiting.response()):
+                assert (response.status, orjson.loads(response.body)["code"]) == (503, "deadline")

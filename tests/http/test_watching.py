@@ -124,7 +124,7 @@ def test_prometheus_scrapes_each_replica_and_sends_alerts_to_the_alertmanager():
     settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
     (found,) = settings["scrape_configs"][0]["dns_sd_configs"]
-    assert (found["names"], found["type"], found["port"]) == (["polyseme"], "A", 8000)
+    assert (found["names"], found["type"], found["port"]) == (["polyseme"], "A", 8001)
     (manager,) = settings["alerting"]["alertmanagers"]
     assert manager["static_configs"] == [{"targets": ["alertmanager:9093"]}]
     assert {"polyseme", "alertmanager"} <= services.keys()

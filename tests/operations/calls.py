@@ -11,7 +11,7 @@ from polyseme.operations.encode import TokenCounts, encode, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Part
 from polyseme.operations.senses import SensesRequest, find_senses
-from polyseme.operations.serialize import json_document, npz_archive, sentence_document
+from polyseme.operations.serialize import encode_json, npz_parts
 from polyseme.operations.trace import TraceRequest, trace
 from tests.tiny import LIMITS
 
@@ -31,8 +31,8 @@ def ask_one(model, text, **options):
 def json_of(model, texts, encoding="float", limits=LIMITS, **options):
     """The response in JSON, as bytes."""
     sentences = tokenize(model, texts, EncodeOptions(**options), limits)
-    results = [sentence_document(one, encoding) for one in ask(model, texts, limits, **options)]
-    return json_document(model.manifest, results, TokenCounts(sentences))
+    encoded, counts = ask(model, texts, limits, **options), TokenCounts(sentences)
+    return b"".join(encode_json(model.manifest, encoded, counts, encoding))
 
 
 def document_of(model, texts, encoding="float", limits=LIMITS, **options):
@@ -43,7 +43,7 @@ def document_of(model, texts, encoding="float", limits=LIMITS, **options):
 def npz_of(model, texts, limits=LIMITS, **options):
     """The response in `.npz`, as bytes."""
     encoded = ask(model, texts, limits, **options)
-    return npz_archive(model.manifest, encoded, EncodeOptions(**options))
+    return b"".join(npz_parts(model.manifest, encoded, EncodeOptions(**options)))
 
 
 def arrays_of(model, texts, limits=LIMITS, **options):

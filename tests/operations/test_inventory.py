@@ -20,13 +20,13 @@ from polyseme.operations.inventory import (
     load_inventory,
     read_inventory,
 )
+from polyseme.operations.limits import Limits
 from polyseme.operations.occurrences import (
     encode_occurrences,
     find_projection,
     project,
     surround,
 )
-from polyseme.operations.options import Limits
 from polyseme.operations.senses import SensesRequest, senses
 from tests.operations.calls import senses_in
 from tests.operations.test_senses import MONEY, RIVER

@@ -8,8 +8,9 @@ from polyseme.errors import TooLargeError, UnknownWordError
 from polyseme.operations import encode as encode_module
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import MAX_UNKNOWN_WORDS, encode, tokenize, tokenize_text
+from polyseme.operations.limits import Limits
 from polyseme.operations.neighbors import NeighborsRequest, neighbors, query_token
-from polyseme.operations.options import EncodeOptions, Limits
+from polyseme.operations.options import EncodeOptions
 from polyseme.tokenizer import MAX_WORD_LENGTH
 from tests.operations.calls import (
     ask,
@@ -113,9 +114,10 @@ def test_a_request_makes_no_more_tokens_than_its_limit(counting, work):
     with pytest.raises(TooLargeError) as caught:
         tokenize(counting, texts, EncodeOptions(), limits)
     assert caught.value.extra == {"setting": "max_tokens", "limit": 120, "size": 40_000}
-    # Words are resolved once and cached, so distinct ones show how many are made.
-    work.tokens = 0
-    distinct = [" ".join(f"q{text}x{n}" for n in range(40)) for text in range(100)]
+    assert work.tokens == 0
+    # Words are resolved once and cached, so distinct ones show how many are made. Without white
+    # space, they are counted only as they are made.
+    distinct = ["/".join(f"q{text}x{n}" for n in range(20)) for text in range(100)]
     with pytest.raises(TooLargeError):
         tokenize(counting, distinct, EncodeOptions(oov="zero"), limits)
     whole_words = 120 + 1
@@ -129,12 +131,13 @@ def test_the_limit_of_the_request_applies_within_a_sentence(plain):
         ask(plain, ["bank " * 10, "river " * 3, "money"], limits)
     assert caught.value.extra == {"setting": "max_tokens", "limit": 12, "size": 14}
     assert len(ask(plain, ["bank " * 10, "river " * 2, ""], limits)) == 3
+    for truncate in (False, True):
+        with pytest.raises(TooLargeError) as caught:
+            ask(plain, ["bank " * 10, "river " * 60, "money"], limits, truncate=truncate)
+        assert caught.value.extra == {"setting": "max_tokens", "limit": 12, "size": 61}
     with pytest.raises(TooLargeError) as caught:
-        ask(plain, ["bank " * 10, "river " * 60, "money"], limits)
+        ask(plain, ["river " * 60], replace(limits, max_tokens=100))
     assert caught.value.extra == {"setting": "max_sentence_tokens", "limit": 50, "size": 60}
-    with pytest.raises(TooLargeError) as caught:
-        ask(plain, ["bank " * 10, "river " * 60, "money"], limits, truncate=True)
-    assert caught.value.extra == {"setting": "max_tokens", "limit": 12, "size": 61}
 
 
 def test_words_after_a_limit_are_counted_up_to_a_maximum(plain, monkeypatch):
@@ -143,7 +146,7 @@ def test_words_after_a_limit_are_counted_up_to_a_maximum(plain, monkeypatch):
     (one,) = ask(plain, ["bank " * 100], limits, truncate=True)
     assert (len(one.tokens), one.truncated) == (5, 10)
     with pytest.raises(TooLargeError) as caught:
-        ask(plain, ["bank " * 5, "bank " * 4, *["bank " * 4] * 100], limits)
+        ask(plain, ["bank/" * 2, "bank/bank/bank", *["bank/" * 3] * 6], limits)
     assert caught.value.extra["size"] == 9 + 10
     words = ["bank"] * 100  # a list has a length that costs nothing
     assert ask(plain, [words], limits, truncate=True)[0].truncated == 95

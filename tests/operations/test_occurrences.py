@@ -20,16 +20,16 @@ from polyseme.models.weights import ContextProjection
 from polyseme.operations import occurrences
 from polyseme.operations.compare import match_forms, may_occur, word_places
 from polyseme.operations.inventory import ApplySensesRequest, apply_senses
+from polyseme.operations.limits import Limits
 from polyseme.operations.occurrences import (
     REACH,
+    ContextExplainer,
     encode_occurrences,
     estimate_projection,
-    explain_context,
     find_projection,
     project,
     surround,
 )
-from polyseme.operations.options import Limits
 from polyseme.operations.senses import SensesRequest, find_senses
 from polyseme.tokenizer import resolve_all, tokenize
 from tests.operations.calls import senses_in
@@ -104,15 +104,21 @@ def test_what_the_words_say_sums_to_the_product_with_the_context(tmp_path, outpu
     tiny = tiny_model(tmp_path, layers=[layer], word_bias=bias)
     tokens = resolve_all(["bank", "river", "absent", "money", "end"], tiny.vocabulary)
     direction = rng.normal(size=5)
-    said = explain_context(tiny, tokens, 0, direction)
+    said = explained(tiny, tokens, 0, direction)
     (found,) = encode_occurrences(tiny, [tokens], [[0]])
     assert said.sum() == pytest.approx(found.context @ direction, abs=1e-6)
     assert said[2] == 0  # an unknown word says nothing
     # A word alone says everything, so that its part is the whole product.
     pair = resolve_all(["bank", "river"], tiny.vocabulary)
     masked = replace(layer, scoring=replace(layer.scoring, mask="others"))
-    alone = explain_context(replace(tiny, layers=[masked]), pair, 0, direction)
+    alone = explained(replace(tiny, layers=[masked]), pair, 0, direction)
     assert alone[0] == pytest.approx(0) and alone[1] != 0
+
+
+def explained(model, tokens, place, direction):
+    """What each token adds to the product of a direction and the context of one token."""
+    explain = ContextExplainer(model, tokens)
+    return explain(place, explain.project(direction))
 
 
 def test_an_occurrence_keeps_no_array_of_its_text(bundled):

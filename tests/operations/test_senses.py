@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
-from polyseme.operations.options import Limits
+from polyseme.operations.limits import Limits
 from polyseme.operations.senses import (
     MappedSenses,
     Senses,

@@ -18,13 +18,13 @@ from hypothesis.extra import numpy as hypothesis_arrays
 from pydantic import TypeAdapter
 
 from polyseme.errors import OutOfRangeError, TooLargeError
+from polyseme.operations import serialize
 from polyseme.operations.compare import Comparison, MappedComparison, Occurrence
-from polyseme.operations.encode import Encoded, tokenize
+from polyseme.operations.encode import Encoded, TokenCounts, tokenize
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.serialize import as_base64, manifest_document, number_cost, sentence_json
+from polyseme.operations.serialize import as_base64, manifest_document, number_bytes, sentence_parts
 from polyseme.operations.trace import Trace
-from polyseme.operations.work import NumberCost, TextAdmission, encode_cost
 from polyseme.tokenizer import Tokenized
 from tests.operations.calls import (
     EVERY,
@@ -120,6 +120,11 @@ def test_no_sentences_are_an_empty_list(deep):
     assert document["usage"] == {"tokens": 0, "oov": 0, "truncated": 0}
 
 
+def sentence_json(one, encoding="float"):
+    """The JSON of a sentence."""
+    return b"".join(sentence_parts(one, encoding))
+
+
 def test_the_json_of_a_sentence_is_an_entry_of_the_results_and_has_no_line_break(deep):
     lines = [sentence_json(one) for one in ask(deep, TEXTS)]
     assert not any(b"\n" in line for line in lines)
@@ -143,10 +148,18 @@ def test_json_and_npz_have_the_same_numbers(deep, texts):
             assert list(found.shape) == result[part]["shape"]
 
 
+@pytest.mark.parametrize("size", [1, 4, 1 << 17])
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(array=ARRAYS)
-def test_any_array_can_be_written_as_numbers_and_as_base64(array):
-    one = Encoded(Tokenized([]), {"static": array, "values": array.T})
+def test_any_array_can_be_written_as_numbers_and_as_base64(size, array):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serialize, "_PART_NUMBERS", size)
+        patch.setattr(serialize, "_SLICE", 3 * size)
+        check_written(Encoded(Tokenized([]), {"static": array, "values": array.T}), array)
+
+
+def check_written(one, array):
+    """Compare the JSON of a sentence with its arrays."""
     numbers = json.loads(sentence_json(one))
     packed = json.loads(sentence_json(one, "base64"))
     for part, expected in one.arrays.items():
@@ -251,11 +264,30 @@ def test_the_size_of_the_arrays_is_known_before_they_are_made(deep, options):
         assert size == n * per_token + n * n * per_pair
 
 
+@pytest.mark.parametrize("form", ["json", "base64", "npz"])
+def test_a_large_response_is_written_in_parts_of_the_same_content(deep, monkeypatch, form):
+    texts = [*TEXTS, "zebra bank " * 20]
+
+    def content():
+        if form == "npz":
+            return {name: array.tolist() for name, array in arrays_of(deep, texts).items()}
+        return document_of(deep, texts, "base64" if form == "base64" else "float", include=EVERY)
+
+    whole = content()
+    for name, value in (("_PART_NUMBERS", 100), ("_PART_BYTES", 500), ("_SLICE", 300)):
+        monkeypatch.setattr(serialize, name, value)
+    assert content() == whole
+    encoded = ask(deep, texts, include=EVERY)
+    counts = TokenCounts(one.sentence for one in encoded)
+    parts = [*serialize.encode_json(deep.manifest, encoded, counts, "float")]
+    assert len(parts) > 20 and max(map(len, parts)) < 5000
+
+
 def test_the_longest_number_and_its_comma_have_the_maximum_number_of_bytes():
     rng = np.random.default_rng(5)
     numbers = np.append(rng.uniform(-1e-4, -1e-5, 10_000), -1.37053285e-5).astype(np.float32)
     text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
-    assert max(map(len, text.split(b","))) + 1 == number_cost("json").bytes
+    assert max(map(len, text.split(b","))) + 1 == number_bytes("json")
 
 
 @pytest.mark.parametrize("options", SIZES)
@@ -265,56 +297,60 @@ def test_a_response_over_the_limit_is_rejected(tmp_path, options, dtype):
     model = tiny_model(tmp_path, vectors=VECTORS * np.float32(-1.37053285e-5))
     texts = ["bank river money did high", "end " * 20]
     options = {**options, "dtype": dtype}
-    sentences = tokenize(model, texts, EncodeOptions(**options), LIMITS)
     for form, encoding, size in (
         ("json", "float", len(json_of(model, texts, **options))),
         ("json", "base64", len(json_of(model, texts, "base64", **options))),
         ("npz", "float", len(npz_of(model, texts, **options))),
     ):
-        number = number_cost(form, encoding, dtype)
         # At most 5000 bytes are names, shapes and the directory of the archive.
-        limits = replace(LIMITS, max_answer_bytes=size - 5000)
-        with pytest.raises(TooLargeError) as caught:
-            check_size(model, sentences, EncodeOptions(**options), number, limits)
-        error = caught.value.members()
+        written = {"number_bytes": number_bytes(form, encoding), **options}
+        error = size_error(model, texts, max_answer_bytes=size - 5000, **written)
+        bound = size_error(model, texts[-1:], max_answer_bytes=1, **written)["size"]
         assert error["setting"] == "max_answer_bytes"
-        bound = check_size(model, sentences, EncodeOptions(**options), number, LIMITS)
-        assert error["size"] <= bound
-        limits = replace(LIMITS, max_answer_bytes=bound)
-        check_size(model, sentences, EncodeOptions(**options), number, limits)
+        limits = replace(LIMITS, max_answer_bytes=error["size"] + bound)
+        sized(model, texts, limits, **written)
 
 
-def check_size(model, sentences, options, number, limits, **how):
-    """Add the sentences to the size of a response one by one; return its bytes."""
-    admission = TextAdmission(encode_cost(model, options, number, **how), [], limits)
-    for one in sentences:
-        admission.add(one)
-    return int(admission.bytes)
+def sized(model, texts, limits, number_bytes, *, streamed=False, **options):
+    """Tokenize texts whose response is written with so many bytes a number."""
+    options = EncodeOptions(**options)
+    return tokenize(model, texts, options, limits, number_bytes=number_bytes, streamed=streamed)
+
+
+def size_error(model, texts, *, max_answer_bytes, **written):
+    """The members of the error of a response that is too large."""
+    with pytest.raises(TooLargeError) as caught:
+        sized(model, texts, replace(LIMITS, max_answer_bytes=max_answer_bytes), **written)
+    return caught.value.members() | {"hint": caught.value.hint}
 
 
 def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
-    options = EncodeOptions()
-    one = tokenize(deep, ["bank river money"], options, LIMITS)
-    with pytest.raises(TooLargeError) as caught:
-        check_size(deep, one, options, NumberCost(0, 4), replace(LIMITS, max_answer_bytes=1))
-    size = caught.value.members()["size"]
-    # Two vectors a token, weights of 2 layers and 3 heads, and 128 bytes for each token.
-    assert size == 4 * (3 * 5 * 2 + 9 * 3 * 2) + 3 * 128
+    texts = ["bank river money"]
+    size = size_error(deep, texts, max_answer_bytes=1, number_bytes=4)["size"]
+    # Two vectors a token, weights of 2 layers and 3 heads, 128 bytes for each token and 8 for each
+    # character.
+    assert size == 4 * (3 * 5 * 2 + 9 * 3 * 2) + 3 * 128 + 16 * 8
     limits = replace(LIMITS, max_answer_bytes=size)
-    check_size(deep, one * 10, options, NumberCost(0, 4), limits, streamed=True)
-    with pytest.raises(TooLargeError) as caught:
-        check_size(deep, one * 10, options, NumberCost(0, 4), limits)
-    assert caught.value.members()["size"] == 2 * size  # the second sentence is one too many
-    assert "application/x-ndjson" in str(caught.value.hint)
+    sized(deep, texts * 10, limits, 4, streamed=True)
+    error = size_error(deep, texts * 10, max_answer_bytes=size, number_bytes=4)
+    assert error["size"] == 2 * size  # the second sentence is one too many
+    assert "application/x-ndjson" in error["hint"]
 
 
 @pytest.mark.parametrize(("limit", "fits"), [(200_000, True), (100_000, False)])
 def test_tokens_count_towards_the_size_of_a_response_without_arrays(deep, limit, fits):
-    options = EncodeOptions(include=[])
-    sentences = tokenize(deep, [["bank"]] * 1000, options, LIMITS)
     with nullcontext() if fits else pytest.raises(TooLargeError):
         limits = replace(LIMITS, max_answer_bytes=limit)
-        check_size(deep, sentences, options, NumberCost(0, 16), limits)
+        sized(deep, [["bank"]] * 1000, limits, 16, include=[])
+
+
+def test_the_pairs_of_tokens_times_heads_and_layers_are_limited(deep):
+    texts = ["bank river money", "bank zebra"]
+    for limit, fits in (((9 + 4) * 2 * 3, True), ((9 + 4) * 2 * 3 - 1, False)):
+        with nullcontext() if fits else pytest.raises(TooLargeError) as caught:
+            tokenize(deep, texts, EncodeOptions(), replace(LIMITS, max_pairs=limit))
+    assert caught.value.members()["size"] == 78
+    tokenize(deep, texts, EncodeOptions(include=["static"]), replace(LIMITS, max_pairs=1))
 
 
 PAIR = [Occurrence("zebra bank", "bank"), Occurrence("bank river", "bank")]

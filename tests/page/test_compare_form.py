@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from polyseme.errors import InvalidError
-from polyseme.operations.compare import Occurrence, find_token
+from polyseme.operations.compare import Occurrence, TokenFinder
 from polyseme.tokenizer import ResolvedToken
 from tests.page.conftest import Open
 from tests.page.driver import (
@@ -188,7 +188,7 @@ FIND = """async (cases) => {
 def found_by_the_service(word: str, nth: int, texts: list[str]) -> int:
     tokens = [ResolvedToken(text, None, None, None, "oov", None) for text in texts]
     try:
-        return find_token(tokens, Occurrence(" ".join(texts), word, nth), 0)
+        return TokenFinder(tokens).find(Occurrence(" ".join(texts), word, nth), 0)
     except InvalidError:
         return -1
 

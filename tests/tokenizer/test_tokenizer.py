@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import Recent, Tokenizer, no_subwords, resolve_all, tokenize, words
+from polyseme.tokenizer import Tokenizer, no_subwords, resolve_all, tokenize, words
 from tests.tokenizer.vocabularies import GAP, PROPERTY, Vocabulary, texts, texts_with_vocabularies
 
 cases = st.sampled_from(["auto", "exact", "lower"])
@@ -87,20 +87,14 @@ def test_a_word_is_looked_up_once():
     assert vocabulary.lookup_cost == before
 
 
-def test_long_chunks_are_not_cached_and_the_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr(Recent, "SIZE", 10)
+def test_long_chunks_are_not_cached():
     vocabulary = Vocabulary()
     tokenizer = Tokenizer(vocabulary)
-    long = "x" * 17
-    for _ in range(2):
-        tokenizer.tokens(f"{long} " + " ".join(f"w{n}" for n in range(105)))
-        tokenizer.look_up([long, *(f"w{n}" for n in range(105))])
-        for cache in (tokenizer._chunks["auto"], tokenizer._words["auto"]):
-            assert set(cache) == {f"w{n}" for n in range(100, 105)}
-            cache.clear()
-    before = vocabulary.lookup_cost
-    tokenizer.tokens(long)
-    assert vocabulary.lookup_cost > before
+    for text in ("x" * 17, ["x" * 17]):
+        tokenizer.look_up(text)
+        before = vocabulary.lookup_cost
+        tokenizer.look_up(text)
+        assert vocabulary.lookup_cost > before
 
 
 def test_a_tokenizer_is_in_no_reference_cycle_with_its_vocabulary():

@@ -29,7 +29,8 @@ from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.embed import pool, pooled_part
 from polyseme.operations.encode import Text, TokenCounts, cast, encode_stacks, tokenize
 from polyseme.operations.inventory import ApplySensesRequest, apply_senses
-from polyseme.operations.options import EncodeOptions, Limits, Part
+from polyseme.operations.limits import Limits
+from polyseme.operations.options import EncodeOptions, Part
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
 _TOKEN_COLUMNS = {

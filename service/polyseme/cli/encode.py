@@ -26,13 +26,11 @@ from polyseme.operations.encode import TokenCounts, encode_each, tokenize
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     Format,
-    json_document,
-    npz_archive,
-    number_cost,
-    sentence_document,
-    sentence_json,
+    encode_json,
+    npz_parts,
+    number_bytes,
+    sentence_parts,
 )
-from polyseme.operations.work import encode_cost
 from polyseme.settings import Settings
 
 
@@ -80,18 +78,26 @@ def encode(
         raise click.UsageError("There is no text: give texts as arguments or on standard input.")
     model = registry.model(options["model"])
     encoding = EncodeOptions.of(**given_fields(EncodeOptions, options))
-    cost = encode_cost(model, encoding, number_cost(kind), streamed=kind == "ndjson")
-    tokenized = tokenize(model, sentences, encoding, settings.limits(), cost=cost)
+    tokenized = tokenize(
+        model,
+        sentences,
+        encoding,
+        settings.limits(),
+        number_bytes=number_bytes(kind),
+        streamed=kind == "ndjson",
+    )
     encoded = encode_each(model, tokenized, encoding)
 
     def write(out: IO[bytes]) -> None:
         if kind == "npz":
-            out.write(npz_archive(model.manifest, list(encoded), encoding))
+            out.writelines(npz_parts(model.manifest, list(encoded), encoding))
         elif kind == "ndjson":
-            out.writelines(sentence_json(sentence) + b"\n" for sentence in encoded)
+            for sentence in encoded:
+                out.writelines([*sentence_parts(sentence), b"\n"])
         else:
-            results = [sentence_document(sentence) for sentence in encoded]
-            out.write(json_document(model.manifest, results, TokenCounts(tokenized)) + b"\n")
+            counts = TokenCounts(tokenized)
+            out.writelines(encode_json(model.manifest, list(encoded), counts, "float"))
+            out.write(b"\n")
 
     if str(output) == "-":
         write(sys.stdout.buffer)

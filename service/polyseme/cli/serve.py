@@ -1,7 +1,6 @@
 """`polyseme serve`: check the model and the address, and run gunicorn."""
 
 import errno
-import fcntl
 import os
 import shutil
 import socket
@@ -35,50 +34,37 @@ def _create_metrics_directory() -> None:
     enough free space. If none has enough, each worker reports only its own metrics. gunicorn's
     `on_exit` removes the directory; after a SIGKILL, the next start does.
     """
-    given = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    for parent in (*filter(None, (given, "/dev/shm")), None):  # noqa: S108 - private
+    parent = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    for folder in (*filter(None, (parent, "/dev/shm")), tempfile.gettempdir()):  # noqa: S108
         with suppress(OSError):
-            folder = parent or tempfile.gettempdir()
-            for directory in Path(folder).glob(f"{_METRICS_PREFIX}*"):
-                with suppress(OSError):  # in use, or of another user
-                    descriptor = _lock(directory)
+            for directory in Path(folder).glob(f"{_METRICS_PREFIX}*-*"):
+                process = directory.name.removeprefix(_METRICS_PREFIX).partition("-")[0]
+                if process.isdecimal() and not _is_running(int(process)):
                     shutil.rmtree(directory, ignore_errors=True)
-                    os.close(descriptor)
             if shutil.disk_usage(folder).free >= _METRICS_BYTES:
-                os.environ["PROMETHEUS_MULTIPROC_DIR"] = _locked_directory(folder)
+                prefix = f"{_METRICS_PREFIX}{os.getpid()}-"
+                os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp("", prefix, folder)
                 return
 
 
-def _locked_directory(parent: str) -> str:
-    """Create a directory that is locked until this process and its workers have exited."""
-    while True:
-        created = tempfile.mkdtemp(prefix=_METRICS_PREFIX, dir=parent)
-        # A service that starts at the same time may remove the directory until it is locked.
-        with suppress(FileNotFoundError, BlockingIOError):
-            _lock(created)
-            Path(created).stat()
-            return created
-
-
-def _lock(directory: str | Path) -> int:
-    """Lock a directory; return its descriptor. Raises BlockingIOError if it is locked."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _is_running(process: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
-def _check_address(settings: Settings) -> None:
+def _check_address(host: str, port: int, flag: str) -> None:
     """Raise CommandError if the service cannot listen on the address.
 
     gunicorn would try again for five seconds, and report the error after other lines.
     """
     if "LISTEN_FDS" in os.environ:  # systemd passes a socket
         return
-    host, port = settings.host.strip("[]"), settings.port
+    host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family) as probe:  # as gunicorn binds, without listening
@@ -86,11 +72,11 @@ def _check_address(settings: Settings) -> None:
             probe.bind((host, port))
     except OSError as error:
         problems = {
-            errno.EADDRINUSE: f"Port {port} of {host} is in use; --port selects another one.",
+            errno.EADDRINUSE: f"Port {port} of {host} is in use; {flag} selects another one.",
             errno.EADDRNOTAVAIL: f"{host} is no address of this machine; --host selects another.",
-            errno.EACCES: f"This user may not use port {port}; --port selects another one.",
+            errno.EACCES: f"This user may not use port {port}; {flag} selects another one.",
         }
-        other = f"The service cannot listen on {host}, port {port}; check --host and --port."
+        other = f"The service cannot listen on {host}, port {port}; check --host and {flag}."
         raise CommandError(problems.get(error.errno or 0, other)) from None
 
 
@@ -133,7 +119,9 @@ def serve(**flags: str | None) -> None:
             f"The default model {settings.model!r} cannot be used: {error.detail} Repair it"
             " (`polyseme models verify`), or select another one with --model."
         ) from None
-    _check_address(settings)
+    _check_address(settings.host, settings.port, "--port")
+    if settings.admin_port:
+        _check_address(settings.host, settings.admin_port, "--admin-port")
     if settings.metrics != "off":
         _create_metrics_directory()
     line = f"polyseme: http://{settings.host}:{settings.port}"

@@ -28,8 +28,9 @@ from polyseme.operations.embed import (
 )
 from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
 from polyseme.operations.inventory import ApplySensesRequest, apply_senses
+from polyseme.operations.limits import Limits
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
-from polyseme.operations.options import EncodeOptions, Limits
+from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.senses import SensesRequest, senses
 from polyseme.operations.serialize import manifest_document

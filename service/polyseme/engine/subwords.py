@@ -34,7 +34,7 @@ RANDOM_STRINGS, RANDOM_LENGTHS = 4000, (4, 8)
 REJECTED = 0.85
 """The share of random strings that are not composed."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_REMEMBERED = 1024
+_REMEMBERED = 256
 _LOOPED = 40
 _VOCABULARY_AT_ONCE = 4096
 _ROWS_AT_ONCE = 1024

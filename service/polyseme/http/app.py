@@ -6,9 +6,8 @@ import re
 from flask import Flask, Response
 from threadpoolctl import threadpool_limits
 
-from polyseme.http import errors, metrics, middleware
+from polyseme.http import budget, errors, metrics, middleware
 from polyseme.http.auth import ApiKeyAuth
-from polyseme.http.context import supervise_requests
 from polyseme.http.inference import HEADER_LENGTH, inference
 from polyseme.http.pages import pages
 from polyseme.http.rate_limits import RateLimits
@@ -51,8 +50,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     if settings.cors_origins:
         _init_cors(app, settings)
     auth.init_app(app, rate_limits)
-    charge = rate_limits.charge if rate_limits.enabled else None
-    supervise_requests(app, settings, service.limits, charge)
+    budget.init_app(app, settings, rate_limits.charge if rate_limits.counts_work else None)
     for blueprint in (routes, inference, pages):
         app.register_blueprint(blueprint)
     if settings.metrics != "off":

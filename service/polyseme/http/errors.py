@@ -11,15 +11,17 @@ from typing import Any
 
 import orjson
 from flask import Flask, Response, current_app, request
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, SecurityError
 
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.errors import (
     InvalidError,
     MalformedError,
     MethodNotAllowedError,
+    OutOfMemoryError,
     OutOfRangeError,
     PolysemeError,
+    UnknownHostError,
     UnknownRouteError,
     sentence,
     subscripted,
@@ -44,12 +46,19 @@ _log = logging.getLogger("polyseme")
 def init_app(app: Flask) -> None:
     """Convert every exception of a request to a problem response."""
     app.register_error_handler(PolysemeError, problem)
-    app.register_error_handler(NonFiniteError, lambda _: problem(OutOfRangeError()))
-    app.register_error_handler(Exception, _other)
+    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(
+        Exception, lambda error: problem(error_of(error, current_context().request_id))
+    )
 
 
 def problem(error: PolysemeError, **members: Any) -> Response:
-    """Return the problem response of an error, with additional `members`."""
+    """Return the problem response of an error, with additional `members`.
+
+    The error forgets its traceback: the frames refer to the error, so that the body of the request
+    would stay in memory until garbage is collected.
+    """
+    error.__traceback__ = error.__context__ = None
     context = current_context()
     context.code = error.code
     document = problem_document(error, context.request_id, request.path) | members
@@ -85,9 +94,7 @@ def raw_response(error: Exception, address: str) -> bytes:
     The document has the `error` of OpenAI's API, because OpenAI's client shows only this member.
     """
     context = RequestContext(secrets.token_hex(16), "other", address)
-    if not isinstance(error, PolysemeError):
-        log_fault(error, context.request_id)
-        error = PolysemeError()
+    error = error_of(error, context.request_id)
     document = problem_document(error, context.request_id, _OPENAI_PATHS[0])
     body = orjson.dumps(document)
     headers = {
@@ -154,20 +161,28 @@ def _path_hint(path: str) -> str | None:
     return None
 
 
-def _other(error: Exception) -> Response:
-    """Respond to an exception of Werkzeug, or to an unexpected one."""
+def _http_error(error: HTTPException) -> Response:
+    """Respond to an exception of Werkzeug."""
     if isinstance(error, NotFound):
         return problem(UnknownRouteError(hint=_path_hint(request.path)))
     if isinstance(error, MethodNotAllowed):
         return problem(MethodNotAllowedError(list(error.valid_methods or ())))
-    if isinstance(error, HTTPException) and 400 <= (error.code or 0) < _SERVER_ERROR:
+    if isinstance(error, SecurityError):
+        return problem(UnknownHostError())
+    if 400 <= (error.code or 0) < _SERVER_ERROR:
         # An invalid host, or an upgrade that no route supports.
         return problem(MalformedError())
-    log_fault(error, current_context().request_id)
-    return problem(PolysemeError())
+    return problem(error_of(error, current_context().request_id))
 
 
-def log_fault(error: Exception, request_id: str) -> None:
-    """Log the type and the stack of an unexpected exception."""
+def error_of(raised: Exception, request_id: str) -> PolysemeError:
+    """Return the error for an exception; log the type and the stack of an unexpected one."""
+    if isinstance(raised, PolysemeError):
+        return raised
+    if isinstance(raised, NonFiniteError):
+        return OutOfRangeError()
+    if isinstance(raised, MemoryError):
+        return OutOfMemoryError()
     fields = {"event": "fault", "request_id": request_id}
-    _log.error("the request failed", exc_info=error, extra={"fields": fields})
+    _log.error("the request failed", exc_info=raised, extra={"fields": fields})
+    return PolysemeError()

@@ -4,13 +4,15 @@ Binary data is little-endian and in C order; an element of a BYTES tensor is its
 of four bytes, followed by the content. Lengths in a request are checked before memory is allocated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
 from flask import Blueprint, Response
+from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
 
 from polyseme import __version__
@@ -23,20 +25,13 @@ from polyseme.http.parsing import (
     parse_query_value,
     read_json_and_bytes,
 )
-from polyseme.http.routes import json_response
+from polyseme.http.routes import json_response, respond
 from polyseme.http.service import current_service
 from polyseme.operations.encode import Encoded, count_tokens, encode_sentences, tokenize
-from polyseme.operations.options import (
-    PER_TOKEN,
-    EncodeOptions,
-    Layers,
-    Limits,
-    Part,
-    SentenceOptions,
-)
+from polyseme.operations.limits import Limits
+from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Part, SentenceOptions
 from polyseme.operations.schema import Texts, one_of_kinds
-from polyseme.operations.serialize import number_cost
-from polyseme.operations.work import encode_cost
+from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts, number_bytes
 from polyseme.stages import stage
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
@@ -228,9 +223,13 @@ def infer(name: str) -> Response:
         )
         in_json = any(not binary and DATATYPES[name] == "FP32" for name, binary in outputs.items())
         try:
-            cost = encode_cost(model, options, number_cost("json" if in_json else "npz"))
             sentences = tokenize(
-                model, texts, options, limits, lambda n: ("inputs", 0, "data", n), cost
+                model,
+                texts,
+                options,
+                limits,
+                lambda n: ("inputs", 0, "data", n),
+                number_bytes=number_bytes("json" if in_json else "npz"),
             )
         except InvalidError as error:
             # Name the fields of this protocol, not those of /v1/encode: `layers[0]` becomes
@@ -256,9 +255,8 @@ def infer(name: str) -> Response:
                 "truncated": counts.truncated,
             },
         }
-        content, length = _serialize(facts, outputs, encoded, model.manifest.dimension)
-    limits.check("max_answer_bytes", len(content))
-    response = Response(content, content_type=JSON if length is None else BINARY)
+        parts, length = _serialize(facts, outputs, encoded, model.manifest.dimension)
+    response = respond(parts, JSON if length is None else BINARY)
     if length is not None:
         response.headers[HEADER_LENGTH] = str(length)
     return response
@@ -312,44 +310,47 @@ def _invalid(message: str, *path: str) -> InvalidError:
 
 def _serialize(
     facts: dict[str, Any], outputs: dict[OutputName, bool], encoded: Sequence[Encoded], d: int
-) -> tuple[bytes, int | None]:
-    """Return the body of the response, and the length of its JSON if bytes follow.
-
-    The arrays of the sentences are removed, because memory for both would be twice the response.
-    """
+) -> tuple[Iterable[bytes], int | None]:
+    """Return the parts of the response, and the length of its JSON if bytes follow."""
     per_pair = facts["parameters"]["layers"] * facts["parameters"]["heads"]
     lengths = [len(result.sentence.words) for result in encoded]
-    described: list[dict[str, Any]] = []
-    following: list[bytes] = []
+    described: list[Iterable[bytes]] = []
+    following: list[Iterable[bytes]] = []
     for name, binary in outputs.items():
-        values: Any
+        arrays: list[NDArray[Any]] = []
+        output: dict[str, Any] = {"name": name, "datatype": DATATYPES[name], "shape": []}
         if name == "tokens":
-            values = [token.text for result in encoded for token in result.sentence.words]
-        elif name == "offsets":
-            values = np.cumsum([0, *lengths], dtype=np.int64)
-        elif name == "attention_offsets":
-            values = np.cumsum([0, *(per_pair * n**2 for n in lengths)], dtype=np.int64)
+            texts = [token.text for result in encoded for token in result.sentence.words]
+            output["shape"] = [len(texts)]
+            data: Iterable[bytes] = [orjson.dumps(texts)]
+            content: Iterable[Any] = [b"".join(map(_length_and_text, texts)) if binary else b""]
+            size = sum(map(len, content))
         else:
-            shape = () if name == "attention" else (PER_TOKEN[name] * d,)
-            empty = np.empty((0, *shape), np.float32)
-            values = np.concatenate(
-                [empty, *(result.arrays.pop(name).reshape(-1, *shape) for result in encoded)]
-            )
-        output: dict[str, Any] = {
-            "name": name,
-            "datatype": DATATYPES[name],
-            "shape": [len(values)] if name == "tokens" else list(values.shape),
-        }
-        if not binary:
-            output["data"] = values if name == "tokens" else values.reshape(-1)
-        else:
-            if name == "tokens":
-                texts = [text.encode() for text in values]
-                content = b"".join(len(t).to_bytes(_LENGTH_BYTES, "little") + t for t in texts)
+            if name == "offsets":
+                arrays = [np.cumsum([0, *lengths], dtype=np.int64)]
+            elif name == "attention_offsets":
+                arrays = [np.cumsum([0, *(per_pair * n**2 for n in lengths)], dtype=np.int64)]
             else:
-                content = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
-            output["parameters"] = {"binary_data_size": len(content)}
-            following.append(content)
-        described.append(output)
-    head = orjson.dumps({**facts, "outputs": described}, option=orjson.OPT_SERIALIZE_NUMPY)
-    return b"".join([head, *following]), len(head) if following else None
+                arrays = [result.arrays[name] for result in encoded]
+            count = sum(array.size for array in arrays)
+            width = PER_TOKEN[name] * d if name in PER_TOKEN else 0
+            output["shape"] = [count // width, width] if width else [count]
+            data = flat_parts(arrays)
+            content = chain.from_iterable(map(little_endian_parts, arrays))
+            size = sum(array.nbytes for array in arrays)
+        if binary:
+            output["parameters"] = {"binary_data_size": size}
+            described.append([orjson.dumps(output)])
+            following.append(map(bytes, content))
+        else:
+            described.append(chain([orjson.dumps(output)[:-1], b',"data":'], data, [b"}"]))
+    head = json_parts(facts, "outputs", described, {})
+    if not following:
+        return head, None
+    parts = list(head)
+    return chain(parts, *following), sum(map(len, parts))
+
+
+def _length_and_text(text: str) -> bytes:
+    content = text.encode()
+    return len(content).to_bytes(_LENGTH_BYTES, "little") + content

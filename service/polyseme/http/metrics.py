@@ -1,23 +1,14 @@
-"""Prometheus metrics: definitions, counting, /metrics, and the files of multiprocess mode.
+"""Prometheus metrics: definitions, counting and /metrics.
 
 If PROMETHEUS_MULTIPROC_DIR is set, prometheus_client runs in multiprocess mode: all processes write
-to files in that directory, and each can report the metrics of all. The pages of these files are
-allocated before they are written, so that a full folder costs metrics and no worker; the files of
-processes that have exited are merged, so that reloads do not fill the folder. Label values are from
-bounded sets.
+to files in that directory, and each can report the metrics of all. The files have the number of a
+worker's slot, which the next worker in the slot takes over, so that reloads add no files. Label
+values are from bounded sets.
 """
 
-import fcntl
-import logging
-import mmap
 import os
 import shutil
-import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 from flask import Flask, Response, request
 from prometheus_client import (
@@ -29,7 +20,6 @@ from prometheus_client import (
     values,
 )
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from polyseme import __version__
@@ -39,69 +29,17 @@ from polyseme.models.manifest import TABLES
 from polyseme.models.registry import Registry
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
-_ENTRY = 28
-"""Maximum size of an entry without its key, in bytes: length, padding, value and timestamp."""
-_ATTEMPTS, _PAUSE = 20, 0.01
-"""Number of attempts to merge while metrics are read, and seconds between two of them."""
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 _REQUEST_BUCKETS = (*_SECONDS, 2.5, 5.0, 10.0, 30.0)
 _STAGE_BUCKETS = (0.0001, 0.00025, 0.0005, *_SECONDS, 5.0)
 _STAGES = ("parse", "tokens", "static", "attention", "neighbors", "senses", "write")
 _MAX_MODELS = 100
 """Maximum number of models with separate labels; additional ones count as `other`."""
-_log = logging.getLogger("polyseme")
-
-
-class CountingFile(MmapedDict):
-    """A file of metrics whose pages are allocated before they are written.
-
-    Writing to a page of a memory-mapped file that is not allocated ends the process with SIGBUS if
-    the file system is full. Without space, the process counts in memory that nobody reads, or, if
-    `fallback` is false, OSError is raised.
-    """
-
-    full = False
-    """whether a file could not be allocated since the last warning"""
-
-    def __init__(self, filename: str, *, fallback: bool = True) -> None:
-        """Open a file, or create it with one page of zeros."""
-        self._fallback = fallback
-        new = Path(f"{filename}.new")  # a reader finds no file or a whole one
-        try:
-            if not Path(filename).exists():
-                with new.open("wb") as file:
-                    os.posix_fallocate(file.fileno(), 0, mmap.PAGESIZE)
-                new.replace(filename)
-            super().__init__(filename)  # type: ignore[no-untyped-call]
-        except OSError:
-            new.unlink(missing_ok=True)
-            if not fallback:
-                raise
-            self._count_in_memory(b"")
-
-    def _init_value(self, key: str) -> None:
-        size = capacity = self._capacity
-        while self._used + len(key.encode()) + _ENTRY > size:
-            size *= 2
-        if size > capacity:
-            file: Any = self._f
-            try:
-                os.posix_fallocate(file.fileno(), 0, size)
-            except OSError:
-                if not self._fallback:
-                    raise
-                self._count_in_memory(self._m[:])
-                file.close()
-        super()._init_value(key)  # type: ignore[no-untyped-call]
-
-    def _count_in_memory(self, content: bytes) -> None:
-        memory = os.memfd_create("polyseme-metrics")
-        os.write(memory, content)
-        super().__init__(memory)  # type: ignore[no-untyped-call]
-        CountingFile.full = True
-
-
-values.MmapedDict = CountingFile  # type: ignore[attr-defined, assignment]
+_slot = "master"
+"""The slot of this process: "master", "admin" or the number of a worker."""
+if DIRECTORY in os.environ:
+    # The identifier of a process is its process ID by default.
+    values.ValueClass = values.MultiProcessValue(lambda: _slot)  # type: ignore[no-untyped-call]
 disable_created_metrics()  # type: ignore[no-untyped-call]
 METRICS = CollectorRegistry()
 
@@ -162,8 +100,7 @@ def init_app(app: Flask, registry: Registry) -> None:
         if directory := os.environ.get(DIRECTORY):
             collected = CollectorRegistry()
             MultiProcessCollector(collected, directory)  # type: ignore[no-untyped-call]
-            with locked(directory):
-                return Response(encode(collected), content_type=content_type)
+            return Response(encode(collected), content_type=content_type)
         return Response(encode(METRICS), content_type=content_type)
 
     for rule in app.url_map.iter_rules():
@@ -182,12 +119,23 @@ def init_app(app: Flask, registry: Registry) -> None:
     ABORTED.labels("client_gone")
 
 
+def use_slot(slot: str) -> None:
+    """Count in the files of a slot, which no other live process may use."""
+    global _slot  # noqa: PLW0603
+    _slot = slot
+
+
 def start_worker() -> None:
     """Count this process as a live worker."""
     STARTS.inc()
     WORKERS.set(1)
     INFO.labels(__version__).set(1)
-    warn_if_full()
+
+
+def free_slot(slot: str) -> None:
+    """Remove the gauges of a worker that has exited; its counts stay."""
+    if DIRECTORY in os.environ:
+        mark_process_dead(slot)  # type: ignore[no-untyped-call]
 
 
 def update_model_gauges(registry: Registry) -> None:
@@ -230,8 +178,6 @@ def observe(context: RequestContext) -> None:
                 counter.inc(number)
     if context.aborted:
         ABORTED.labels("client_gone").inc()
-    if CountingFile.full:
-        warn_if_full()
 
 
 def refuse(reason: str) -> None:
@@ -265,70 +211,7 @@ def _error_codes(error: type[PolysemeError]) -> set[str]:
     return {error.code}.union(*map(_error_codes, error.__subclasses__()))
 
 
-def warn_if_full() -> None:
-    """Log a warning if a file could not be allocated since the last call."""
-    if CountingFile.full:
-        CountingFile.full = False
-        _log.warning(
-            "polyseme: the folder of the metrics is full. This worker counts incompletely until it"
-            " is replaced; free space, or set %s to another folder.",
-            DIRECTORY,
-        )
-
-
-@contextmanager
-def locked(directory: str, operation: int = fcntl.LOCK_SH) -> Iterator[None]:
-    """Keep files from being merged while they are read: no sample is missing or counted twice."""
-    with Path(directory, "lock").open("ab") as file:
-        fcntl.flock(file, operation)
-        yield
-
-
-def remove_dead(dead: int, live: Collection[int]) -> None:
-    """Remove the gauges of a process that has exited, and merge the counts of all but `live`.
-
-    The counts stay in separate files if metrics are being read at this moment or a file system is
-    full; the next call merges them.
-    """
-    directory = os.environ.get(DIRECTORY)
-    if not directory:
-        return
-    with suppress(OSError):
-        mark_process_dead(dead, directory)  # type: ignore[no-untyped-call]
-        for _ in range(_ATTEMPTS):
-            with suppress(BlockingIOError), locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                _merge(Path(directory), live)
-                return
-            time.sleep(_PAUSE)
-
-
 def remove_directory() -> None:
     """Remove the directory."""
     if directory := os.environ.get(DIRECTORY):
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _merge(directory: Path, live: Collection[int]) -> None:
-    for kind in ("counter", "histogram"):
-        merged = directory / f"{kind}_merged.db"
-        for file in sorted(directory.glob(f"{kind}_[0-9]*.db")):
-            if int(file.stem.partition("_")[2]) in live:
-                continue
-            if merged.exists():
-                _add(file, merged)
-                file.unlink()
-            else:
-                file.rename(merged)
-
-
-def _add(file: Path, merged: Path) -> None:
-    """Add the values of a file to those of another one, in place: this needs hardly any space."""
-    entries = [entry[:2] for entry in MmapedDict.read_all_values_from_file(file)]  # type: ignore[no-untyped-call]
-    total = CountingFile(str(merged), fallback=False)
-    try:
-        for key, _ in entries:
-            total.read_value(key)  # type: ignore[no-untyped-call] # allocates new entries
-        for key, value in entries:
-            total.write_value(key, total.read_value(key)[0] + value, 0.0)  # type: ignore[no-untyped-call]
-    finally:
-        total.close()  # type: ignore[no-untyped-call]

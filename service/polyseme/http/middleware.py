@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
 from typing import Any
 
@@ -11,6 +11,7 @@ import regex
 from flask import Flask, request
 from werkzeug.wsgi import ClosingIterator
 
+from polyseme.errors import UnknownHostError
 from polyseme.http import metrics
 from polyseme.http.context import CONTEXT, PROBES, RequestContext
 from polyseme.http.logs import log_request
@@ -28,6 +29,12 @@ SECURITY_HEADERS = {
 }
 """Headers of every response whose route does not set them."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_EVERY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+_MAX_HOST = 255
+_HOST = regex.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+"""A name or an address, and a port (RFC 9110, §7.2)."""
+ADMIN = "polyseme.admin"
+"""The key of the WSGI environment that requests on the port for probes and metrics have."""
 _REQUEST_ID = regex.compile(r"[A-Za-z0-9._-]{1,128}")
 _SECURITY_ITEMS = tuple(SECURITY_HEADERS.items())
 
@@ -42,10 +49,15 @@ def init_app(app: Flask, settings: Settings) -> None:
 
     @app.before_request
     def routed() -> None:
-        context: RequestContext = request.environ[CONTEXT]
+        environ = request.environ
+        context: RequestContext = environ[CONTEXT]
         rule = request.url_rule
         if rule:
             context.route = rule.rule
+        is_health = context.route in PROBES and context.route != "/metrics"
+        host, bound = environ.get("HTTP_HOST"), environ["SERVER_NAME"]
+        if not (host is None or ADMIN in environ or is_health):
+            require_host(host, bound, settings.hosts)
         if tracer and context.route not in PROBES:
             tracer.start_span(context, request.environ.get("HTTP_TRACEPARENT", ""))
 
@@ -78,14 +90,17 @@ class Middleware:
         if self._counted:
             metrics.IN_PROGRESS.inc()
 
+        length: str | None = None
+
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            nonlocal length
             context.status = int(status[:3])
             present = {name.lower(): value for name, value in headers}
-            if context.supervisor and "content-length" in present:
-                context.supervisor.close()  # a client that reads slowly does not use the processor
-                context.supervisor = None
-            if method != "HEAD":  # a stream has no Content-Length and counts its bytes itself
-                context.response_bytes = int(present.get("content-length", 0))
+            length = present.get("content-length")
+            if context.budget:
+                context.budget.leave()
+            if method != "HEAD":
+                context.response_bytes = int(length or 0)
             timing = "".join(
                 f"{stage};dur={seconds * 1000:.3f}, "
                 for stage, (_start, _end, seconds) in context.stages.items()
@@ -101,20 +116,55 @@ class Middleware:
         except BaseException:
             self._finish(context)
             raise
-        return ClosingIterator(body, partial(self._finish, context))
+        finish = partial(self._finish, context)
+        if length is not None:
+            return ClosingIterator(body, finish)
+
+        def count(part: bytes) -> bytes:
+            context.response_bytes += len(part)
+            return part
+
+        return ClosingIterator(map(count, body), [body.close, finish])
 
     def _finish(self, context: RequestContext) -> None:
         """Log, count and trace a request whose response was sent or aborted."""
         context.seconds = time.perf_counter() - context.started
         record(None)
-        if context.supervisor:
-            context.supervisor.close()
+        if context.budget:
+            context.budget.close()
         if self._counted:
             metrics.IN_PROGRESS.dec()
             metrics.observe(context)
         if self._tracer and context.span:
             self._tracer.end_span(context)
         log_request(context)
+
+
+def require_host(host: str, bound: str, allowed: tuple[str, ...]) -> None:
+    """Raise UnknownHostError unless a Host header is among the allowed hosts.
+
+    A page of another site could make its name point to this machine (DNS rebinding), and a browser
+    would then send its requests here. Without a list, a service that listens on one address allows
+    that address, localhost and the loopback addresses.
+    """
+    if len(host) > _MAX_HOST or not _is_allowed(host, bound, allowed):
+        raise UnknownHostError
+
+
+@lru_cache(256)
+def _is_allowed(host: str, bound: str, allowed: tuple[str, ...]) -> bool:
+    match = _HOST.fullmatch(host)
+    if match is None:
+        return False
+    name = match[1].strip("[]").lower()
+    if allowed:
+        return name in allowed or "*" in allowed
+    if bound in _EVERY_ADDRESS or bound.startswith("/"):  # a Unix socket
+        return True
+    try:
+        return name in {bound, "localhost"} or ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def parse_address(entry: str) -> str | None:

@@ -36,13 +36,14 @@ _STATUSES = {
     413: "A size limit is exceeded; `detail` names the limit and the size; `errors` names a"
     " sentence that is too long.",
     415: "The route does not accept this media type.",
+    421: "The Host header is not a host of the service.",
     422: "A field is missing, unknown, of the wrong type or out of range.",
     429: "The rate limit of the caller is exceeded; see Retry-After.",
     500: "An internal error.",
     503: "The service is not ready, draining or overloaded; see Retry-After.",
 }
-_POST_ERRORS = (400, 401, 404, 406, 413, 415, 422, 429, 500, 503)
-_GET_ERRORS = (401, 406, 429, 500)
+_POST_ERRORS = (400, 401, 404, 406, 413, 415, 421, 422, 429, 500, 503)
+_GET_ERRORS = (401, 406, 421, 429, 500)
 _WITH_RETRY_AFTER = frozenset({429, 503})
 _PROBLEMS: dict[str, type[responses.ProblemResponse]] = {
     "embeddings": responses.OpenAIProblemResponse,
@@ -100,6 +101,7 @@ def _of_model(path: str, suffix: str = "") -> tuple[Operation, ...]:
 _FIND = "Find the senses of a word in texts, without labels"
 _APPLY = "Assign the senses of an inventory to the occurrences of its word in texts"
 _NEAREST = "Find the words nearest to a word, a vector or a sum of several"
+_SERVER = "Get the metadata of the server"
 _LIVE, _READY = "Check whether the process is running", "Check whether the service is ready"
 OPERATIONS = (
     _post("/v1/encode", "Encode sentences as vectors and attention", EncodeRequest, EncodeDocument),
@@ -117,7 +119,7 @@ OPERATIONS = (
     ),
     _get("/livez", "livez", _LIVE, responses.LiveResponse, ()),
     _get("/readyz", "readyz", _READY, responses.ReadyResponse, (503,)),
-    _get("/v2", "server", "Get the metadata of the server", responses.ServerResponse, (406, 500)),
+    _get("/v2", "server", _SERVER, responses.ServerResponse, (406, 421, 500)),
     _get("/v2/health/live", "server_live", _LIVE, responses.ServerLiveResponse, ()),
     _get("/v2/health/ready", "server_ready", _READY, responses.ServerReadyResponse, (503,)),
     *_of_model("/v2/models/{name}"),

@@ -22,6 +22,7 @@ from polyseme.errors import (
     TooLargeError,
     UnsupportedMediaError,
 )
+from polyseme.http.context import CONTEXT
 from polyseme.operations.schema import invalid_fields
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
@@ -30,6 +31,8 @@ _Body = TypeVar("_Body", bound=BaseModel)
 _NUMBER = regex.compile(r"-?[0-9]{1,9}")
 _DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
 _SIZE = regex.compile(r"[0-9]{1,15}")
+_MAX_ACCEPT = 1024
+"""Maximum length of an Accept header; browsers send about 130 characters."""
 _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
 
@@ -40,6 +43,8 @@ def negotiate_media_type(*offered: str) -> str:
     Raises NotAcceptableError if the client accepts none of them.
     """
     sent = request.environ.get("HTTP_ACCEPT", "")
+    if len(sent) > _MAX_ACCEPT:
+        raise NotAcceptableError
     best = _best_match(sent, offered)
     if best is None and sent:
         raise NotAcceptableError
@@ -65,11 +70,7 @@ def read_json(schema: type[_Body]) -> _Body:
     """
     if media_type(request.environ.get("CONTENT_TYPE", "")) != JSON:
         raise UnsupportedMediaError
-    content = read_body()
-    try:
-        return schema.model_validate_json(content)
-    except ValidationError as error:
-        raise _invalid_json(schema, content, error) from None
+    return _validate(schema, read_body())
 
 
 def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Body:
@@ -117,10 +118,12 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     """Parse and validate JSON with optional bytes after it.
 
     `header` is the name of the header with the length of the JSON. Clients of the Open Inference
-    Protocol send such bodies as application/octet-stream or without a Content-Type. Raises the
-    errors of `read_json`.
+    Protocol send such bodies as application/octet-stream or, with the header, without a
+    Content-Type. Raises the errors of `read_json`.
     """
-    if media_type(request.environ.get("CONTENT_TYPE", "")) not in {"", JSON, BINARY}:
+    # A page of another origin can send a request without a media type, but not with this header.
+    kinds = {JSON, BINARY, *([""] if request.headers.get(header) else [])}
+    if media_type(request.environ.get("CONTENT_TYPE", "")) not in kinds:
         hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
         raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
     content = read_body()
@@ -128,11 +131,7 @@ def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]
     if not _SIZE.fullmatch(said) or int(said) > len(content):
         hint = "Omit the header if no bytes follow the JSON."
         raise NotJsonError(f"The header {header} is not a length within the body.", hint)
-    text = content[: int(said)]
-    try:
-        return schema.model_validate_json(text), content[int(said) :]
-    except ValidationError as error:
-        raise _invalid_json(schema, text, error) from None
+    return _validate(schema, content[: int(said)]), content[int(said) :]
 
 
 def read_body(*, query: bool = False) -> bytes:
@@ -166,6 +165,7 @@ def read_body(*, query: bool = False) -> bytes:
         raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
     if declared is not None and len(body) < declared:
         raise NotJsonError("The body is incomplete or not well-formed HTTP.")
+    environ[CONTEXT].budget.receive(len(body))
     return body
 
 
@@ -177,16 +177,22 @@ def _not_json(what: str, text: bytes, error: orjson.JSONDecodeError) -> str:
         text.decode()
     except UnicodeDecodeError as invalid:
         return f"{what} is not UTF-8 at byte {invalid.start}."
+    if error.msg.startswith("depth limit"):
+        return f"{what} is nested too deeply."
     line = "" if what.startswith("Line") else f"line {error.lineno}, "
     return f"{what} is not well-formed JSON at {line}column {error.colno}."
 
 
-def _invalid_json(
-    schema: type[BaseModel], text: bytes, error: ValidationError
-) -> NotJsonError | InvalidError:
-    """Return the error of a body that is not JSON, or is not valid for a schema."""
+def _validate(schema: type[_Body], content: bytes) -> _Body:
+    """Return a valid body; raise NotJsonError or InvalidError.
+
+    orjson parses it, because pydantic's parser would describe each of a million unknown fields.
+    """
     try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError as malformed:
-        return NotJsonError(_not_json("The body", text, malformed))
-    return invalid_fields(schema, error)
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise NotJsonError(_not_json("The body", content, error)) from None
+    try:
+        return schema.model_validate(document)
+    except ValidationError as error:
+        raise invalid_fields(schema, error) from None

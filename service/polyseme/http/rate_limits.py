@@ -1,4 +1,4 @@
-"""Rate limits: the requests and the work of each caller, counted in memory or in Redis.
+"""Rate limits: requests and processor time of each caller, counted in memory or in Redis.
 
 redis-py's `socket_timeout` limits each read, so a Redis that sends byte by byte could keep a
 request waiting for minutes. On the connections of this module, all operations of a request end at
@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, Response, request
 
 from polyseme.errors import RateLimitedError
-from polyseme.http.context import UNMATCHED, current_context
+from polyseme.http.context import UNMATCHED, RequestContext, current_context
 from polyseme.http.errors import problem
 from polyseme.settings import Settings, request_rates, work_rates
 
 if TYPE_CHECKING:
-    from limits import RateLimitItem
-    from limits.strategies import RateLimiter
     from redis import ConnectionPool
 
 _KEY_PREFIX = "polyseme"
 """The first part of the names under which requests are counted."""
 _SCOPE, _WORK_SCOPE = "global", "work"
-"""The scope of flask-limiter's application limits, and that of work."""
+"""The scope of flask-limiter's application limits, and that of processor time."""
 _MEMORY = "memory://"
 _REDIS_SECONDS = 0.25
 """Maximum time that a request waits for Redis."""
@@ -43,6 +41,7 @@ class RateLimits:
         self.enabled = bool(settings.rate_limit)
         self._request_rates = request_rates(settings.rate_limit) if self.enabled else []
         self._work_rates = work_rates(settings.rate_limit) if self.enabled else []
+        self.counts_work = bool(self._work_rates)
 
     def init_app(self, app: Flask) -> None:
         """Limit the requests of each caller; while Redis is unreachable, each worker counts."""
@@ -124,37 +123,32 @@ class RateLimits:
             return None
         return None if all(hits) else RateLimitedError()
 
-    def charge(self, work: float) -> None:
-        """Count the work of the current request; raise RateLimitedError if it exceeds a rate.
-
-        A request with more work than a whole window allows needs a window of its own.
-        """
+    def charge(self, context: RequestContext, seconds: float) -> RateLimitedError | None:
+        """Count processor time of a caller; return an error if it exceeds a rate."""
         for rate in self._work_rates:
-            cost = min(math.ceil(work), rate.amount)
-            names = (_KEY_PREFIX, _caller(), _WORK_SCOPE)
+            names = (_KEY_PREFIX, _name_of_caller(context), _WORK_SCOPE)
             _start_deadline()
+            counter = self._limiter.limiter
             try:
-                exceeded = _exceeded(self._limiter.limiter, rate, names, cost)
+                is_within = counter.hit(rate, *names, cost=math.ceil(seconds * 1000))
             except Exception:  # noqa: BLE001 - without Redis, each worker counts in memory
-                exceeded = _exceeded(self._work_fallback, rate, names, cost)
-            if exceeded is not None:
-                raise RateLimitedError("The caller exceeds its rate of work.", exceeded)
-
-
-def _exceeded(
-    counter: "RateLimiter", rate: "RateLimitItem", names: tuple[str, ...], cost: int
-) -> int | None:
-    """Count work and return None, or return the seconds until the window of the rate ends."""
-    if counter.test(rate, *names, cost=cost):
-        counter.hit(rate, *names, cost=cost)
+                counter = self._work_fallback
+                is_within = counter.hit(rate, *names, cost=math.ceil(seconds * 1000))
+            if not is_within:
+                wait = None
+                with suppress(Exception):  # Redis has failed since
+                    reset = counter.get_window_stats(rate, *names).reset_time
+                    wait = min(max(math.ceil(reset - time.time()), 1), rate.get_expiry())
+                return RateLimitedError("The caller exceeds its rate of processor time.", wait)
         return None
-    rest = math.ceil(counter.get_window_stats(rate, *names).reset_time - time.time())
-    return min(max(rest, 1), rate.get_expiry())
 
 
 def _caller() -> str:
+    return _name_of_caller(current_context())
+
+
+def _name_of_caller(context: RequestContext) -> str:
     """Return the name under which requests are counted: that of the key, else the address."""
-    context = current_context()
     return f"key:{context.caller}" if context.caller else _name_of(context.address)
 
 

@@ -1,18 +1,16 @@
 """The routes under /v1: each parses, computes and responds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from time import perf_counter
+from itertools import chain
 from typing import Any, TypeVar
 
 import orjson
 from flask import Blueprint, Response, request
 from pydantic import BaseModel
 
-from polyseme.engine.arrays import NonFiniteError
-from polyseme.errors import OutOfRangeError, PolysemeError
 from polyseme.http.context import RequestContext, current_context
-from polyseme.http.errors import log_fault, problem_document
+from polyseme.http.errors import error_of, problem_document
 from polyseme.http.parsing import (
     JSON,
     NDJSON,
@@ -46,23 +44,25 @@ from polyseme.operations.senses import SensesRequest
 from polyseme.operations.senses import senses as find_senses
 from polyseme.operations.serialize import (
     Format,
-    json_document,
+    array_parts,
+    encode_json,
+    json_parts,
     manifest_document,
-    npz_archive,
-    number_cost,
-    sentence_document,
-    sentence_json,
+    npz_parts,
+    number_bytes,
+    sentence_parts,
     usage,
 )
-from polyseme.operations.trace import TraceRequest
+from polyseme.operations.trace import TraceRequest, TraceStep
 from polyseme.operations.trace import trace as steps
-from polyseme.operations.work import encode_cost
 from polyseme.stages import stage
 from polyseme.tokenizer import Tokenized
 
 _Body = TypeVar("_Body", bound=BaseModel)
 routes = Blueprint("routes", __name__, url_prefix="/v1")
 _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
+_WHOLE = 1 << 20
+"""Maximum bytes of a response that is sent in one part, with its length."""
 
 
 @routes.post("/encode")
@@ -79,25 +79,22 @@ def encode() -> Response:
     with stage("tokens"):
         model, form = service.find_model(body.model), _FORMATS[media]
         texts, path = paths_of(body.input)
-        number = number_cost(form, body.encoding, body.dtype)
-        cost = encode_cost(model, body, number, streamed=form == "ndjson")
-        sentences = tokenize(model, texts, body, limits, path, cost)
+        sentences = tokenize(
+            model,
+            texts,
+            body,
+            limits,
+            path,
+            number_bytes=number_bytes(form, body.encoding),
+            streamed=form == "ndjson",
+        )
         counts = count_tokens(sentences)
     if form == "ndjson":
         return Response(_stream(model, sentences, body, context), content_type=NDJSON)
+    encoded = encode_sentences(model, sentences, body)
     if form == "npz":
-        encoded = encode_sentences(model, sentences, body)
-        with stage("write"):
-            content = npz_archive(model.manifest, encoded, body)
-    else:
-        results = []
-        for result in encode_each(model, sentences, body):
-            with stage("write"):
-                results.append(sentence_document(result, body.encoding))
-        with stage("write"):
-            content = json_document(model.manifest, results, counts)
-    limits.check("max_answer_bytes", len(content))
-    return Response(content, content_type=media)
+        return respond(npz_parts(model.manifest, encoded, body), media)
+    return respond(encode_json(model.manifest, encoded, counts, body.encoding), media)
 
 
 def _stream(
@@ -105,27 +102,37 @@ def _stream(
 ) -> Iterator[bytes]:
     """Yield a line for each sentence, and a last line with the usage or the error."""
     last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
+    budget = context.budget
     try:
         for result in encode_each(model, sentences, options):
-            line = sentence_json(result, options.encoding) + b"\n"
-            context.response_bytes += len(line)
-            start = perf_counter()
-            yield line
-            if context.supervisor:
-                context.supervisor.extend(perf_counter() - start)
+            paused, parts = budget.pause(), sentence_parts(result, options.encoding)
+            line = next(parts)
+            for part in parts:
+                yield line
+                line = part
+            yield line + b"\n"
+            budget.resume(paused)
     except GeneratorExit:
         context.aborted = True
         raise
     except Exception as raised:  # noqa: BLE001 - the status can no longer change
-        error = OutOfRangeError() if isinstance(raised, NonFiniteError) else raised
-        if not isinstance(error, PolysemeError):
-            log_fault(error, context.request_id)
-            error = PolysemeError()
+        error = error_of(raised, context.request_id)
         context.code = error.code
         last = {"complete": False, "error": problem_document(error, context.request_id)}
-    line = orjson.dumps(last) + b"\n"
-    context.response_bytes += len(line)
-    yield line
+    yield orjson.dumps(last) + b"\n"
+
+
+def respond(parts: Iterable[bytes], media: str) -> Response:
+    """Return a response of some parts, with its length unless it is large."""
+    remaining, head = iter(parts), list[bytes]()
+    with stage("write"):
+        size = 0
+        for part in remaining:
+            head.append(part)
+            size += len(part)
+            if size > _WHOLE:
+                return Response(chain(head, remaining), content_type=media)
+        return Response(b"".join(head), content_type=media)
 
 
 @routes.post("/compare")
@@ -155,7 +162,18 @@ def trace() -> Response:
     """Return every step of attention, computed in float64."""
     service, body = current_service(), _read(TraceRequest)
     model = None if body.text is None else service.find_model(body.model)
-    return json_response(steps(model, body, service.limits))
+    result = steps(model, body, service.limits)
+    return respond(
+        json_parts({"tokens": result.tokens}, "steps", map(_step, result.steps), {}), JSON
+    )
+
+
+def _step(step: TraceStep) -> Iterator[bytes]:
+    """Yield a step of a trace in JSON."""
+    facts = {"name": step.name, "formula": step.formula, "shape": step.shape}
+    yield orjson.dumps(facts)[:-1] + b',"values":'
+    yield from array_parts(step.values)
+    yield b"}"
 
 
 @routes.post("/neighbors")
@@ -170,7 +188,10 @@ def embeddings() -> Response:
     """Return one vector for each text, as OpenAI's embeddings API does."""
     service, body = current_service(), _read(EmbeddingsRequest)
     model, pooling = service.find_model(body.model), service.settings.pooling
-    return json_response(embed(model, body, service.limits, pooling))
+    result = embed(model, body, service.limits, pooling)
+    data = ([orjson.dumps(one, option=orjson.OPT_SERIALIZE_NUMPY)] for one in result.data)
+    after = {"model": result.model, "usage": result.usage}
+    return respond(json_parts({"object": "list"}, "data", data, after), JSON)
 
 
 def _read(schema: type[_Body]) -> _Body:

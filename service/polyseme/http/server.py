@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from gunicorn import glogging
 from gunicorn.app.base import Application
 
 from polyseme.http import metrics
+from polyseme.http.admin import AdminServer
 from polyseme.http.app import create_app
 from polyseme.http.logs import capture_warnings, logging_config
+from polyseme.http.worker import require_short_headers
 from polyseme.settings import Settings
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - for the workers' heartbeat files
@@ -34,6 +37,7 @@ class Server(Application):  # type: ignore[misc]
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.admin: AdminServer | None = None
         super().__init__("%(prog)s [OPTIONS] [APP_MODULE]", prog="gunicorn")
 
     def load_config(self) -> None:
@@ -69,7 +73,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "bind": [f"{settings.host}:{settings.port}"],
         "workers": settings.workers,
         "threads": settings.threads,
-        "worker_class": "polyseme.http.worker.FairWorker",
+        "worker_class": "polyseme.http.worker.QueueWorker",
         "timeout": settings.timeout,
         # Draining is part of the graceful timeout.
         "graceful_timeout": max(settings.graceful_timeout - settings.drain_seconds, 0),
@@ -93,7 +97,9 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "when_ready": when_ready,
         "on_reload": on_reload,
         "pre_fork": pre_fork,
+        "post_fork": post_fork,
         "post_worker_init": post_worker_init,
+        "pre_request": require_short_headers,
         "worker_exit": worker_exit,
         "child_exit": child_exit,
         "on_exit": on_exit,
@@ -133,19 +139,43 @@ def when_ready(server: Any) -> None:
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
     _freeze_memory()
+    if settings.admin_port:
+        server.app.admin = AdminServer(server.app.wsgi(), settings.host, settings.admin_port)
+        _start_admin(server)
+
+
+def _start_admin(server: Any) -> None:
+    """Serve probes and metrics in a new process, which has the current keys and models."""
+
+    def prepare() -> None:
+        signal.set_wakeup_fd(-1)
+        for number in (*_TERMINATION, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        # Ctrl+C in a terminal and a hangup end the master first, which then stops this process.
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for listener in server.LISTENERS:
+            listener.sock.close()
+
+    server.app.admin.start(prepare)
 
 
 def on_reload(server: Any) -> None:
     """Read changed keys and models in the master; gunicorn then replaces the workers."""
     _service(server).reload()
     _freeze_memory()
+    if server.app.admin:
+        _start_admin(server)
 
 
-def pre_fork(server: Any, _worker: Any) -> None:
+def pre_fork(server: Any, worker: Any) -> None:
     """Read models that changed since the last check, so that no worker starts with the old ones.
 
-    Termination signals are blocked until the worker can handle them, so that none is lost.
+    The worker gets the first free slot for its metrics. Termination signals are blocked until the
+    worker can handle them, so that none is lost.
     """
+    used = {other.slot for other in server.WORKERS.values()}
+    worker.slot = next(slot for slot in map(str, count(1)) if slot not in used)
     if _service(server).models.refresh_if_changed():
         _freeze_memory()
     signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
@@ -153,6 +183,11 @@ def pre_fork(server: Any, _worker: Any) -> None:
 
 def _release_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATION)
+
+
+def post_fork(_server: Any, worker: Any) -> None:
+    """Count in the files of the worker's slot."""
+    metrics.use_slot(worker.slot)
 
 
 def post_worker_init(worker: Any) -> None:
@@ -172,13 +207,15 @@ def worker_exit(_server: Any, worker: Any) -> None:
         tracer.close()
 
 
-def child_exit(server: Any, worker: Any) -> None:
-    """Remove the gauges of a dead worker, and merge its counts with those of earlier ones."""
-    metrics.remove_dead(worker.pid, live={os.getpid(), *server.WORKERS})
+def child_exit(_server: Any, worker: Any) -> None:
+    """Remove the gauges of a worker that has exited."""
+    metrics.free_slot(worker.slot)
 
 
-def on_exit(_server: Any) -> None:
-    """Remove the metrics directory."""
+def on_exit(server: Any) -> None:
+    """Stop the process for probes and metrics, and remove the metrics directory."""
+    if server.app.admin:
+        server.app.admin.stop()
     metrics.remove_directory()
 
 

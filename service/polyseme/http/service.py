@@ -12,7 +12,7 @@ from polyseme.http.context import CONTEXT
 from polyseme.http.rate_limits import RateLimits
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
-from polyseme.operations.options import Limits
+from polyseme.operations.limits import Limits
 from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")

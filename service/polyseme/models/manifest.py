@@ -11,7 +11,7 @@ from polyseme.engine.layers import Activation, NormPlace, ResidualKind
 
 FORMAT = "polyseme-model"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-MAX_LAYERS = 64
+MAX_LAYERS, MAX_WIDTH = 64, 65_536
 
 MANIFEST: Final = "manifest.json"
 VECTORS: Final = "vectors.npy"
@@ -116,7 +116,7 @@ class Manifest(_Section):
     name: str = Field(pattern=NAME_PATTERN)
     base: str | None = Field(default=None, pattern=NAME_PATTERN)
     """the bundled model whose tables this one uses; `files` lists them like the model's own"""
-    dimension: int = Field(ge=1, le=65_536)
+    dimension: int = Field(ge=1, le=MAX_WIDTH)
     vocabulary_size: int = Field(ge=1, le=100_000_000)
     dtype: Dtype
     cased: bool

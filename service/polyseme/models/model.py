@@ -1,8 +1,8 @@
 """A model in memory: its vocabulary, vectors and layers, all immutable."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from polyseme.caches import Recent
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import IDENTITY, Layer, Projection
@@ -23,8 +24,8 @@ from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
 _ROW, _KEY = (itemgetter(ResolvedToken._fields.index(name)) for name in ("row", "key"))
 """Fields of a token; `itemgetter` reads them in half the time of `attrgetter`."""
-_COMPOSED_BYTES = 1 << 20
-"""Maximum size of the composed vectors that a model remembers."""
+_LONGEST_COMPOSED = 64
+"""Maximum characters of a spelling whose composed vector is cached."""
 _MAX_LENGTH = 16
 """Longer words count as words of this length."""
 _FREQUENT = 100_000
@@ -45,6 +46,11 @@ def log_smooth_inverse_frequency(biases: Floats) -> Floats:
     negative = np.minimum(biases, 0)
     logs: Floats = negative - np.log(RARE - (RARE - SIF) * np.exp(negative))
     return logs
+
+
+def _compose(_composed: Any, spelling: str, subwords: Subwords) -> NDArray[np.float32]:
+    vector: NDArray[np.float32] = subwords.vectors([spelling])[0].copy()  # with its own memory
+    return vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +147,8 @@ class Model:
         if missing:
             composed = [tokens[place].composed for place in missing]
             known[missing] = [spelling is not None for spelling in composed]
-            vectors[missing] = [self._composed(spelling) for spelling in composed]
+            zero = np.zeros(self.manifest.dimension, np.float32)
+            vectors[missing] = [zero if s is None else self._composed[s] for s in composed]
             if bias is not None:
                 expected = self.expected_word_bias([text or "" for text in composed], "tokens")
                 bias[missing] = np.where(known[missing], expected, np.float32(0))
@@ -177,18 +184,11 @@ class Model:
         return means
 
     @cached_property
-    def _composed(self) -> Callable[[str | None], NDArray[np.float32]]:
-        """A function that returns the vector of a spelling, zero for None. -> [d]
-
-        It remembers the vectors of the spellings that were composed last.
-        """
-        subwords, zero = self.subwords, np.zeros(self.manifest.dimension, np.float32)
-
-        @lru_cache(max(_COMPOSED_BYTES // zero.nbytes, 1))
-        def compose(spelling: str | None) -> NDArray[np.float32]:
-            return zero if spelling is None or subwords is None else subwords.vectors([spelling])[0]
-
-        return compose
+    def _composed(self) -> Recent[NDArray[np.float32]]:
+        """The vectors of the spellings that were composed last, [d] each."""
+        return Recent(
+            _compose, self.subwords, size=lambda vector: vector.nbytes, longest=_LONGEST_COMPOSED
+        )
 
     @cached_property
     def _table(self) -> tuple[NDArray[Any], NDArray[np.float32] | None]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, unit
-from polyseme.operations.work import check_request
+from polyseme.operations.limits import check_budget
 from polyseme.single_thread import SingleThread
 
 MAX_CLUSTERED = 2000
@@ -42,9 +42,6 @@ ITERATIONS = 30
 STARTS = 6
 """Number of runs from different random centers; the one with the largest silhouette is used."""
 SEED = 1
-LOADING, RUN, CLUSTER = 20.0, 2.4e-4, 3.9e-5
-"""The work of the first clustering of a process, of a value of a point in all runs with one number
-of clusters, and in each of the clusters (`operations.work`)."""
 TEMPERATURE = 0.1
 """The temperature of the softmax of cosines that gives the confidence."""
 _SINGLE_THREAD = SingleThread()
@@ -157,14 +154,6 @@ def _clusters(points: Floats, sample: NDArray[np.int64], labels: NDArray[np.int6
     return Clusters(rank[nearest], centroids[order], confidence, own, separation)
 
 
-def cluster_work(count: int, width: int, clusters: int | None) -> float:
-    """Return the estimated work of clustering (`operations.work`)."""
-    tried = set(range(2, max(min(MAX_FOUND, count // 2), 2) + 1)) | {clusters or 2}
-    clustered = min(count, MAX_CLUSTERED)
-    per_point = len(tried) * RUN + sum(tried) * CLUSTER
-    return LOADING + clustered * width * per_point + count * width * RUN / STARTS
-
-
 class Assigned(NamedTuple):
     """The nearest cluster of each of m vectors."""
 
@@ -238,7 +227,7 @@ def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
         return np.arange(m) % max(count, 1) if m <= count else np.zeros(m, np.int64)
     found = []
     for start in range(STARTS):
-        check_request()
+        check_budget()
         rng = np.random.default_rng([SEED, start])
         with _SINGLE_THREAD, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a cluster may be empty

@@ -1,7 +1,9 @@
 """Comparison of occurrences of words: the effect of context on each."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -12,23 +14,10 @@ from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import Token, contextualize_each, count_tokens, tokenize
+from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.neighbors import Neighbor
-from polyseme.operations.options import (
-    MAX_COMPARED,
-    MAX_LISTED,
-    EncodeOptions,
-    Limits,
-    SharedOptions,
-)
+from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, SharedOptions
 from polyseme.operations.schema import ModelName, OneLine, Request, Share, response
-from polyseme.operations.work import (
-    REQUEST,
-    TextCost,
-    check_request,
-    decomposition_work,
-    encode_cost,
-    search_work,
-)
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, without_ignorable
 
@@ -176,7 +165,8 @@ class CompareRequest(SharedOptions[Comparison]):
 class _Vectors(NamedTuple):
     """The vectors of one occurrence and its row of attention."""
 
-    tokens: list[ResolvedToken]
+    text: int
+    """index of the sentence"""
     token: ResolvedToken
     static: Floats
     contextual: Floats
@@ -193,25 +183,18 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
     contextual vector is a mixture of its sentence, so its neighbors exclude all words of the
     sentence.
     """
-    occurrences, share, limits = request.occurrences, request.share, limits or Limits()
+    share, k = request.share, request.neighbors
     with stage("tokens"):
         options = EncodeOptions(case=request.case, share=share, **request.shared())
-        count, k = len(occurrences), request.neighbors
-        work = REQUEST + 2 * count * search_work(model, k)
-        if request.map:
-            work += decomposition_work(2 * count * (1 + k), model.manifest.dimension)
-        cost = encode_cost(model, options)._replace(request=work)
-        sentences, texts = tokenize_occurrences(model, occurrences, options, limits, cost)
+        sentences, places = locate_occurrences(
+            model, request.occurrences, options, limits or Limits()
+        )
         count_tokens(sentences)
-        places: list[dict[int, int]] = [{} for _ in sentences]
-        tokens_of = [sentence.tokens for sentence in sentences]
-        for number, (text, occurrence) in enumerate(zip(texts, occurrences, strict=True)):
-            places[text][number] = find_token(tokens_of[text], occurrence, number)
+    tokens_of = [sentence.tokens for sentence in sentences]
     with stage("attention"):
         encoded: dict[int, _Vectors] = {}
         for text, inputs, result in contextualize_each(model, tokens_of, share):
-            tokens = tokens_of[text]
-            for number, place in places[text].items():
+            for index, place in places[text].items():
                 # Copies, because a view would keep the vectors of all tokens in memory.
                 static, contextual = inputs.vectors[place].copy(), result.contextual[place].copy()
                 query = contextual
@@ -219,22 +202,24 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
                     query, direction = unit(np.stack([contextual, static]))
                     query = query + NEIGHBOR_SHARE * direction * bool(query.any())
                 weights = result.records[-1]["weights"][:, place].mean(axis=0)
-                encoded[number] = _Vectors(
-                    tokens, tokens[place], static, contextual, query, weights
-                )
-        vectors = [encoded[number] for number in range(count)]
+                token = tokens_of[text][place]
+                encoded[index] = _Vectors(text, token, static, contextual, query, weights)
+        vectors = [encoded[index] for index in range(len(encoded))]
     compared = []
     with stage("neighbors"):
-        for tokens, token, static, contextual, query, weights in vectors:
-            check_request()
+        rows = [_rows(model, tokens) for tokens in tokens_of]
+        for text, token, static, contextual, query, weights in vectors:
+            check_budget()
             order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED].tolist()
-            attended = [(tokens[i], float(weights[i])) for i in order if weights[i] > 0]
+            attended = [(tokens_of[text][i], float(weights[i])) for i in order if weights[i] > 0]
+            static_near = model.neighbors(static, k, _rows(model, [token]))
+            contextual_near = model.neighbors(query, k, rows[text])
             compared.append(
                 ComparedOccurrence(
                     Token.of(token),
                     1 - float(cosines(static[None], contextual[None])[0, 0]),
-                    _neighbors(model, static, k, [token]),
-                    _neighbors(model, query, k, tokens),
+                    [Neighbor(*near) for near in static_near],
+                    [Neighbor(*near) for near in contextual_near],
                     [AttendedToken(t.text, t.start, t.end, weight) for t, weight in attended],
                 )
             )
@@ -252,53 +237,82 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
     return MappedComparison(**vars(comparison), map=map_occurrences(model, vectors, compared))
 
 
-def tokenize_occurrences(
+def locate_occurrences(
     model: Model,
     occurrences: Sequence[OccurrenceRequest],
     options: EncodeOptions,
     limits: Limits,
-    cost: TextCost,
-) -> tuple[list[Tokenized], list[int]]:
-    """Tokenize each distinct text once; return the sentences, and the index of each occurrence's.
+) -> tuple[list[Tokenized], list[dict[int, int]]]:
+    """Tokenize each distinct text once, and find the token of each occurrence.
 
-    Raises the errors of `tokenize`, which name the first occurrence of a text.
+    Returns the sentences and, for each, the indices of its tokens by those of the occurrences.
+    Raises InvalidError if an occurrence is not one token, and the errors of `tokenize`, which name
+    the first occurrence of a text.
     """
-    numbers: dict[str, int] = {}
-    firsts: list[int] = []
-    for place, occurrence in enumerate(occurrences):
-        if occurrence.text not in numbers:
-            numbers[occurrence.text] = len(firsts)
-            firsts.append(place)
-    texts = list(numbers)
+    indices: dict[str, list[int]] = {}
+    for index, occurrence in enumerate(occurrences):
+        indices.setdefault(occurrence.text, []).append(index)
+    of_texts = list(indices.values())
     sentences = tokenize(
-        model, texts, options, limits, lambda n: ("occurrences", firsts[n], "text"), cost
+        model, list(indices), options, limits, lambda n: ("occurrences", of_texts[n][0], "text")
     )
-    return sentences, [numbers[occurrence.text] for occurrence in occurrences]
+    places = []
+    for sentence, of_text in zip(sentences, of_texts, strict=True):
+        check_budget()
+        finder = TokenFinder(sentence.tokens)
+        places.append({index: finder.find(occurrences[index], index) for index in of_text})
+    return sentences, places
 
 
-def find_token(tokens: Sequence[ResolvedToken], occurrence: OccurrenceRequest, number: int) -> int:
-    """Return the index of an occurrence's token; raise InvalidError unless it is exactly one."""
-    if occurrence.word is not None:
-        texts, word = [token.text for token in tokens], [occurrence.word]
-        places = word_places(texts, match_forms(word, exact=True), exact=True)
-        places = places or word_places(texts, match_forms(word))
-        if occurrence.nth < len(places):
-            return places[occurrence.nth]
-        field, message = "word", "the text does not contain this word as a token"
-        if places:
-            field, message = "nth", f"must be less than {len(places)}, the number of occurrences"
-        raise InvalidError([FieldError(("occurrences", number, field), message)])
-    start, end = occurrence.start or 0, occurrence.end or 0
-    covered = [i for i, t in enumerate(tokens) if (t.start or 0) < end and (t.end or 0) > start]
-    if len(covered) != 1:
-        message = f"the span must cover exactly one token; it covers {len(covered)}"
-        raise InvalidError([FieldError(("occurrences", number, "start"), message)])
-    return covered[0]
+class TokenFinder:
+    """Finds tokens of a text, each without a look at all of them."""
+
+    def __init__(self, tokens: Sequence[ResolvedToken]) -> None:
+        self._texts = [token.text for token in tokens]
+        self._starts = [token.start or 0 for token in tokens]
+        self._ends = [token.end or 0 for token in tokens]
+
+    def find(self, occurrence: OccurrenceRequest, index: int) -> int:
+        """Return the index of an occurrence's token; raise InvalidError unless it is one.
+
+        `index` is that of the occurrence in the request.
+        """
+        if occurrence.word is not None:
+            places = self._exact.get(_comparable(occurrence.word, exact=True))
+            places = places or self._in_any_case.get(_comparable(occurrence.word), [])
+            if occurrence.nth < len(places):
+                return places[occurrence.nth]
+            field, message = "word", "the text does not contain this word as a token"
+            if places:
+                field = "nth"
+                message = f"must be less than {len(places)}, the number of occurrences"
+            raise InvalidError([FieldError(("occurrences", index, field), message)])
+        first = bisect_right(self._ends, occurrence.start or 0)
+        count = bisect_left(self._starts, occurrence.end or 0) - first
+        if count != 1:
+            message = f"the span must cover exactly one token; it covers {max(count, 0)}"
+            raise InvalidError([FieldError(("occurrences", index, "start"), message)])
+        return first
+
+    @cached_property
+    def _exact(self) -> dict[str, list[int]]:
+        return self._places(exact=True)
+
+    @cached_property
+    def _in_any_case(self) -> dict[str, list[int]]:
+        return self._places(exact=False)
+
+    def _places(self, *, exact: bool) -> dict[str, list[int]]:
+        """Return the indices of the tokens of each text."""
+        places: dict[str, list[int]] = {}
+        for place, text in enumerate(self._texts):
+            places.setdefault(_comparable(text, exact=exact), []).append(place)
+        return places
 
 
 def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
     """Return the forms of a word as `word_places` compares them."""
-    return frozenset(_comparable(form, exact) for form in forms)
+    return frozenset(_comparable(form, exact=exact) for form in forms)
 
 
 def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = False) -> list[int]:
@@ -308,7 +322,7 @@ def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = 
     White space between the words of a phrase counts as one space; ignorable code points do not
     count.
     """
-    return [place for place, text in enumerate(texts) if _comparable(text, exact) in wanted]
+    return [place for place, text in enumerate(texts) if _comparable(text, exact=exact) in wanted]
 
 
 def may_occur(text: str, wanted: Collection[str], *, exact: bool = False) -> bool:
@@ -317,22 +331,20 @@ def may_occur(text: str, wanted: Collection[str], *, exact: bool = False) -> boo
     A token is a part of its text, and `_comparable` changes each code point alone, so no occurrence
     is missed. Only the beginning of a form is searched, which bounds the time of hostile forms.
     """
-    text = _comparable(text, exact)
+    text = _comparable(text, exact=exact)
     return any(form[:SEARCHED_PREFIX] in text for form in wanted)
 
 
-def _comparable(text: str, exact: bool) -> str:
+def _comparable(text: str, *, exact: bool = False) -> str:
     text = without_ignorable(text)
     return " ".join((text if exact else text.casefold()).split())
 
 
-def _neighbors(
-    model: Model, vector: Floats, k: int, without: Sequence[ResolvedToken]
-) -> list[Neighbor]:
-    """Return the nearest words, without the `spellings` of some tokens."""
-    forms = {form for token in without for form, _ in spellings(token.key or token.text, "auto")}
-    rows = [row for form in forms if (row := model.vocabulary.row(form)) is not None]
-    return [Neighbor(*near) for near in model.neighbors(vector, k, rows)]
+def _rows(model: Model, tokens: Sequence[ResolvedToken]) -> list[int]:
+    """Return the rows of the `spellings` of tokens, which are not their neighbors."""
+    words = {token.key or token.text for token in tokens}
+    forms = {form for word in words for form, _ in spellings(word, "auto")}
+    return [row for form in forms if (row := model.vocabulary.row(form)) is not None]
 
 
 def map_occurrences(

@@ -19,10 +19,10 @@ from polyseme.operations.encode import (
     tokenize,
     windows,
 )
-from polyseme.operations.options import EncodeOptions, Encoding, Limits, Part
+from polyseme.operations.limits import Limits, reserve
+from polyseme.operations.options import EncodeOptions, Encoding, Part
 from polyseme.operations.schema import Input, Request, response
-from polyseme.operations.serialize import number_cost
-from polyseme.operations.work import POOLING, encode_cost
+from polyseme.operations.serialize import number_bytes
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
@@ -137,12 +137,10 @@ def embed(
         if width > d:
             message = f"must be 1 to {d}, the model's dimension"
             raise InvalidError([FieldError(("dimensions",), message)])
-        number = number_cost("json", request.encoding_format)
-        size = int(len(texts) * (width * number.bytes + _ENTRY_BYTES))
-        limits.check("max_answer_bytes", size)
-        cost = encode_cost(model, options)
-        cost = cost._replace(sentence=cost.sentence + POOLING + width * number.work)
-        sentences = tokenize(model, texts, options, limits, path, cost, require_words=refuse)
+        each = width * number_bytes("json", request.encoding_format) + _ENTRY_BYTES
+        limits.check("max_answer_bytes", len(texts) * each)
+        sentences = tokenize(model, texts, options, limits, path, require_words=refuse)
+        reserve(int(len(texts) * each))
         counts = count_tokens(sentences)
     data: list[Embedding] = []
     for window in windows(model, sentences, options):

@@ -13,16 +13,9 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.operations.options import (
-    PER_LAYER,
-    PER_PAIR,
-    Dtype,
-    EncodeOptions,
-    Limits,
-    Part,
-)
+from polyseme.operations.limits import Limits, check_budget, reserve
+from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
 from polyseme.operations.schema import Input, ModelName, Request, response
-from polyseme.operations.work import TextAdmission, TextCost, check_request
 from polyseme.stages import record_counts, stage
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenized, Tokenizer
 from polyseme.tokenizer import words as word_spans
@@ -40,6 +33,13 @@ WINDOW, WINDOW_NUMBERS = 256, 1 << 22
 """Maximum sentences of a window, and the numbers in its arrays that end it."""
 MAX_UNKNOWN_WORDS = 1000
 """Maximum number of words in an UnknownWordError."""
+_TOKEN_BYTES, _CHARACTER_BYTES = 128, 8
+"""Maximum bytes of a token in JSON without its text and key, and of a character of both."""
+_NUMBER_MEMORY = 8
+"""Bytes that a number takes while its array is computed: float32, and a copy of one part."""
+_TOO_LARGE_RESPONSE = (
+    "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
+)
 _resolution = attrgetter("resolution")
 
 
@@ -123,58 +123,110 @@ def paths_of(given: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
     return given, lambda number: ("input", number)
 
 
+class ResponseSize:
+    """The pairs and the bytes of a response, summed while its sentences are tokenized."""
+
+    def __init__(
+        self,
+        model: Model,
+        options: EncodeOptions,
+        limits: Limits,
+        number_bytes: float,
+        *,
+        streamed: bool = False,
+    ) -> None:
+        """Create the sum; `number_bytes` is the maximum size of a number, 0 if none is written.
+
+        A streamed response has a window of sentences in memory at a time.
+        """
+        self._limits, self._number_bytes, self._streamed = limits, number_bytes, streamed
+        self._per_token, self._per_pair = options.array_numbers(model)
+        attends = not set(options.include) <= {"static"}
+        self._heads = model.manifest.heads * len(model.layers) * attends
+        self._pairs = self._numbers = self._largest = 0
+        self._bytes = 0.0
+
+    def add(self, sentence: Tokenized, text: Text) -> None:
+        """Add the tokens of a text; raise TooLargeError if a limit is exceeded."""
+        n = len(sentence.words)
+        self._pairs += n * n * self._heads
+        self._limits.check("max_pairs", self._pairs)
+        numbers = n * (self._per_token + n * self._per_pair)
+        self._numbers += numbers
+        self._largest = max(self._largest, numbers)
+        if self._number_bytes:
+            words = text if sentence.truncated == 0 else (word.text for word in sentence.words)
+            characters = len(words) if isinstance(words, str) else sum(map(len, words))
+            size = n * _TOKEN_BYTES + characters * _CHARACTER_BYTES + numbers * self._number_bytes
+            self._bytes = size if self._streamed else self._bytes + size
+            hint = None if self._streamed else _TOO_LARGE_RESPONSE
+            self._limits.check("max_answer_bytes", self._bytes, hint)
+
+    def reserve(self) -> None:
+        """Reserve the memory of a response with arrays; raise the errors of `Budget.reserve`."""
+        numbers = self._numbers
+        if self._streamed:
+            numbers = min(numbers, WINDOW_NUMBERS + self._largest)
+        if self._number_bytes:
+            reserve(max(int(self._bytes), numbers * _NUMBER_MEMORY))
+
+
 def tokenize(
     model: Model,
     texts: Sequence[Text],
     options: EncodeOptions,
     limits: Limits,
     path: PathOfText = lambda number: ("input", number),
-    cost: TextCost = TextCost(),
     *,
+    number_bytes: float = 0.0,
+    streamed: bool = False,
     require_words: bool = False,
 ) -> list[Tokenized]:
-    """Tokenize the sentences of a request, and check its options and limits.
+    """Tokenize the sentences of a request, check its options and limits, and reserve memory.
 
     At most one token more than a limit is used, whatever the length of the texts. `path`
-    returns the path of a sentence in the request by its index.
-    While they are tokenized, the supervisor of the request admits their `cost`, and the size of the
-    response is checked.
+    returns the path of a sentence in the request by its index. `number_bytes` and `streamed` are
+    those of `ResponseSize`.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
-    `error`, or if no word of a sentence has a vector and `require_words` is true.
+    `error`, or if no word of a sentence has a vector and `require_words` is true, and the errors of
+    the request's budget.
     """
     options.layer_numbers(model)
     options.check_share(model)
     oov = options.oov_policy(model)
     limits.check("max_sentences", len(texts))
+    if sum(map(len, texts)) > limits.max_tokens:
+        limits.check("max_tokens", _count_chunks(texts, limits.max_sentence_tokens))
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
     total, countable = 0, MAX_COUNTED
-    admission = TextAdmission(cost, texts, limits)
+    size = ResponseSize(model, options, limits, number_bytes, streamed=streamed)
     for number, text in enumerate(texts):
+        check_budget()
         most = min(limits.max_sentence_tokens, limits.max_tokens - total)
         one = tokenize_text(text, tokenizer, options.case, most, countable)
         if one.truncated:
             countable = max(countable - one.truncated, 1)
-            size = len(one.words) + one.truncated
+            length = len(one.words) + one.truncated
             if not options.truncate:
-                errors = [FieldError(path(number), f"has {size} tokens")]
-                limits.check("max_sentence_tokens", size, errors=errors)
+                errors = [FieldError(path(number), f"has {length} tokens")]
+                limits.check("max_sentence_tokens", length, errors=errors)
             if most < limits.max_sentence_tokens:  # the request exceeds its limit
-                size = min(size, limits.max_sentence_tokens)
+                length = min(length, limits.max_sentence_tokens)
                 rest = _count_words(texts[number + 1 :], MAX_COUNTED)
-                limits.check("max_tokens", total + size + rest)
+                limits.check("max_tokens", total + length + rest)
         total += len(one.words)
         if options.phrases:
             joined = tokenizer.join(one.tokens, options.case, one.text)
             one = Tokenized(joined, one.truncated)
         sentences.append(one)
-        admission.add(one)
-    admission.finish()
+        size.add(one, text)
     if oov == "error":
         _require_known_words(sentences, path)
     if require_words:
         _require_any_known_word(sentences, path)
+    size.reserve()
     return sentences
 
 
@@ -225,7 +277,7 @@ def encode_stacks(
     Raises the errors of `encode_sentences`.
     """
     for numbers in stacks([len(sentence.words) for sentence in sentences]):
-        check_request()
+        check_budget()
         words = [sentences[number].words for number in numbers]
         yield numbers, _encode_stack(model, words, options)
 
@@ -288,7 +340,7 @@ def contextualize_each(
     """
     last = len(model.layers) - 1
     for numbers in stacks([len(tokens) for tokens in sentences]):
-        check_request()
+        check_budget()
         inputs = model.stack([sentences[number] for number in numbers])
         result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
         for place, number in enumerate(numbers):
@@ -316,7 +368,8 @@ def _encode_stack(
             if "features" in include:
                 arrays["features"] = _features(model, inputs, result)
             for part, name in zip(per_layer, names, strict=True):
-                recorded = [result.records[layer][name] for layer in layers]  # type: ignore[index]
+                # Without their records, to have each array in memory once.
+                recorded = [result.records[layer].pop(name) for layer in layers]  # type: ignore[call-overload]
                 array = recorded[0][:, None] if len(layers) == 1 else np.stack(recorded, axis=1)
                 if options.heads == "mean" and part in PER_PAIR:
                     # Sentence by sentence, because the order of a sum depends on the strides.
@@ -363,6 +416,12 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
         error = FieldError(("dtype",), "a number of the response exceeds the range of float16")
         raise OutOfRangeError(error, 'Send `dtype: "float32"`.')
     return converted
+
+
+def _count_chunks(texts: Iterable[Text], most: int) -> int:
+    """Return the minimum number of tokens of texts: chunks between white space, or words."""
+    chunks = (text.split(None, most) if isinstance(text, str) else text for text in texts)
+    return sum(min(len(of_text), most) for of_text in chunks)
 
 
 def _count_words(texts: Iterable[Text], countable: int) -> int:

@@ -14,6 +14,7 @@ import orjson
 from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Field,
     PlainValidator,
     TypeAdapter,
@@ -24,22 +25,28 @@ from pydantic import model_validator as validated
 from polyseme.atomic_files import atomic_write
 from polyseme.engine.arrays import Floats
 from polyseme.errors import FieldError, InvalidError
-from polyseme.models.manifest import NAME_PATTERN
+from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
 from polyseme.operations.clustering import Divisions, assign
 from polyseme.operations.compare import OccurrenceRequest
 from polyseme.operations.encode import count_tokens
+from polyseme.operations.limits import Limits
 from polyseme.operations.occurrences import (
     WordForms,
     find_projection,
     locate,
-    occurrence_work,
     project,
     surround,
 )
-from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Limits
-from polyseme.operations.schema import ModelName, OneLine, Request, invalid_fields, response
-from polyseme.operations.work import admit
+from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
+from polyseme.operations.schema import (
+    ModelName,
+    OneLine,
+    Request,
+    Vector,
+    invalid_fields,
+    response,
+)
 from polyseme.stages import stage
 
 Matching: TypeAlias = Literal["any", "exact"]
@@ -49,28 +56,21 @@ VERSION = 1
 MAX_LABEL = 100
 """Maximum number of characters of a label."""
 MAX_FILE_BYTES = 32 << 20
-MAX_WIDTH = 65_536
 LABEL_WORDS = 3
 """The number of keywords in the label of a sense that nobody has named."""
 UNSURE = 0.05
 """The share of the clustered occurrences of a sense that would be `unsure`."""
-APPLIED = 0.05
-"""The work of an occurrence that is assigned (`operations.work`)."""
 _TOLERANCE = 1e-3
 
 
 def _read_centroid(values: Any) -> NDArray[np.float32]:
-    """Read a row of finite numbers of length 1. -> [r]"""
-    if not isinstance(values, list | np.ndarray) or not 0 < len(values) <= MAX_WIDTH:
-        raise ValueError(f"must be a list of 1 to {MAX_WIDTH} numbers")
+    """Read a row of norm 1. -> [r]"""
     try:
-        row = np.array(values)
-    except ValueError:
-        row = np.empty((0, 0))
-    if row.ndim != 1 or row.dtype.kind not in "fiu" or not np.isfinite(row).all():
-        raise ValueError("must be a list of finite numbers")
+        numbers = _NUMBERS.validate_python(values)
+    except ValidationError:
+        raise ValueError(f"must be a list of 1 to {MAX_WIDTH} finite numbers") from None
     with np.errstate(over="ignore"):
-        centroid = row.astype(np.float32)
+        centroid = np.array(numbers, np.float32)
     if not abs(np.linalg.norm(centroid.astype(np.float64)) - 1) < _TOLERANCE:
         raise ValueError("must have the length 1")
     return centroid
@@ -82,6 +82,7 @@ def _known_version(version: int) -> int:
     return version
 
 
+_NUMBERS = TypeAdapter(Vector, config=ConfigDict(strict=True))
 Centroid: TypeAlias = Annotated[
     NDArray[np.float32], PlainValidator(_read_centroid, json_schema_input_type=list[float])
 ]
@@ -329,7 +330,6 @@ def apply_senses(
         located = locate(model, request.texts, request.occurrences, inventory.word_forms, limits)
         count_tokens(located.sentences)
     with stage("attention"):
-        admit(occurrence_work(model, located, APPLIED))
         having = [one for one in zip(*located, strict=True) if one[1]]
         if not having:
             return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)

@@ -12,9 +12,9 @@ from polyseme.engine.arrays import Floats, unit
 from polyseme.errors import FieldError, FieldPath, InvalidError, UnknownWordError
 from polyseme.models.model import Model
 from polyseme.models.vocabulary import Vocabulary
-from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS, Limits
+from polyseme.operations.limits import Limits
+from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS
 from polyseme.operations.schema import ModelName, Request, Vector, one_of_kinds, response
-from polyseme.operations.work import REQUEST, SUGGESTION, admit, search_work, word_work
 from polyseme.stages import stage
 from polyseme.tokenizer import (
     MAX_WORD_LENGTH,
@@ -106,13 +106,10 @@ def neighbors(model: Model, request: NeighborsRequest, _limits: Limits | None = 
 
     With `positive` and `negative`, this is the additive method for analogies (Mikolov et al. 2013,
     Linguistic Regularities; `most_similar` of gensim). Raises UnknownWordError if words have no
-    vectors, InvalidError if a vector or the sum is zero or a vector is not [d], and the errors of
-    `admit`.
+    vectors, InvalidError if a vector or the sum is zero or a vector is not [d].
     """
     with stage("neighbors"):
         terms, d = request.terms(), model.manifest.dimension
-        words = [term for term in terms.values() if isinstance(term, str)]
-        admit(REQUEST + search_work(model, request.k) + sum(map(word_work, words)))
         vectors: list[Floats] = []
         known: list[ResolvedToken] = []
         unknown: list[FieldPath] = []
@@ -125,7 +122,6 @@ def neighbors(model: Model, request: NeighborsRequest, _limits: Limits | None = 
             else:
                 unknown.append(path)
         if unknown:
-            admit(SUGGESTION * len(unknown))
             hint = 'Try another spelling, `case: "auto"`, or a phrase of the vocabulary.'
             suggestions = ((path, suggest(model.vocabulary, str(terms[path]))) for path in unknown)
             errors = [FieldError(path, f"is not in the vocabulary{s}") for path, s in suggestions]

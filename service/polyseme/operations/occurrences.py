@@ -25,22 +25,21 @@ from polyseme.models.weights import ContextProjection
 from polyseme.operations.clustering import DEFAULT_RULE
 from polyseme.operations.compare import (
     OccurrenceRequest,
-    find_token,
+    locate_occurrences,
     match_forms,
     may_occur,
-    tokenize_occurrences,
     word_places,
 )
 from polyseme.operations.encode import contextualize_each, stacks, tokenize
-from polyseme.operations.options import EncodeOptions, Limits
-from polyseme.operations.work import MULTIPLICATION, TextCost, admit, check_request, encode_cost
+from polyseme.operations.limits import Limits, check_budget
+from polyseme.operations.options import EncodeOptions
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
 GRAMMAR_HEADS = (0.5, 0.5)
 """Threshold and weight. A head whose `word_bias_scale` is below the threshold attends to adjacent
 words for grammar, which blurs the clusters, so its columns are multiplied by the weight."""
-_OCCURRENCES_AT_ONCE = 64
-"""Occurrences of a text are computed together; this bound limits memory."""
+_OCCURRENCES_AT_ONCE, _NUMBERS_AT_ONCE = 64, 1 << 22
+"""Occurrences of a text are computed together; these bounds limit memory."""
 REACH = 2
 """Distance in words at which another word has 1/e of its weight, in `surroundings`."""
 SHRINKAGE = 1.0
@@ -50,10 +49,6 @@ RANDOM_SENTENCES, RANDOM_WORDS = 400, 20
 BIAS_RANGE = (-6.9, -1e-9)
 """The word biases of an import: log(1e-3/(1e-3 + p)) for frequencies p from 1 to 1e-12."""
 SEED = 1
-MEAN_TOKEN = 1e-5
-"""The work of each token of an occurrence's text (`operations.work`)."""
-FOLDED, SEARCHED = 7e-5, 5e-6
-"""The work of each character of a text that may have the word, and of a search for a form in it."""
 _ROWS_AT_ONCE = 1024
 """Occurrences that are projected together; this bound limits memory."""
 EQUAL = 1e-5
@@ -124,45 +119,24 @@ def locate(
     options = EncodeOptions(phrases=word.phrases)
     if occurrences is not None:
         limits.check("max_occurrences", len(occurrences))
-        sentences, of_texts = tokenize_occurrences(model, occurrences, options, limits, TextCost())
-        places: list[list[int]] = [[] for _ in sentences]
-        numbers: list[list[int]] = [[] for _ in sentences]
-        tokens = [sentence.tokens for sentence in sentences]
-        for number, (text, occurrence) in enumerate(zip(of_texts, occurrences, strict=True)):
-            places[text].append(find_token(tokens[text], occurrence, number))
-            numbers[text].append(number)
-        return Located(sentences, places, numbers)
+        sentences, found = locate_occurrences(model, occurrences, options, limits)
+        return Located(sentences, [[*at.values()] for at in found], [[*at] for at in found])
     texts = texts or []
     limits.check("max_sentences", len(texts))
     wanted = match_forms(word.forms, exact=word.exact)
-    admit(sum(map(len, texts)) * (FOLDED + len(wanted) * SEARCHED))
-    having = [at for at, text in enumerate(texts) if may_occur(text, wanted, exact=word.exact)]
+    having = []
+    for index, text in enumerate(texts):
+        check_budget()
+        if may_occur(text, wanted, exact=word.exact):
+            having.append(index)
     sentences = tokenize(
-        model,
-        [texts[number] for number in having],
-        options,
-        limits,
-        lambda at: ("texts", having[at]),
-        TextCost(),
+        model, [texts[index] for index in having], options, limits, lambda n: ("texts", having[n])
     )
     spelled = ([token.text for token in sentence.words] for sentence in sentences)
     places = [word_places(words, wanted, exact=word.exact) for words in spelled]
     limits.check("max_occurrences", sum(map(len, places)))
-    numbers = [[number] * len(at) for number, at in zip(having, places, strict=True)]
+    numbers = [[index] * len(at) for index, at in zip(having, places, strict=True)]
     return Located(sentences, places, numbers)
-
-
-def occurrence_work(model: Model, located: Located, per_occurrence: float) -> float:
-    """Return the work of encoding and projecting occurrences (`operations.work`)."""
-    d, width = model.manifest.dimension, find_projection(model).directions.shape[1]
-    cost, work = encode_cost(model, EncodeOptions()), 0.0
-    per_occurrence += 3 * d * width * MULTIPLICATION
-    for sentence, places, _ in zip(*located, strict=True):
-        if places:
-            per_token = MEAN_TOKEN + 2 * d * MULTIPLICATION
-            work += len(places) * (per_occurrence + len(sentence.words) * per_token)
-            work += cost.of_sentence(sentence)
-    return work
 
 
 def encode_occurrences(
@@ -243,19 +217,21 @@ def surround(
             rows[number] = _surroundings(model, inputs, result, names, places[number])
         return np.concatenate(rows)
     for stack in stacks([len(tokens) for tokens in sentences]):
-        check_request()
         inputs = model.stack([sentences[number] for number in stack])
         informative = _informativeness(inputs)
         static = unit(inputs.vectors).astype(np.float64)
         counts = [len(places[number]) for number in stack]
         at = np.fromiter(chain.from_iterable(places[number] for number in stack), np.int64)
         found: list[Floats] = []
-        for first in range(0, len(at), _OCCURRENCES_AT_ONCE):
-            part = slice(first, first + _OCCURRENCES_AT_ONCE)
-            of_sentence = np.repeat(np.arange(len(stack)), counts)[part]
+        of_sentences = np.repeat(np.arange(len(stack)), counts)
+        # Each occurrence has a copy of the keys and of the values.
+        step = min(max(_NUMBERS_AT_ONCE // inputs.vectors[0].size, 1), _OCCURRENCES_AT_ONCE)
+        for first in range(0, len(at), step):
+            check_budget()
+            part = slice(first, first + step)
             with np.errstate(all="ignore"):  # `_scaled` tests whether the result is finite
                 attended = model.layers[0].attended_at(
-                    inputs.vectors, inputs, of_sentence, at[part]
+                    inputs.vectors, inputs, of_sentences[part], at[part]
                 )
             found.append(_scaled(model, attended))
         contexts = np.split(np.concatenate(found), np.cumsum(counts)[:-1])
@@ -312,31 +288,41 @@ def _column_factors(model: Model) -> Floats | None:
     return np.repeat(factors, model.manifest.dimension // len(factors))
 
 
-def explain_context(
-    model: Model, tokens: Sequence[ResolvedToken], place: int, direction: Floats
-) -> Floats:
-    """Return what each token adds to the product of a direction and a context. [d] -> [n]
+class ContextExplainer:
+    """Explains the contexts of occurrences in one text, which is encoded once."""
 
-    The context of the token at `place` is a sum over all tokens, so the sum of the result is the
-    product ⟨context, direction⟩, but for the bias of an output projection. It is zero for a model
-    whose last residual is not `unit`: its context is no such sum.
-    """
-    layer, last = model.layers[-1], len(model.layers) - 1
-    if layer.residual.kind != "unit":
-        return np.zeros(len(tokens))
-    inputs = model.sentence(tokens)
-    result = contextualize(inputs, model.layers, ("weights", "values"), (last,))
-    weights, values = result.records[last]["weights"], result.records[last]["values"]
-    row, factors = result.attended[place].astype(np.float64), _column_factors(model)
-    if factors is not None:
-        row, direction = row * factors, direction * factors
-    if layer.output.weight is not None:
-        direction = layer.output.weight @ direction
-    by_head = direction.reshape(layer.heads, -1)
-    added: Floats = np.einsum("hj,hjv,hv->j", weights[:, place].astype(np.float64), values, by_head)
-    length = np.linalg.norm(row)
-    added /= length or 1
-    return added
+    def __init__(self, model: Model, tokens: Sequence[ResolvedToken]) -> None:
+        """Encode the tokens with a model whose last residual is `unit`."""
+        last = len(model.layers) - 1
+        inputs = model.sentence(tokens)
+        result = contextualize(inputs, model.layers, ("weights", "values"), (last,))
+        self._layer, self._factors = model.layers[last], _column_factors(model)
+        self._weights, values = result.records[last]["weights"], result.records[last]["values"]
+        self._values = values.astype(np.float64)
+        self._attended = result.attended
+
+    def project(self, direction: Floats) -> Floats:
+        """Return the product of a direction and each token's values. [d] -> [h, n]"""
+        if self._factors is not None:
+            direction = direction * self._factors
+        if self._layer.output.weight is not None:
+            direction = self._layer.output.weight @ direction
+        by_head = direction.reshape(self._layer.heads, -1, 1)
+        products: Floats = (self._values @ by_head)[..., 0]
+        return products
+
+    def __call__(self, place: int, products: Floats) -> Floats:
+        """Return what each token adds to the product of a direction and a context. [h, n] -> [n]
+
+        `products` are those of `project`. The context of the token at `place` is a sum over all
+        tokens, so the sum of the result is the product ⟨context, direction⟩, but for the bias of an
+        output projection.
+        """
+        row = self._attended[place].astype(np.float64)
+        if self._factors is not None:
+            row *= self._factors
+        added: Floats = (self._weights[:, place] * products).sum(axis=0)
+        return added / (np.linalg.norm(row) or 1)
 
 
 def _informativeness(inputs: SentenceArrays) -> Floats:
@@ -355,6 +341,7 @@ def _means(
     """
     means = np.empty((len(places), 2, static.shape[1]), np.float32)
     for first in range(0, len(places), _OCCURRENCES_AT_ONCE):
+        check_budget()
         block = np.array(places[first : first + _OCCURRENCES_AT_ONCE])[:, None]
         others = (names != names[block]).astype(np.float32)
         others *= informative

@@ -1,14 +1,11 @@
-"""The options of encoding, and the limits on one request."""
+"""The options of encoding."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, Tag
 
 from polyseme.engine.layers import Term, other_terms
-from polyseme.errors import FieldError, InvalidError, TooLargeError
+from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
 from polyseme.operations.schema import Request, Result, Share, one_of_kinds
@@ -50,25 +47,6 @@ OovPolicy: TypeAlias = Literal["zero", "subword", "error"]
 Dtype: TypeAlias = Literal["float32", "float16"]
 Encoding: TypeAlias = Literal["float", "base64"]
 """How JSON has an array: as numbers, or as its bytes in base64."""
-_UNLIMITED = 1 << 62
-_TOO_LARGE = {
-    "max_sentences": "The request has too many sentences",
-    "max_sentence_tokens": "A sentence has too many tokens",
-    "max_tokens": "The request has too many tokens",
-    "max_trace_tokens": "The trace has too many tokens",
-    "max_trace_bytes": "The trace could have too many bytes",
-    "max_answer_bytes": "The response could have too many bytes",
-    "max_occurrences": "The word has too many occurrences",
-    "max_work": "The estimated work in milliseconds of one processor is too much",
-}
-_HINTS = {
-    "max_sentence_tokens": "Shorten the sentence, or raise the limit."
-    " Only /v1/encode and /v2 have `truncate: true`, which truncates it.",
-    "max_occurrences": "Send a sample of the texts, or use the command `polyseme senses`,"
-    " which samples files of any size.",
-    "max_work": "Send less in one request: fewer or shorter texts, fewer arrays, occurrences or"
-    " neighbors. `polyseme bulk` and `polyseme senses` read files of any size.",
-}
 
 
 def missing_layer(count: int) -> str:
@@ -183,30 +161,3 @@ class EncodeOptions(SentenceOptions):
             else:
                 per_token += heads * (model.value_width if part == "values" else model.key_width)
         return per_token, per_pair
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits on one request: the settings of the same names (`settings.py`)."""
-
-    max_sentences: int = _UNLIMITED
-    max_sentence_tokens: int = _UNLIMITED
-    max_tokens: int = _UNLIMITED
-    max_trace_tokens: int = _UNLIMITED
-    max_trace_bytes: int = _UNLIMITED
-    max_answer_bytes: int = _UNLIMITED
-    max_occurrences: int = _UNLIMITED
-    max_work: int = _UNLIMITED
-
-    def check(
-        self,
-        setting: str,
-        size: float,
-        hint: str | None = None,
-        errors: Sequence[FieldError] = (),
-    ) -> None:
-        """Raise TooLargeError if a size exceeds the limit of a setting."""
-        limit: int = getattr(self, setting)
-        if size > limit:
-            what, hint = _TOO_LARGE[setting], hint or _HINTS.get(setting)
-            raise TooLargeError(what, math.ceil(size), setting, limit, hint, errors)

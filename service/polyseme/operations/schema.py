@@ -13,12 +13,14 @@ import regex
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from polyseme.errors import MAX_ERRORS, FieldError, InvalidError
-from polyseme.models.manifest import NAME_PATTERN
+from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.validation import did_you_mean, validation_message
 
 Result = TypeVar("Result")
 _OTHER_KIND = "other_kind"
 MAX_SHARE = 4.0
+_MAX_COUNTED_ERRORS = 1000
+"""With more errors, none is described: pydantic would describe all of them."""
 _FIELD = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
@@ -70,8 +72,12 @@ ModelName: TypeAlias = Annotated[
 ]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 # `fail_fast` limits the errors of a list to the first one; a list may have a million entries.
-Vector: TypeAlias = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
-Matrix: TypeAlias = Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
+Vector: TypeAlias = Annotated[
+    list[Number], Field(min_length=1, max_length=MAX_WIDTH, fail_fast=True)
+]
+Matrix: TypeAlias = Annotated[
+    list[Vector], Field(min_length=1, max_length=MAX_WIDTH, fail_fast=True)
+]
 Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 Share: TypeAlias = Annotated[
     Annotated[float, Field(ge=0, le=MAX_SHARE, allow_inf_nan=False)] | None,
@@ -112,6 +118,9 @@ def invalid_fields(schema: type[BaseModel], error: ValidationError) -> InvalidEr
 
     Messages contain allowed values, but no value of the request.
     """
+    if error.error_count() > _MAX_COUNTED_ERRORS:
+        message = f"has more than {_MAX_COUNTED_ERRORS} unknown or invalid fields"
+        return InvalidError([FieldError((), message)])
     details = error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
     # A field with a wrong name explains one that is missing, so it comes first.
     details.sort(key=lambda detail: detail["type"] != "extra_forbidden")

@@ -1,8 +1,8 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -14,44 +14,28 @@ from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.clustering import (
-    MAX_FOUND,
-    MIN_OCCURRENCES,
-    Clusters,
-    Divisions,
-    cluster_work,
-    divide,
-)
+from polyseme.operations.clustering import MIN_OCCURRENCES, Clusters, Divisions, divide
 from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
 from polyseme.operations.encode import count_tokens
 from polyseme.operations.inventory import Keyword, Matching, SenseInventory, inventory_of
+from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.occurrences import (
+    ContextExplainer,
     FoundOccurrence,
     WordForms,
     encode_occurrences,
-    explain_context,
     find_projection,
     locate,
-    occurrence_work,
     project_occurrences,
 )
-from polyseme.operations.options import (
-    MAX_FORMS,
-    MAX_LISTED,
-    MAX_SENSES,
-    Limits,
-    SharedOptions,
-)
+from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, SharedOptions
 from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
-from polyseme.operations.work import admit, check_request, decomposition_work, search_work
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, spellings
 
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
-OCCURRENCE = 0.1
-"""The work of an occurrence (`operations.work`)."""
 LEAST_EVIDENCE = 0.02
 """The least share of the evidence in an example of a word that is listed."""
 CLOSE_SENSES = 0.05
@@ -335,41 +319,30 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
                 hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
             error = FieldError(("word",), "does not occur in the texts as a token")
             raise InvalidError([error], hint)
+        if request.count is not None and request.count > count:
+            message = f"must be at most {count}, the number of occurrences"
+            raise InvalidError([FieldError(("senses",), message)])
         if request.occurrences is not None:
             text = next(text for text, of_text in enumerate(numbers) if 0 in of_text)
             word = sentences[text].words[places[text][numbers[text].index(0)]].text
     with stage("attention"):
         projection = find_projection(model)
-        width = projection.directions.shape[1]
-        work = occurrence_work(model, located, OCCURRENCE)
-        searches = request.count or MAX_FOUND
-        if request.divisions:
-            searches += MAX_FOUND * (MAX_FOUND + 1) // 2
-        # Examples are encoded again; the senses of a division have each occurrence once at most.
-        examples = count * (MAX_FOUND + 1 if request.divisions else 1)
-        work += work / count * min(searches * request.examples, examples)
-        work += cluster_work(count, width, request.count)
-        if request.map:
-            work += decomposition_work(count, model.manifest.dimension)
-        admit(work + searches * search_work(model, request.neighbors))
         pairs = zip(sentences, places, strict=True)
         tokens = [sentence.tokens if where else [] for sentence, where in pairs]
-        sources = [Source(tokens[at], place) for at, where in enumerate(places) for place in where]
+        sources = [Source(text, place) for text, where in enumerate(places) for place in where]
         of_texts = chain.from_iterable(numbers)
         encoded = zip(encode_occurrences(model, tokens, places), of_texts, sources, strict=True)
         ordered = sorted(encoded, key=itemgetter(1))
         found = [replace(occurrence, text=number) for occurrence, number, _ in ordered]
         sources = [source for _, _, source in ordered]
     with stage("senses"):
-        if request.count is not None and request.count > count:
-            message = f"must be at most {count}, the number of occurrences"
-            raise InvalidError([FieldError(("senses",), message)])
         points = project_occurrences(found, projection)
         clusterings = divide(points, request.count, projection.rule)
         clusters = clusterings.chosen
         describe = SenseDescriber(model, found, sources, request)
         senses = describe(clusters)
         described = [*map(describe, clusterings.alternatives)] if request.divisions else []
+        describe.add_evidence(tokens)
         positions: list[list[float]] = []
         if request.map:
             contexts = np.stack([occurrence.context for occurrence in found])
@@ -379,10 +352,20 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
 
 
 class Source(NamedTuple):
-    """The tokens of a text, and the place of an occurrence among them."""
+    """The index of a text, and the place of an occurrence among its tokens."""
 
-    tokens: Sequence[ResolvedToken]
+    text: int
     place: int
+
+
+class Example(NamedTuple):
+    """An example of a sense whose evidence is to be added."""
+
+    source: Source
+    direction: Floats
+    """[d], from the nearest other sense to this one"""
+    evidence: list[WordEvidence]
+    """the list to add to"""
 
 
 class SenseDescriber:
@@ -411,6 +394,7 @@ class SenseDescriber:
         forms = {form for key in keys for form, _ in spellings(key, "auto")}
         found_rows = map(model.vocabulary.row, forms)
         self.excluded = [row for row in found_rows if row is not None]
+        self.examples: list[Example] = []
 
     def __call__(self, clusters: Clusters) -> list[WordSense]:
         """Return the senses, those of the clusters."""
@@ -426,14 +410,19 @@ class SenseDescriber:
         members = (labels == np.arange(count)[:, None]).astype(np.float32)
         centers = unit(members @ self.contexts)
         for label, size in enumerate(sizes.tolist()):
+            check_budget()
             center = centers[label]
             typical = self.contexts @ center
             typical[labels != label] = -np.inf
-            examples = np.argsort(-typical, kind="stable")[: min(self.request.examples, size)]
+            order = np.argsort(-typical, kind="stable")
+            examples = order[: min(self.request.examples, size)].tolist()
             query = (center + NEIGHBOR_SHARE * self.direction).astype(np.float32)
             near = self.model.neighbors(query, self.request.neighbors, self.excluded)
             others = np.delete(centers, label, axis=0)
             direction = center - others[(others @ center).argmax()] if len(others) else center
+            direction = direction.astype(np.float64)
+            added = [Example(self.sources[index], direction, []) for index in examples]
+            self.examples += added
             described.append(
                 WordSense(
                     label,
@@ -441,23 +430,44 @@ class SenseDescriber:
                     size / len(self.found),
                     best_keywords(self.words, scores[:, label], self.request.keywords),
                     [Neighbor(*neighbor) for neighbor in near],
-                    examples.tolist(),
-                    [self._evidence(self.sources[at], direction) for at in examples.tolist()],
+                    examples,
+                    [example.evidence for example in added],
                 )
             )
         return described
 
-    def _evidence(self, source: Source, direction: Floats) -> list[WordEvidence]:
-        """Return the words of an example that say most about a difference of contexts."""
-        check_request()
-        weights = explain_context(self.model, *source, direction.astype(np.float64))
-        least = LEAST_EVIDENCE * np.abs(weights).sum()
-        order = np.argsort(-np.abs(weights), kind="stable").tolist()
-        return [
-            WordEvidence(token.text, token.start, token.end, round(float(weights[at]), 4))
-            for at in order
-            if abs(weights[at]) > least and any(map(str.isalnum, (token := source.tokens[at]).text))
-        ]
+    def add_evidence(self, texts: Sequence[Sequence[ResolvedToken]]) -> None:
+        """Add the evidence of all examples, of which each text is encoded once.
+
+        There is none for a model whose last residual is not `unit`: its contexts are no sums.
+        """
+        if self.model.layers[-1].residual.kind != "unit":
+            return
+        for text, examples in groupby(
+            sorted(self.examples, key=lambda example: example.source.text),
+            key=lambda example: example.source.text,
+        ):
+            check_budget()
+            explain = ContextExplainer(self.model, texts[text])
+            products: dict[int, Floats] = {}
+            for example in examples:
+                check_budget()
+                key = id(example.direction)  # the examples of a sense share it
+                if key not in products:
+                    products[key] = explain.project(example.direction)
+                weights = explain(example.source.place, products[key])
+                example.evidence.extend(_strongest_words(texts[text], weights))
+
+
+def _strongest_words(tokens: Sequence[ResolvedToken], weights: Floats) -> Iterator[WordEvidence]:
+    """Yield the words with the largest part of the evidence, the strongest first. [n]"""
+    least = LEAST_EVIDENCE * np.abs(weights).sum()
+    for index in np.argsort(-np.abs(weights), kind="stable").tolist():
+        if abs(weights[index]) <= least:
+            return
+        token = tokens[index]
+        if any(map(str.isalnum, token.text)):
+            yield WordEvidence(token.text, token.start, token.end, round(weights[index].item(), 4))
 
 
 def best_keywords(words: Sequence[str], scores: Floats, most: int) -> list[Keyword]:

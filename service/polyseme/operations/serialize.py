@@ -1,29 +1,34 @@
-"""Serialization of encoded sentences as JSON, NDJSON or `.npz`."""
+"""Serialization of responses as JSON, NDJSON or `.npz`.
+
+Large ones are written in parts: one piece would take the memory of the arrays several times.
+"""
 
 import io
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
 import pybase64
+from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
 from polyseme.models.manifest import Manifest
 from polyseme.operations.encode import Encoded, Token, TokenCounts
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, Encoding
 from polyseme.operations.schema import response
-from polyseme.operations.work import NumberCost
 from polyseme.tokenizer import Tokenized
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
 _JSON_NUMBER_BYTES = 17.0
 """Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
-_ITEM_SIZES: dict[Dtype, float] = {"float32": 4.0, "float16": 2.0}
-_NUMBER_WORK = {"float": 4.2e-5, "base64": 1.1e-5, "npz": 7e-6}
-"""Milliseconds of one processor to write and send an array element (`benchmarks/work.py`)."""
-_LITTLE_ENDIAN = {size: np.dtype(f"<f{size}") for size in (2, 4, 8)}
+_PART_NUMBERS = 1 << 17
+"""Numbers of an array that are written at once."""
+_PART_BYTES, _SLICE = 1 << 18, 3 << 18
+"""Bytes that are sent at once, and bytes of an array that are converted at once."""
 
 
 # The dataclasses describe the documents for the OpenAPI document and for tests. The functions below
@@ -101,12 +106,14 @@ class EncodeDocument:
     usage: Usage
 
 
-def number_cost(form: Format, encoding: Encoding = "float", dtype: Dtype = "float32") -> NumberCost:
-    """Return the cost of writing one array element."""
-    if form == "npz":
-        return NumberCost(_NUMBER_WORK["npz"], _ITEM_SIZES[dtype])
-    size = _JSON_NUMBER_BYTES if encoding == "float" else _ITEM_SIZES[dtype] * 4 / 3
-    return NumberCost(_NUMBER_WORK[encoding], size)
+def number_bytes(form: Format, encoding: Encoding = "float") -> float:
+    """Return the maximum bytes of an array element in a response.
+
+    Those of `float16` count like `float32`, in which the arrays are computed.
+    """
+    if form != "npz" and encoding == "float":
+        return _JSON_NUMBER_BYTES
+    return 4.0 if form == "npz" else 16 / 3
 
 
 def token_documents(sentence: Tokenized) -> list[dict[str, Any]]:
@@ -139,14 +146,89 @@ def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, A
     return document
 
 
-def sentence_json(one: Encoded, encoding: Encoding = "float") -> bytes:
-    """Return one sentence as a line of NDJSON, without the line break."""
-    return orjson.dumps(sentence_document(one, encoding), option=orjson.OPT_SERIALIZE_NUMPY)
+def sentence_parts(one: Encoded, encoding: Encoding = "float") -> Iterator[bytes]:
+    """Yield a `SentenceDocument` in JSON; one part unless its arrays are large."""
+    if not _are_large([one]):
+        yield orjson.dumps(sentence_document(one, encoding), option=orjson.OPT_SERIALIZE_NUMPY)
+        return
+    yield orjson.dumps({"tokens": token_documents(one.sentence)})[:-1]
+    for part, array in one.arrays.items():
+        yield f',"{part}":'.encode()
+        yield from array_parts(array, encoding)
+    yield f',"truncated":{one.truncated}}}'.encode()
+
+
+def _are_large(sentences: Iterable[Encoded]) -> bool:
+    """Return whether the arrays of sentences are written in parts."""
+    return sum(a.size for one in sentences for a in one.arrays.values()) > _PART_NUMBERS
+
+
+def array_parts(array: Floats, encoding: Encoding = "float") -> Iterator[bytes]:
+    """Yield an array in JSON, as nested lists or as a `Base64Array`."""
+    if encoding == "base64":
+        facts = {"shape": array.shape, "dtype": f"float{8 * array.itemsize}", "data": ""}
+        yield orjson.dumps(facts)[:-2]
+        yield from map(pybase64.b64encode, little_endian_parts(array))
+        yield b'"}'
+    elif array.ndim == 1:
+        yield from flat_parts([array])
+    elif array.size <= _PART_NUMBERS:
+        yield _numbers(array)
+    else:
+        yield b"["
+        for index, row in enumerate(array):
+            yield b"," if index else b""
+            yield from array_parts(row)
+        yield b"]"
+
+
+def flat_parts(arrays: Iterable[NDArray[Any]]) -> Iterator[bytes]:
+    """Yield the numbers of arrays in JSON, as one list."""
+    separator = b"["
+    for array in arrays:
+        flat = array.reshape(-1)
+        for first in range(0, len(flat), _PART_NUMBERS):
+            yield separator + _numbers(flat[first : first + _PART_NUMBERS])[1:-1]
+            separator = b","
+    yield b"]" if separator == b"," else b"[]"
+
+
+def _numbers(array: NDArray[Any]) -> bytes:
+    return orjson.dumps(np.ascontiguousarray(array), option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def little_endian_parts(array: NDArray[Any]) -> Iterator[memoryview]:
+    """Yield the bytes of an array; a multiple of three in each part but the last."""
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    content = little.reshape(-1).view(np.uint8)
+    for first in range(0, len(content), _SLICE):
+        yield content[first : first + _SLICE].data
+
+
+def json_parts(
+    before: dict[str, Any], name: str, items: Iterable[Iterable[bytes]], after: dict[str, Any]
+) -> Iterator[bytes]:
+    """Yield a JSON object whose member `name` is a list of the JSON of `items`.
+
+    The members of `before` and `after` are written around it.
+    """
+    pending = [orjson.dumps(before)[:-1], f',"{name}":['.encode()]
+    size = 0
+    for index, item in enumerate(items):
+        for part in chain((b",",) if index else (), item):
+            pending.append(part)
+            size += len(part)
+            if size >= _PART_BYTES:
+                yield b"".join(pending)
+                pending.clear()
+                size = 0
+    pending.append(b"]," + orjson.dumps(after)[1:] if after else b"]}")
+    yield b"".join(pending)
 
 
 def as_base64(array: Floats) -> dict[str, Any]:
     """Return a `Base64Array`: the bytes are little-endian, in C order."""
-    little = np.ascontiguousarray(array, _LITTLE_ENDIAN[array.itemsize])
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return {
         "shape": array.shape,
         "dtype": f"float{8 * array.itemsize}",
@@ -181,45 +263,92 @@ def usage(counts: TokenCounts) -> dict[str, int]:
     return {"tokens": counts.tokens, "oov": counts.oov, "truncated": counts.truncated}
 
 
-def json_document(
-    manifest: Manifest, results: Sequence[dict[str, Any]], counts: TokenCounts
-) -> bytes:
-    """Return the `EncodeDocument` in JSON, from the document of each sentence."""
-    document = {
+def encode_json(
+    manifest: Manifest, sentences: Sequence[Encoded], counts: TokenCounts, encoding: Encoding
+) -> Iterator[bytes]:
+    """Yield the `EncodeDocument` in JSON; one part unless its arrays are large."""
+    facts = {
         "model": manifest.name,
         "dimension": manifest.dimension,
         "layers": len(manifest.layers),
         "heads": manifest.heads,
-        "results": results,
-        "usage": usage(counts),
     }
-    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    after = {"usage": usage(counts)}
+    if _are_large(sentences):
+        results = (sentence_parts(one, encoding) for one in sentences)
+        yield from json_parts(facts, "results", results, after)
+    else:
+        documents = [sentence_document(one, encoding) for one in sentences]
+        document = {**facts, "results": documents, **after}
+        yield orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def npz_archive(manifest: Manifest, sentences: Sequence[Encoded], options: EncodeOptions) -> bytes:
-    """Return all sentences as one `.npz` archive, which NumPy reads without pickle.
+def npz_parts(
+    manifest: Manifest, sentences: Sequence[Encoded], options: EncodeOptions
+) -> Iterator[bytes]:
+    """Yield all sentences as one `.npz` archive, which NumPy reads without pickle.
 
     For N tokens in S sentences, the arrays are `static` and `contextual` [N, d] and `features`
     [N, 2d], with the rows of sentence i at `offsets[i]:offsets[i+1]`; `offsets` int64 [S+1];
     `attention_i` and the other arrays by layer of each sentence i; `tokens` uint8, the tokens and
-    the number of truncated words of each sentence as UTF-8 JSON. The concatenated arrays are
-    removed from the sentences, because memory for both would be twice the archive.
+    the number of truncated words of each sentence as UTF-8 JSON.
     """
-    lengths = [len(one.sentence.words) for one in sentences]
-    facts = [{"tokens": token_documents(s.sentence), "truncated": s.truncated} for s in sentences]
-    arrays: dict[str, Any] = {
-        "offsets": np.cumsum([0, *lengths], dtype=np.int64),
-        "tokens": np.frombuffer(orjson.dumps(facts), np.uint8),
-    }
-    for part, width in PER_TOKEN.items():
-        if part in options.include:
-            rows = [one.arrays.pop(part) for one in sentences]
-            empty = np.empty((0, width * manifest.dimension), options.dtype)
-            arrays[part] = np.concatenate(rows) if rows else empty
-    for number, one in enumerate(sentences):
-        for part, array in one.arrays.items():
-            if part not in PER_TOKEN:
-                arrays[f"{part}_{number}"] = array
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
+    offsets = np.cumsum([0, *(len(one.sentence.words) for one in sentences)], dtype=np.int64)
+    tokens = b",".join(
+        orjson.dumps({"tokens": token_documents(one.sentence), "truncated": one.truncated})
+        for one in sentences
+    )
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w") as archive:
+        yield from _entry(archive, sink, "offsets", [offsets], offsets.shape)
+        facts = np.frombuffer(b"[%b]" % tokens, np.uint8)
+        yield from _entry(archive, sink, "tokens", [facts], facts.shape)
+        for part, width in PER_TOKEN.items():
+            if part in options.include:
+                rows = [one.arrays[part] for one in sentences] or [np.empty(0, options.dtype)]
+                shape = (int(offsets[-1]), width * manifest.dimension)
+                yield from _entry(archive, sink, part, rows, shape)
+        for index, one in enumerate(sentences):
+            for part, array in one.arrays.items():
+                if part not in PER_TOKEN:
+                    yield from _entry(archive, sink, f"{part}_{index}", [array], array.shape)
+    yield sink.take()
+
+
+class _Sink(io.RawIOBase):
+    """A file that collects what `zipfile` writes."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def write(self, content: Any) -> int:
+        """Add some content."""
+        self.parts.append(bytes(content))
+        self.size += len(content)
+        return len(content)
+
+    def take(self) -> bytes:
+        """Return what was written since the last call."""
+        content = b"".join(self.parts)
+        self.parts, self.size = [], 0
+        return content
+
+
+def _entry(
+    archive: zipfile.ZipFile,
+    sink: _Sink,
+    name: str,
+    arrays: Sequence[NDArray[Any]],
+    shape: tuple[int, ...],
+) -> Iterator[bytes]:
+    """Write arrays, one after the other, as an `.npy` file of an archive; yield what is large."""
+    descr = np.lib.format.dtype_to_descr(arrays[0].dtype.newbyteorder("<"))
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for array in arrays:
+            for part in little_endian_parts(array):
+                file.write(part)
+                if sink.size >= _PART_BYTES:
+                    yield sink.take()

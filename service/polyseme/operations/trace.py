@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, PlainValidator, model_validator
@@ -12,14 +12,20 @@ from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, 
 from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import MAX_COUNTED, count_tokens, tokenize_text
-from polyseme.operations.options import Limits, missing_layer
+from polyseme.operations.limits import Limits, check_budget, reserve
+from polyseme.operations.options import missing_layer
 from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Texts, response
-from polyseme.operations.work import REQUEST, TRACED_VALUE, admit
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, Tokenized
 
+MAX_TRACED = 1024
+"""The largest value of the setting `max_trace_tokens`."""
 FLOAT64_BYTES = 26
 """Upper bound of the bytes of a float64 and its comma in JSON."""
+
+
+Rows: TypeAlias = Annotated[Matrix, Field(max_length=MAX_TRACED)]
+"""A row for each token."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,15 +80,15 @@ class WeightsRequest(Request[None]):
 class TraceRequest(Request[Trace]):
     """The input of a trace: embeddings; queries, keys and values; or a text and a stored model."""
 
-    tokens: Annotated[Texts, Field(min_length=1)] | None = None
-    embeddings: Matrix | None = None
+    tokens: Annotated[Texts, Field(min_length=1, max_length=MAX_TRACED)] | None = None
+    embeddings: Rows | None = None
     """[n, d]"""
     weights: WeightsRequest | None = None
-    queries: Matrix | None = None
+    queries: Rows | None = None
     """[n, h·k]"""
-    keys: Matrix | None = None
+    keys: Rows | None = None
     """[n, h·k]"""
-    values: Matrix | None = None
+    values: Rows | None = None
     """[n, h·v]"""
     heads: int = Field(1, ge=1, le=1024)
     scale: bool = True
@@ -144,7 +150,7 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
                 weight = network.inner.weight
                 inner = manifest.dimension if weight is None else weight.shape[1]
             widths = manifest.dimension, model.key_width, model.value_width
-            _admit(limits, n, manifest.heads, *widths, inner)
+            _check_size(limits, n, manifest.heads, *widths, inner)
             steps = trace_layer(model.sentence(words), model.layers, layer)
             count_tokens([Tokenized(words)])
             tokens = [word.text for word in words]
@@ -168,7 +174,7 @@ def _trace_arrays(request: TraceRequest, limits: Limits) -> list[Step]:
         queries, keys, values = (matrices[name] for name in ("queries", "keys", "values"))
         key_width, value_width = keys.shape[1], values.shape[1]
         _check_widths(queries.shape[1], key_width, value_width, heads, ("keys",))
-        _admit(limits, n, heads, value_width, key_width // heads, value_width // heads)
+        _check_size(limits, n, heads, value_width, key_width // heads, value_width // heads)
         return trace_projected(queries, keys, values, heads, request.scale)
     x, columns = matrices["embeddings"], request.convention == "column"
     d = x.shape[1]
@@ -191,7 +197,7 @@ def _trace_arrays(request: TraceRequest, limits: Limits) -> list[Step]:
         if columns:
             message = f"must be {d} by {value_width}: [d, h·v]"
         _require(weights["output"].shape == (value_width, d), message, "weights", "output")
-    _admit(limits, n, heads, d, key_width // heads, value_width // heads)
+    _check_size(limits, n, heads, d, key_width // heads, value_width // heads)
     return trace_embeddings(x, Weights(**weights, columns=columns), heads, request.scale)
 
 
@@ -213,8 +219,8 @@ def _require(condition: bool, message: str, *path: str | int) -> None:
         raise InvalidError([FieldError(path, message)])
 
 
-def _admit(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> None:
-    """Check an upper bound of the bytes of a trace's numbers, and the work, before it is computed.
+def _check_size(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: int = 0) -> None:
+    """Check an upper bound of the bytes of a trace's numbers, and reserve memory for them.
 
     k and v are the widths of a head, m is the number of hidden units of the feed-forward network.
     """
@@ -222,4 +228,5 @@ def _admit(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: int = 
     numbers = heads * n * n * (v + 5) + n * by_token
     limits.check("max_trace_bytes", numbers * FLOAT64_BYTES)
     limits.check("max_answer_bytes", numbers * FLOAT64_BYTES)
-    admit(REQUEST + numbers * TRACED_VALUE)
+    check_budget()
+    reserve(numbers * FLOAT64_BYTES)

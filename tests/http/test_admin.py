@@ -1,0 +1,156 @@
+"""Probes and metrics on a port of their own, and the files of metrics of several processes."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from polyseme.http.metrics import DIRECTORY
+from tests.conftest import free_port, start
+from tests.http.conftest import numbers, total
+from tests.http.service import SHORT, WAIT, Service, running, until
+
+PATHS = ("/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
+
+
+@contextmanager
+def administered(folder: Path, **settings: object) -> Iterator[tuple[Service, httpx.Client]]:
+    """Start a service with a port for probes and metrics; yield it and a client of that port."""
+    port = free_port()
+    with (
+        running(folder, admin_port=port, **settings) as service,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=WAIT) as admin,
+    ):
+        yield service, admin
+
+
+def admin_process(service: Service) -> int:
+    """The process ID of the child that is no worker: the one that has no connection to serve."""
+    children = Path(f"/proc/{service.master}/task/{service.master}/children").read_text().split()
+    return min(map(int, children))  # it starts first
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A client of the port of a service whose workers do not run."""
+    with administered(tmp_path_factory.mktemp("admin")) as (service, admin):
+        workers = [pid for pid in service.workers() if pid != admin_process(service)]
+        for worker in workers:
+            os.kill(worker, signal.SIGSTOP)
+        yield admin
+        for worker in workers:
+            os.kill(worker, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_probes_and_metrics_respond_whatever_the_workers_do(stopped, path: str) -> None:
+    for _ in range(3):
+        response = stopped.get(path, headers={"Host": "any.example"})
+        assert response.status_code == 200
+        assert response.headers["x-request-id"]
+    assert stopped.head(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/v1/models", "/v1/encode", "/livez/", "//livez"])
+def test_other_paths_are_unknown_on_the_port(stopped, path: str) -> None:
+    for response in (stopped.get(path), stopped.post(path, json=SHORT)):
+        assert (response.status_code, response.json()["code"]) == (404, "unknown_route")
+
+
+def test_the_port_shows_keys_models_and_draining_of_the_service(tmp_path) -> None:
+    settings = {"api_keys": "kq7Jx2mV9sW4", "drain_seconds": 3}
+    with administered(tmp_path, **settings) as (service, admin):
+        assert admin.get("/metrics").status_code == 401
+        headers = {"Authorization": "Bearer kq7Jx2mV9sW4"}
+        assert admin.get("/metrics", headers=headers).status_code == 200
+        assert admin.get("/readyz").json()["status"] == "ready"
+        before = admin_process(service)
+        service.signal(signal.SIGHUP)
+        until(lambda: admin_process(service) != before)
+        until(lambda: admin.get("/readyz").status_code, 200)
+        service.signal(signal.SIGTERM)
+        until(lambda: admin.get("/readyz").status_code, 503)
+        assert admin.get("/livez").status_code == 200
+        service.process.wait(WAIT)
+        with pytest.raises(httpx.ConnectError):
+            admin.get("/livez")
+
+
+def test_the_process_ends_with_a_killed_master(tmp_path) -> None:
+    with administered(tmp_path) as (service, _):
+        children = service.workers()
+        assert len(children) == 3
+        os.kill(service.master, signal.SIGKILL)
+        service.process.wait(WAIT)
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
+
+
+def test_a_port_that_is_in_use_ends_the_start_with_a_sentence(tmp_path) -> None:
+    with administered(tmp_path) as (_, admin):
+        (tmp_path / "other").mkdir()
+        with pytest.raises(AssertionError, match="--admin-port selects another one"):
+            start(tmp_path / "other" / "log", admin_port=admin.base_url.port)
+
+
+def test_counts_stay_and_files_stay_the_same_over_reloads(tmp_path, monkeypatch) -> None:
+    (tmp_path / "metrics").mkdir()
+    monkeypatch.setenv(DIRECTORY, str(tmp_path / "metrics"))
+    with running(tmp_path) as service, httpx.Client(base_url=service.url, timeout=WAIT) as client:
+        names = set[str]()
+        for count in range(1, 6):
+            assert service.ask("POST", "/v1/encode", SHORT)[0] == 200
+            service.reload()
+            found = numbers(client)
+            assert total(found, "requests_total", route="/v1/encode", status="200") == count
+            assert total(found, "worker_starts_total") == 2 + 2 * count
+            until(lambda: total(numbers(client), "workers"), 2)
+            names |= {path.name for path in tmp_path.glob("metrics/*/*.db")}
+        # At most twice as many workers as usual live at the same time.
+        slots = {name.removesuffix(".db").rpartition("_")[2] for name in names}
+        assert slots <= {"master", "1", "2", "3", "4"}
+    assert list((tmp_path / "metrics").iterdir()) == []
+
+
+def test_a_killed_worker_loses_no_counts_and_leaves_no_gauges(tmp_path) -> None:
+    with running(tmp_path, workers=1) as service:
+        with httpx.Client(base_url=service.url, timeout=WAIT) as client:
+
+            def counted() -> float:
+                return total(numbers(client), "requests_total", route="/v1/encode", status="200")
+
+            for _ in range(3):
+                assert service.ask("POST", "/v1/encode", SHORT)[0] == 200
+            until(counted, 3)  # after the response
+            (worker,) = service.workers()
+            os.kill(worker, signal.SIGKILL)
+            service.wait_for_workers(1, but={worker})
+        with httpx.Client(base_url=service.url, timeout=WAIT) as client:
+            assert counted() == 3
+            assert total(numbers(client), "workers") == 1
+
+
+@pytest.mark.slow
+def test_the_next_start_removes_what_a_killed_service_left(tmp_path, monkeypatch) -> None:
+    for name in ("metrics", "one", "two"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv(DIRECTORY, str(tmp_path / "metrics"))
+
+    def left() -> set[Path]:
+        return set((tmp_path / "metrics").iterdir())
+
+    with running(tmp_path / "one") as service:
+        (killed,) = left()
+        os.kill(service.master, signal.SIGKILL)
+        service.process.wait(WAIT)
+    assert left() == {killed}
+    with running(tmp_path / "one"):
+        (used,) = left()
+        assert used != killed
+        with running(tmp_path / "two"):
+            assert used in left() and len(left()) == 2
+        assert left() == {used}
+    assert left() == set()

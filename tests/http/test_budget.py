@@ -1,0 +1,178 @@
+"""The measured budget of a request, and what the requests of a process share."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import orjson
+import pytest
+
+from polyseme.errors import DeadlineError, OverloadedError
+from polyseme.http.budget import Capacity
+from polyseme.operations.limits import check_budget, reserve
+from polyseme.settings import SettingError, Settings
+from tests.http.conftest import expect_problem, in_process
+from tests.http.service import until
+
+TEXT = "the river bank is near the money bank and the boats lie there"
+ENCODE = "/v1/encode"
+WORK = 0.1
+"""The smallest `max_work`, in seconds."""
+LONG = {
+    "/v1/encode": {"input": [TEXT] * 2000, "include": ["contextual"], "encoding": "base64"},
+    "/v1/embeddings": {"input": [TEXT] * 10_000},
+    "/v1/compare": {
+        "occurrences": [{"text": f"{n} {TEXT}", "word": "river"} for n in range(64)],
+        "neighbors": 100,
+    },
+    "/v1/senses": {"word": "bank", "texts": [f"{n} {TEXT}" for n in range(2000)]},
+    "/v1/senses of one text": {"word": "bank", "texts": ["bank of " * 500], "examples": 100},
+    "/v2/models/wiki-en/infer": {
+        "inputs": [{"name": "text", "datatype": "BYTES", "shape": [3000], "data": [TEXT] * 3000}],
+        "outputs": [{"name": "contextual"}],
+        "parameters": {"binary_data_output": True},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def strict():
+    """A client of an application whose requests may take a tenth of a second."""
+    return in_process(max_work=WORK)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_measured_work_over_the_limit_is_a_413(strict, name: str) -> None:
+    response = strict.post(name.partition(" ")[0], json=LONG[name])
+    problem = expect_problem(response, 413, "too_large")
+    assert problem["setting"] == "max_work"
+    assert 0 < problem["limit"] <= WORK < problem["size"] + WORK
+    assert "seconds of a processor" in problem["detail"]
+    assert "fewer or shorter texts" in problem["hint"]
+
+
+def test_reading_may_take_only_a_part_of_the_work(strict) -> None:
+    # Each word is unknown and looked up in several spellings, and no text is encoded.
+    words = [f"qz{n}x" for n in range(60_000)]
+    body = {"input": [" ".join(words[n : n + 100]) for n in range(0, 60_000, 100)], "oov": "error"}
+    problem = expect_problem(strict.post(ENCODE, json=body), 413, "too_large")
+    assert problem["limit"] == pytest.approx(0.16 * WORK)
+    assert problem["detail"].startswith("Reading and tokenizing")
+
+
+def test_a_stream_over_the_limit_ends_with_an_error_line(strict) -> None:
+    headers = {"Accept": "application/x-ndjson"}
+    response = strict.post(ENCODE, json=LONG[ENCODE], headers=headers)
+    *lines, last = response.content.splitlines()
+    assert response.status_code == 200 and 0 < len(lines) < 2000
+    assert orjson.loads(last)["complete"] is False
+    assert orjson.loads(last)["error"]["setting"] == "max_work"
+
+
+def test_the_work_of_a_request_is_logged(client, caplog) -> None:
+    start = time.thread_time()
+    with caplog.at_level("INFO", "polyseme.requests"):
+        client.post(ENCODE, json={"input": [TEXT] * 300})
+    taken = (time.thread_time() - start) * 1000
+    assert taken / 3 < caplog.records[-1].fields["work_ms"] < taken
+
+
+def test_in_process_nothing_is_limited() -> None:
+    check_budget()
+    reserve(1 << 60)
+
+
+def test_a_rate_of_work_counts_what_requests_take() -> None:
+    client = in_process(rate_limit="1s/hour")
+    body = {"input": [TEXT] * 2000}
+    start = time.thread_time()
+    while (response := client.post("/v1/embeddings", json=body)).status_code == 200:
+        assert time.thread_time() - start < 3
+    assert 0.8 < time.thread_time() - start < 3
+    problem = expect_problem(response, 429, "rate_limited")
+    assert "processor time" in problem["detail"]
+    assert 0 < int(response.headers["Retry-After"]) <= 3600
+    assert client.post("/v1/embeddings", json={"input": TEXT}).status_code == 429
+
+
+def test_rates_of_requests_and_of_work_are_combined(make_client) -> None:
+    client = make_client(rate_limit="3/hour; 60s/minute")
+    statuses = [client.post(ENCODE, json={"input": TEXT}).status_code for _ in range(4)]
+    assert statuses == [200, 200, 200, 429]
+
+
+@pytest.mark.parametrize("rate", ["0s/minute", "s/minute", "5s", "5s/eternity", "-1s/hour", "1/s"])
+def test_invalid_rates_are_rejected(rate: str) -> None:
+    with pytest.raises(SettingError, match="60s/minute"):
+        Settings(rate_limit=rate)
+
+
+def soon() -> float:
+    return time.perf_counter() + 0.1
+
+
+@pytest.mark.parametrize(
+    ("threads", "places", "waiting"), [(1, 1, 0), (2, 1, 0), (4, 1, 1), (8, 2, 2), (16, 4, 4)]
+)
+def test_half_of_the_threads_are_left_for_short_requests(threads, places, waiting) -> None:
+    capacity = Capacity(threads, 100)
+    for _ in range(places):
+        capacity.take_place(soon())
+    with others_wait(capacity, waiting), pytest.raises(OverloadedError):
+        capacity.take_place(soon())
+    assert capacity.places == 0
+
+
+@contextmanager
+def others_wait(capacity: Capacity, number: int) -> Iterator[None]:
+    """Let some requests wait for a place during the block, and get it afterwards."""
+
+    def wait() -> None:
+        capacity.take_place(time.perf_counter() + 60)
+        capacity.give_back(places=1)
+
+    threads = [threading.Thread(target=wait) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    until(lambda: capacity._waiting, number)
+    yield
+    capacity.give_back(places=1)
+    for thread in threads:
+        thread.join(10)
+    assert capacity._waiting == 0
+    capacity.take_place(soon())
+
+
+def test_a_place_or_room_that_nobody_gives_back_is_waited_for_until_the_deadline() -> None:
+    capacity = Capacity(4, 100)
+    capacity.take_place(soon())
+    assert capacity.take_room(70, soon()) == 70
+    for take in (capacity.take_place, lambda deadline: capacity.take_room(31, deadline)):
+        with pytest.raises(DeadlineError):
+            take(soon())
+    assert capacity.take_room(30, soon()) == 30
+    capacity.give_back(room=100)
+    assert capacity.take_room(1 << 40, soon()) == 100  # a larger response takes all of it
+
+
+def test_a_request_gives_back_its_place_and_room(monkeypatch) -> None:
+    made: list[Capacity] = []
+    init = Capacity.__init__
+    monkeypatch.setattr(
+        Capacity, "__init__", lambda self, *given: made.append(self) or init(self, *given)
+    )
+    client = in_process(max_work=2.5)
+    (capacity,) = made
+    taken = []
+    take_place = capacity.take_place
+    monkeypatch.setattr(
+        capacity, "take_place", lambda *given, **how: taken.append(1) or take_place(*given, **how)
+    )
+    places, room = capacity.places, capacity.room
+    long = {"input": [TEXT] * 2000, "encoding": "base64"}
+    invalid = {**long, "layers": [9]}
+    for body, headers in ((long, {}), (invalid, {}), (long, {"Accept": "application/x-ndjson"})):
+        client.post(ENCODE, json=body, headers=headers)
+        assert (capacity.places, capacity.room) == (places, room)
+    assert len(taken) > 2

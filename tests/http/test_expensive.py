@@ -1,0 +1,139 @@
+"""Expensive requests get documented responses within the memory that a worker may use."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from tests.http.expensive import EXPENSIVE, LARGEST, NDJSON, Expensive, cached_chunks
+from tests.http.proxy import NGINX, proxied, slow_client
+from tests.http.service import WAIT, Service, private_bytes, running
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux"),
+]
+MB = 1 << 20
+
+
+def send(service: Service, request: Expensive) -> httpx.Response:
+    headers = {"Content-Type": "application/json", **request.headers}
+    return httpx.post(
+        f"{service.url}{request.path}", content=request.body, headers=headers, timeout=WAIT
+    )
+
+
+def reset_peak(process: int) -> None:
+    Path(f"/proc/{process}/clear_refs").write_text("5")
+
+
+def peak(process: int) -> int:
+    """The peak resident memory of a process since `reset_peak`, in bytes."""
+    lines = Path(f"/proc/{process}/status").read_text("ascii").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+@contextmanager
+def warm(folder: Path, workers: int):
+    """A service whose workers have both bundled models."""
+    with running(folder, workers=workers) as service:
+        for model in ("wiki-en", "wiki-en-deep"):
+            service.every_worker(
+                lambda model=model: service.ask(
+                    "POST", "/v1/encode", {"input": "a", "model": model}
+                )
+            )
+        yield service
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    with warm(tmp_path_factory.mktemp("single"), 1) as service:
+        yield service
+
+
+@pytest.mark.parametrize("name", EXPENSIVE)
+def test_a_request_costs_at_most_300_mb(single: Service, name: str) -> None:
+    (worker,) = single.workers()
+    reset_peak(worker)
+    idle = peak(worker)
+    response = send(single, EXPENSIVE[name])
+    assert response.status_code in {200, 413, 422}, response.text[:300]
+    if response.status_code == 200 and EXPENSIVE[name].headers.get("Accept") == NDJSON:
+        assert {"complete"} <= orjson.loads(response.content.splitlines()[-1]).keys()
+    assert peak(worker) - idle < 300 * MB
+    assert single.workers() == [worker]
+
+
+def at_once(service: Service, requests: Iterable[Expensive]) -> Counter[int]:
+    """Send requests at the same time; count their statuses."""
+    statuses: Counter[int] = Counter()
+    threads = [
+        threading.Thread(target=lambda one=one: statuses.update([send(service, one).status_code]))
+        for one in requests
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return statuses
+
+
+@pytest.mark.parametrize("name", ["infer, attention", "mixed"])
+def test_eight_of_the_largest_responses_cost_two_workers_700_mb(tmp_path, name: str) -> None:
+    names = LARGEST if name == "mixed" else (name,)
+    with warm(tmp_path, 2) as service:
+        workers = service.workers()
+        for worker in workers:
+            reset_peak(worker)
+        idle = sum(map(peak, workers))
+        statuses = at_once(service, [EXPENSIVE[names[n % len(names)]] for n in range(8)])
+        assert set(statuses) <= {200, 503} and statuses[200] >= 2
+        assert sum(map(peak, workers)) - idle < 700 * MB
+        assert service.workers() == workers
+
+
+def test_sixteen_expensive_requests_leave_threads_for_others(tmp_path) -> None:
+    names = ("compare, texts", "senses, divisions", "apply, occurrences", "trace, rows")
+    with warm(tmp_path, 2) as service:
+        ended = threading.Event()
+
+        def attack() -> None:
+            at_once(service, [EXPENSIVE[names[n % len(names)]] for n in range(16)])
+            ended.set()
+
+        attacker = threading.Thread(target=attack)
+        attacker.start()
+        statuses = Counter[int]()
+        while not ended.is_set():
+            statuses.update([service.ask("POST", "/v1/encode", {"input": "the river bank"})[0]])
+        attacker.join()
+        assert set(statuses) == {200}
+
+
+def test_the_caches_of_all_cases_tokenizers_and_models_stay_small(single: Service) -> None:
+    (worker,) = single.workers()
+    before = private_bytes(worker)
+    for request in cached_chunks():
+        assert send(single, request).status_code in {200, 413}
+    assert private_bytes(worker) - before < 120 * MB
+
+
+@pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
+def test_a_slow_reader_of_ndjson_through_the_proxy_refuses_nobody(tmp_path) -> None:
+    # The response has 170 MB, more than the proxy buffers.
+    body = orjson.dumps({"input": ["a " * 600] * 10, "include": ["attention"]})
+    with (
+        warm(tmp_path, 2) as service,
+        proxied(tmp_path, service.url) as client,
+        ExitStack() as stack,
+    ):
+        other = {"input": ["the river bank is near the money bank"] * 500, "encoding": "base64"}
+        slow_client(stack, client, body, accept=NDJSON)
+        statuses = [client.post("/v1/encode", json=other).status_code for _ in range(31)]
+        assert statuses == [200] * 31

@@ -1,0 +1,94 @@
+"""The Host header: pages of other sites reach no service by a name that points to this machine."""
+
+import httpx
+import pytest
+
+from polyseme.settings import SettingError, Settings
+from tests.http.conftest import expect_problem, in_process
+from tests.http.service import Caller, raw, running
+
+LOCAL = ["localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:8000", "127.8.8.8", "[::1]:8000"]
+OTHER = ["example.org", "example.org:8000", "localhost.example.org", "10.0.0.1", "[::2]", "0.0.0.0"]
+INVALID = ["", "[", "a b", "localhost:x:y", "@localhost", "localhost,example.org", "a" * 300]
+
+
+def status(client: httpx.Client, host: str, path: str = "/v1/models") -> int:
+    response = client.get(path, headers={"Host": host.encode()})
+    if response.status_code == 421:
+        expect_problem(response, 421, "unknown_host")
+    return response.status_code
+
+
+@pytest.mark.parametrize("host", LOCAL)
+def test_names_of_this_machine_are_allowed_by_default(client: httpx.Client, host: str) -> None:
+    assert status(client, host) == 200
+
+
+@pytest.mark.parametrize("host", [*OTHER, *INVALID])
+@pytest.mark.parametrize("path", ["/v1/models", "/", "/metrics", "/docs", "/nothing"])
+def test_other_hosts_are_rejected_by_default(client: httpx.Client, host: str, path: str) -> None:
+    assert status(client, host, path) == 421
+
+
+@pytest.mark.parametrize("host", OTHER)
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/v2/health/live", "/v2/health/ready"])
+def test_health_is_shown_to_probes_of_any_host(client, host: str, path: str) -> None:
+    assert status(client, host, path) == 200
+
+
+@pytest.mark.parametrize("bound", ["0.0.0.0", "::", "", "/run/polyseme.sock"])
+def test_a_service_on_all_addresses_allows_any_host(client: httpx.Client, bound: str) -> None:
+    app = client._transport.app
+    environ = {"SERVER_NAME": bound}
+    for host in (*LOCAL, *OTHER):
+        response = app.test_client().get(
+            "/v1/models", headers={"Host": host}, environ_overrides=environ
+        )
+        assert response.status_code == 200
+
+
+def test_the_address_that_is_listened_on_is_allowed(client: httpx.Client) -> None:
+    browser = client._transport.app.test_client()
+    found = [
+        browser.get(
+            "/v1/models", headers={"Host": host}, environ_overrides={"SERVER_NAME": "10.1.2.3"}
+        )
+        for host in ("10.1.2.3:8000", "localhost", "10.1.2.4")
+    ]
+    assert [response.status_code for response in found] == [200, 200, 421]
+
+
+def test_the_setting_lists_all_allowed_hosts() -> None:
+    client = in_process(hosts="vectors.example.org, [2001:db8::1] ,Other")
+    allowed = ("vectors.example.org", "vectors.example.org:443", "[2001:db8::1]:80", "other")
+    assert {status(client, host) for host in allowed} == {200}
+    assert {status(client, host) for host in ("localhost", "127.0.0.1", "example.org")} == {421}
+    assert {status(in_process(hosts="*"), host) for host in (*LOCAL, *OTHER)} == {200}
+
+
+@pytest.mark.parametrize("hosts", ["example.org:80", "http://example.org", "a b", ".", "a,-b", ","])
+def test_an_invalid_host_in_the_setting_is_rejected(hosts: str) -> None:
+    with pytest.raises(SettingError, match=r"^hosts: "):
+        Settings(hosts=hosts)
+
+
+def test_a_real_service_rejects_rebinding_and_answers_requests_without_a_host(tmp_path) -> None:
+    with running(tmp_path, workers=1) as service, Caller(service) as caller:
+        assert caller.ask(b"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n").status == 421
+        assert caller.ask(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200
+        assert raw(service.address, b"GET /v1/models HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 200 ")
+
+
+@pytest.mark.parametrize("kind", [None, "", "text/plain", "multipart/form-data; boundary=a"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/encode", "/v1/compare", "/v1/senses", "/v1/senses/apply", "/v1/trace"),
+        *("/v1/neighbors", "/v1/embeddings", "/v2/models/wiki-en/infer"),
+    ],
+)
+def test_a_post_without_the_type_of_json_is_a_415(client: httpx.Client, path: str, kind) -> None:
+    # Browsers send these types, or none, for pages of other origins without asking the service.
+    headers = {} if kind is None else {"Content-Type": kind}
+    response = client.post(path, content=b'{"input": "a"}', headers=headers)
+    expect_problem(response, 415, "unsupported_media")

@@ -1,0 +1,162 @@
+"""No list of a body is built before its entries are checked; errors keep nothing of a body."""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from tests.http.conftest import expect_problem
+from tests.http.hostile import DEFINITIONS
+from tests.http.service import WAIT, inventory_document, private_bytes, running
+
+ENTRIES = {
+    "long string": b'"' + b"a" * 3_000_000 + b'"',
+    "long strings": b",".join([b'"' + b"a" * 4000 + b'"'] * 800),
+    "nested": b"[" * 500 + b"1" + b"]" * 500,
+    "a million rows": b",".join([b"[0]"] * 1_000_000),
+    "huge number": b"1" + b"0" * 3_000_000,
+    "number too large": b"1e300",
+    "a million numbers": b",".join([b"0"] * 1_000_000),
+    "a million strings": b",".join([b'"a"'] * 1_000_000),
+    "a million objects": b",".join([b"{}"] * 1_000_000),
+}
+MARK = "s3cretmark"
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/encode": {"input": ["a"], "include": ["static"], "layers": [0]},
+    "/v1/embeddings": {"input": ["a"]},
+    "/v1/compare": {"occurrences": [{"text": "a", "word": "a"}] * 2},
+    "/v1/senses": {"word": "a", "texts": ["a"], "forms": ["b"]},
+    "/v1/senses/apply": {"inventory": inventory_document(), "texts": ["a"]},
+    "/v1/trace": {
+        "tokens": ["a"],
+        "embeddings": [[1.0]],
+        "weights": {name: [[1.0]] for name in ("query", "key", "value", "output")},
+    },
+    "/v1/neighbors": {"positive": ["bank", [1.0]], "negative": ["river"]},
+    "/v2/models/wiki-en/infer": {
+        "inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["a"]}],
+        "outputs": [{"name": "static"}],
+        "parameters": {"layers": [0]},
+    },
+}
+"""A body of each route with all its lists."""
+ALTERNATIVES: dict[str, list[dict[str, Any]]] = {
+    "/v1/encode": [{"input": [["a"]]}],
+    "/v1/embeddings": [{"input": [["a"]]}],
+    "/v1/senses": [{"occurrences": [{"text": "a", "word": "a"}]}],
+    "/v1/senses/apply": [
+        {"inventory": inventory_document(), "occurrences": [{"text": "a", "word": "a"}]}
+    ],
+    "/v1/trace": [{"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]], "values": [[1.0]]}],
+    "/v1/neighbors": [{"vector": [1.0]}],
+}
+"""Further bodies, with the lists that exclude others."""
+
+
+def with_mark(value: Any) -> Iterator[Any]:
+    """Yield copies of a body in which one list has only the mark."""
+    if isinstance(value, list):
+        yield [MARK]
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, below in entries:
+        if isinstance(below, dict | list):
+            for changed in with_mark(below):
+                copy = dict(value) if isinstance(value, dict) else list(value)
+                copy[name] = changed
+                yield copy
+
+
+def hostile_bodies() -> Iterator[tuple[str, bytes]]:
+    """Yield a route and a body for each list in a schema and each kind of entries."""
+    for path, body in BODIES.items():
+        for one in (body, *ALTERNATIVES.get(path, [])):
+            for changed in with_mark(one):
+                for entries in ENTRIES.values():
+                    content = orjson.dumps(changed).replace(b'"%b"' % MARK.encode(), entries)
+                    yield path, content[: 4 << 20]
+
+
+def lists_of(definition: Any) -> Iterator[str]:
+    """Yield the names of the fields of a JSON schema that may be lists."""
+    for schema in (definition, *definition.get("$defs", {}).values()):
+        for name, field in schema.get("properties", {}).items():
+            if '"array"' in orjson.dumps(field).decode():
+                yield name
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_every_list_of_a_schema_is_tested(path: str) -> None:
+    text = orjson.dumps([BODIES[path], ALTERNATIVES.get(path, [])]).decode()
+    assert [name for name in lists_of(DEFINITIONS[path]) if f'"{name}":' not in text] == []
+
+
+def test_hostile_lists_cost_little_memory(tmp_path) -> None:
+    statuses = set()
+    with running(tmp_path, workers=1, threads=1) as service:
+        (worker,) = service.workers()
+        with httpx.Client(base_url=service.url, timeout=WAIT) as client:
+            client.post("/v1/encode", json={"input": "a"})
+            idle = peak(worker)
+            for path, content in hostile_bodies():
+                headers = {"Content-Type": "application/json"}
+                response = client.post(path, content=content, headers=headers)
+                statuses.add(response.status_code)
+                assert response.status_code in {200, 400, 413, 422}, response.text[:300]
+                assert len(response.content) < 100_000 or response.status_code == 200
+                assert peak(worker) - idle < 300_000, (path, content[:200])
+        assert service.workers() == [worker]
+        assert private_bytes(worker) < 300 << 20
+    assert {413, 422} <= statuses
+
+
+def peak(process: int) -> int:
+    """The peak resident memory of a process, in kB."""
+    lines = Path(f"/proc/{process}/status").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_many_unknown_fields_are_one_error(client: httpx.Client, path: str) -> None:
+    fields = {f"unknown{n}": 0 for n in range(20_000)}
+    bodies = [{**BODIES[path], **fields}]
+    if path == "/v1/senses/apply":
+        bodies.append({"texts": ["a"], "inventory": {**inventory_document(), **fields}})
+    for body in bodies:
+        document = expect_problem(client.post(path, json=body), 422, "invalid")
+        (error,) = document["errors"]
+        assert error["message"] == "has more than 1000 unknown or invalid fields"
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_an_error_keeps_nothing_of_the_body_in_memory(client: httpx.Client, path: str) -> None:
+    body = orjson.dumps({**BODIES[path], "an_unknown_field": [0]})
+    gc.collect()
+    gc.disable()
+    try:
+        headers = {"Content-Type": "application/json"}
+        expect_problem(client.post(path, content=body, headers=headers), 422, "invalid")
+        objects = gc.get_objects()
+        assert [one for one in objects if type(one) is dict and "an_unknown_field" in one] == []
+    finally:
+        gc.enable()
+
+
+def test_lack_of_memory_is_a_503(client: httpx.Client, monkeypatch, caplog) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("polyseme.http.routes.encode_sentences", fail)
+    response = client.post("/v1/encode", json={"input": "a"})
+    problem = expect_problem(response, 503, "out_of_memory")
+    assert "too little memory" in problem["detail"] and response.headers["Retry-After"]
+    assert not caplog.records
+
+
+def test_long_accept_headers_are_not_parsed(client: httpx.Client) -> None:
+    accept = "application/json," * 3
+    assert client.get("/v1/models", headers={"Accept": accept}).status_code == 200
+    expect_problem(client.get("/v1/models", headers={"Accept": accept * 50}), 406, "not_acceptable")
