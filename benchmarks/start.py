@@ -43,7 +43,6 @@ WHY = {
     "blinker": "for Flask",
     "click": "the command line; Flask imports it as well",
     "flask": "the application",
-    "flask-openapi-swagger": "where the files of Swagger UI are; it has no code",
     "gunicorn": "the server",
     "itsdangerous": "for Flask's sessions, which nothing uses",
     "jinja2": "for Flask's templates, which nothing uses",

@@ -3,7 +3,7 @@
     cyclonedx-py environment PYTHON | python containers/sbom.py SITE-PACKAGES > sbom.cdx.json
 
 The input is cyclonedx-bom's list of the packages of the environment. The script adds the Debian
-packages, the Python of the base image with its packages, the bundled models and d3 of the page.
+packages, the Python of the base image with its packages, the bundled models and the npm packages.
 """
 
 import json
@@ -96,18 +96,25 @@ def _models(site_packages: Path) -> Iterator[Component]:
 
 
 def _scripts(site_packages: Path) -> Iterator[Component]:
-    sources = json.loads((site_packages / "polyseme/page/vendor/sources.json").read_text("utf-8"))
-    for source in sources["files"].values():
-        purl = PackageURL("npm", None, source["package"], source["version"])
-        yield Component(
-            type=ComponentType.LIBRARY,
-            name=source["package"],
-            version=source["version"],
-            purl=purl,
-            bom_ref=str(purl),
-            licenses=[LicenseExpression("ISC")],
-            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=source["sha256"])],
-        )
+    for file in site_packages.glob("polyseme/*/vendor/sources.json"):
+        for package in json.loads(file.read_text("utf-8"))["packages"]:
+            purl = PackageURL("npm", None, package["name"], package["version"])
+            yield Component(
+                type=ComponentType.LIBRARY,
+                name=package["name"],
+                version=package["version"],
+                purl=purl,
+                bom_ref=str(purl),
+                licenses=[LicenseExpression(package["license"])],
+                components=[
+                    Component(
+                        type=ComponentType.FILE,
+                        name=name,
+                        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)],
+                    )
+                    for name, digest in package["files"].items()
+                ],
+            )
 
 
 if __name__ == "__main__":

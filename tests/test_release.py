@@ -35,3 +35,4 @@ def test_a_release_has_the_same_bytes_every_time():
     with tarfile.open(archive) as members:
         names = {name.partition("/")[2] for name in members.getnames()}
     assert {"pyproject.toml", "CHANGELOG.md", "tests/test_release.py", "docs/index.md"} <= names
+    assert "service/polyseme/http/vendor/swagger-ui-bundle.js" in names

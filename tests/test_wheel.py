@@ -41,6 +41,7 @@ def test_the_wheel_contains_the_model_and_the_page_but_no_tests(wheel: Path) -> 
     assert {name for name in names if name.startswith("polyseme/bundled/")} == files
     source = ROOT / "service"
     page = {f.relative_to(source).as_posix() for f in (source / "polyseme/page").rglob("*.*")}
+    page |= {f.relative_to(source).as_posix() for f in source.glob("polyseme/http/vendor/*")}
     assert page <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"polyseme", "polyseme_lab"}
 
@@ -78,7 +79,8 @@ def serve_and_request(polyseme: Path, folder: Path) -> None:
         assert response.status_code == 200
         assert len(response.json()["results"][0]["contextual"]) == 3
         assert "page/start.js" in httpx.get(address).text
-        assert httpx.get(f"{address}/page/views.js").status_code == 200
+        for path in ("page/views.js", "docs/swagger-ui-bundle.js", "docs/swagger-ui.css"):
+            assert httpx.get(f"{address}/{path}").status_code == 200
     finally:
         process.terminate()
         assert process.wait(30) == 0

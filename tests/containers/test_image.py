@@ -195,7 +195,8 @@ def test_sighup_reloads_the_workers(service, podman):
 
 
 def test_the_page_is_in_the_image(service):
-    for path in ("", "page/start.js", "page/attention/view.js", "page/worked-examples.json"):
+    paths = ("page/start.js", "page/attention/view.js", "page/worked-examples.json")
+    for path in ("", *paths, "docs/swagger-ui.css", "docs/swagger-ui-bundle.js"):
         assert httpx.get(f"{service}/{path}").status_code == 200
 
 

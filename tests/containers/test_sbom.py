@@ -83,8 +83,13 @@ def test_the_sbom_lists_the_project_the_model_and_the_scripts(sbom: dict[str, An
     assert named["wiki-en"]["type"] == "machine-learning-model"
     assert named["wiki-en"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
     assert named["polyseme"]["version"] == __version__
-    sources = json.loads((ROOT / "service/polyseme/page/vendor/sources.json").read_text())["files"]
-    assert {(s["package"], s["version"]) for s in sources.values()} == packages_of(sbom, "npm")
+    sources = (ROOT / "service/polyseme").glob("*/vendor/sources.json")
+    packages = [one for file in sources for one in json.loads(file.read_text())["packages"]]
+    assert {(one["name"], one["version"]) for one in packages} == packages_of(sbom, "npm")
+    for package in packages:
+        files = {one["name"]: one["hashes"] for one in named[package["name"]]["components"]}
+        digests = package["files"].items()
+        assert files == {f: [{"alg": "SHA-256", "content": digest}] for f, digest in digests}
     assert sbom["metadata"]["component"]["type"] == "container"
 
 

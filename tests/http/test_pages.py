@@ -16,7 +16,10 @@ from polyseme.http.responses import ModelsResponse
 from polyseme.settings import BUNDLED, Settings
 from tests.http.conftest import registry
 
-PAGE = Path(__file__).parents[2] / "service" / "polyseme" / "page"
+PACKAGE = Path(__file__).parents[2] / "service" / "polyseme"
+PAGE = PACKAGE / "page"
+SWAGGER = PACKAGE / "http" / "vendor"
+VENDORED = [PAGE / "vendor", SWAGGER]
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -82,16 +85,33 @@ def test_no_other_path_serves_a_file(path: str) -> None:
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_vendored_files_are_those_that_were_published() -> None:
-    sources = json.loads((PAGE / "vendor" / "sources.json").read_text("utf-8"))["files"]
-    scripts = {file.name: file for file in (PAGE / "vendor").glob("*.js")}
-    assert scripts.keys() == sources.keys()
+@pytest.mark.parametrize("folder", VENDORED, ids=lambda folder: folder.parent.name)
+def test_vendored_files_are_those_that_were_published(folder: Path) -> None:
+    packages = json.loads((folder / "sources.json").read_text("utf-8"))["packages"]
+    published = {name: digest for one in packages for name, digest in one["files"].items()}
+    contents = {f.name: f.read_bytes() for f in folder.iterdir() if f.suffix in {".css", ".js"}}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    assert digests == published
+    for package in packages:
+        script = next(name for name in package["files"] if name.endswith(".js"))
+        assert package["version"].encode() in contents[script]
+
+
+def test_licence_of_d3_names_its_packages() -> None:
+    packages = json.loads((PAGE / "vendor" / "sources.json").read_text("utf-8"))["packages"]
     licence = (PAGE / "vendor" / "LICENSE.txt").read_text("utf-8")
-    for name, source in sources.items():
-        content = scripts[name].read_bytes()
-        assert hashlib.sha256(content).hexdigest() == source["sha256"]
-        assert f"v{source['version']} Copyright".encode() in content
-        assert f"{source['package']} {source['version']}" in licence
+    assert licence.startswith(", ".join(f"{one['name']} {one['version']}" for one in packages))
+
+
+@pytest.mark.parametrize("name", ["swagger-ui.css", "swagger-ui-bundle.js"])
+def test_swagger_ui_is_sent_unchanged_under_one_address(client: httpx.Client, name: str) -> None:
+    answer = client.get(f"/docs/{name}")
+    assert answer.status_code == 200
+    assert answer.content == (SWAGGER / name).read_bytes()
+    assert answer.headers["content-type"] == TYPES[Path(name).suffix]
+    again = client.get(f"/docs/{name}", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get(f"/page/vendor/{name}").status_code == 404
 
 
 SECURITY_HEADERS = {
@@ -181,9 +201,9 @@ def test_every_status_of_the_error_tree_is_described() -> None:
 
 def test_the_api_page_loads_nothing_from_other_hosts(client):
     links = re.findall(r'(?:src|href)="([^"]+)"', client.get("/docs").text)
-    assert len(links) == 3
+    assert len(links) == 4
     for link in links:
-        assert link.startswith("/docs/")
+        assert re.match(r"/(docs|page)/", link)
         assert client.get(link).status_code == 200
 
 

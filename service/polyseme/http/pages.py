@@ -1,6 +1,5 @@
 """The web interface, /docs, /openapi.json, /livez and /readyz."""
 
-from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,7 +14,7 @@ from polyseme.http.service import current_service
 
 pages = Blueprint("pages", __name__)
 
-_PAGE = Path(str(files("polyseme"))) / "page"
+_PAGE = Path(__file__).parents[1] / "page"
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -34,17 +33,14 @@ _PAGE_POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
     " object-src 'none'"
 )
-_SWAGGER = Path(str(files("flask_openapi_swagger"))) / "templates" / "swagger"
-_SWAGGER_FILES = {
-    "swagger-ui.css": _SWAGGER / "css" / "swagger-ui.css",
-    "swagger-ui-bundle.js": _SWAGGER / "js" / "swagger-ui-bundle.js",
-}
+_SWAGGER = Path(__file__).parent / "vendor"
 _DOCS = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Polyseme: the API</title>
+<link rel="icon" href="/page/icon.svg">
 <link rel="stylesheet" href="/docs/swagger-ui.css">
 <script defer src="/docs/swagger-ui-bundle.js"></script>
 <script defer src="/docs/start.js"></script>
@@ -97,7 +93,7 @@ def _file(file: Path, max_age: int | None = None) -> Response:
 
 @pages.get("/docs")
 def docs() -> Response:
-    """Serve Swagger UI from an installed package, not from a CDN."""
+    """Serve Swagger UI."""
     response = Response(_DOCS, content_type="text/html; charset=utf-8")
     response.headers["Content-Security-Policy"] = _DOCS_POLICY
     return response
@@ -113,7 +109,7 @@ def docs_script() -> Response:
 @pages.get("/docs/swagger-ui-bundle.js", defaults={"name": "swagger-ui-bundle.js"})
 def docs_file(name: str) -> Response:
     """Serve a file of Swagger UI."""
-    return _file(_SWAGGER_FILES[name], max_age=86_400)
+    return _file(_SWAGGER / name, max_age=86_400)
 
 
 @pages.get("/openapi.json")
