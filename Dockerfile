@@ -1,27 +1,21 @@
 # docs/containers.md describes how to build, run and verify this image.
 ARG BASE=python:3.11-slim
 
-# Dependencies from the package index. Only a change of pyproject.toml rebuilds this stage.
+# Dependencies from the package index. Only a change of the lock files rebuilds this stage.
 FROM ${BASE} AS dependencies
 WORKDIR /build
 # pip is in a separate environment, which is not shipped.
 RUN python -m venv /opt/pip && python -m venv --without-pip /opt/polyseme
-COPY pyproject.toml ./
+COPY containers/requirements.txt containers/build-requirements.txt ./
 # Both secrets are optional: a pip.conf and a CA bundle for a private package index.
 # hadolint ignore=DL3042
 RUN --mount=type=cache,target=/root/.cache/pip \
     --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca.pem,target=/run/secrets/ca.pem \
     if [ -s /run/secrets/ca.pem ]; then export PIP_CERT=/run/secrets/ca.pem; fi \
-    && python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
-extras = project["project"]["optional-dependencies"]; \
-print(*project["project"]["dependencies"], *extras["redis"], *extras["telemetry"], sep="\n", \
-      file=open("runtime.txt", "w")); \
-print(*project["build-system"]["requires"], *project["dependency-groups"]["image"], sep="\n", \
-      file=open("build.txt", "w"))' \
-    && /opt/pip/bin/pip install --quiet --requirement build.txt \
+    && /opt/pip/bin/pip install --quiet --require-hashes --requirement build-requirements.txt \
     && /opt/pip/bin/pip --python /opt/polyseme/bin/python install \
-       --quiet --no-compile --requirement runtime.txt
+       --quiet --no-compile --require-hashes --requirement requirements.txt
 # Remove tests, C sources and type stubs (66 of 249 MB), which neither serving nor importing reads.
 # Compile bytecode now, because the file system is read-only at run time. The bytecode is not checked
 # against the sources, because an image may change their modification times.
@@ -32,7 +26,7 @@ RUN find /opt/polyseme -depth -type d \( -name tests -o -name test \) -exec rm -
 
 # The project with its bundled models; this stage needs no network.
 FROM dependencies AS project
-COPY README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY service service/
 COPY models models/
 RUN /opt/pip/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir wheel . \

@@ -7,7 +7,7 @@ CORPUS ?= ../shared/data/corpora
 DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
-.PHONY: serve test test-all reliability check format model results image sbom docs site release clean
+.PHONY: serve test test-all reliability check format model results image lock sbom docs site release clean
 .PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples pipelines deep minilm)
 
 serve: $(VENV)/.installed
@@ -118,6 +118,13 @@ site: $(VENV)/.installed-test
 
 image:
 	./containers/build
+
+# Renews the lock files of the image: the newest versions that pyproject.toml allows, with hashes.
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--only-binary :all: --emit-build-options --generate-hashes --custom-compile-command 'make lock'
+lock: $(VENV)/.installed-test
+	$(LOCK) --extra redis --extra telemetry --output-file containers/requirements.txt pyproject.toml
+	$(LOCK) --group image --output-file containers/build-requirements.txt
 
 # Wheel, source archive, images, bill of materials and checksums of the last commit, in build/release.
 release: $(VENV)/.installed-test

@@ -81,12 +81,13 @@ def test_an_audit_that_fails_for_another_reason_fails_the_check(audit: ModuleTyp
         audit.read("", "No module named pip_audit")
 
 
-def test_packages_of_the_service_are_audited_and_those_of_tests_are_not(
-    audit: ModuleType,
-) -> None:
-    names = {line.split("==")[0] for line in audit.requirements()}
+@pytest.mark.slow
+def test_packages_of_the_image_are_audited_and_those_of_tests_are_not(audit: ModuleType) -> None:
+    names = {one["name"] for one in audit.report()["dependencies"]}
+    if not names:
+        pytest.skip("needs a database of advisories, or an index that answers in its place")
     assert {"flask", "werkzeug", "numpy", "scipy", "redis", "opentelemetry-sdk"} <= names
-    assert not names & {"pytest", "playwright", "polyseme", "mypy"}
+    assert not names & {"pytest", "playwright", "polyseme", "mypy", "hatchling"}
 
 
 @pytest.mark.slow

@@ -272,6 +272,7 @@ def test_the_build_context_has_only_the_files_of_the_image():
         "!LICENSE",
         "!service",
         "!models/wiki-en*",
+        "!containers/*requirements.txt",
         "!containers/sbom.py",
         "**/__pycache__",
     ]
