@@ -84,10 +84,11 @@ def choice_option(
 
 
 def field_option(request: type[BaseModel], name: str, text: str = "") -> Option:
-    """Return the option of a field: its name, type, bounds, default and help."""
+    """Return the option of an optional field: its name, type, bounds, default and help."""
     field = request.model_json_schema()["properties"][name]
-    several = field.get("type") == "array"
-    schema = field["items"] if several else field.get("anyOf", [field])[0]  # the other one is null
+    schema = field["anyOf"][0]  # the other one is null
+    several = schema["type"] == "array"
+    schema = schema["items"] if several else schema
     flag, text = f"--{name.replace('_', '-')}", text or _HELP[name]
     if schema["type"] == "boolean":
         return click.option(flag, is_flag=True, help=text)

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from flask import Blueprint, Response
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Tag
+from pydantic import BeforeValidator, Field, Tag
 
 from polyseme import __version__
 from polyseme.errors import FieldError, InvalidError
@@ -30,7 +30,7 @@ from polyseme.http.service import current_service
 from polyseme.operations.encode import Encoded, count_tokens, encode_sentences, tokenize
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Part, SentenceOptions
-from polyseme.operations.schema import Texts, one_of_kinds
+from polyseme.operations.schema import Request, Texts, one_of_kinds
 from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts, number_bytes
 from polyseme.stages import stage
 
@@ -59,15 +59,16 @@ _LENGTH_BYTES = 4
 _MAX_SIZE = (1 << 31) - 1
 
 
-class _Schema(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+ContentType: TypeAlias = Literal["str"] | None
+"""How MLServer's codecs name texts; accepted and ignored."""
 
 
-class InputParameters(_Schema):
-    """The parameters of an input, from the binary tensor data extension."""
+class InputParameters(Request[None]):
+    """The parameters of an input, from the binary tensor data extension and of MLServer."""
 
     binary_data_size: Annotated[int, Field(ge=0)] | None = None
     """size in bytes of the tensor if it is sent after the JSON, without `data`"""
+    content_type: ContentType = None
 
 
 def _kind_of_data(value: Any) -> str | None:
@@ -76,7 +77,7 @@ def _kind_of_data(value: Any) -> str | None:
     return None
 
 
-class InputTensor(_Schema):
+class InputTensor(Request[None]):
     """The sentences."""
 
     name: Literal["text"]
@@ -100,14 +101,15 @@ class InputTensor(_Schema):
     parameters: InputParameters | None = None
 
 
-class OutputParameters(_Schema):
-    """The parameters of an output, from the binary tensor data extension."""
+class OutputParameters(Request[None]):
+    """The parameters of an output, from the binary tensor data extension and of MLServer."""
 
     binary_data: bool | None = None
     """whether to return the tensor as bytes after the JSON"""
+    content_type: ContentType = None
 
 
-class OutputTensor(_Schema):
+class OutputTensor(Request[None]):
     """A requested output."""
 
     name: OutputName
@@ -129,10 +131,11 @@ class InferParameters(SentenceOptions):
 
     binary_data_output: bool = False
     """the default of each output's `binary_data`"""
+    content_type: ContentType = None
     layers: Annotated[Layers, BeforeValidator(_layers)] = "all"
 
 
-class InferRequest(_Schema):
+class InferRequest(Request[None]):
     """Sentences, requested outputs and options."""
 
     id: Annotated[str, Field(max_length=256)] | None = None
@@ -219,7 +222,7 @@ def infer(name: str) -> Response:
         model = service.find_model(name)
         options = EncodeOptions(
             include=[part for part in _PARTS if part in outputs],
-            **parameters.model_dump(exclude={"binary_data_output"}),
+            **parameters.model_dump(exclude={"binary_data_output", "content_type"}),
         )
         in_json = any(not binary and DATATYPES[name] == "FP32" for name, binary in outputs.items())
         try:

@@ -241,7 +241,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
                 "description": f"only with a body of type {NDJSON}",
                 "style": "form",
                 "explode": False,
-                "schema": schema,
+                "schema": _not_null(schema),
             }
             for name, schema in _schemas({EncodeRequest})["EncodeRequest"]["properties"].items()
             if name != "input"
@@ -260,6 +260,13 @@ def _operation(operation: Operation) -> dict[str, Any]:
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
         described["parameters"] = [name]
     return described
+
+
+def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an optional field without null, which no query has."""
+    kinds = [kind for kind in schema["anyOf"] if kind != {"type": "null"}]
+    facts = {key: value for key, value in schema.items() if value is not None}
+    return {**facts, "anyOf": kinds}
 
 
 def _text(media: str, description: str) -> dict[str, Any]:

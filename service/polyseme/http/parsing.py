@@ -1,6 +1,7 @@
 """Request parsing: media types and bodies."""
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -40,7 +41,8 @@ _LARGEST = (1 << 53) - 1
 def negotiate_media_type(*offered: str) -> str:
     """Return the offered media type that the client prefers; the first if Accept is missing.
 
-    Raises NotAcceptableError if the client accepts none of them.
+    Parameters of the types, such as `charset`, are ignored. Raises NotAcceptableError if the client
+    accepts none of them.
     """
     sent = request.environ.get("HTTP_ACCEPT", "")
     if len(sent) > _MAX_ACCEPT:
@@ -54,7 +56,9 @@ def negotiate_media_type(*offered: str) -> str:
 # Cached, because few different headers are sent.
 @lru_cache(256)
 def _best_match(sent: str, offered: tuple[str, ...]) -> str | None:
-    return parse_accept_header(sent, MIMEAccept).best_match(offered)
+    accepted = parse_accept_header(sent, MIMEAccept)
+    kinds = [(value.partition(";")[0].strip(), quality) for value, quality in accepted]
+    return MIMEAccept(kinds).best_match(offered)
 
 
 @lru_cache(256)
@@ -79,7 +83,7 @@ def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Bod
     `check_lines` raises TooLargeError for too many lines; other errors are those of `read_json`.
     Paths of errors are the same as for a JSON body.
     """
-    content = read_body(query=True).rstrip(b" \t\r\n")
+    content = read_body(query=True).removeprefix(BOM_UTF8).rstrip(b" \t\r\n")
     check_lines(content.count(b"\n") + 1)
     fields = {name: parse_query_value(schema, name, sent) for name, sent in request.args.lists()}
     if "input" in fields:
@@ -189,7 +193,7 @@ def _validate(schema: type[_Body], content: bytes) -> _Body:
     orjson parses it, because pydantic's parser would describe each of a million unknown fields.
     """
     try:
-        document = orjson.loads(content)
+        document = orjson.loads(content.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as error:
         raise NotJsonError(_not_json("The body", content, error)) from None
     try:

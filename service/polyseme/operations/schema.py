@@ -10,7 +10,15 @@ from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 import regex
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from polyseme.errors import MAX_ERRORS, FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
@@ -18,16 +26,41 @@ from polyseme.validation import did_you_mean, validation_message
 
 Result = TypeVar("Result")
 _OTHER_KIND = "other_kind"
+_FACTS = ("title", "description", "default")
+"""Members of a JSON schema that do not restrict the value."""
 MAX_SHARE = 4.0
 _MAX_COUNTED_ERRORS = 1000
 """With more errors, none is described: pydantic would describe all of them."""
 _FIELD = regex.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
-class Request(BaseModel, Generic[Result]):
-    """The base of a request for a `Result`; an unknown field is an error."""
+def _let_be_null(schema: dict[str, Any]) -> None:
+    """Let the optional fields of a request be null in its JSON schema."""
+    for name, field in schema["properties"].items():
+        kinds = field.get("anyOf", [])
+        if name not in schema.get("required", ()) and {"type": "null"} not in kinds:
+            facts = {key: field.pop(key) for key in _FACTS if key in field}
+            schema["properties"][name] = {"anyOf": [*(kinds or [field]), {"type": "null"}], **facts}
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+class Request(BaseModel, Generic[Result]):
+    """The base of a request for a `Result`; an unknown field is an error.
+
+    Null is the default of every optional field, because many clients send their unset ones.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, json_schema_extra=_let_be_null
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def drop_nulls(cls, data: Any) -> Any:
+        """Remove the optional fields that are null."""
+        if isinstance(data, dict) and None in data.values():
+            optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+            return {n: v for n, v in data.items() if v is not None or n not in optional}
+        return data
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
