@@ -59,7 +59,7 @@ def write(source: Path, out: Path, case: str) -> dict[str, Any]:
     others = {name: value for name, value in CASES[case].items() if name not in fields}
     options = BulkOptions(EncodeOptions(**fields), max_sentence_tokens=1 << 20, **others)
     folders = (bundled_models(),)
-    job = Job(options, out, BUNDLED, folders, fingerprint(folders[0] / BUNDLED), verify=False)
+    job = Job(options, out, BUNDLED, folders, fingerprint(folders[0] / BUNDLED))
     files = find_files(source)
     kept = kept_schema(files, "text", ())
     job = replace(job, kept=kept)

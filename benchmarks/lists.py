@@ -99,7 +99,7 @@ def main(rounds: int) -> None:
     torch.set_num_threads(1)
     model, lines, transformer = bundled(), paragraphs(range(8, 61)), MiniLM()
     plain = LocalModel(model)
-    deep = LocalModel(read_model(BUNDLED.with_name("wiki-en-deep"), verify=False))
+    deep = LocalModel(read_model(BUNDLED.with_name("wiki-en-deep")))
     batches = iter(lambda: list(islice(lines, COUNT)), [])
     times: defaultdict[str, list[float]] = defaultdict(list)
     with threadpool_limits(1), torch.inference_mode():

@@ -24,7 +24,7 @@ _READ = 20_000
 
 def bundled() -> Model:
     """Read the bundled model without comparing checksums."""
-    return read_model(BUNDLED, verify=False)
+    return read_model(BUNDLED)
 
 
 def paragraphs(words: range) -> Iterator[str]:

@@ -28,7 +28,7 @@ from record import median_row, record
 from synthetic import words as synthetic_words
 
 from polyseme.models.manifest import VOCABULARY
-from polyseme.models.reader import read_model
+from polyseme.models.reader import read_manifest, read_model
 from polyseme.models.vocabulary import Vocabulary, map_file
 from polyseme.models.writer import write_model
 
@@ -94,13 +94,12 @@ class Trie:
 
 def index_mapped(folder: Path) -> Lookup:
     """Map Polyseme's index from its file."""
-    return read_model(folder, verify=False).vocabulary
+    return read_model(folder).vocabulary
 
 
 def index_built(folder: Path) -> Lookup:
     """Build Polyseme's index in memory from the file of words."""
-    text = map_file((folder / VOCABULARY).open("rb"))
-    return Vocabulary.of(text)
+    return Vocabulary.of(map_file(_text_path(folder).open("rb")))
 
 
 class Variant(NamedTuple):
@@ -122,9 +121,13 @@ VARIANTS = {
 }
 
 
+def _text_path(folder: Path) -> Path:
+    return folder / read_manifest(folder).stored_name(VOCABULARY)
+
+
 def words_of(folder: Path) -> Iterator[str]:
     """Yield the words of a model."""
-    with (folder / VOCABULARY).open("rb") as file:
+    with _text_path(folder).open("rb") as file:
         for line in file:
             yield line[:-1].decode()
 

@@ -20,7 +20,7 @@ from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY
 from polyseme.models.manifest import ATTENTION, MANIFEST, SENSES
 from polyseme.models.model import Model
-from polyseme.models.reader import bundled_models, read_model
+from polyseme.models.reader import bundled_models, read_manifest, read_model
 from polyseme.models.registry import find_models
 from polyseme.models.writer import rewrite_model
 from polyseme.settings import BUNDLED
@@ -176,9 +176,9 @@ def write_over_bundled(folder: Path) -> Path:
     folder.mkdir(parents=True)
     source = bundled_models() / BUNDLED
     for name in (ATTENTION, SENSES):
-        shutil.copy(source / name, folder)
+        shutil.copy(source / read_manifest(source).stored_name(name), folder)
     manifest = json.loads((source / MANIFEST).read_text())
-    manifest |= {"name": folder.name, "base": BUNDLED, "format_version": 2}
+    manifest |= {"name": folder.name, "base": BUNDLED}
     (folder / MANIFEST).write_text(json.dumps(manifest))
     return folder
 
@@ -206,14 +206,11 @@ def deep_over_bundled(tmp_path_factory: pytest.TempPathFactory, bundled: Model) 
 
 @pytest.fixture(scope="session")
 def broken_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one model, `broken`, whose vectors have a changed byte."""
+    """A folder with one model, `broken`, whose vectors are truncated."""
     folder = tmp_path_factory.mktemp("models") / "broken"
     shutil.copytree(bundled_models() / BUNDLED, folder)
     manifest = (folder / "manifest.json").read_text().replace(f'"{BUNDLED}"', '"broken"')
     (folder / "manifest.json").write_text(manifest)
-    with (folder / "vectors.npy").open("r+b") as file:
-        file.seek(1000)
-        byte = file.read(1)
-        file.seek(1000)
-        file.write(bytes([byte[0] ^ 1]))
+    (vectors,) = folder.glob("vectors-*.npy")
+    os.truncate(vectors, 1000)
     return folder.parent

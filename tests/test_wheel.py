@@ -33,7 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_contains_the_model_and_the_page_but_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"polyseme/bundled/wiki-en/vectors.npy", "polyseme/py.typed"} <= set(names)
+    assert {"polyseme/bundled/wiki-en/manifest.json", "polyseme/py.typed"} <= set(names)
     models = [path.parent for path in (ROOT / "models").glob("*/manifest.json")]
     files = {f"polyseme/bundled/{m.name}/{file.name}" for m in models for file in m.iterdir()}
     weights = {file.name for file in (ROOT / "models/weights").iterdir()}

@@ -73,7 +73,7 @@ def maps_of(states: Floats) -> dict[str, tuple[Floats, Floats]]:
 @click.option("--every", default=2, help="Measure one pair in so many.")
 def main(folder: Path, pseudowords: Path, corpus: Path, every: int) -> None:
     """Run the study."""
-    model = read_model(folder, verify=False)
+    model = read_model(folder)
     of_corpus = corpus_states(model, corpus)
     scale = [1 / np.sqrt(np.square(states).sum(axis=1).mean()) for states in of_corpus]
     depth = len(of_corpus)

@@ -169,9 +169,6 @@ class Settings(BaseSettings):
         " inverse frequency (`sif`), also `whitened`, or of the contextual vectors weighted by"
         " `informativeness` or equally (`mean`)",
     )
-    verify_models: bool = Field(
-        True, description="verify checksums and check all values when a model is loaded"
-    )
     preload_models: bool = Field(
         False, description="load every model at startup instead of at its first use"
     )

@@ -33,9 +33,7 @@ def job_of(out, **options):
     """A job for the bundled model."""
     folder = bundled_models() / BUNDLED
     places = (bundled_models(),)
-    return Job(
-        BulkOptions(**options), Path(out), BUNDLED, places, fingerprint(folder), verify=False
-    )
+    return Job(BulkOptions(**options), Path(out), BUNDLED, places, fingerprint(folder))
 
 
 def inline(job, missing, on_shard):

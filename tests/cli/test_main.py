@@ -94,7 +94,7 @@ def test_a_usage_error_exits_with_two_and_prints_no_result(polyseme, arguments):
 
 @pytest.mark.parametrize(
     ("flag", "value"),
-    [("--port", "70000"), ("--verify-models", "maybe"), ("--model", "../tiny")],
+    [("--port", "70000"), ("--preload-models", "maybe"), ("--model", "../tiny")],
 )
 def test_a_bad_flag_of_serve_is_named(polyseme, flag, value):
     done = polyseme("serve", flag, value)

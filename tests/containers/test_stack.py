@@ -42,7 +42,10 @@ services:
     network_mode: host
     networks: !reset []
     healthcheck: {{disable: true}}
-    environment: {{POLYSEME_HOST: 127.0.0.1, POLYSEME_PORT: {service}}}
+    environment:
+      POLYSEME_HOST: 127.0.0.1
+      POLYSEME_PORT: {service}
+      POLYSEME_ADMIN_PORT: "{admin}"
   redis:
     network_mode: host
     networks: !reset []
@@ -75,7 +78,8 @@ class Stack:
 
     def __init__(self, folder: Path, engine: dict[str, str], settings: dict[str, object]) -> None:
         self.name = f"stack{free_port()}"
-        self.ports = {name: free_port() for name in ("proxy", "service", "redis", "prometheus")}
+        services = ("proxy", "service", "admin", "redis", "prometheus")
+        self.ports = {name: free_port() for name in services}
         self.folder, upstream = folder, f"127.0.0.1:{self.ports['service']}"
         (folder / "nginx.conf").write_text(configured(self.ports["proxy"], upstream))
         (folder / "override.yml").write_text(OVERRIDE.format(folder=folder, **self.ports))
@@ -93,7 +97,7 @@ class Stack:
         settings["global"]["scrape_interval"] = "1s"
         (scraped,) = settings["scrape_configs"]
         del scraped["dns_sd_configs"]
-        scraped["static_configs"] = [{"targets": [f"127.0.0.1:{self.ports['service']}"]}]
+        scraped["static_configs"] = [{"targets": [f"127.0.0.1:{self.ports['admin']}"]}]
         file.write_text(yaml.safe_dump(settings))
 
     def compose(self, *arguments: str) -> str:

@@ -19,6 +19,7 @@ import orjson
 
 from polyseme.models.reader import read_manifest
 from tests.conftest import ROOT, start
+from tests.models.damage import VECTORS, path
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import WORDS, write_tiny
 
@@ -402,11 +403,10 @@ def write_version(folder: Path, version: int) -> Path:
 
 
 def damage(folder: Path, made: Path) -> None:
-    """Replace a model by a damaged one, as an importer replaces it: by renaming."""
+    """Replace a model by a damaged one, by renaming."""
     new = write_version(made / folder.name, 99)
-    with (new / "vectors.npy").open("r+b") as file:
-        file.seek(-4, os.SEEK_END)
-        file.write(np.float32(0.5).tobytes())
+    vectors = path(new, VECTORS)
+    vectors.write_bytes(vectors.read_bytes()[:-4])
     folder.rename(made / "old")
     new.rename(folder)
     shutil.rmtree(made / "old")

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from tests.environments import run_in
+from tests.models.damage import VECTORS as VECTORS_FILE
+from tests.models.damage import path
 from tests.tiny import VECTORS, write_tiny
 
 pytestmark = pytest.mark.clients
@@ -19,7 +21,7 @@ def results(serve, tmp_path_factory):
     """The results of the client."""
     folder = tmp_path_factory.mktemp("models")
     write_tiny(folder / "tiny")
-    vectors = write_tiny(folder / "cut") / "vectors.npy"
+    vectors = path(write_tiny(folder / "cut"), VECTORS_FILE)
     vectors.write_bytes(vectors.read_bytes()[:-4])
     settings = {"api_keys": KEY, "max_sentences": 40, "workers": 1}
     service = serve(models_dir=folder, model="tiny", **settings)
@@ -86,7 +88,7 @@ def test_triton_gets_the_requested_outputs_in_the_requested_form(results):
         ("no key", "401", "The key is missing or wrong. Send `Authorization: Bearer KEY`"),
         ("no model", "404", "There is no model of this name."),
         ("no version", "404", "There is nothing at this path."),
-        ("broken model", "503", "vectors.npy: the number of bytes"),
+        ("broken model", "503", "the number of bytes differs"),
         ("wrong name", "422", '`inputs[0].name`: must be "text".'),
         ("wrong kind", "422", '`inputs[0].datatype`: must be "BYTES".'),
         ("not UTF-8", "422", "`inputs[0]`: element 0 is not UTF-8."),

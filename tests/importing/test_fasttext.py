@@ -234,5 +234,5 @@ def test_importing_twice_gives_the_same_bytes(trained, tmp_path):
         assert done.code == 0
     one, two = (sorted((tmp_path / folder / "words").iterdir()) for folder in ("one", "two"))
     assert [file.name for file in one] == [file.name for file in two]
-    assert "subwords.npy" in {file.name for file in one}
+    assert any(file.name.startswith("subwords-") for file in one)
     assert [file.read_bytes() for file in one] == [file.read_bytes() for file in two]

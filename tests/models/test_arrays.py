@@ -7,7 +7,9 @@ import zipfile
 import numpy as np
 import pytest
 
+from polyseme.client.local import LocalModel
 from polyseme.engine.quantization import LARGEST_SCALE, quantize
+from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from tests.models.damage import (
     INDEX,
@@ -20,6 +22,7 @@ from tests.models.damage import (
     drop,
     index_of,
     npy,
+    path,
     read_error,
     replace,
     saved,
@@ -172,13 +175,13 @@ def test_an_invalid_array_is_rejected(folder, name, array, verify):
 
 @pytest.mark.parametrize(("kind", "name"), [case[:2] for case in CASES])
 def test_a_truncated_array_is_rejected_despite_a_valid_checksum(folder, name):
-    content = (folder / name).read_bytes()
+    content = path(folder, name).read_bytes()
     for length in (*range(0, len(content), 9), len(content) - 1):
         replace(folder, name, content[:length])
         assert read_error(folder) in {UNMAPPED.format(name), CUT.format(name)}
 
 
-LENGTH = "{}: the length does not fit vocabulary.txt."
+LENGTH = "{}: the length does not fit the number of words."
 MISSHAPEN = [
     ("floats", VECTORS, TABLE[:-1], SHAPE),
     ("floats", VECTORS, TABLE.T.copy(), SHAPE),
@@ -263,9 +266,28 @@ def test_without_verify_the_values_are_not_checked(model_folder):
     table = TABLE.copy()
     table[3, 3] = np.nan
     replace(model_folder, VECTORS, saved(table))
-    model = read_model(model_folder, verify=False)
+    model = read_model(model_folder)
     assert isinstance(model.vectors.base, np.memmap)
     assert np.isnan(model.vectors[3, 3])
+
+
+def test_a_value_that_is_not_finite_reaches_no_result(model_folder):
+    table = TABLE.copy()
+    table[WORDS.index("bank"), 3] = np.nan
+    replace(model_folder, VECTORS, saved(table))
+    model = LocalModel(read_model(model_folder))
+    assert np.isfinite(model.encode(["river"])[0].contextual).all()
+    for request in (lambda: model.encode(["a river bank"]), lambda: model.neighbors("river")):
+        with pytest.raises(ModelFolderError) as caught:
+            request()
+        assert caught.value.detail == "a value of the vectors is not finite."
+
+
+def test_a_composed_value_that_is_not_finite_reaches_no_result(model_folder):
+    replace(model_folder, SUBWORDS, saved(np.full((2, 5), np.inf, np.float32)))
+    model = LocalModel(read_model(model_folder))
+    with pytest.raises(ModelFolderError):
+        model.encode(["unheard"], oov="subword")
 
 
 @pytest.mark.parametrize("scale", [1e-45, 1e-38, 1.0, LARGEST_SCALE])
@@ -284,8 +306,7 @@ def test_int8_rows_without_scales_are_rejected(quantized_folder, table, scales, 
 @with_and_without_verify
 @each_table
 def test_scales_with_float_vectors_are_rejected(model_folder, table, scales, verify):
-    (model_folder / scales).write_bytes(saved(np.ones(11, np.float32)))
-    change_manifest(model_folder, lambda m: m["files"].update({scales: m["files"][table]}) and None)
+    replace(model_folder, scales, saved(np.ones(11, np.float32)))
     assert read_error(model_folder, verify=verify) == scales_error(scales, table)
 
 

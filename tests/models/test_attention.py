@@ -84,7 +84,7 @@ def test_a_tensor_of_another_dtype_is_rejected(model_folder, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
 def test_a_tensor_is_not_wider_than_the_manifest_declares(model_folder, dtype):
-    change_manifest(model_folder, lambda m: m.update(format_version=2, weights_dtype="float16"))
+    change_manifest(model_folder, lambda m: m.update(weights_dtype="float16"))
     change_tensors(model_folder, lambda t: t.update({n: x.astype(dtype) for n, x in t.items()}))
     assert read_error(model_folder).endswith(": the dtype is not float16.")
 

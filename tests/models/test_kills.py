@@ -1,6 +1,6 @@
 """Commands that are killed, interrupted or out of space at any step lose no model.
 
-    python -m tests.models.test_kills replace '{"exchange": false, "fault": "kill"}'
+    python -m tests.models.test_kills replace '{"fault": "kill"}'
     python -m tests.models.test_kills replace '{"calls": ["openat", "write"], "every": 7}'
 
 Each step runs the command in a forked process on a fresh folder with the models `tiny` and `other`.
@@ -25,10 +25,10 @@ import pytest
 
 from polyseme.cli.main import polyseme
 from polyseme.errors import ModelFolderError
-from polyseme.models import staging
 from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry, find_models
 from tests.conftest import ROOT
+from tests.models.damage import MANIFEST, paths
 from tests.models.versions import version_of, write
 from tests.tiny import VECTORS, WORDS
 
@@ -48,7 +48,7 @@ FAULTS = {
     "full": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
 }
 EVENTS = {
-    *("open", "fcntl.flock", "tempfile.mkdtemp", "shutil.rmtree"),
+    *("open", "fcntl.flock", "shutil.rmtree"),
     *("os.mkdir", "os.rename", "os.remove", "os.rmdir"),
 }
 
@@ -83,7 +83,7 @@ def exit_code(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def stopped_at_event(step, command, *, exchange, fault):
+def stopped_at_event(step, command, *, fault):
     """Run a command with a fault at an event; return its exit code."""
     count = itertools.count(1)
 
@@ -94,8 +94,6 @@ def stopped_at_event(step, command, *, exchange, fault):
             raise fault
 
     def run():
-        if not exchange:
-            staging._RENAMEAT2 = None
         sys.addaudithook(stop)
         try:
             command()
@@ -108,13 +106,11 @@ def stopped_at_event(step, command, *, exchange, fault):
     return exit_code(in_child(run))
 
 
-def killed_at_system_call(call, step, command, *, exchange):
+def killed_at_system_call(call, step, command):
     """Run a command that strace kills at a system call; return its exit code."""
     wait, go_on = os.pipe()
 
     def run():
-        if not exchange:
-            staging._RENAMEAT2 = None
         os.close(go_on)
         os.read(wait, 1)
         command()
@@ -146,36 +142,33 @@ def versions(folders):
 
 
 def check(models, service):
-    """What a running service, a new process and the next command find after a step.
-
-    Each gets its own copy of the folder, because the first one may restore a model.
-    """
-    copies = [models.with_name(f"{models.name}-{number}") for number in range(3)]
-    for copy in copies:
-        shutil.copytree(models, copy)
+    """What a running service, a new process and the next command find after a step."""
     at_once = versions(find_models([models]))
-    service.refresh()
-    running = {name: version_of(service.model(name)) for name in service.names if name != "other"}
-    new = Registry([copies[0]], "tiny")
+    names = service.states().keys() - {"other"}
+    running = {name: version_of(service.model(name)) for name in names}
+    new = Registry([models], "tiny")
     started = {name: version_of(new.model(name)) for name in new.names if name != "other"}
-    listed = exit_code(in_child(lambda: run_command(["list"], copies[1])))
-    run_in_child = in_child(lambda: run_command(["rename", "other", "next"], copies[2]))
-    assert exit_code(run_in_child) == 0
-    (copies[2] / "next").rename(copies[2] / "other")
-    result = {
+    listed = exit_code(in_child(lambda: run_command(["list"], models)))
+    for folder in models.iterdir():
+        if folder.name != "other":
+            write(folder, 3)
+    left = sorted(
+        file.name
+        for folder in find_models([models]).values()
+        for file in folder.iterdir()
+        if file not in {folder / MANIFEST, *paths(folder).values()}
+    )
+    return {
         "at_once": at_once,
         "running": running,
         "started": started,
         "listed": listed,
-        "afterwards": versions(find_models([copies[2]])),
-        "left": sorted(path.name for path in copies[2].iterdir() if path.name.startswith(".")),
+        "afterwards": versions(find_models([models])),
+        "left": left,
     }
-    for copy in copies:
-        shutil.rmtree(copy)
-    return result
 
 
-def sweep(operation, *, exchange=True, fault="kill", calls=(), every=1):
+def sweep(operation, *, fault="kill", calls=(), every=1):
     """Yield the result of each step, until the command ends without a fault."""
     arguments = OPERATIONS[operation][0]
     with tempfile.TemporaryDirectory() as scratch:
@@ -207,9 +200,9 @@ def sweep(operation, *, exchange=True, fault="kill", calls=(), every=1):
                     run_command(given, models)
 
                 if call:
-                    code = killed_at_system_call(call, step, command, exchange=exchange)
+                    code = killed_at_system_call(call, step, command)
                 else:
-                    code = stopped_at_event(step, command, exchange=exchange, fault=FAULTS[fault])
+                    code = stopped_at_event(step, command, fault=FAULTS[fault])
                 yield {"call": call, "step": step, "code": code, **check(models, service)}
                 shutil.rmtree(models)
                 if code == (0 if call or fault == "kill" else 99):
@@ -230,39 +223,32 @@ def results(operation, **options):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def require_one_state(operation, found, *, exchange):
+def require_one_state(operation, found):
     """Check that each step has the models before or after the command, and nothing else."""
     states = (BEFORE, OPERATIONS[operation][1])
     for one in found:
-        assert one["running"] == one["started"] == one["afterwards"], one
+        assert one["at_once"] == one["running"] == one["started"], one
         assert one["started"] in states, one
         assert (one["listed"], one["left"]) == (0, []), one
-        if exchange or operation != "replace":
-            assert one["at_once"] == one["started"], one
+        assert set(one["afterwards"].values()) <= {3}, one
 
 
-@pytest.mark.parametrize("way", ["exchange", "fallback"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_command_that_is_killed_loses_no_model(operation, way):
-    exchange = way == "exchange"
-    found = results(operation, exchange=exchange)
-    require_one_state(operation, found, exchange=exchange)
+def test_a_command_that_is_killed_loses_no_model(operation):
+    found = results(operation)
+    require_one_state(operation, found)
     assert [one["code"] for one in found] == [-9] * (len(found) - 1) + [0]
     finished = [one["started"] == OPERATIONS[operation][1] for one in found]
     assert finished == sorted(finished)  # from one step on, the command has happened
     assert (finished[0], finished[-1]) == (False, True)
-    if operation == "replace" and not exchange:
-        assert {} in [one["at_once"] for one in found]  # killed between the two renames
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["interrupt", "full"])
-@pytest.mark.parametrize("way", ["exchange", "fallback"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, way, fault):
-    exchange = way == "exchange"
-    found = results(operation, exchange=exchange, fault=fault)
-    require_one_state(operation, found, exchange=exchange)
+def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, fault):
+    found = results(operation, fault=fault)
+    require_one_state(operation, found)
     # The command is undone or, if only its cleanup fails, done.
     for one in found:
         if one["code"] == 0:
@@ -272,10 +258,9 @@ def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, way, fa
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-@pytest.mark.parametrize(("call", "exchange"), [("renameat2", True), ("rename", False)])
-def test_a_replacement_that_is_killed_at_a_system_call_loses_no_model(call, exchange):
-    found = results("replace", exchange=exchange, calls=[call])
-    require_one_state("replace", found, exchange=exchange)
+def test_a_replacement_that_is_killed_at_a_rename_loses_no_model():
+    found = results("replace", calls=["rename"])
+    require_one_state("replace", found)
     assert [one["code"] for one in found] == [-9] * (len(found) - 1) + [0]
     assert len(found) > 1
 

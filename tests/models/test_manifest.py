@@ -10,14 +10,17 @@ from polyseme.models.reader import NO_MANIFEST, read_manifest, read_model
 from tests.models.damage import (
     ATTENTION,
     FILES,
+    INDEX,
     MANIFEST,
     SUBWORDS,
     VECTORS,
     VOCABULARY,
     change_manifest,
     manifest_of,
+    path,
+    paths,
     read_error,
-    update_checksums,
+    replace,
     with_and_without_verify,
 )
 
@@ -32,17 +35,18 @@ def test_an_undamaged_model_is_read(model_folder, verify):
 @with_and_without_verify
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
 def test_a_missing_file_is_named(quantized_folder, name, verify):
-    (quantized_folder / name).unlink()
+    path(quantized_folder, name).unlink()
     assert read_error(quantized_folder, verify=verify) == CANNOT_BE_READ[name]
 
 
 @with_and_without_verify
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
 def test_a_folder_in_place_of_a_file_is_rejected(quantized_folder, name, verify):
-    (quantized_folder / name).unlink()
-    (quantized_folder / name).mkdir()
+    file = path(quantized_folder, name)
+    file.unlink()
+    file.mkdir()
     if name != MANIFEST:
-        size = (quantized_folder / name).stat().st_size
+        size = file.stat().st_size
         change_manifest(quantized_folder, lambda m: m["files"][name].update(bytes=size))
     assert read_error(quantized_folder, verify=verify).startswith(name)
 
@@ -50,8 +54,9 @@ def test_a_folder_in_place_of_a_file_is_rejected(quantized_folder, name, verify)
 @with_and_without_verify
 @pytest.mark.parametrize("name", [MANIFEST, *FILES])
 def test_a_named_pipe_in_place_of_a_file_does_not_block(quantized_folder, name, verify):
-    (quantized_folder / name).unlink()
-    os.mkfifo(quantized_folder / name)
+    file = path(quantized_folder, name)
+    file.unlink()
+    os.mkfifo(file)
     assert read_error(quantized_folder, verify=verify) == CANNOT_BE_READ[name]
 
 
@@ -59,25 +64,28 @@ def test_a_named_pipe_in_place_of_a_file_does_not_block(quantized_folder, name, 
 @pytest.mark.parametrize("change", [lambda x: x[:-1], lambda x: x + b"\n", lambda _: b""])
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_another_length_is_named(quantized_folder, name, change, verify):
-    content = (quantized_folder / name).read_bytes()
-    (quantized_folder / name).write_bytes(change(content))
+    file = path(quantized_folder, name)
+    file.write_bytes(change(file.read_bytes()))
     expected = f"{name}: the number of bytes differs from manifest.json."
     assert read_error(quantized_folder, verify=verify) == expected
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_with_other_bytes_is_named(quantized_folder, name):
-    content = bytearray((quantized_folder / name).read_bytes())
+    file = path(quantized_folder, name)
+    content = bytearray(file.read_bytes())
     content[-2] ^= 1
-    (quantized_folder / name).write_bytes(content)
+    file.write_bytes(content)
     assert read_error(quantized_folder) == f"{name}: the checksum differs from manifest.json."
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_without_verify_the_checksum_is_not_compared(quantized_folder, name):
+    file = path(quantized_folder, name)
     change_manifest(quantized_folder, lambda m: m["files"][name].update(sha256="0" * 64))
+    file.rename(path(quantized_folder, name))
     assert read_error(quantized_folder) == f"{name}: the checksum differs from manifest.json."
-    assert len(read_model(quantized_folder, verify=False).vocabulary) == 11
+    assert len(read_model(quantized_folder).vocabulary) == 11
 
 
 @with_and_without_verify
@@ -140,7 +148,7 @@ WRONG_FIELDS = {
         "layers.0.colour: is not a known field.",
     ),
     "another format": (("format",), "model2vec", 'format: must be "polyseme-model".'),
-    "another version": (("format_version",), 3, "format_version: must be 1 or 2."),
+    "another version": (("format_version",), 2, "format_version: must be 1."),
     "no dimension": (("dimension",), 0, "dimension: must be at least 1."),
     "a huge dimension": (("dimension",), 1 << 40, "dimension: "),
     "a huge vocabulary": (("vocabulary_size",), 10**18, "vocabulary_size: "),
@@ -189,12 +197,12 @@ WRONG_FIELDS = {
 @with_and_without_verify
 @pytest.mark.parametrize("case", WRONG_FIELDS)
 def test_an_invalid_field_is_named(model_folder, case, verify):
-    path, value, expected = WRONG_FIELDS[case]
+    steps, value, expected = WRONG_FIELDS[case]
 
     def change(document):
-        for step in path[:-1]:
+        for step in steps[:-1]:
             document = document[step]
-        document[path[-1]] = value
+        document[steps[-1]] = value
 
     change_manifest(model_folder, change)
     assert read_error(model_folder, verify=verify).startswith(f"manifest.json, {expected}")
@@ -208,10 +216,10 @@ def test_a_missing_field_is_named(model_folder, name):
     assert read_error(model_folder) == f"manifest.json, {name}: is required."
 
 
-@pytest.mark.parametrize("name", [VECTORS, VOCABULARY])
-def test_vectors_and_vocabulary_must_be_listed(model_folder, name):
+@pytest.mark.parametrize("name", [VECTORS, VOCABULARY, INDEX])
+def test_vectors_vocabulary_and_index_must_be_listed(model_folder, name):
     change_manifest(model_folder, lambda m: m["files"].pop(name) and None)
-    expected = "the manifest must list vectors.npy and vocabulary.txt"
+    expected = "the manifest must list vectors.npy, vocabulary.txt and index.npy"
     assert read_error(model_folder) == f"manifest.json: {expected}."
 
 
@@ -263,16 +271,25 @@ def test_the_manifest_is_compared_with_the_files(model_folder, field, value, exp
 
 
 def test_a_manifest_is_read_without_the_other_files(quantized_folder):
-    for name in FILES:
-        (quantized_folder / name).unlink()
+    for file in paths(quantized_folder).values():
+        file.unlink()
     assert read_manifest(quantized_folder).name == "tiny"
 
 
-def test_updated_checksums_make_a_changed_file_valid(model_folder):
+def test_a_replaced_file_is_valid(model_folder):
     """Other tests rely on it to reach the checks behind the checksum."""
-    content = bytearray((model_folder / VECTORS).read_bytes())
+    content = bytearray(path(model_folder, VECTORS).read_bytes())
     content[-1] ^= 0x80
-    (model_folder / VECTORS).write_bytes(content)
-    update_checksums(model_folder)
+    replace(model_folder, VECTORS, bytes(content))
     assert manifest_of(model_folder)["files"][VECTORS]["bytes"] == len(content)
-    assert read_model(model_folder)
+    assert read_model(model_folder, verify=True)
+
+
+@with_and_without_verify
+def test_a_folder_of_an_earlier_version_says_so(model_folder, verify):
+    for name, file in paths(model_folder).items():
+        file.rename(model_folder / name)
+    assert read_error(model_folder, verify=verify) == (
+        "vocabulary.txt has no checksum in its name: an earlier version of Polyseme wrote the"
+        " model; import or train it again."
+    )

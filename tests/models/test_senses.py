@@ -1,17 +1,15 @@
 """`senses.safetensors`, the file that decides how the senses of a model are found."""
 
-import json
-
 import numpy as np
 import pytest
 from safetensors.numpy import save
 
 from polyseme.engine.layers import Projection
-from polyseme.errors import ModelFolderError
-from polyseme.models.manifest import MANIFEST, SENSES
-from polyseme.models.reader import fingerprint, read_model
+from polyseme.models.manifest import SENSES
+from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
+from tests.models.damage import manifest_of, path, read_error, replace
 from tests.tiny import VECTORS, full_layer, write_tiny
 
 FITTED = ContextProjection(np.arange(5.0), np.ones((5, 2)), np.array([1.0, 2, 3]))
@@ -39,16 +37,7 @@ def test_an_array_of_another_memory_order_round_trips(tmp_path):
 def test_a_model_without_the_file_has_no_senses(tmp_path):
     folder = write_tiny(tmp_path / "tiny")
     assert read_model(folder).senses is None
-    assert not (folder / SENSES).exists()
-
-
-def replace_senses(folder, content):
-    """Replace the file, and its size and checksum in the manifest."""
-    (folder / SENSES).write_bytes(content)
-    manifest = json.loads((folder / MANIFEST).read_text())
-    with (folder / SENSES).open("rb") as file:
-        manifest["files"][SENSES] = fingerprint(file).model_dump()
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    assert SENSES not in manifest_of(folder)["files"]
 
 
 TENSORS = {name: one.astype(np.float32) for name, one in FITTED._asdict().items()}
@@ -70,20 +59,19 @@ INVALID = {
 @pytest.mark.parametrize("case", INVALID)
 def test_an_invalid_file_is_rejected(tmp_path, case):
     folder = write_tiny(tmp_path / "tiny", senses=lambda _: FITTED)
-    replace_senses(folder, save(TENSORS))
+    replace(folder, SENSES, save(TENSORS))
     read_model(folder)
-    replace_senses(folder, INVALID[case])
-    with pytest.raises(ModelFolderError, match=SENSES):
-        read_model(folder)
+    replace(folder, SENSES, INVALID[case])
+    assert SENSES in read_error(folder, verify=False)
 
 
 def test_a_damaged_file_is_rejected(tmp_path):
     folder = write_tiny(tmp_path / "tiny", senses=lambda _: FITTED)
-    content = bytearray((folder / SENSES).read_bytes())
+    file = path(folder, SENSES)
+    content = bytearray(file.read_bytes())
     content[-1] ^= 1
-    (folder / SENSES).write_bytes(content)
-    with pytest.raises(ModelFolderError, match="checksum"):
-        read_model(folder)
+    file.write_bytes(content)
+    assert read_error(folder) == f"{SENSES}: the checksum differs from manifest.json."
 
 
 def test_a_rewritten_model_keeps_what_is_not_given(tmp_path):

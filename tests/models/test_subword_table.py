@@ -64,20 +64,10 @@ def test_the_manifest_describes_the_known_ngrams(tmp_path, field):
     assert "coverage and own_rows" in read_error(folder)
 
 
-def test_a_folder_of_an_earlier_version_knows_the_ngrams_of_its_words(tmp_path):
-    words = [f"{a}{b}{c}" for a in "bcdfghklmn" for b in "aeiou" for c in "bcdfghklmnprstvwxzyj"]
-    table = np.random.default_rng(2).standard_normal((50, 5)).astype(np.float32)
-    for count, known in ((999, False), (1000, True)):
-        folder = write_tiny(
-            tmp_path / str(count),
-            words=words[:count],
-            vectors=np.ones((count, 5), np.float32),
-            subwords=Subwords(table, 2, 4),
-        )
-        found = read_model(folder).subwords
-        assert (found.ngrams is not None) == known
-        assert found.composes("банк") != known
-        assert found.composes("babeb") and not found.own_rows
+def test_a_table_without_known_ngrams_composes_every_word(tmp_path):
+    subwords = tiny_model(tmp_path, subwords=TINY).subwords
+    assert subwords.ngrams is None
+    assert subwords.composes("банк") and subwords.composes("babeb")
 
 
 def test_a_model_without_subwords_has_none(tmp_path):

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
-from polyseme.models.vocabulary import Vocabulary, count_lines
+from polyseme.models.vocabulary import Vocabulary, count_lines, map_file
 from tests.models.damage import (
     VOCABULARY,
     change_manifest,
+    path,
     read_error,
     replace,
-    with_and_without_verify,
 )
 from tests.tiny import VECTORS, WORDS, tiny_model, write_tiny
 
@@ -41,12 +41,21 @@ ATTACKS = {
 }
 
 
-@with_and_without_verify
 @pytest.mark.parametrize("case", ATTACKS)
-def test_an_invalid_vocabulary_is_rejected_with_its_line(model_folder, case, verify):
+def test_an_invalid_vocabulary_is_rejected_with_its_line(model_folder, case):
     content, expected = ATTACKS[case]
     replace(model_folder, VOCABULARY, content)
-    assert read_error(model_folder, verify=verify) == expected
+    assert read_error(model_folder) == expected
+    assert read_error(model_folder, verify=False) == "index.npy does not fit vocabulary.txt."
+
+
+def test_a_word_that_is_not_utf_8_is_found_when_it_is_used(model_folder):
+    content = path(model_folder, VOCABULARY).read_bytes()
+    replace(model_folder, VOCABULARY, b"\xff" + content[1:])
+    vocabulary = read_model(model_folder).vocabulary
+    assert vocabulary.row("apple") is None
+    with pytest.raises(ModelFolderError, match=r"vocabulary\.txt is damaged"):
+        vocabulary.word(0)
 
 
 @pytest.mark.parametrize(
@@ -105,9 +114,12 @@ def test_a_word_of_64_kib_is_rejected():
 
 
 def test_a_vocabulary_of_4_gib_is_rejected_before_it_is_read(model_folder):
-    os.truncate(model_folder / VOCABULARY, 1 << 32)
+    os.truncate(path(model_folder, VOCABULARY), 1 << 32)
     change_manifest(model_folder, lambda m: m["files"][VOCABULARY].update(bytes=1 << 32))
-    assert read_error(model_folder, verify=False) == "vocabulary.txt has 4 GiB or more."
+    assert read_error(model_folder, verify=False) == "index.npy does not fit vocabulary.txt."
+    with path(model_folder, VOCABULARY).open("rb") as file, pytest.raises(ModelFolderError) as e:
+        count_lines(map_file(file))
+    assert e.value.detail == "vocabulary.txt has 4 GiB or more."
 
 
 def vocabulary_of(words):

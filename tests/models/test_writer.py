@@ -2,20 +2,21 @@
 
 import hashlib
 import json
-import signal
+import re
 import subprocess
 import sys
-import time
-from pathlib import Path
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from polyseme.errors import ModelFolderError
-from polyseme.models.reader import NO_MANIFEST, read_manifest, read_model
-from polyseme.models.writer import write_model
+from polyseme.models.reader import read_manifest, read_model
+from polyseme.models.registry import Registry
+from polyseme.models.writer import remove_model, rename_model, write_model
 from tests.conftest import ROOT
-from tests.models.damage import snapshot
+from tests.models.damage import INDEX, MANIFEST, VOCABULARY, manifest_of, path, paths, snapshot
+from tests.models.damage import VECTORS as VECTORS_FILE
 from tests.tiny import VECTORS, WORDS, full_layer, tiny_model, write_tiny
 
 
@@ -75,8 +76,8 @@ def test_the_returned_manifest_is_the_one_on_disk(tmp_path):
 
 def test_without_weights_there_is_no_attention_file(tmp_path):
     folder = write_tiny(tmp_path / "tiny")
-    names = {path.name for path in folder.iterdir()}
-    assert names == {"manifest.json", "vectors.npy", "vocabulary.txt", "index.npy"}
+    assert set(manifest_of(folder)["files"]) == {VECTORS_FILE, VOCABULARY, INDEX}
+    assert names(folder) == sorted([MANIFEST, *(file.name for file in paths(folder).values())])
 
 
 def test_the_same_model_is_written_as_the_same_bytes(tmp_path):
@@ -157,7 +158,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, case, older):
     before = snapshot(tmp_path)
     with pytest.raises(ModelFolderError) as caught:
         write_tiny(tmp_path / "tiny", **changes)
-    assert expected in {None, caught.value.detail}
+    assert expected in {None, re.sub("-[0-9a-f]{16}", "", caught.value.detail)}
     assert snapshot(tmp_path) == before
     assert {path.name for path in tmp_path.iterdir()} == ({"tiny"} if older else set())
 
@@ -169,14 +170,29 @@ def test_an_invalid_model_name_is_rejected(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_existing_folder_is_replaced_with_all_its_files(tmp_path):
+def test_the_files_of_a_replaced_model_are_removed(tmp_path):
     folder = write_tiny(tmp_path / "tiny", layers=[full_layer()], word_bias=np.arange(11.0))
-    (folder / "stray").write_text("x")
+    for other in ("LICENSE", "notes.npy", "vectors.npy", "vectors-0123.npy"):
+        (folder / other).write_text("x")
+    (folder / ".writing-0123456789abcdef").write_text("of a killed writer")
+    (folder / "index-0123456789abcdef.npy").write_text("of a killed writer")
     write_tiny(folder, words=WORDS[:7], vectors=VECTORS[:7])
-    names = {path.name for path in folder.iterdir()}
-    assert names == {"manifest.json", "vectors.npy", "vocabulary.txt", "index.npy"}
+    kept = {"LICENSE", "notes.npy", "vectors.npy", "vectors-0123.npy", MANIFEST}
+    assert set(names(folder)) == kept | {file.name for file in paths(folder).values()}
+    assert set(manifest_of(folder)["files"]) == {VECTORS_FILE, VOCABULARY, INDEX}
     assert len(read_model(folder).vocabulary) == 7
-    assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+
+
+def test_a_model_replaces_a_damaged_one(tmp_path):
+    folder = write_tiny(tmp_path / "tiny", source="the older one")
+    (folder / MANIFEST).write_text("{}")
+    before = snapshot(folder)
+    with pytest.raises(ModelFolderError):
+        write_tiny(folder, words=WORDS[:-1])
+    assert before.items() <= snapshot(folder).items()
+    write_tiny(folder, source="the newer one", words=WORDS[::-1])
+    assert read_model(folder, verify=True).manifest.source == "the newer one"
+    assert len(names(folder)) == 4
 
 
 FAILING_RENAME = """
@@ -184,14 +200,13 @@ import sys
 from pathlib import Path
 from tests.tiny import WORDS, write_tiny
 
-folder, failed = Path(sys.argv[1]), []
+folder = Path(sys.argv[1])
 
-def fail_once(event, arguments):
-    if event == "os.rename" and str(arguments[1]) == str(folder) and not failed:
-        failed.append(True)
+def fail(event, arguments):
+    if event == "os.rename" and str(arguments[1]) == str(folder / "manifest.json"):
         raise OSError("no space left")
 
-sys.addaudithook(fail_once)
+sys.addaudithook(fail)
 try:
     write_tiny(folder, words=WORDS[::-1])
 except OSError:
@@ -199,7 +214,7 @@ except OSError:
 """
 
 
-def test_the_previous_folder_is_restored_if_the_new_one_cannot_replace_it(tmp_path):
+def test_the_previous_model_stays_if_the_manifest_cannot_be_replaced(tmp_path):
     folder = write_tiny(tmp_path / "tiny", source="the older one")
     before = snapshot(tmp_path)
     done = subprocess.run([sys.executable, "-c", FAILING_RENAME, folder], check=False, cwd=ROOT)
@@ -221,11 +236,11 @@ def test_the_manifest_has_the_size_and_checksum_of_each_file(tmp_path):
     document = json.loads((folder / "manifest.json").read_text("utf-8"))
     assert document["format"] == "polyseme-model"
     assert document["format_version"] == 1
-    assert set(document["files"]) == {path.name for path in folder.iterdir()} - {"manifest.json"}
+    assert set(paths(folder).values()) == {*folder.iterdir()} - {folder / MANIFEST}
     assert "attention.safetensors" in document["files"]
     assert "subwords" not in document
     for name, entry in document["files"].items():
-        content = (folder / name).read_bytes()
+        content = path(folder, name).read_bytes()
         assert entry == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
     assert document["tensors"]["layers.0.value"] == [5, 21]
     assert document["tensors"]["word_bias"] == [11]
@@ -233,102 +248,40 @@ def test_the_manifest_has_the_size_and_checksum_of_each_file(tmp_path):
 
 EXISTS = "a model of this name already exists."
 
+BUSY = "another command is writing the model."
+
 PAUSED_WRITER = """
 import sys
 from pathlib import Path
 from tests.tiny import WORDS, write_tiny
 
 class Words(tuple):
-    def __iter__(self):
-        yield from self[:7]
+    def __getitem__(self, key):
         print("writing", flush=True)
         sys.stdin.readline()
-        yield from self[7:]
+        return super().__getitem__(key)
 
 write_tiny(Path(sys.argv[1]), words=Words(WORDS), source="the paused one")
 """
 
-KILLED_BETWEEN_TWO_RENAMES = """
-import os, signal, sys
-from pathlib import Path
-from polyseme.models import staging
-from tests.tiny import write_tiny
-
-staging._RENAMEAT2 = None  # as on a system without it
-
-folder = Path(sys.argv[1])
-
-def stop(event, arguments):
-    if event == "os.rename" and str(arguments[1]) == str(folder):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-sys.addaudithook(stop)
-write_tiny(folder, source="the new one")
-"""
-
-REPEATED_WRITER = """
-import sys
-from pathlib import Path
-from tests.tiny import write_tiny
-
-for number in range(20):
-    write_tiny(Path(sys.argv[1]), source=sys.argv[2])
-"""
-
-WRITER_OF_NEW_NAMES = """
+WRITER = """
 import sys
 from pathlib import Path
 from polyseme.errors import ModelFolderError
 from tests.tiny import write_tiny
 
-won = 0
-for number in range(20):
+written = 0
+for n in range(40):
     try:
-        write_tiny(Path(sys.argv[1]) / f"model{number}", source=sys.argv[2], replace=False)
-        won += 1
+        write_tiny(Path(sys.argv[1].format(n)), source=sys.argv[2], replace=sys.argv[3] == "True")
+        written += 1
     except ModelFolderError as error:
-        assert error.detail == "a model of this name already exists."
-print(won)
-"""
-
-WRITER_WITH_A_RIVAL = """
-import sys
-from pathlib import Path
-from polyseme.errors import ModelFolderError
-from tests.tiny import write_tiny
-
-folder, replace, appeared = Path(sys.argv[1]), sys.argv[2] == "True", []
-
-def write_rival(event, arguments):
-    # The first rename from or to the folder. Without `replace`, the folder is never renamed away.
-    paths = arguments[1:2] if replace else arguments[:2]
-    if event == "os.rename" and str(folder) in map(str, paths) and not appeared:
-        appeared.append(True)
-        write_tiny(folder, source="the rival")
-
-sys.addaudithook(write_rival)
-try:
-    write_tiny(folder, source="the slower one", replace=replace)
-except ModelFolderError as error:
-    print(error.detail, end="")
-assert appeared
-"""
-
-KILLED_DURING_CLEANUP = """
-import os, signal, sys
-from pathlib import Path
-from polyseme.models import staging
-from tests.tiny import write_tiny
-
-if sys.argv[2] == "two renames":
-    staging._RENAMEAT2 = None  # as on a system without it
-
-def stop(event, arguments):
-    if event == "shutil.rmtree":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-sys.addaudithook(stop)
-write_tiny(Path(sys.argv[1]), source="the new one")
+        assert error.detail in {
+            "another command is writing the model.",
+            "a model of this name already exists.",
+            "another command has removed or renamed the model.",
+        }, error.detail
+print(written)
 """
 
 
@@ -340,7 +293,7 @@ def python(code, *arguments):
 
 def names(folder):
     """The names in a folder, sorted."""
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(file.name for file in folder.iterdir())
 
 
 @pytest.fixture
@@ -353,121 +306,52 @@ def writing(tmp_path):
     process.communicate()
 
 
-def staging_directories(folder):
-    return list(folder.glob(".writing-*"))
-
-
-def test_files_of_a_running_writer_are_kept(tmp_path, writing):
-    before = snapshot(staging_directories(tmp_path)[0])
-    for _ in range(3):
-        write_tiny(tmp_path / "tiny")
-    assert snapshot(staging_directories(tmp_path)[0]) == before
+def test_a_model_that_is_written_is_not_there_and_not_touched(tmp_path, writing):
+    folder = tmp_path / "slow"
+    assert Registry([tmp_path], "slow").names == []
+    for change in (write_tiny, remove_model, lambda path: rename_model(path, "new")):
+        with pytest.raises(ModelFolderError) as caught:
+            change(folder)
+        assert caught.value.detail == BUSY
+    write_tiny(tmp_path / "tiny")
     writing.communicate("continue\n")
     assert writing.returncode == 0
     assert names(tmp_path) == ["slow", "tiny"]
-    assert read_model(tmp_path / "slow").vocabulary.row("end") == 10
+    assert read_model(folder, verify=True).vocabulary.row("end") == 10
 
 
-@pytest.mark.parametrize("stage", ["empty", "locked", "started"])
-def test_a_writer_that_died_early_leaves_nothing(tmp_path, stage):
-    staging = tmp_path / ".writing-early"
-    staging.mkdir()
-    if stage != "empty":
-        (staging / "lock").touch()
-    if stage == "started":
-        (staging / "new").mkdir()
-    write_tiny(tmp_path / "tiny")
-    assert names(tmp_path) == ["tiny"]
-
-
-def test_unrelated_files_are_kept(tmp_path):
-    (tmp_path / ".writing-notes").mkdir()
-    (tmp_path / ".writing-notes" / "chapter").write_text("one")
-    (tmp_path / ".writing-file").write_text("x")
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / ".writing-link").symlink_to(tmp_path / "elsewhere")
-    before = names(tmp_path)
-    write_tiny(tmp_path / "tiny")
-    assert names(tmp_path) == sorted([*before, "tiny"])
-    assert names(tmp_path / ".writing-notes") == ["chapter"]
-    assert not names(tmp_path / "elsewhere")
-
-
-def kill_writer_between_two_renames(folder):
-    """Kill a writer after it renames the folder away, before it renames the new one to its path."""
-    process = python(KILLED_BETWEEN_TWO_RENAMES, folder)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-
-
-def test_a_model_that_was_moved_aside_does_not_replace_another(tmp_path):
-    write_tiny(tmp_path / "tiny", source="the older one")
-    kill_writer_between_two_renames(tmp_path / "tiny")
-    another = write_tiny(tmp_path / "elsewhere" / "tiny", source="another")
-    another.rename(tmp_path / "tiny")
-    write_tiny(tmp_path / "other")
-    assert read_manifest(tmp_path / "tiny").source == "another"
-    assert names(tmp_path) == ["elsewhere", "other", "tiny"]
-
-
-@pytest.mark.parametrize(
-    ("way", "replaced"), [("exchange", "new/tiny"), ("two renames", "old-*/tiny")]
-)
-def test_a_replaced_model_is_not_restored(tmp_path, way, replaced):
-    folder = write_tiny(tmp_path / "tiny", source="the older one")
-    process = python(KILLED_DURING_CLEANUP, folder, way)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert read_manifest(folder).source == "the new one"
-    assert list(tmp_path.glob(f".writing-*/{replaced}"))
-    folder.rename(tmp_path / "elsewhere")
-    write_tiny(tmp_path / "other")
-    assert names(tmp_path) == ["elsewhere", "other"]
-
-
-def test_a_model_that_was_moved_aside_counts_as_existing(tmp_path):
-    write_tiny(tmp_path / "tiny", source="the older one")
-    kill_writer_between_two_renames(tmp_path / "tiny")
-    with pytest.raises(ModelFolderError) as caught:
-        write_tiny(tmp_path / "tiny", replace=False)
-    assert caught.value.detail == EXISTS
-    assert read_manifest(tmp_path / "tiny").source == "the older one"
-
-
-@pytest.mark.parametrize("name", ["lock", "new", "old-000001", "replaced"])
-def test_a_model_may_have_a_name_like_a_staging_directory(tmp_path, name):
-    for source in ("one", "two"):
-        write_tiny(tmp_path / name, source=source)
-    assert read_manifest(tmp_path / name).source == "two"
-    assert names(tmp_path) == [name]
+def test_the_files_of_a_killed_writer_are_removed_by_the_next(tmp_path, writing):
+    folder = tmp_path / "slow"
+    writing.kill()
+    writing.communicate()
+    assert names(folder)
+    assert Registry([tmp_path], "slow").names == []
+    write_tiny(folder, replace=False)
+    assert len(names(folder)) == 4
+    assert read_model(folder, verify=True)
 
 
 @pytest.mark.slow
-def test_two_concurrent_writers_write_complete_models(tmp_path):
-    processes = [python(REPEATED_WRITER, tmp_path / "tiny", source) for source in ("one", "two")]
-    sources, errors = set(), set()
+def test_concurrent_writers_write_complete_models(tmp_path):
+    processes = [python(WRITER, tmp_path / "tiny", source, True) for source in ("one", "two")]
+    sources = set()
     while any(process.poll() is None for process in processes):
-        try:
-            sources.add(read_manifest(tmp_path / "tiny").source)
-        except ModelFolderError as error:  # before the first model, or between two renames
-            errors.add(error.detail)
-        time.sleep(0.001)
-    assert [process.returncode for process in processes] == [0, 0]
-    assert sources
+        with suppress(ModelFolderError):  # before the first one
+            sources.add(read_model(tmp_path / "tiny", verify=True).manifest.source)
+    written = [int(process.communicate()[0]) for process in processes]
+    assert sum(written) >= 40
     assert sources <= {"one", "two"}
-    assert errors <= {NO_MANIFEST}
-    assert names(tmp_path) == ["tiny"]
+    assert len(names(tmp_path / "tiny")) == 4
     assert len(read_model(tmp_path / "tiny").vocabulary) == 11
-    for process in processes:
-        process.communicate()
 
 
 @pytest.mark.slow
 def test_one_of_two_writers_of_a_new_name_wins(tmp_path):
-    processes = [python(WRITER_OF_NEW_NAMES, tmp_path, source) for source in ("one", "two")]
+    pattern = tmp_path / "model{}"
+    processes = [python(WRITER, pattern, source, False) for source in ("one", "two")]
     won = [int(process.communicate()[0]) for process in processes]
-    assert sum(won) == 20
-    sources = [read_model(path).manifest.source for path in tmp_path.iterdir()]
+    assert sum(won) == 40
+    sources = [read_model(folder).manifest.source for folder in tmp_path.iterdir()]
     assert [sources.count(source) for source in ("one", "two")] == won
 
 
@@ -478,32 +362,64 @@ def test_an_existing_model_is_not_replaced_without_the_option(tmp_path):
         write_tiny(tmp_path / "tiny", replace=False)
     assert caught.value.detail == EXISTS
     assert snapshot(tmp_path) == before
-    assert names(tmp_path) == ["tiny"]
 
 
-def test_a_model_that_appears_before_the_rename_is_not_replaced_without_the_option(tmp_path):
-    class Words(tuple):
-        __slots__ = ()
-
-        def __iter__(self):
-            write_tiny(tmp_path / "tiny", source="the quicker one")
-            return super().__iter__()
-
+def test_a_file_is_not_replaced(tmp_path):
+    (tmp_path / "tiny").write_text("x")
     with pytest.raises(ModelFolderError) as caught:
-        write_tiny(tmp_path / "tiny", words=Words(WORDS), replace=False)
-    assert caught.value.detail == EXISTS
-    assert read_manifest(tmp_path / "tiny").source == "the quicker one"
+        write_tiny(tmp_path / "tiny")
+    assert caught.value.detail == "the path of the model's folder is a file."
+    assert (tmp_path / "tiny").read_text() == "x"
+
+
+def test_a_link_is_not_replaced_and_its_target_stays(tmp_path):
+    write_tiny(tmp_path / "tiny")
+    before = snapshot(tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "tiny")
+    with pytest.raises(ModelFolderError) as caught:
+        write_tiny(link)
+    assert caught.value.detail == "the model's folder is a symbolic link, which is not replaced."
+    rename_model(link, "other")
+    remove_model(tmp_path / "other")
+    assert snapshot(tmp_path) == before
+
+
+def test_the_folder_of_models_may_be_a_link(tmp_path):
+    write_tiny(tmp_path / "models" / "one")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "models")
+    write_tiny(link / "two", source="two")
+    remove_model(link / "one")
+    rename_model(link / "two", "three")
+    assert link.is_symlink()
+    assert names(tmp_path / "models") == ["three"]
+    assert Registry([link], "three").model().manifest.source == "two"
+
+
+def test_a_model_that_another_command_has_removed_is_an_error(tmp_path):
+    write_tiny(tmp_path / "tiny")
+    for change in (remove_model, lambda folder: rename_model(folder, "new")):
+        with pytest.raises(ModelFolderError) as caught:
+            change(tmp_path / "other")
+        assert caught.value.detail == "another command has removed or renamed the model."
     assert names(tmp_path) == ["tiny"]
 
 
-@pytest.mark.parametrize("replace", [True, False])
-def test_a_model_that_appears_at_the_rename_is_replaced_only_on_request(tmp_path, replace):
-    process = python(WRITER_WITH_A_RIVAL, tmp_path / "tiny", replace)
-    assert process.communicate()[0] == ("" if replace else EXISTS)
-    assert process.returncode == 0
-    source = read_model(tmp_path / "tiny").manifest.source
-    assert source == ("the slower one" if replace else "the rival")
-    assert names(tmp_path) == ["tiny"]
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_rename_replaces_nothing(tmp_path, monkeypatch, checked):
+    """Without the first check, as if the name were taken after it."""
+    write_tiny(tmp_path / "one")
+    write_tiny(tmp_path / "two")
+    (tmp_path / "three").write_text("x")
+    before = snapshot(tmp_path)
+    if not checked:
+        monkeypatch.setattr("polyseme.models.writer.os.path.lexists", lambda _: False)
+    for name in ("two", "three"):
+        with pytest.raises(ModelFolderError) as caught:
+            rename_model(tmp_path / "one", name)
+        assert caught.value.detail == EXISTS
+    assert snapshot(tmp_path) == before
 
 
 def test_a_new_name_is_written_without_the_option(tmp_path):
@@ -511,16 +427,29 @@ def test_a_new_name_is_written_without_the_option(tmp_path):
     assert read_model(folder).vectors[4].tolist() == [0, -1, 0, -2, 0]
 
 
-def test_a_folder_that_another_writer_moves_is_not_taken_for_a_file(tmp_path, monkeypatch):
-    folder, stat = write_tiny(tmp_path / "tiny", source="the older one"), Path.stat
+READ_ONLY = """
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 99
+shift
+exec "$@"
+"""
 
-    def stat_then_move(path, **options):
-        found = stat(path, **options)
-        if path == folder:
-            monkeypatch.undo()
-            folder.rename(tmp_path / "aside")
-        return found
 
-    monkeypatch.setattr(Path, "stat", stat_then_move)
-    write_tiny(folder, source="the newer one")
-    assert read_manifest(folder).source == "the newer one"
+def test_a_read_only_folder_is_read_and_each_change_is_one_sentence(tmp_path):
+    write_tiny(tmp_path / "one")
+    unshare = ("unshare", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh", tmp_path)
+    models = (sys.executable, "-m", "polyseme", "models")
+    more = "--models-dir", tmp_path
+    done = []
+    for arguments in (("list",), ("remove", "one", "--yes"), ("rename", "one", "new")):
+        command = [*unshare, *models, *arguments, *more]
+        try:
+            done.append(subprocess.run(command, cwd=ROOT, capture_output=True, check=False))
+        except FileNotFoundError:
+            pytest.skip("needs unshare")
+    if done[0].returncode == 99 or b"unshare" in done[0].stderr:
+        pytest.skip("needs mounts of its own")
+    assert (done[0].returncode, b"one" in done[0].stdout) == (0, True)
+    for one in done[1:]:
+        assert (one.returncode, one.stdout) == (1, b"")
+        (line,) = one.stderr.decode().splitlines()
+        assert line.startswith("polyseme: Read-only file system (")

@@ -1,7 +1,7 @@
 """Models of known versions, and a hook that runs while a model is read."""
 
 from polyseme.models import registry as registry_module
-from tests.models.damage import VECTORS
+from tests.models.damage import VECTORS, path
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny
 
@@ -14,13 +14,13 @@ def write_two(models_dir):
 
 
 def write(folder, version):
-    """Write a version of a model; an existing folder is replaced by renaming."""
+    """Write a version of a model; an existing one is replaced."""
     return write_tiny(folder, vectors=TABLE * version, source=f"version {version}")
 
 
 def write_broken(folder):
-    """Replace a folder by one whose vectors are truncated."""
-    vectors = write(folder, 9) / VECTORS
+    """Replace a model by one whose vectors are truncated."""
+    vectors = path(write(folder, 9), VECTORS)
     vectors.unlink()
     vectors.write_bytes(b"x")
 
@@ -36,9 +36,9 @@ def call_after_reading(monkeypatch, folder, function):
     """Call a function whenever a folder has been read, before the model is returned."""
     read_model = registry_module.read_model
 
-    def read(path, **options):
-        model = read_model(path, **options)
-        if path == folder:
+    def read(found, **options):
+        model = read_model(found, **options)
+        if found == folder:
             function()
         return model
 

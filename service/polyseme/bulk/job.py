@@ -111,8 +111,6 @@ class Job:
     """`pyarrow.Schema` of the columns to copy"""
     several_files: bool = False
     """whether to write a column with the name of the input file"""
-    verify: bool = True
-    """whether each worker verifies the model's checksums"""
 
     def load_model(self) -> Model:
         """Return the model, mapped once per process.
@@ -120,7 +118,7 @@ class Job:
         Raises CommandError if it is missing or its sha256 differs, ModelFolderError if it is
         damaged.
         """
-        return _load_model(self.model_folders, self.model, self.sha256, self.verify)
+        return _load_model(self.model_folders, self.model, self.sha256)
 
     def shard_path(self, number: int) -> Path:
         """Return the path of a shard."""
@@ -137,14 +135,14 @@ class Job:
 
 
 @cache
-def _load_model(folders: tuple[Path, ...], name: str, sha256: str, verify: bool) -> Model:
+def _load_model(folders: tuple[Path, ...], name: str, sha256: str) -> Model:
     folder = find_models(folders).get(name)
     if folder is None or fingerprint(folder) != sha256:
         raise CommandError(
             f"A worker has no model {name}, or another version of it: copy it to each worker."
         )
     threadpool_limits(1)  # as in the service: the same bits, and one worker per processor
-    return read_model(folder, verify=verify)
+    return read_model(folder)
 
 
 def fingerprint(folder: Path) -> str:

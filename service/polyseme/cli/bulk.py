@@ -201,8 +201,6 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
         name,
         (bundled_models(), settings.models_dir.absolute()),
         fingerprint(registry.folder(name)),
-        # `registry.model` has just verified the files that workers on this machine map.
-        verify=settings.verify_models and bool(options["scheduler"]),
     )
     write = partial(write_in_processes, workers=options["workers"])
     if options["scheduler"]:

@@ -35,7 +35,7 @@ from polyseme.importing.importer import tune as tune_model
 from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import Convention, weights_file
 from polyseme.models.export import export_projector, export_word2vec
-from polyseme.models.manifest import MANIFEST, Dtype, Manifest
+from polyseme.models.manifest import Dtype, Manifest
 from polyseme.models.reader import bundled_models, read_model
 from polyseme.models.registry import Registry, unusable_entries
 from polyseme.models.writer import remove_model, rename_model
@@ -110,8 +110,8 @@ def verify(names: tuple[str, ...], registry: Registry) -> None:
 def remove(name: str, yes: bool, registry: Registry) -> None:
     """Remove a model and its files.
 
-    A running service notices it within seconds: requests in progress finish, later ones get a 404,
-    or the bundled model of the same name.
+    In a running service, requests in progress finish; later ones get a 404, or the bundled model of
+    the same name.
     """
     folder = _own_folder(registry, name, "removed")
     if not yes:
@@ -128,7 +128,7 @@ def remove(name: str, yes: bool, registry: Registry) -> None:
 @click.argument("new")
 @with_registry
 def rename(old: str, new: str, registry: Registry) -> None:
-    """Rename the model OLD to NEW. A running service notices it within seconds."""
+    """Rename the model OLD to NEW, also for a running service."""
     folder = _own_folder(registry, old, "renamed")
     check_name(new, hint="")
     if new in registry.names:
@@ -139,16 +139,12 @@ def rename(old: str, new: str, registry: Registry) -> None:
 
 
 def _own_folder(registry: Registry, name: str, done: str) -> Path:
-    """Return the folder of a model; raise CommandError if it is bundled or has no manifest."""
+    """Return the folder of a model; raise CommandError if it is bundled."""
     folder = registry.folder(name)
     if folder.parent == bundled_models():
         raise CommandError(
             f"{name} is part of the installed package and cannot be {done}; POLYSEME_MODEL sets"
             " another default model."
-        )
-    if not (folder / MANIFEST).exists():
-        raise CommandError(
-            f"The folder {name} has no {MANIFEST}, so it may not be a model; it is not {done}."
         )
     return folder
 

@@ -137,7 +137,7 @@ def with_registry(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def wrapped(*args: Any, models_dir: Path | None, **options: Any) -> Any:
         settings = settings_from(models_dir=models_dir)
-        registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
+        registry = Registry.of(settings.models_dir, settings.model)
         if "settings" in inspect.signature(command).parameters:
             options["settings"] = settings
         return command(*args, registry=registry, **options)

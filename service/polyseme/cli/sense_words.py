@@ -127,7 +127,7 @@ _models: dict[Path, Model] = {}
 def _find(source: Path, item: tuple[str, list[str]]) -> bytes | None:
     """Return the inventory of a word in texts as a document; None if the word is no token there."""
     if source not in _models:
-        _models[source] = read_model(source, verify=False)
+        _models[source] = read_model(source)
     word, texts = item
     request = SensesRequest.of(word=word, texts=texts, neighbors=0, examples=0, inventory=True)
     try:

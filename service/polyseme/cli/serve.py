@@ -35,8 +35,9 @@ def _create_metrics_directory() -> None:
     `on_exit` removes the directory; after a SIGKILL, the next start does.
     """
     parent = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
-    for folder in (*filter(None, (parent, "/dev/shm")), tempfile.gettempdir()):  # noqa: S108
+    for candidate in (parent or "/dev/shm", "/dev/shm", None):  # noqa: S108
         with suppress(OSError):
+            folder = candidate or tempfile.gettempdir()
             for directory in Path(folder).glob(f"{_METRICS_PREFIX}*-*"):
                 process = directory.name.removeprefix(_METRICS_PREFIX).partition("-")[0]
                 if process.isdecimal() and not _is_running(int(process)):
@@ -110,7 +111,7 @@ def serve(**flags: str | None) -> None:
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
     settings = settings_from(**flags)
-    registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
+    registry = Registry.of(settings.models_dir, settings.model)
     try:
         # This checks the manifest and the sizes of the files; `create_app` loads the model.
         registry.manifest(settings.model)

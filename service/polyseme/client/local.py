@@ -73,7 +73,7 @@ class LocalModel(Encoder):
         settings = Settings() if models_dir is None else Settings(models_dir=models_dir)
         for warning in unknown_variables():
             warnings.warn(warning, stacklevel=3)  # at the call of `polyseme.load`
-        registry = Registry.of(settings.models_dir, settings.model, verify=settings.verify_models)
+        registry = Registry.of(settings.models_dir, settings.model)
         return cls(registry.model(name), pooling=settings.pooling)
 
     def _call(self, request: Request[Result]) -> Result:

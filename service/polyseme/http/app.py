@@ -32,9 +32,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     registry = registry or Registry.of(
         settings.models_dir,
         settings.model,
-        verify=settings.verify_models,
         preload=settings.preload_models,
-        follow=True,
     )
     app = Flask("polyseme", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes

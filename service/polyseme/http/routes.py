@@ -206,7 +206,6 @@ def models() -> Response:
     """Return all models."""
     negotiate_media_type(JSON)
     service = current_service()
-    service.models.refresh_if_changed()
     states = service.models.states().items()
     data = [_model_document(service, name, state) for name, state in states]
     return json_response({"object": "list", "data": data})

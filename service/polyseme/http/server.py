@@ -169,15 +169,13 @@ def on_reload(server: Any) -> None:
 
 
 def pre_fork(server: Any, worker: Any) -> None:
-    """Read models that changed since the last check, so that no worker starts with the old ones.
+    """Prepare for a worker.
 
     The worker gets the first free slot for its metrics. Termination signals are blocked until the
     worker can handle them, so that none is lost.
     """
     used = {other.slot for other in server.WORKERS.values()}
     worker.slot = next(slot for slot in map(str, count(1)) if slot not in used)
-    if _service(server).models.refresh_if_changed():
-        _freeze_memory()
     signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINATION)
 
 

@@ -20,7 +20,7 @@ _log = logging.getLogger("polyseme")
 _SELECT = "Add the model on the server, or set POLYSEME_MODEL to one that GET /v1/models lists."
 _REPAIR = (
     "Repair the model on the server, where `polyseme models verify NAME` reports the problem; the"
-    " service finds repaired files within seconds."
+    " next request finds the repaired files."
 )
 
 
@@ -47,11 +47,11 @@ class Service:
 
     def reload(self) -> None:
         """Reload changed keys and models; log failures and keep the previous ones."""
-        for name, refresh in (("keys", self.auth.refresh), ("models", self.models.refresh)):
+        for name, load in (("keys", self.auth.refresh), ("models", self.models.load)):
             try:
-                refresh()
+                load()
             except Exception:  # noqa: BLE001 - no error may stop the service
-                _log.exception("polyseme: the %s could not be refreshed", name)
+                _log.exception("polyseme: the %s could not be reloaded", name)
         self.log_problems()
 
     def log_problems(self) -> None:

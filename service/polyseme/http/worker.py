@@ -69,7 +69,6 @@ class QueueWorker(ThreadWorker):  # type: ignore[misc]
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
         """Dispatch events. gunicorn calls this at least once a second."""
-        self.service.models.check()
         metrics.CONNECTIONS.set(self.nr_conns)
         super().wait_for_and_dispatch_events(timeout)
 

@@ -41,11 +41,10 @@ from polyseme.importing.weights import (
     sorted_by_frequency,
     with_word_bias,
 )
-from polyseme.models.manifest import NAME_PATTERN, Dtype, Manifest
+from polyseme.models.manifest import MANIFEST, NAME_PATTERN, Dtype, Manifest
 from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import file_version, find_models
-from polyseme.models.staging import recover
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model, write_model
 from polyseme.operations.occurrences import RANDOM_SENTENCES, estimate_projection
@@ -335,8 +334,7 @@ def check_destination(folder: Path, *, replace: bool) -> None:
     check_name(folder.name)
     if replace:
         return
-    recover(folder.parent)
-    if folder.exists():
+    if (folder / MANIFEST).exists() or folder.is_file():
         raise CommandError("A model of this name already exists; --replace replaces it.")
     if folder.name in find_models([bundled_models()]):
         raise CommandError(

@@ -1,4 +1,8 @@
-"""`manifest.json`: a description of a model, with the size and checksum of its other files."""
+"""`manifest.json`: a description of a model, with the size and checksum of its other files.
+
+The names of the other files contain their checksums, so a file never changes: a model is replaced
+when its manifest is.
+"""
 
 import hashlib
 import json
@@ -67,6 +71,12 @@ class FileEntry(_Section):
     bytes: int = Field(ge=0)
 
 
+def stored_name(name: FileName, entry: FileEntry) -> str:
+    """Return the name of a file in a folder, which contains the start of its checksum."""
+    stem, _, suffix = name.partition(".")
+    return f"{stem}-{entry.sha256[:16]}.{suffix}"
+
+
 class ResidualEntry(_Section):
     """How a layer combines its input and the output of attention: `Residual` in the engine."""
 
@@ -111,8 +121,7 @@ class Manifest(_Section):
     """The content of `manifest.json`. `read_manifest` sets `name` to the folder's name."""
 
     format: Literal["polyseme-model"] = FORMAT  # type: ignore[assignment]
-    format_version: Literal[1, 2] = 1
-    """2 with a base or float16 weights, so that earlier versions say what they cannot read"""
+    format_version: Literal[1] = 1
     name: str = Field(pattern=NAME_PATTERN)
     base: str | None = Field(default=None, pattern=NAME_PATTERN)
     """the bundled model whose tables this one uses; `files` lists them like the model's own"""
@@ -136,8 +145,8 @@ class Manifest(_Section):
 
     @model_validator(mode="after")
     def _complete(self) -> "Manifest":
-        if not {VECTORS, VOCABULARY} <= set(self.files):
-            raise ValueError("the manifest must list vectors.npy and vocabulary.txt")
+        if not {VECTORS, VOCABULARY, INDEX} <= set(self.files):
+            raise ValueError("the manifest must list vectors.npy, vocabulary.txt and index.npy")
         if self.tensors and ATTENTION not in self.files:
             raise ValueError("the manifest lists tensors but not attention.safetensors")
         if (self.subwords is None) != (SUBWORDS not in self.files):
@@ -157,9 +166,6 @@ class Manifest(_Section):
                 )
         if self.dimension % self.heads and not self.tensors:
             raise ValueError("without weights, the number of heads must divide the dimension")
-        plain = self.base is None and self.weights_dtype == "float32"
-        if plain != (self.format_version == 1):
-            raise ValueError("format_version must be 2 with a base or float16 weights, otherwise 1")
         return self
 
     @property
@@ -171,6 +177,10 @@ class Manifest(_Section):
     def in_base(self, name: FileName) -> bool:
         """Return whether a file is in the folder of the base."""
         return self.base is not None and name in TABLES
+
+    def stored_name(self, name: FileName) -> str:
+        """Return the name of a file in its folder, such as `vectors-0123456789abcdef.npy`."""
+        return stored_name(name, self.files[name])
 
     def dtype_of(self, table: FileName) -> Dtype:
         """Return the dtype of a table: the vectors or the subwords."""

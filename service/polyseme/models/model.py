@@ -17,6 +17,7 @@ from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, as_floats, stored
 from polyseme.engine.similarity import nearest, norms
 from polyseme.engine.subwords import Subwords
+from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import Manifest
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.models.weights import ContextProjection, output_width
@@ -48,8 +49,15 @@ def log_smooth_inverse_frequency(biases: Floats) -> Floats:
     return logs
 
 
+def _require_finite(values: Floats) -> None:
+    """Raise ModelFolderError if a table is damaged, which is not checked when it is mapped."""
+    if not np.isfinite(values).all():
+        raise ModelFolderError("a value of the vectors is not finite.")
+
+
 def _compose(_composed: Any, spelling: str, subwords: Subwords) -> NDArray[np.float32]:
     vector: NDArray[np.float32] = subwords.vectors([spelling])[0].copy()  # with its own memory
+    _require_finite(vector)
     return vector
 
 
@@ -140,6 +148,7 @@ class Model:
         vectors: NDArray[np.float32] = values.take(indices, 0).astype(np.float32, copy=False)
         if scales is not None:
             vectors *= scales[indices][:, None]
+        _require_finite(vectors)
         first: dict[str, int] = {}
         words = list(map(first.setdefault, map(str.casefold, names), range(len(names))))
         bias = None if self.word_bias is None else self.word_bias[indices]
@@ -198,7 +207,9 @@ class Model:
     @cached_property
     def _norms(self) -> Floats:
         """The L2 norms of the stored rows, before any scaling. [V]"""
-        return norms(self._table[0])
+        found = norms(self._table[0])
+        _require_finite(found)
+        return found
 
     def neighbors(
         self, vector: Floats, k: int, exclude: Sequence[int] = ()

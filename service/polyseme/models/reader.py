@@ -1,4 +1,4 @@
-"""Reading a model folder: every file is checked before use, and no file is unpickled.
+"""Reading a model folder: files are mapped, and no file is unpickled.
 
 Tables are memory-mapped `.npy` files. Their header is matched with a regular expression, because
 NumPy's reader parses a Python literal:
@@ -10,7 +10,7 @@ import mmap
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
@@ -25,7 +25,7 @@ from safetensors.numpy import load as load_tensors
 from polyseme.engine.arrays import Flags
 from polyseme.engine.layers import Layer, Projection
 from polyseme.engine.quantization import LARGEST_SCALE, STEPS, QuantizedRows, Rows
-from polyseme.engine.subwords import MAX_WORDS, Subwords
+from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.manifest import (
     ATTENTION,
@@ -56,7 +56,7 @@ from polyseme.validation import validation_message
 
 ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
 """A callback that receives the offset and content of each chunk of a file as it is read."""
-NO_MANIFEST = "manifest.json is missing or cannot be read, so the folder is no model."
+NO_MANIFEST = "manifest.json is missing or cannot be read, so the folder is not a model."
 INVALID_NAME = (
     "the folder's name is not a valid model name: at most 64 letters, digits, '.', '_' and '-', of"
     " which the first is a letter or digit."
@@ -70,6 +70,7 @@ _INVALID_TENSORS = (
 )
 """Errors that safetensors raises for arbitrary bytes."""
 _INSTALL = "install the version of Polyseme that wrote the model, or train it again"
+_IMPORT = "an earlier version of Polyseme wrote the model; import or train it again"
 _MAX_HEADER_BYTES = 4096
 _ALIGNMENT = 16
 """All versions of NumPy align the data to a multiple of this many bytes."""
@@ -141,7 +142,7 @@ def manifest_problem(error: ValidationError) -> str:
     return f"manifest.json{', ' if field else ''}{field}: {validation_message(first)}."
 
 
-def base_folder(folder: Path, manifest: Manifest) -> Path | None:
+def base_folder(manifest: Manifest) -> Path | None:
     """Return the folder of the bundled model whose tables a model uses, None if it has its own.
 
     Raises ModelFolderError unless the manifest of the base lists these tables with the same
@@ -163,28 +164,34 @@ def base_folder(folder: Path, manifest: Manifest) -> Path | None:
         if bundled.files.get(file) != manifest.files[file]:
             has = f"with another {file}" if file in bundled.files else f"without {file}"
             raise ModelFolderError(f"its base {name} is another edition, {has}; {_INSTALL}.")
-        if os.path.lexists(folder / file):
-            raise ModelFolderError(
-                f"{file} is in the folder and in that of the base {name}; remove it from the"
-                " folder."
-            )
     return base
 
 
-def read_model(folder: Path, *, verify: bool = True) -> Model:
-    """Read a model folder; vocabulary, index and vectors are memory-mapped, not copied.
+def read_model(folder: Path, *, verify: bool = False) -> Model:
+    """Read a model folder; vocabulary, index and tables are memory-mapped, whatever their size.
 
-    With `verify`, every file is read completely, those of the base as well: checksums are compared,
-    values must be valid, and each word must occur once and be found by the index. Raises
-    ModelFolderError if the folder is invalid.
+    The sizes and headers of the files are checked. With `verify`, every file is read completely,
+    those of the base as well: checksums are compared, values must be valid, and each word must
+    occur once and be found by the index. Raises ModelFolderError if the folder is invalid.
     """
-    manifest = read_manifest(folder)
-    base = base_folder(folder, manifest)
-    reader, tables = (_Reader(place, manifest, verify) for place in (folder, base or folder))
+    while True:
+        manifest = read_manifest(folder)
+        try:
+            return read_files(folder, manifest, verify=verify)
+        except ModelFolderError:
+            if read_manifest(folder) == manifest:
+                raise
+            # A writer has replaced the model meanwhile and removed its files.
+
+
+def read_files(folder: Path, manifest: Manifest, *, verify: bool) -> Model:
+    """Read the files that a manifest names, as `read_model` does."""
+    base = base_folder(manifest)
+    reader, tables = (_Reader(path, manifest, verify) for path in (folder, base or folder))
     try:
         vocabulary = tables.vocabulary()
         rows = tables.rows(VECTORS, manifest.vocabulary_size)
-        subwords = tables.subwords(manifest.subwords, vocabulary) if manifest.subwords else None
+        subwords = tables.subwords(manifest.subwords) if manifest.subwords else None
     except ModelFolderError as error:
         if base is None:
             raise
@@ -198,26 +205,22 @@ def read_model(folder: Path, *, verify: bool = True) -> Model:
 
 @dataclass(frozen=True)
 class _Reader:
-    """A reader of the files of a model, each of which is checked before it is used."""
+    """A reader of the files of a model."""
 
     folder: Path
     manifest: Manifest
     verify: bool
 
     def vocabulary(self) -> Vocabulary:
-        """Map the vocabulary and its index, which an old folder may lack."""
-        with ExitStack() as stack:
-            files = {}
-            for name in (VOCABULARY, INDEX):
-                if name in self.manifest.files:
-                    files[name] = stack.enter_context(self.open(name))
-                    if self.verify:
-                        self.verify_checksum(files[name], name)
-            size, index = self.manifest.vocabulary_size, None
-            if INDEX in files:
-                start = _read_header(files[INDEX], INDEX, HASH.dtype, 1)[1]
-                index = map_file(files[INDEX]), start
-            return Vocabulary.read(map_file(files[VOCABULARY]), index, size, verify=self.verify)
+        """Map the vocabulary and its index."""
+        with self.open(VOCABULARY) as text, self.open(INDEX) as index:
+            if self.verify:
+                self.verify_checksum(text, VOCABULARY)
+                self.verify_checksum(index, INDEX)
+            _, start = _read_header(index, self.manifest.stored_name(INDEX), HASH.dtype, 1)
+            numbers = np.frombuffer(map_file(index), "<u4", offset=start)
+            size = self.manifest.vocabulary_size
+            return Vocabulary.read(map_file(text), numbers, size, verify=self.verify)
 
     def rows(self, name: FileName, count: int | None) -> Rows:
         """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [count, d]"""
@@ -227,17 +230,16 @@ class _Reader:
             return table
         return QuantizedRows(table, self.array(SCALES_OF[name], SCALE, (len(table),)))
 
-    def subwords(self, entry: SubwordsEntry, vocabulary: Vocabulary) -> Subwords:
-        """Read the subwords. A folder of an earlier version has no file of the known n-grams."""
-        table = self.rows(SUBWORDS, None)
-        subwords = Subwords(table, entry.min_n, entry.max_n)
+    def subwords(self, entry: SubwordsEntry) -> Subwords:
+        """Map the subwords."""
+        subwords = Subwords(self.rows(SUBWORDS, None), entry.min_n, entry.max_n)
         if entry.coverage is None:
-            most = range(min(len(vocabulary), MAX_WORDS))
-            return subwords.restricted([vocabulary.word(row) for row in most])
-        ngrams = self.array(NGRAMS, HASH, (len(table) if entry.own_rows else None,))
-        if self.verify and not (ngrams[:-1] < ngrams[1:]).all():
-            raise ModelFolderError(f"{NGRAMS} is not sorted, or has a number twice.")
+            return subwords
         own_rows = bool(entry.own_rows)
+        ngrams = self.array(NGRAMS, HASH, (len(subwords.table) if own_rows else None,))
+        if self.verify and not (ngrams[:-1] < ngrams[1:]).all():
+            name = self.manifest.stored_name(NGRAMS)
+            raise ModelFolderError(f"{name} is not sorted, or has a number twice.")
         return replace(subwords, ngrams=ngrams, coverage=entry.coverage, own_rows=own_rows)
 
     def array(
@@ -259,38 +261,41 @@ class _Reader:
                     before = (offset + skipped - start) // dtype.itemsize
                     invalid.append(before + int(valid.argmin()))
 
+        stored = self.manifest.stored_name(name)
         with self.open(name) as file:
-            sizes, start = _read_header(file, name, dtype, len(shape))
+            sizes, start = _read_header(file, stored, dtype, len(shape))
             fits = all(side in {None, size} for side, size in zip(shape, sizes, strict=True))
-            require_agreement(fits and sizes[0] > 0, name, "shape")
+            require_agreement(fits and sizes[0] > 0, stored, "shape")
             if self.verify:
                 self.verify_checksum(file, name, find_invalid)
                 if invalid:
                     row = invalid[0] // (sizes[1] if len(sizes) > 1 else 1)
-                    raise ModelFolderError(f"{name} {value_type.problem} in row {row}.")
+                    raise ModelFolderError(f"{stored} {value_type.problem} in row {row}.")
             # Indexing a plain view is ten times as fast as indexing a memmap.
             return np.memmap(file, dtype, "r", start, sizes).view(np.ndarray)
 
     def attention(self) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
         """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
         manifest = self.manifest
-        tensors = self.tensors(ATTENTION) if ATTENTION in manifest.files else {}
+        has_file = ATTENTION in manifest.files
+        tensors = self.tensors(ATTENTION) if has_file else {}
+        stored = manifest.stored_name(ATTENTION) if has_file else ATTENTION
         for name, tensor in tensors.items():
             if tensor.dtype != manifest.weights_dtype:
                 expected = manifest.weights_dtype
-                raise ModelFolderError(f"{ATTENTION}, {name}: the dtype is not {expected}.")
+                raise ModelFolderError(f"{stored}, {name}: the dtype is not {expected}.")
             if not np.isfinite(tensor).all():
-                raise ModelFolderError(f"{ATTENTION}, {name}: a value is not finite.")
+                raise ModelFolderError(f"{stored}, {name}: a value is not finite.")
             tensors[name] = tensor.astype(np.float32, copy=False)
         shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
-        require_agreement(shapes == manifest.tensors, ATTENTION, "set of tensors")
+        require_agreement(shapes == manifest.tensors, stored, "set of tensors")
         layers = layers_from_tensors(tensors, manifest.layers, manifest.heads, manifest.dimension)
         word_bias = tensors.get(WORD_BIAS)
         if word_bias is None and any(layer.word_bias for layer in manifest.layers):
             raise ModelFolderError("manifest.json requires the tensor word_bias, which is missing.")
         if word_bias is not None:
             fits = word_bias.shape == (manifest.vocabulary_size,)
-            require_agreement(fits, ATTENTION, "shape of word_bias")
+            require_agreement(fits, stored, "shape of word_bias")
         return layers, word_bias, whitening_from_tensors(tensors, manifest.dimension)
 
     def tensors(self, name: FileName) -> dict[str, NDArray[Any]]:
@@ -301,7 +306,8 @@ class _Reader:
                 file.seek(0)
                 return load_tensors(file.read())
         except _INVALID_TENSORS:
-            raise ModelFolderError(f"{name} is not a safetensors file.") from None
+            stored = self.manifest.stored_name(name)
+            raise ModelFolderError(f"{stored} is not a safetensors file.") from None
 
     @contextmanager
     def open(self, name: FileName) -> Iterator[BufferedReader]:
@@ -310,27 +316,31 @@ class _Reader:
         Each file is opened once, so that the mapped file is the one that was checked. A pipe is not
         opened, because opening it blocks until the other end is opened.
         """
-        path = self.folder / name
+        stored = self.manifest.stored_name(name)
+        path = self.folder / stored
         try:
             if not path.is_file():
                 raise FileNotFoundError
             file = path.open("rb")
         except OSError:
-            raise ModelFolderError(f"{name} cannot be read.") from None
+            if (self.folder / name).exists():
+                raise ModelFolderError(f"{name} has no checksum in its name: {_IMPORT}.") from None
+            raise ModelFolderError(f"{stored} cannot be read.") from None
         with file:
             size = os.fstat(file.fileno()).st_size
-            require_agreement(size == self.manifest.files[name].bytes, name, "number of bytes")
+            require_agreement(size == self.manifest.files[name].bytes, stored, "number of bytes")
             yield file
 
     def verify_checksum(
         self, file: BufferedReader, name: FileName, observer: ChunkObserver | None = None
     ) -> None:
         """Read a file; raise ModelFolderError unless its checksum matches the manifest."""
+        stored = self.manifest.stored_name(name)
         try:
             entry = fingerprint(file, observer)
         except OSError:
-            raise ModelFolderError(f"{name} cannot be read.") from None
-        require_agreement(entry == self.manifest.files[name], name, "checksum")
+            raise ModelFolderError(f"{stored} cannot be read.") from None
+        require_agreement(entry == self.manifest.files[name], stored, "checksum")
 
 
 def _read_header(

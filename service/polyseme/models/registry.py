@@ -1,40 +1,34 @@
-"""The registry of models, which are loaded at their first use."""
+"""The registry of models, which are mapped at their first use."""
 
 import logging
-import math
+import os
 import re
 import stat
 import threading
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple
 
 from polyseme.errors import ModelFolderError, UnknownModelError
-from polyseme.models.manifest import MANIFEST, NAME_PATTERN, TABLES, FileName, Manifest
+from polyseme.models.manifest import MANIFEST, NAME_PATTERN, Manifest
 from polyseme.models.model import Model
 from polyseme.models.reader import (
     INVALID_NAME,
-    NO_MANIFEST,
     base_folder,
     bundled_models,
     read_manifest,
     read_model,
     require_agreement,
 )
-from polyseme.models.staging import is_replacing, recover
 
+_UNFINISHED = (
+    "it has no manifest.json: it is being written, or the command that wrote it was ended; import"
+    " the model again, or remove the folder."
+)
 _log = logging.getLogger("polyseme")
-_RETRIES, _PAUSE = 5, 0.05
-"""Number of attempts to find a missing folder, and the seconds after each.
-
-On some file systems, a writer replaces a folder with two renames; in between, it is missing."""
-_MAX_READS = 5
-_CHECK_SECONDS = 2.0
-"""Minimum seconds between two checks by `Registry.check`."""
-_THREAD = "polyseme-models"
 
 
 class FileVersion(NamedTuple):
@@ -44,12 +38,6 @@ class FileVersion(NamedTuple):
     inode: int
     bytes: int
     modified_ns: int
-
-
-FolderVersion: TypeAlias = Mapping[str, FileVersion | None]
-"""The version of each possible file of a model or of its base, None for a missing one."""
-Versions: TypeAlias = Mapping[str, tuple[Path, FolderVersion]]
-"""The folder of each model, and its version."""
 
 
 class ModelStatus(NamedTuple):
@@ -64,47 +52,46 @@ class ModelStatus(NamedTuple):
     """seconds since 1970"""
 
 
-class Registry:
-    """The models of some directories by name, each loaded at its first use.
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model, and the version of the manifest that it was loaded from; or the problem of a folder.
 
-    `refresh` finds new, changed and removed models. With `follow`, the registry finds them itself:
-    it checks the directories whenever an unknown name is requested, and at most every
-    `_CHECK_SECONDS` when a model is used or `check` is called. Threads may share a registry: a
-    request for a known model waits neither for the loading of another model nor for a reload.
+    It has both after a failed reload: the previous model, and why the folder is broken now.
     """
 
-    def __init__(
-        self,
-        directories: Iterable[Path],
-        default: str,
-        *,
-        verify: bool = True,
-        preload: bool = False,
-        follow: bool = False,
-    ) -> None:
+    path: Path
+    """the manifest"""
+    others: Sequence[Path]
+    """manifests of the same name that would take precedence"""
+    version: FileVersion | None
+    model: Model | None
+    problem: str | None = None
+
+
+class Registry:
+    """The models of some directories by name, each mapped at its first use.
+
+    The directories are not watched: each request for a model compares the version of its manifest,
+    and a name that is not loaded is searched in the directories. Threads may share a registry.
+    """
+
+    def __init__(self, directories: Iterable[Path], default: str, *, preload: bool = False) -> None:
         self.default = default
         self._directories = tuple(directories)
-        self._changing = [folder for folder in self._directories if folder != bundled_models()]
-        """without the bundled models, which do not change"""
-        self._verify, self._preload, self._follow = verify, preload, follow
-        self._refreshing = threading.Lock()
-        self._next_check = time.monotonic() + _CHECK_SECONDS if follow else math.inf
-        self._seen = self._versions()
-        self._handles: Mapping[str, ModelHandle] = {}
-        self._handles = {
-            name: ModelHandle(folder, verify=verify) for name, folder in self._find_models().items()
-        }
+        self._preload = preload
+        self._lock = threading.Lock()
+        self._loaded: dict[str, LoadedModel] = {}
 
     @classmethod
-    def of(cls, models_dir: Path | None, default: str, **options: bool) -> "Registry":
+    def of(cls, models_dir: Path | None, default: str, *, preload: bool = False) -> "Registry":
         """Return a registry of the bundled models and of `models_dir`, which takes precedence."""
         directories = [bundled_models(), *([models_dir] if models_dir else [])]
-        return cls(directories, default, **options)
+        return cls(directories, default, preload=preload)
 
     @property
     def names(self) -> list[str]:
         """The names, sorted."""
-        return sorted(self._handles)
+        return sorted(find_models(self._directories))
 
     def shadows(self, name: str) -> bool:
         """Return whether a model is used in place of a bundled one of the same name."""
@@ -112,24 +99,43 @@ class Registry:
         return sum(name in find_models([directory]) for directory in directories) > 1
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a model. The name is looked up, never used as a path."""
-        return self._handle(name).folder
+        """Return the folder of a model; raise UnknownModelError.
+
+        The name is looked up, never used as a path.
+        """
+        folders = find_models(self._directories)
+        if name not in folders:
+            known = sorted(folders, key=lambda other: (other != self.default, other))
+            raise UnknownModelError(known, name)
+        return folders[name]
+
+    def model(self, name: str | None = None) -> Model:
+        """Return a model (None: the default one); raise UnknownModelError or ModelFolderError.
+
+        A changed model is loaded again. If that is not possible, the one before stays in use.
+        """
+        loaded = self._current(self.default if name is None else name)
+        if loaded.model is None:
+            raise ModelFolderError(loaded.problem)
+        return loaded.model
 
     def manifest(self, name: str) -> Manifest:
         """Return the manifest of a model; raise UnknownModelError or ModelFolderError."""
-        return self._handle(name).manifest()
+        status = self.state(name)
+        if status.manifest is None:
+            raise ModelFolderError(status.problem)
+        return status.manifest
 
     def state(self, name: str) -> ModelStatus:
         """Return the status of a model without loading it; raise UnknownModelError."""
-        return self._handle(name).status()
+        return self._state(name, self.folder(name))
 
     def states(self) -> dict[str, ModelStatus]:
         """Return the status of each model by name, sorted."""
-        return {name: handle.status() for name, handle in sorted(self._handles.items())}
-
-    def model(self, name: str | None = None) -> Model:
-        """Return a model (None: the default one); raise UnknownModelError or ModelFolderError."""
-        return self._handle(self.default if name is None else name).model()
+        folders = find_models(self._directories)
+        for name in self._loaded.keys() - folders.keys():
+            self._loaded.pop(name, None)
+        return {name: self._state(name, folder) for name, folder in sorted(folders.items())}
 
     def ready(self) -> bool:
         """Return whether the default model can be used."""
@@ -142,119 +148,97 @@ class Registry:
     def load(self) -> None:
         """Load the default model, or every model with `preload`; skip broken ones."""
         for name in self.names if self._preload else [self.default]:
-            if handle := self._handles.get(name):
-                with suppress(ModelFolderError):
-                    handle.model()
+            with suppress(ModelFolderError, UnknownModelError):
+                self.model(name)
 
-    def refresh_if_changed(self) -> bool:
-        """Refresh if a folder has changed since the last refresh; return whether one has.
+    def _current(self, name: str) -> LoadedModel:
+        """Return a model that is loaded from the present folder, or with its present problem."""
+        loaded = self._loaded.get(name)
+        if loaded is None or loaded.problem or not self._is_unchanged(loaded):
+            with self._lock:
+                loaded = self._loaded[name] = self._load(name)
+        return loaded
 
-        Does nothing in a registry that does not follow its directories, or if a directory cannot
-        be read.
-        """
-        if not self._follow:
-            return False
+    def _is_unchanged(self, loaded: LoadedModel) -> bool:
+        # `os.access` takes half the time of a failing `stat`.
+        shadowed = any(os.access(manifest, os.F_OK) for manifest in loaded.others)
+        return not shadowed and file_version(loaded.path) == loaded.version
+
+    def _load(self, name: str) -> LoadedModel:
+        before = self._loaded.get(name)
         try:
-            with self._refreshing:
-                before, now = self._seen, self._versions()
-                if now == before:
-                    return False
-                self._refresh(now)
-        except ModelFolderError:  # a directory cannot be read
-            return False
-        changed = sorted(n for n in now.keys() | before.keys() if now.get(n) != before.get(n))
-        _log.info("polyseme: changed models: %s", ", ".join(changed))
-        for name in changed:
-            handle = self._handles.get(name)
-            if handle and (problem := handle.status().problem):
-                _log.warning("polyseme: %s: %s", name, problem)
-        return True
+            folder = self.folder(name)
+            path = folder / MANIFEST
+            version = file_version(path)
+            if before and before.version == version and before.model:
+                return replace(before, problem=None)  # it is as before, or was just loaded
+            model = read_model(folder)
+        except UnknownModelError:
+            self._loaded.pop(name, None)
+            raise
+        except (OSError, MemoryError):
+            problem = "the model's files cannot be read or do not fit into memory."
+        except ModelFolderError as error:
+            problem = error.detail
+        else:
+            if before:
+                _log.info("polyseme: changed model: %s", name)
+            later = self._directories[self._directories.index(folder.parent) + 1 :]
+            others = [directory / name / MANIFEST for directory in later]
+            return LoadedModel(path, others, version, model)
+        if before is None or before.problem != problem:
+            _log.warning("polyseme: %s: %s", name, problem)
+        return replace(before or LoadedModel(Path(), (), None, None), problem=problem)
 
-    def check(self) -> None:
-        """Call `refresh_if_changed` in a thread if the last check is `_CHECK_SECONDS` or more ago.
+    def _state(self, name: str, folder: Path) -> ModelStatus:
+        loaded = self._current(name) if name in self._loaded else None
+        if loaded and loaded.model is None:
+            return ModelStatus("broken", loaded.problem)
+        version = file_version(folder / MANIFEST)
+        manifest, problem = None, loaded.problem if loaded else None
+        try:
+            manifest = _read_manifest(folder, version)
+            _check_sizes(folder, manifest)
+        except ModelFolderError as error:
+            problem = error.detail
+        if loaded and loaded.model:
+            created = _created(loaded.version)
+            return ModelStatus("loaded", problem, loaded.model.manifest, created)
+        if problem:
+            return ModelStatus("broken", problem)
+        return ModelStatus("unloaded", None, manifest, _created(version))
 
-        The caller does not wait, because a file system may be slow and reading a model takes time.
-        """
-        if time.monotonic() >= self._next_check:
-            self._next_check = time.monotonic() + _CHECK_SECONDS
-            if not self._refreshing.locked():
-                thread = threading.Thread(target=self.refresh_if_changed, name=_THREAD, daemon=True)
-                with suppress(RuntimeError):  # the process may not start another thread
-                    thread.start()
 
-    def _versions(self) -> Versions:
-        folders = find_models(self._changing)
-        return {name: (folder, _folder_version(folder)) for name, folder in folders.items()}
+def _check_sizes(folder: Path, manifest: Manifest) -> None:
+    """Raise ModelFolderError unless each file is there and has its size."""
+    base = base_folder(manifest)
+    for name, entry in manifest.files.items():
+        stored = manifest.stored_name(name)
+        file = file_version((base if base and manifest.in_base(name) else folder) / stored)
+        if file is None:
+            raise ModelFolderError(f"{stored} cannot be read.")
+        require_agreement(file.bytes == entry.bytes, stored, "number of bytes")
 
-    def refresh(self) -> None:
-        """Find models that were added, changed, repaired or removed.
 
-        A changed model stays in use until the new one is loaded. Raises ModelFolderError if a
-        directory cannot be read; the registry is then unchanged.
-        """
-        with self._refreshing:
-            self._refresh(self._versions())
-
-    def _refresh(self, seen: Versions) -> None:
-        folders = self._find_models()
-        handles = {
-            name: self._handles.get(name) or ModelHandle(folder, verify=self._verify)
-            for name, folder in folders.items()
-        }
-        self._handles = handles
-        for name, folder in folders.items():
-            handles[name].refresh(folder)
-        self.load()
-        self._seen = seen  # the next check finds what has changed since
-
-    def _find_models(self) -> dict[str, Path]:
-        """Return the folders by name; retry while a folder is missing, which may be temporary.
-
-        First restores folders that are missing because a writer was killed.
-        """
-        before = {handle.folder for handle in self._handles.values()}
-        for _ in range(_RETRIES):
-            for directory in self._changing:
-                recover(directory)
-            folders = find_models(self._directories)
-            if before <= set(folders.values()) and not any(map(is_replacing, self._changing)):
-                break
-            time.sleep(_PAUSE)
-        return folders
-
-    def _handle(self, name: str) -> "ModelHandle":
-        if time.monotonic() >= self._next_check:
-            self.check()
-        handle = self._handles.get(name)
-        if handle is None:
-            self.refresh_if_changed()
-            handle = self._handles.get(name)
-        if handle is None:
-            known = [
-                other
-                for other, its_handle in sorted(self._handles.items())
-                if file_version(its_handle.folder / MANIFEST)
-            ]
-            raise UnknownModelError(sorted(known, key=lambda other: other != self.default), name)
-        return handle
+@lru_cache(256)
+def _read_manifest(folder: Path, _version: FileVersion | None) -> Manifest:
+    """Read a manifest again only after a change, because probes are frequent."""
+    return read_manifest(folder)
 
 
 def find_models(directories: Iterable[Path]) -> dict[str, Path]:
     """Return the model folders in some directories by name; later directories take precedence.
 
-    A folder without a manifest is a broken model, except in the folder of the bundled models, which
-    has other content in a checkout. Raises ModelFolderError if a directory cannot be read.
+    Raises ModelFolderError if a directory cannot be read.
     """
     folders = {}
     for directory in filter(_is_folder, directories):
-        bundled = directory == bundled_models()
         try:
             entries = sorted(directory.iterdir())
         except OSError:
             raise ModelFolderError("The folder of models cannot be read by this user.") from None
         for entry in entries:
-            named = re.fullmatch(NAME_PATTERN, entry.name) is not None
-            if named and _is_folder(entry) and (not bundled or (entry / MANIFEST).is_file()):
+            if re.fullmatch(NAME_PATTERN, entry.name) and _has_manifest(entry):
                 folders[entry.name] = entry
     return folders
 
@@ -268,126 +252,18 @@ def unusable_entries(directory: Path) -> dict[str, str]:
     if not _is_folder(directory) or directory.resolve() == bundled_models().resolve():
         return {}
     models = find_models([directory])
-    others = sorted(entry for entry in directory.iterdir() if entry.name not in models)
-    not_a_folder = "it is not a folder; `polyseme models import` creates a model from a file."
-    return {
-        entry.name: INVALID_NAME if _is_folder(entry) else not_a_folder
-        for entry in others
-        if not entry.name.startswith(".")
-    }
-
-
-class LoadResult(NamedTuple):
-    """The result of reading a folder: a model, or the problem of the folder.
-
-    It has both after a failed reload: the previous model, and why the folder is broken now.
-    """
-
-    version: FolderVersion
-    model: Model | None
-    problem: str | None = None
-
-
-class ModelHandle:
-    """A model folder, and the model loaded from it at its first use.
-
-    `_result` is replaced atomically and read without the lock; the lock serializes loading.
-    """
-
-    def __init__(self, folder: Path, *, verify: bool) -> None:
-        self.folder = folder
-        self._verify = verify
-        self._lock = threading.Lock()
-        self._result: LoadResult | None = None
-        self._examined: tuple[FolderVersion, ModelStatus] | None = None
-
-    def model(self) -> Model:
-        """Return the model; raise ModelFolderError if it is broken.
-
-        The model or its error is cached, so a broken folder is not read for each request.
-        """
-        loaded = self._result
-        if loaded is None:
-            with self._lock:
-                loaded = self._result = self._result or self._read()
-        if loaded.model is None:
-            raise ModelFolderError(loaded.problem)
-        return loaded.model
-
-    def manifest(self) -> Manifest:
-        """Return the manifest; raise ModelFolderError if the model is broken."""
-        status = self.status()
-        if status.manifest is None:
-            raise ModelFolderError(status.problem)
-        return status.manifest
-
-    def status(self) -> ModelStatus:
-        """Return the status; check the manifest and the file sizes of an unread folder."""
-        loaded = self._result
-        if loaded is not None and loaded.model is not None:
-            manifest, created = loaded.model.manifest, _created(loaded.version)
-            return ModelStatus("loaded", loaded.problem, manifest, created)
-        if loaded is not None:
-            return ModelStatus("broken", loaded.problem)
-        version = _folder_version(self.folder)
-        # Probes are frequent, so the manifest is parsed again only after a change.
-        if self._examined is None or self._examined[0] != version:
-            try:
-                _require_file(version, MANIFEST)
-                manifest = read_manifest(self.folder)
-                base_folder(self.folder, manifest)
-                for name, entry in manifest.files.items():
-                    size = _require_file(version, name).bytes
-                    require_agreement(size == entry.bytes, name, "number of bytes")
-                status = ModelStatus("unloaded", None, manifest, _created(version))
-            except ModelFolderError as error:
-                status = ModelStatus("broken", error.detail)
-            self._examined = version, status
-        return self._examined[1]
-
-    def refresh(self, folder: Path) -> None:
-        """Reload the model if its folder has changed or was broken.
-
-        The old model stays in use until the new one is loaded. If the new folder is broken, the old
-        model also stays in use, unless one of its files was overwritten in place: the file is
-        memory-mapped, and reading beyond the end of a truncated file would kill the process.
-        """
-        with self._lock:
-            self.folder = folder
-            old = self._result
-            if old is None:
-                return
-            version = _folder_version(folder)
-            if old.model is not None and old.version == version:
-                self._result = old._replace(problem=None)
-                return
-            new = self._read()
-            if new.model is None and old.model is not None:
-                pairs = [(old.version[name], version[name]) for name in old.model.manifest.files]
-                if not any(a and b and a[:2] == b[:2] and a != b for a, b in pairs):
-                    before = "the folder has changed, and the previous model is in use"
-                    new = old._replace(problem=f"{before}: {new.problem}")
-            self._result = new
-
-    def _read(self) -> LoadResult:
-        """Read the folder; retry if it changes meanwhile, so that files of two models never mix."""
-        for _ in range(_MAX_READS):
-            for _ in range(_RETRIES):
-                if _is_folder(self.folder):
-                    break
-                time.sleep(_PAUSE)
-            version = _folder_version(self.folder)
-            try:
-                _require_file(version, MANIFEST)
-                loaded = LoadResult(version, read_model(self.folder, verify=self._verify))
-            except ModelFolderError as error:
-                loaded = LoadResult(version, None, error.detail)
-            except (OSError, MemoryError):
-                problem = "the model's files cannot be read or do not fit into memory."
-                loaded = LoadResult(version, None, problem)
-            if version == _folder_version(self.folder):
-                return loaded
-        return LoadResult(version, None, "the folder kept changing while it was read.")
+    reasons = {}
+    for entry in sorted(directory.iterdir()):
+        if entry.name in models or entry.name.startswith("."):
+            continue
+        if not _is_folder(entry):
+            reason = "it is not a folder; `polyseme models import` creates a model from a file."
+        elif not re.fullmatch(NAME_PATTERN, entry.name):
+            reason = INVALID_NAME
+        else:
+            reason = _UNFINISHED
+        reasons[entry.name] = reason
+    return reasons
 
 
 def _is_folder(path: Path) -> bool:
@@ -398,20 +274,11 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _folder_version(folder: Path) -> FolderVersion:
-    version = {name: file_version(folder / name) for name in (MANIFEST, *get_args(FileName))}
-    if manifest := version[MANIFEST]:
-        with suppress(ModelFolderError):
-            if base := _base_of(folder, manifest):
-                version |= {n: version[n] or file_version(base / n) for n in TABLES}
-    return version
-
-
-@lru_cache(1024)
-def _base_of(folder: Path, _manifest: FileVersion) -> Path | None:
-    """Return the folder of the base that a version of a manifest names, which may not exist."""
-    name = read_manifest(folder).base
-    return None if name is None else bundled_models() / name
+def _has_manifest(path: Path) -> bool:
+    try:
+        return (path / MANIFEST).is_file()
+    except OSError:
+        return False
 
 
 def file_version(path: Path) -> FileVersion | None:
@@ -425,14 +292,5 @@ def file_version(path: Path) -> FileVersion | None:
     return FileVersion(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _require_file(version: FolderVersion, name: str) -> FileVersion:
-    """Return the version of a file; raise ModelFolderError if it is missing."""
-    file = version[name]
-    if file is None:
-        raise ModelFolderError(NO_MANIFEST if name == MANIFEST else f"{name} cannot be read.")
-    return file
-
-
-def _created(version: FolderVersion) -> int:
-    manifest = version[MANIFEST]
-    return manifest.modified_ns // 10**9 if manifest else 0
+def _created(version: FileVersion | None) -> int:
+    return version.modified_ns // 10**9 if version else 0

@@ -51,55 +51,54 @@ class Vocabulary:
         return cls(text, Index.of(build_index(text, size), size))
 
     @classmethod
-    def read(
-        cls, text: Buffer, index: tuple[Buffer, int] | None, size: int, *, verify: bool
-    ) -> "Vocabulary":
-        """Return a vocabulary of `size` words; without an index, build it.
+    def read(cls, text: Buffer, numbers: UInts, size: int, *, verify: bool) -> "Vocabulary":
+        """Return a vocabulary of `size` words with the numbers of `index.npy`.
 
-        The index is the content of `index.npy` and the offset of its numbers. `verify` also checks
-        that each word occurs once and that the index finds it. Raises ModelFolderError if a file is
-        invalid.
+        `verify` also checks each line and that the index finds each word, which occurs once. Raises
+        ModelFolderError if a file is invalid.
         """
-        if count_lines(text) != size:
+        if verify and count_lines(text) != size:
             raise ModelFolderError(
                 "vocabulary.txt: the number of words differs from manifest.json."
             )
-        if index is None:
-            table, mapped = Index.of(build_index(text, size), size), [text]
-        else:
-            numbers, start = index
-            table, mapped = (
-                Index.of(np.frombuffer(numbers, "<u4", offset=start), size),
-                [text, numbers],
-            )
-            check_index(table, text, verify=verify)
-        for buffer in mapped:
-            # Unmap the pages that the checks read; they stay in the page cache for all workers.
-            if isinstance(buffer, mmap.mmap):
-                buffer.madvise(mmap.MADV_DONTNEED)
-        return cls(text, table)
+        index = Index.of(numbers, size)
+        if verify:
+            check_index(index, text)
+        ends = [int(end) for end in (index.starts[0], index.starts[-1], *index.firsts[[0, -1]])]
+        if ends != [0, len(text), 0, size]:
+            raise ModelFolderError("index.npy does not fit vocabulary.txt.")
+        return cls(text, index)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word exactly as spelled, None if it is not in the vocabulary."""
+        """Return the row of a word exactly as spelled, None if it is not in the vocabulary.
+
+        Raises ModelFolderError if the file is damaged, which reading it did not find.
+        """
         try:
             key = word.encode()
         except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot represent
             return None
         bucket = crc32(key) % self._buckets
         entry, end = self._firsts[bucket], self._firsts[bucket + 1]
-        while entry < end:
-            row = self._rows[entry]
-            if self._text[self._starts[row] : self._starts[row + 1] - 1] == key:
-                return row
-            entry += 1
+        try:
+            while entry < end:
+                row = self._rows[entry]
+                if self._text[self._starts[row] : self._starts[row + 1] - 1] == key:
+                    return row
+                entry += 1
+        except IndexError:
+            raise ModelFolderError("index.npy is damaged.") from None
         return None
 
     def word(self, row: int) -> str:
-        """Return the word of a row."""
-        return self._text[self._starts[row] : self._starts[row + 1] - 1].decode()
+        """Return the word of a row; raise ModelFolderError if the file is damaged."""
+        try:
+            return self._text[self._starts[row] : self._starts[row + 1] - 1].decode()
+        except UnicodeDecodeError:
+            raise ModelFolderError("vocabulary.txt is damaged.") from None
 
 
 def map_file(file: BufferedReader) -> Buffer:
@@ -190,7 +189,7 @@ class Index(NamedTuple):
     def of(cls, numbers: UInts, size: int) -> "Index":
         """Split the array of `index.npy` for `size` words. [2V+B+2] -> [V+1], [B+1], [V]"""
         if len(numbers) != _index_length(size):
-            raise ModelFolderError("index.npy: the length does not fit vocabulary.txt.")
+            raise ModelFolderError("index.npy: the length does not fit the number of words.")
         return cls(*np.split(numbers, [size + 1, len(numbers) - size]))
 
     @property
@@ -245,10 +244,10 @@ def _hashes(words: Sequence[bytes]) -> UInts:
     return np.fromiter(map(crc32, words), np.uint32, len(words))
 
 
-def check_index(index: Index, text: Buffer, *, verify: bool) -> None:
-    """Raise ModelFolderError unless the index has the text's lines, valid buckets and each row.
+def check_index(index: Index, text: Buffer) -> None:
+    """Raise ModelFolderError unless the index has the text's lines and finds each row by its word.
 
-    `verify` also requires each word to be in its bucket and to occur once.
+    Each word must occur once.
     """
     if index.starts[0]:
         raise ModelFolderError("index.npy: the start of line 1 differs from vocabulary.txt.")
@@ -277,8 +276,7 @@ def check_index(index: Index, text: Buffer, *, verify: bool) -> None:
         seen[rows[rows < size]] = True
     if not seen.all():
         raise ModelFolderError("index.npy does not have each row of vocabulary.txt exactly once.")
-    if verify:
-        _check_words(index, text)
+    _check_words(index, text)
 
 
 def _check_words(index: Index, text: Buffer) -> None:

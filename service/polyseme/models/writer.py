@@ -1,18 +1,30 @@
-"""Atomic writes of model folders: a folder appears complete or not at all."""
+"""Writing model folders: a model appears or changes when its manifest is replaced.
 
+The other files have names that contain their checksums, so a file never changes, and a reader of
+the earlier manifest keeps the files that it has mapped. Files that the manifest does not name are
+removed by the next writer. A lock of the folder lets one writer in at a time.
+"""
+
+import errno
+import fcntl
+import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors.numpy import save as save_tensors
 
-from polyseme.atomic_files import sync_folder
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write, sync_folder
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, stored
@@ -22,41 +34,39 @@ from polyseme.models.manifest import (
     ATTENTION,
     INDEX,
     MANIFEST,
+    NAME_PATTERN,
     NGRAMS,
     SCALES_OF,
     SENSES,
     SUBWORDS,
-    TABLES,
     VECTORS,
     VOCABULARY,
     FileEntry,
     FileName,
     Manifest,
     SubwordsEntry,
+    stored_name,
 )
 from polyseme.models.model import Model
 from polyseme.models.reader import (
+    INVALID_NAME,
     bundled_models,
-    fingerprint,
     manifest_problem,
+    read_files,
     read_manifest,
-    read_model,
-)
-from polyseme.models.staging import (
-    NEW,
-    OLD,
-    move_into_place,
-    recover,
-    rename_to_free_name,
-    require_free,
-    staging_directory,
 )
 from polyseme.models.vocabulary import build_index, count_lines, map_file
 from polyseme.models.weights import ContextProjection, layer_entry, tensors_from_layers
 
 _BLOCK_ROWS = 4096
-"""Rows of a table that are copied into C order at once."""
+"""Rows of a table that are copied into C order at once, and words that are written at once."""
 _GONE = "another command has removed or renamed the model."
+_EXISTS = "a model of this name already exists."
+_STEMS = "|".join(name.partition(".")[0] for name in get_args(FileName))
+_WRITTEN = re.compile(
+    rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}|(?:{_STEMS})-[0-9a-f]{{16}}\.[a-z]+"
+)
+"""The names of files that writers create."""
 
 
 def write_model(
@@ -74,7 +84,7 @@ def write_model(
     replace: bool = True,
     **details: Any,
 ) -> Manifest:
-    """Write a model folder and read it back; return its manifest.
+    """Write a model folder and check its files; return its manifest.
 
     `vectors` [V, d] and the table of `subwords` keep their dtypes: float16, float32, or int8 for
     quantized rows. `details` are the manifest fields that do not follow from the arrays: `cased`,
@@ -88,36 +98,34 @@ def write_model(
 
     The tensors of the layers, `word_bias` and `whitening` are rounded to `weights_dtype`.
 
-    With `replace`, an existing folder is replaced. Raises ModelFolderError for an existing folder
-    without `replace`, for an existing file at the path, and for arrays, words or layers that the
-    format cannot represent; all new files are then removed.
+    With `replace`, an existing model is replaced. Raises ModelFolderError for an existing model
+    without `replace`, for an existing file at the path, while another command writes the folder,
+    and for arrays, words or layers that the format cannot represent; all new files are then
+    removed.
     """
     if len(vectors.shape) != 2 or 0 in vectors.shape:
         raise ModelFolderError("the vectors are not a two-dimensional array, or it is empty.")
     if not layers:
         raise ModelFolderError("there are no layers.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with staging_directory(folder.parent) as staging:
-        require_free(folder, replace=replace)
-        new = staging / NEW / folder.name
-        new.mkdir(parents=True)
+    with _writing(folder, replace=replace) as writer:
         try:
-            with (new / VOCABULARY).open("wb") as file:
-                file.writelines(f"{word}\n".encode() for word in words)
+            with writer.create(VOCABULARY) as file:
+                for start in range(0, len(words), _BLOCK_ROWS):
+                    block = words[start : start + _BLOCK_ROWS]
+                    file.write("".join(f"{word}\n" for word in block).encode())
         except UnicodeEncodeError:
             raise ModelFolderError("a word is not valid Unicode.") from None
-        with (new / VOCABULARY).open("rb") as vocabulary:
+        with writer.path(VOCABULARY).open("rb") as vocabulary:
             text = map_file(vocabulary)
-        np.save(new / INDEX, build_index(text, count_lines(text)).astype("<u4", copy=False))
-        _write_rows(new, VECTORS, vectors)
+        writer.write_array(INDEX, build_index(text, count_lines(text)).astype("<u4", copy=False))
+        writer.write_rows(VECTORS, vectors)
+        entry = None
         if subwords is not None:
-            _write_rows(new, SUBWORDS, subwords.table)
+            writer.write_rows(SUBWORDS, subwords.table)
             if subwords.ngrams is not None:
-                _write_array(new / NGRAMS, subwords.ngrams.astype("<u4", copy=False))
-        shared = {} if base is None else _shared_tables(new, base)
-        for name in shared:
-            (new / name).unlink()
-        details |= {"base": base if shared else None, "weights_dtype": weights_dtype}
+                writer.write_array(NGRAMS, subwords.ngrams.astype("<u4", copy=False))
+            entry = _subwords_entry(subwords, vectors)
+        shared = base is not None and _has_tables(base, writer.files)
         # safetensors writes wrong values for an array that is not C-contiguous.
         with np.errstate(over="ignore"):  # reading rejects infinite values
             tensors = {
@@ -125,18 +133,27 @@ def write_model(
                 for name, tensor in tensors_from_layers(list(layers), word_bias, whitening).items()
             }
         if tensors:
-            (new / ATTENTION).write_bytes(save_tensors(tensors))
-        manifest = _write_manifest(new, vectors, layers, tensors, subwords, shared, details)
+            writer.write_tensors(ATTENTION, tensors)
+        details |= {
+            "base": base if shared else None,
+            "weights_dtype": weights_dtype,
+            "dimension": vectors.shape[1],
+            "vocabulary_size": vectors.shape[0],
+            "dtype": vectors.dtype.name,
+            "heads": layers[0].heads,
+            "layers": [layer_entry(layer) for layer in layers],
+            "tensors": {name: list(tensor.shape) for name, tensor in tensors.items()},
+            "subwords": entry,
+        }
+        model = read_files(folder, writer.manifest(details), verify=True)
         expected = [layer.astype(weights_dtype).astype(np.float32) for layer in layers]
-        model = read_model(new)
         if not _equal(list(model.layers), expected):
             raise ModelFolderError("the format cannot represent these layers.")
         if senses is not None:
-            (new / SENSES).write_bytes(save_tensors(senses(model).tensors()))
-            manifest = _write_manifest(new, vectors, layers, tensors, subwords, shared, details)
-            read_model(new)
-        sync_folder(new)
-        move_into_place(new, folder, staging, replace=replace)
+            writer.write_tensors(SENSES, senses(model).tensors())
+        manifest = writer.manifest(details)
+        read_files(folder, manifest, verify=False)
+        writer.commit(manifest)
     return manifest
 
 
@@ -165,130 +182,210 @@ def rewrite_model(
 
 
 def remove_model(folder: Path) -> None:
-    """Remove a model folder, which disappears at once. The target of a symbolic link remains.
+    """Remove a model folder, whose manifest goes first. The target of a symbolic link remains.
 
-    Processes that have mapped its files keep them. Raises ModelFolderError if the folder has gone.
+    Processes that have mapped its files keep them. Raises ModelFolderError if the folder has gone
+    or is being written.
     """
-    with staging_directory(folder.parent) as staging:
-        try:
-            folder.rename(staging / OLD)
-        except FileNotFoundError:
-            raise ModelFolderError(_GONE) from None
+    with _locked(folder):
+        if folder.is_symlink():
+            folder.unlink()
+        else:
+            (folder / MANIFEST).unlink(missing_ok=True)
+            shutil.rmtree(folder)
         sync_folder(folder.parent)
 
 
 def rename_model(folder: Path, name: str) -> None:
-    """Rename a model folder atomically. The manifest keeps the name that it was written under.
+    """Rename a model folder. The manifest keeps the name that it was written under.
 
-    Raises ModelFolderError if the name is taken, or if the folder has gone.
+    Raises ModelFolderError if the name is taken, or if the folder has gone or is being written.
     """
-    recover(folder.parent, clean=True)
     target = folder.with_name(name)
-    require_free(target, replace=False)
+    with _locked(folder):
+        if os.path.lexists(target):
+            raise ModelFolderError(_EXISTS)
+        try:
+            folder.rename(target)
+        except (FileExistsError, NotADirectoryError):
+            raise ModelFolderError(_EXISTS) from None
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+            raise ModelFolderError(_EXISTS) from None
+        sync_folder(folder.parent)
+
+
+class _HashedFile:
+    """A file that computes the checksum of what is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._digest, self._size = file, hashlib.sha256(), 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        self._digest.update(data)
+        self._size += memoryview(data).nbytes
+        self._file.write(data)
+
+    @property
+    def entry(self) -> FileEntry:
+        return FileEntry(sha256=self._digest.hexdigest(), bytes=self._size)
+
+
+class _Writer:
+    """The new files of a locked folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[FileName, FileEntry] = {}
+
+    def path(self, name: FileName) -> Path:
+        return self.folder / stored_name(name, self.files[name])
+
+    @contextmanager
+    def create(self, name: FileName) -> Iterator[_HashedFile]:
+        """Write a file, which gets its name at the end."""
+        temporary = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        with temporary.open("xb") as file:
+            hashed = _HashedFile(file)
+            yield hashed
+            file.flush()
+            os.fsync(file.fileno())
+        self.files[name] = hashed.entry
+        temporary.replace(self.path(name))
+
+    def write_rows(self, name: FileName, rows: Rows) -> None:
+        """Write a table, and the scales of quantized rows."""
+        values, scales = stored(rows)
+        self.write_array(name, values)
+        if scales is not None:
+            self.write_array(SCALES_OF[name], scales)
+
+    def write_array(self, name: FileName, array: NDArray[Any]) -> None:
+        """Write an array in C order, in blocks, so that no complete copy is made."""
+        header = {
+            "descr": np.lib.format.dtype_to_descr(array.dtype),
+            "fortran_order": False,
+            "shape": array.shape,
+        }
+        with self.create(name) as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for start in range(0, len(array), _BLOCK_ROWS):
+                file.write(np.ascontiguousarray(array[start : start + _BLOCK_ROWS]).data)
+
+    def write_tensors(self, name: FileName, tensors: dict[str, NDArray[Any]]) -> None:
+        with self.create(name) as file:
+            file.write(save_tensors(tensors))
+
+    def manifest(self, details: dict[str, Any]) -> Manifest:
+        """Return the manifest of the files."""
+        files = dict(sorted(self.files.items()))
+        return Manifest(name=self.folder.name, files=files, **details)
+
+    def commit(self, manifest: Manifest) -> None:
+        """Replace the manifest."""
+        content = manifest.model_dump()
+        if manifest.base is None:
+            del content["base"]
+        if manifest.weights_dtype == "float32":
+            del content["weights_dtype"]
+        if manifest.subwords is None:
+            del content["subwords"]
+        else:
+            content["subwords"] = manifest.subwords.model_dump(exclude_none=True)
+        document = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        sync_folder(self.folder)
+        atomic_write(self.folder / MANIFEST, document.encode())
+        sync_folder(self.folder.parent)
+
+
+@contextmanager
+def _writing(folder: Path, *, replace: bool) -> Iterator[_Writer]:
+    """Lock a folder for a writer; remove what its manifest does not name at the end.
+
+    A folder without a manifest is removed if nothing else is in it. Raises ModelFolderError if
+    another command is writing, for a link, for an existing file, and for an existing model without
+    `replace`.
+    """
+    if not re.fullmatch(NAME_PATTERN, folder.name):
+        raise ModelFolderError(INVALID_NAME)
+    if folder.is_symlink():
+        raise ModelFolderError("the model's folder is a symbolic link, which is not replaced.")
     try:
-        rename_to_free_name(folder, target)
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ModelFolderError("the path of the model's folder is a file.") from None
+    with _locked(folder):
+        if not replace and (folder / MANIFEST).exists():
+            raise ModelFolderError(_EXISTS)
+        try:
+            yield _Writer(folder)
+        except ValidationError as error:
+            raise ModelFolderError(manifest_problem(error)) from None
+        finally:
+            _remove_unnamed(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder; raise ModelFolderError if it has gone, or another command has locked it."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
         raise ModelFolderError(_GONE) from None
-    except FileExistsError:  # another writer was faster
-        raise ModelFolderError("a model of this name already exists.") from None
-    sync_folder(folder.parent)
+    try:
+        with suppress(OSError):  # not every file system has locks
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ModelFolderError("another command is writing the model.") from None
+        yield
+    except FileNotFoundError:
+        if folder.exists():
+            raise
+        raise ModelFolderError(_GONE) from None
+    finally:
+        os.close(lock)
 
 
-def _shared_tables(folder: Path, base: str) -> dict[str, FileEntry]:
-    """Return the tables in a new folder if those of a bundled model are the same, or else none."""
+def _remove_unnamed(folder: Path) -> None:
+    """Remove the files of writers that the manifest of a folder does not name."""
+    names = set()
+    if (folder / MANIFEST).exists():
+        try:
+            manifest = read_manifest(folder)
+        except ModelFolderError:
+            return  # it may name any file
+        names = {
+            manifest.stored_name(name) for name in manifest.files if not manifest.in_base(name)
+        }
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if path.name not in names and _WRITTEN.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+        if not (folder / MANIFEST).exists():
+            folder.rmdir()
+
+
+def _subwords_entry(subwords: Subwords, vectors: Rows) -> SubwordsEntry:
+    own = subwords.table.dtype != vectors.dtype
+    known = subwords.ngrams is not None
+    return SubwordsEntry(
+        min_n=subwords.min_n,
+        max_n=subwords.max_n,
+        dtype=subwords.table.dtype.name if own else None,
+        coverage=subwords.coverage if known else None,
+        own_rows=subwords.own_rows if known else None,
+    )
+
+
+def _has_tables(base: str, files: dict[FileName, FileEntry]) -> bool:
+    """Return whether a bundled model has the same tables, all of its own."""
     try:
         bundled = read_manifest(bundled_models() / base)
     except ModelFolderError:  # there is no such model
-        return {}
-    tables: dict[str, FileEntry] = {}
-    for name in TABLES:
-        if (folder / name).exists():
-            with (folder / name).open("rb") as file:
-                tables[name] = fingerprint(file)
-    same = bundled.base is None and tables.items() <= bundled.files.items()
-    return tables if same else {}
-
-
-def _write_rows(folder: Path, name: FileName, rows: Rows) -> None:
-    """Write a table, and the scales of quantized rows."""
-    values, scales = stored(rows)
-    _write_array(folder / name, values)
-    if scales is not None:
-        _write_array(folder / SCALES_OF[name], scales)
-
-
-def _write_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array in C order, in blocks, so that no complete copy is made."""
-    header = {
-        "descr": np.lib.format.dtype_to_descr(array.dtype),
-        "fortran_order": False,
-        "shape": array.shape,
-    }
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, len(array), _BLOCK_ROWS):
-            file.write(np.ascontiguousarray(array[start : start + _BLOCK_ROWS]).data)
-
-
-def _write_manifest(
-    folder: Path,
-    vectors: Rows,
-    layers: Sequence[Layer],
-    tensors: Mapping[str, NDArray[Any]],
-    subwords: Subwords | None,
-    shared: dict[str, FileEntry],
-    details: dict[str, Any],
-) -> Manifest:
-    """Write `manifest.json` with the checksums of the other files; return the manifest."""
-    files = dict(shared)
-    for path in folder.iterdir():
-        if path.name == MANIFEST:
-            continue
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-            files[path.name] = fingerprint(file)
-    try:
-        ngrams = None
-        if subwords is not None:
-            own = subwords.table.dtype != vectors.dtype
-            known = subwords.ngrams is not None
-            ngrams = SubwordsEntry(
-                min_n=subwords.min_n,
-                max_n=subwords.max_n,
-                dtype=subwords.table.dtype.name if own else None,
-                coverage=subwords.coverage if known else None,
-                own_rows=subwords.own_rows if known else None,
-            )
-        manifest = Manifest(
-            name=folder.name,
-            dimension=vectors.shape[1],
-            vocabulary_size=vectors.shape[0],
-            format_version=2 if shared or details["weights_dtype"] == "float16" else 1,
-            dtype=vectors.dtype.name,
-            heads=layers[0].heads,
-            layers=[layer_entry(layer) for layer in layers],
-            tensors={name: list(tensor.shape) for name, tensor in tensors.items()},
-            subwords=ngrams,
-            files=dict(sorted(files.items())),
-            **details,
-        )
-    except ValidationError as error:
-        raise ModelFolderError(manifest_problem(error)) from None
-    content = manifest.model_dump()
-    if manifest.base is None:
-        del content["base"]
-    if manifest.weights_dtype == "float32":
-        del content["weights_dtype"]
-    if manifest.subwords is None:
-        del content["subwords"]
-    else:
-        content["subwords"] = manifest.subwords.model_dump(exclude_none=True)
-    document = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    with (folder / MANIFEST).open("wb") as file:
-        file.write(document.encode())
-        file.flush()
-        os.fsync(file.fileno())
-    return manifest
+        return False
+    return bundled.base is None and files.items() <= bundled.files.items()
 
 
 def _equal(a: Any, b: Any) -> bool:

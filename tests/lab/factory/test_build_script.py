@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from polyseme.models.reader import read_model
+from tests.models.damage import path
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +54,7 @@ def build(folder: Path, name: str, *options: str | Path) -> Path:
 def test_the_same_corpus_gives_the_same_model_twice(tmp_path: Path) -> None:
     first, second = build(tmp_path, "one"), build(tmp_path, "two")
     for file in ("vocabulary.txt", "vectors.npy", "scales.npy", "attention.safetensors"):
-        assert (first / file).read_bytes() == (second / file).read_bytes()
+        assert path(first, file).read_bytes() == path(second, file).read_bytes()
     model = read_model(first)
     manifest = model.manifest
     assert (manifest.cased, manifest.dtype, manifest.dimension) == (True, "int8", 300)

@@ -8,6 +8,7 @@ from polyseme.engine.layers import contextualize
 from polyseme.progress import SILENT
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
+from tests.models.damage import paths
 
 CONTRASTIVE = {
     "steps": 8,
@@ -66,11 +67,11 @@ def encoded(layers, model, words):
 
 
 def digests(folder):
-    """The sha256 of each file of a model but the manifest, which has the duration."""
+    """The sha256 of each file in the folder of a model, by name, but that of the manifest."""
     return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.iterdir()
-        if path.name != "manifest.json"
+        name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for name, file in paths(folder).items()
+        if file.exists()
     }
 
 
