@@ -1,6 +1,8 @@
 """The worker: a bounded queue, malformed requests and connections."""
 
 import json
+import os
+import signal
 from contextlib import ExitStack
 from select import select
 
@@ -129,6 +131,22 @@ def test_connections_without_a_request_hold_no_thread(service: Service) -> None:
         with Caller(service) as caller:
             assert [caller.ask(posted(SHORT))[0] for _ in range(3)] == [200] * 3
         assert not answered(*silent)  # none is closed
+
+
+def test_connections_that_close_without_a_request_do_not_fill_the_queue(service: Service) -> None:
+    (worker,) = service.workers()
+    with ExitStack() as stack:
+        others = [stack.enter_context(Caller(service)) for _ in range(20)]
+        with Caller(service) as caller:
+            assert caller.ask(LIVE)[0] == 200
+            os.kill(worker, signal.SIGSTOP)
+            try:
+                for other in others:
+                    other.socket.close()
+                caller.send(posted(SHORT))
+            finally:
+                os.kill(worker, signal.SIGCONT)
+            assert caller.response()[0] == 200
 
 
 def test_pipelined_requests_get_responses_in_order(service: Service) -> None:
