@@ -29,16 +29,24 @@ _MODULES = {
 """Imported on first use: `import polyseme` loads neither Flask nor httpx nor NumPy."""
 
 
-def load(name: str | None = None, models_dir: str | Path | None = None) -> "LocalModel":
+def load(
+    name: str | None = None,
+    models_dir: str | Path | None = None,
+    *,
+    max_sentence_tokens: int | None = None,
+) -> "LocalModel":
     """Load a local model into this process: `polyseme.load().encode(["the river bank"])`.
 
     `name` is a bundled model or a model in `models_dir`; None is the default model. `models_dir`
-    defaults to POLYSEME_MODELS_DIR, or else to the user's models folder. Raises PolysemeError if
-    the model cannot be read, ValueError if a setting is invalid or `models_dir` does not exist.
+    defaults to POLYSEME_MODELS_DIR, or else to the user's models folder. A sentence of more than
+    `max_sentence_tokens` tokens is rejected; the default is POLYSEME_MAX_SENTENCE_TOKENS, or 1024.
+    Raises PolysemeError if the model cannot be read, ValueError if a setting is invalid or
+    `models_dir` does not exist.
     """
     from polyseme.client.local import LocalModel
 
-    return LocalModel.of(name, None if models_dir is None else Path(models_dir))
+    folder = None if models_dir is None else Path(models_dir)
+    return LocalModel.of(name, folder, max_sentence_tokens)
 
 
 def from_vectors(

@@ -27,7 +27,7 @@ from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.errors import install_command
 from polyseme.models.manifest import NAME_PATTERN
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling
-from polyseme.operations.limits import Limits
+from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.validation import did_you_mean, validation_message
 
 if TYPE_CHECKING:
@@ -179,7 +179,10 @@ class Settings(BaseSettings):
         16_384, ge=1, le=1_000_000, description="maximum number of sentences in one request"
     )
     max_sentence_tokens: int = Field(
-        1024, ge=1, le=1_000_000, description="maximum number of tokens in one sentence"
+        MAX_SENTENCE_TOKENS,
+        ge=1,
+        le=1_000_000,
+        description="maximum number of tokens in one sentence",
     )
     max_tokens: int = Field(
         524_288, ge=1, le=10_000_000, description="maximum number of tokens in one request"

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import polyseme
 from polyseme.client import LocalModel
 from polyseme.client.local import SINGLE_THREAD
+from polyseme.errors import TooLargeError
 from polyseme.operations.encode import encode
 from tests.client.equality import require_same
 
@@ -109,3 +111,13 @@ def test_an_error_restores_the_thread_limits():
     with pytest.raises(ValueError, match="wrong"), SINGLE_THREAD:
         raise ValueError("wrong")
     assert threads() == before
+
+
+def test_sentences_over_the_limit_are_rejected_unless_it_is_raised(monkeypatch):
+    text = "the " * 1025
+    for call in (polyseme.load().encode, polyseme.load().embed):
+        with pytest.raises(TooLargeError, match="1025, over the limit max_sentence_tokens"):
+            call([text])
+    assert len(polyseme.load(max_sentence_tokens=1025).encode([text])[0].tokens) == 1025
+    monkeypatch.setenv("POLYSEME_MAX_SENTENCE_TOKENS", "1025")
+    assert len(polyseme.load().encode([text])[0].tokens) == 1025

@@ -18,10 +18,10 @@ from polyseme.client.encoder import (
     SensesArguments,
     SharedArguments,
 )
-from polyseme.client.local import UNLIMITED
 from polyseme.client.transport import TransportOptions
 from polyseme.engine.layers import Layer, Residual
 from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError
+from polyseme.operations.limits import Limits
 from polyseme.operations.options import DEFAULT_PARTS, SharedOptions
 from tests.client.conftest import both_clients, call
 from tests.client.equality import require_same
@@ -78,7 +78,7 @@ def test_sentences_are_the_same(local, remote, url, texts, options):
 
 
 def test_a_long_sentence_is_truncated_in_the_same_way(local, url):
-    limited = LocalModel(local.model, limits=replace(UNLIMITED, max_sentence_tokens=30))
+    limited = LocalModel(local.model, limits=Limits(max_sentence_tokens=30))
     with Client(url) as remote:
         found = call_all(limited, remote, url, "encode", ["bank " * 33], truncate=True)
     assert found[0].truncated == 3

@@ -21,6 +21,7 @@ from polyseme.models.reader import read_model
 from polyseme.models.registry import find_models
 from polyseme.operations.embed import Pooling
 from polyseme.operations.inventory import SenseInventory
+from polyseme.operations.limits import MAX_SENTENCE_TOKENS
 from polyseme.operations.options import EncodeOptions, Part
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl", "npz"]
@@ -64,7 +65,7 @@ class BulkOptions:
     shard_rows: int = 4096
     batch_rows: int = 1024
     """maximum number of rows to encode at once"""
-    max_sentence_tokens: int = 1024
+    max_sentence_tokens: int = MAX_SENTENCE_TOKENS
     on_error: OnError = "null"
 
     @property

@@ -71,7 +71,7 @@ class EncodeArguments(SharedArguments, total=False):
         ' written; "lower", in lower case.',
     ]
     truncate: Annotated[
-        bool, "Whether a sentence over the limit of a service is truncated instead of rejected."
+        bool, "Whether a sentence over `max_sentence_tokens` is truncated instead of rejected."
     ]
     dtype: Annotated[Dtype, 'The type of the arrays: "float32" or "float16".']
     share: Annotated[

@@ -28,7 +28,7 @@ from polyseme.operations.embed import (
 )
 from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
 from polyseme.operations.inventory import ApplySensesRequest, apply_senses
-from polyseme.operations.limits import Limits
+from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
@@ -38,8 +38,8 @@ from polyseme.operations.trace import TraceRequest, trace
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
 
-UNLIMITED = Limits()
-"""In process, the size of a request is not limited, but the ranges of its arguments are."""
+LIMITS = Limits(max_sentence_tokens=MAX_SENTENCE_TOKENS)
+"""The cost of a sentence grows with the square of its length. Other sizes are not limited."""
 SINGLE_THREAD = SingleThread()
 """The context manager of all local models."""
 
@@ -60,21 +60,28 @@ class LocalModel(Encoder):
     def __init__(
         self,
         model: Model,
-        limits: Limits = UNLIMITED,
+        limits: Limits = LIMITS,
         pooling: Pooling = DEFAULT_POOLING,
     ) -> None:
         self.model, self._limits, self._pooling = model, limits, pooling
 
     @classmethod
-    def of(cls, name: str | None = None, models_dir: Path | None = None) -> "LocalModel":
+    def of(
+        cls,
+        name: str | None = None,
+        models_dir: Path | None = None,
+        max_sentence_tokens: int | None = None,
+    ) -> "LocalModel":
         """Open a model on this machine. Environment variables `POLYSEME_…` set the defaults."""
         if not isinstance(name, str | None):
             raise TypeError("The name of a model must be a string.")
-        settings = Settings() if models_dir is None else Settings(models_dir=models_dir)
+        arguments = {"models_dir": models_dir, "max_sentence_tokens": max_sentence_tokens}
+        settings = Settings(**{key: value for key, value in arguments.items() if value is not None})
         for warning in unknown_variables():
             warnings.warn(warning, stacklevel=3)  # at the call of `polyseme.load`
         registry = Registry.of(settings.models_dir, settings.model)
-        return cls(registry.model(name), pooling=settings.pooling)
+        limits = Limits(max_sentence_tokens=settings.max_sentence_tokens)
+        return cls(registry.model(name), limits, settings.pooling)
 
     def _call(self, request: Request[Result]) -> Result:
         with _computing():

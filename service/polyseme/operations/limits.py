@@ -1,6 +1,6 @@
 """The limits on one request: exact sizes, and a budget that is measured while it is computed.
 
-A route sets the budget of its thread's request; in process, nothing is limited.
+A route sets the budget of its thread's request; in process, only `max_sentence_tokens` is limited.
 """
 
 import math
@@ -12,6 +12,8 @@ from typing import Protocol
 from polyseme.errors import FieldError, TooLargeError
 
 _UNLIMITED = 1 << 62
+MAX_SENTENCE_TOKENS = 1024
+"""The default of `max_sentence_tokens` in the service, in process and in files of texts."""
 _TOO_LARGE = {
     "max_sentences": "The request has too many sentences",
     "max_sentence_tokens": "A sentence has too many tokens",
@@ -24,7 +26,7 @@ _TOO_LARGE = {
 }
 _HINTS = {
     "max_sentence_tokens": "Shorten the sentence, or raise the limit."
-    " Only /v1/encode and /v2 have `truncate: true`, which truncates it.",
+    " `truncate` of /v1/encode, /v2 and `encode` in Python truncates it.",
     "max_pairs": "Send shorter sentences or fewer of them: the pairs of a sentence grow with the"
     " square of its length.",
     "max_occurrences": "Send a sample of the texts, or use the command `polyseme senses`,"
