@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import IO, Any, NamedTuple
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from polyseme.bulk.job import Job, RowKind
+from polyseme.bulk.parquet import row_bytes
 from polyseme.bulk.sources import RowRange, Shard
 from polyseme.engine.arrays import Floats, NonFiniteError
 from polyseme.errors import (
@@ -70,6 +71,8 @@ _GROUPS = 4
 which are computed as a stack."""
 _BATCH_CHARACTERS = 1 << 20
 """Approximate maximum number of characters in a batch."""
+_KEPT_BYTES = 8 << 20
+"""Approximate maximum size of copied columns in a batch of tokens."""
 TOTALS_KEY = "polyseme"
 """The metadata key of the totals in Parquet. The totals of a .npz archive are its comment, those of
 a .jsonl file are in a separate file."""
@@ -298,7 +301,8 @@ class Table:
                 end, characters = start, 0
                 last = min(len(texts), start + self.options.batch_rows)
                 while end < last and characters < _BATCH_CHARACTERS:
-                    characters += sum(map(len, texts[end] or ()))
+                    text = texts[end] or ""
+                    characters += len(text if isinstance(text, str) else "".join(text))
                     end += 1
                 yield from encode_rows(rows.slice(start, end), texts[start:end])
                 start = end
@@ -414,26 +418,31 @@ class Table:
         (part,) = self.options.arrays
         per_token, _ = self.numbers[part]
         for start, end in _groups([len(one.words) * per_token for one in chosen]):
-            yield self.token_batch(rows, chosen[start:end])
+            yield from self.token_batches(rows, chosen[start:end])
 
-    def token_batch(self, rows: RowRange, chosen: list[Chosen]) -> Any:
-        """Return tokens as a record batch."""
+    def token_batches(self, rows: RowRange, chosen: list[Chosen]) -> Iterator[Any]:
+        """Yield tokens as record batches, each of which copies about _KEPT_BYTES of its rows."""
         try:
             ((part, values),) = self.encode(chosen)[0].items()
         except (NonFiniteError, OutOfRangeError):
-            return self.token_batch(rows, self.encodable(rows, chosen))
+            yield from self.token_batches(rows, self.encodable(rows, chosen))
+            return
         counts = [len(one.words) for one in chosen]
         numbers = np.repeat(np.array([one.number for one in chosen], np.int64), counts)
-        arrays = self.origin(
-            rows, numbers, [column.take(pa.array(numbers)) for column in rows.kept]
-        )
         places = chain.from_iterable(one.places or range(len(one.words)) for one in chosen)
-        columns = token_columns(chosen)
-        arrays += [pa.array(list(places), pa.int32()), *columns]
+        columns = [pa.array(list(places), pa.int32()), *token_columns(chosen)]
         unknown = columns[-1].to_pylist().count("oov")
         self.totals += Totals(tokens=len(numbers), unknown=unknown)
-        arrays.append(pa.FixedSizeListArray.from_arrays(values, self.numbers[part][0]))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        columns.append(pa.FixedSizeListArray.from_arrays(values, self.numbers[part][0]))
+        kept_bytes = np.sum([row_bytes(column)[numbers] for column in rows.kept], axis=0)
+        parts = np.cumsum(np.broadcast_to(kept_bytes, numbers.shape)) // _KEPT_BYTES
+        cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(numbers)]
+        for start, end in pairwise(cuts):
+            tokens = numbers[start:end]
+            kept = [column.take(pa.array(tokens)) for column in rows.kept]
+            arrays = self.origin(rows, tokens, kept)
+            arrays += [column.slice(start, end - start) for column in columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def encode(self, chosen: Sequence[Chosen]) -> tuple[dict[Part, Any], Floats]:
         """Return the arrays to write, and the sentence vectors if there is a pooling.
