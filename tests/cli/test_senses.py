@@ -94,6 +94,15 @@ def file(tmp_path):
     return file
 
 
+def test_marks_in_a_tsv_swallow_no_rows(tmp_path):
+    file, target = tmp_path / "a.tsv", tmp_path / "all.jsonl"
+    texts = ["a bank", '"the bank of it', "another bank", 'a "bank" today', "the bank"]
+    file.write_text("id\ttext\n" + "".join(f"{n}\t{text}\n" for n, text in enumerate(texts)))
+    done = run("senses", "bank", file, "--output", target)
+    assert done.returncode == 0, done.stderr
+    assert [row["text"] for row in read_rows(target)] == texts
+
+
 def test_the_command_prints_a_table(file):
     done = run("senses", "bank", file, "--senses", "2")
     assert done.returncode == 0, done.stderr

@@ -43,7 +43,8 @@ def column_index(file: InputFile, name: str, columns: Sequence[str]) -> int:
     count = columns.count(name)
     if not count:
         names = listed([column[:40] for column in columns])
-        raise CommandError(f"{file.name}: there is no column {name}; the columns are {names}.")
+        others = f"the columns are {names}" if columns else "the file is empty"
+        raise CommandError(f"{file.name}: there is no column {name}; {others}.")
     if count > 1:
         raise CommandError(f"{file.name}: there are {count} columns {name}: rename all but one.")
     return columns.index(name)
