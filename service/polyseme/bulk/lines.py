@@ -36,6 +36,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ARRAY = "one JSON array instead of lines of JSON; `jq -c '.[]'` writes its items as lines"
 _ARRAY_START = re.compile(rb'\s*\[\s*(?:["{]|$)')
 _QUOTED = re.compile(r'"(?:[^"]++|"")*+"')
+_OPEN = re.compile(r'"(?:[^"]++|"")*+$')
+"""A field of a line whose quotation mark may be closed in another field or line."""
 
 
 class _RowError(Exception):
@@ -170,11 +172,11 @@ def _json_values(line: bytes, names: Sequence[str]) -> list[Any]:
     """
     if line.lstrip().startswith(b"["):
         raise _RowError(f"is an array, not an object; the file may be {_ARRAY}")
-    text = _decode(line)
+    document = _decode(line)
     if sum(map(line.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise _RowError(f"has more than {_MAX_VALUES} values")
     try:
-        record = _DECODER.decode(text)
+        record = _DECODER.decode(document)
     except json.JSONDecodeError as error:
         raise _RowError(f"is not well-formed JSON at column {error.colno}") from None
     except RecursionError:
@@ -190,13 +192,13 @@ def _json_values(line: bytes, names: Sequence[str]) -> list[Any]:
     if names[0] not in record:
         shown = listed([name[:40] for name in record])
         raise _RowError(f"has no column {names[0]}; the columns are {shown}")
-    words, *kept = (record.get(name) for name in names)
-    for word in words if isinstance(words, list) else [words or ""]:
-        if not isinstance(word, str):
-            raise _RowError("has a text that is neither a string nor a list of strings")
+    text, *kept = (record.get(name) for name in names)
+    words = text if isinstance(text, list) else ["" if text is None else text]
+    if not all(isinstance(word, str) for word in words):
+        raise _RowError("has a text that is neither a string nor a list of strings")
     try:
         return [
-            words,
+            text,
             *(
                 value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
                 for value in kept
@@ -317,8 +319,7 @@ def _tsv_rows(lines: Iterator[str]) -> Iterator[list[str]]:
         fields = content.split("\t")
         width = width or len(fields)
         if '"' in content:
-            unclosed = fields[-1].startswith('"') and not _QUOTED.fullmatch(fields[-1])
-            if unclosed or len(fields) != width:
+            if len(fields) != width or any(map(_OPEN.match, fields)):
                 reader = csv.reader(lines_from(line), delimiter="\t", strict=True)
                 with suppress(csv.Error, StopIteration):
                     quoted = next(reader)

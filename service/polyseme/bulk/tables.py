@@ -124,6 +124,19 @@ class RowErrors:
         entry = {"file": rows.name, "row": row, "code": code, "error": message}
         self.entries[rows.name, row] = entry
 
+    def without_errors(
+        self, rows: RowRange, sentences: Sequence[Tokenized | PolysemeError | None]
+    ) -> list[Tokenized | None]:
+        """Return the sentences of rows, with None instead of errors, which are recorded."""
+        for place, problem in rows.problems.items():
+            self.add(rows, place, problem)
+        remaining: list[Tokenized | None] = []
+        for place, sentence in enumerate(sentences):
+            if isinstance(sentence, PolysemeError):
+                self.add(rows, place, sentence)
+            remaining.append(None if isinstance(sentence, PolysemeError) else sentence)
+        return remaining
+
     def in_order(self, shard: Shard) -> list[dict[str, Any]]:
         """Return what is wrong, in the order of the rows."""
         files = {rows.name: place for place, rows in enumerate(shard.ranges)}
@@ -138,33 +151,19 @@ class RowErrors:
         return np.array([(rows.name, rows.first + n) in self.entries for n in places], np.bool_)
 
 
-def tokenize_rows(
-    job: Job,
-    model: Model,
-    rows: RowRange,
-    texts: Sequence[Text | None],
-    options: EncodeOptions,
-    errors: RowErrors,
-) -> list[Tokenized | None]:
-    """Tokenize the texts of rows that have one; None for the others and for rows with an error."""
-    for place, problem in rows.problems.items():
-        errors.add(rows, place, problem)
+def tokenize_texts(
+    job: Job, model: Model, texts: Sequence[Text | None], options: EncodeOptions
+) -> list[Tokenized | PolysemeError | None]:
+    """Return the tokens of each text or its error; None for None."""
     limits = Limits(max_sentence_tokens=job.options.max_sentence_tokens)
     try:
         present = [text for text in texts if text is not None]
         tokenized = iter(tokenize(model, present, options, limits))
         return [None if text is None else next(tokenized) for text in texts]
-    except PolysemeError:
-        sentences: list[Tokenized | None] = []
-        for place, text in enumerate(texts):
-            sentence = None
-            try:
-                if text is not None:
-                    (sentence,) = tokenize(model, [text], options, limits)
-            except PolysemeError as error:
-                errors.add(rows, place, error)
-            sentences.append(sentence)
-        return sentences
+    except PolysemeError as error:
+        if len(texts) == 1:
+            return [error]
+        return [one for text in texts for one in tokenize_texts(job, model, [text], options)]
 
 
 def bulk_error(error: PolysemeError) -> str:
@@ -262,6 +261,8 @@ class Table:
         options, self.width = job.options, model.manifest.dimension
         self.job, self.options, self.model, self.errors = job, options, model, errors
         self.totals = Totals()
+        self.previous: tuple[list[Any], list[Any]] = [], []
+        """the texts of the last batch, and their tokens"""
         dtype = options.encoding.dtype
         self.memory: dict[Part, Floats] = {part: np.empty(0, dtype) for part in options.arrays}
         # Encode in float32, so that a pooled vector is rounded only once, after pooling.
@@ -307,9 +308,19 @@ class Table:
                 yield from encode_rows(rows.slice(start, end), texts[start:end])
                 start = end
 
+    def tokenize(self, rows: RowRange, texts: list[Text | None]) -> list[Tokenized | None]:
+        """Tokenize rows, but not again if they have the texts of the batch before.
+
+        A small file can repeat a text that is a batch of its own thousands of times.
+        """
+        if texts != self.previous[0]:
+            sentences = tokenize_texts(self.job, self.model, texts, self.encoding)
+            self.previous = texts, sentences
+        return self.errors.without_errors(rows, self.previous[1])
+
     def sentences(self, rows: RowRange, texts: list[Text | None]) -> Iterator[Any]:
         """Yield a row for each sentence."""
-        sentences = tokenize_rows(self.job, self.model, rows, texts, self.encoding, self.errors)
+        sentences = self.tokenize(rows, texts)
         per_token, per_pair = self.encoding.array_numbers(self.model)
         lengths = [len(sentence.words) if sentence else 0 for sentence in sentences]
         groups = list(_groups([n * (per_token + n * per_pair) for n in lengths]))
@@ -401,9 +412,7 @@ class Table:
             return any(word in folded for word in searched)
 
         candidates = [text if may_contain(text) else None for text in texts]
-        tokenized = tokenize_rows(
-            self.job, self.model, rows, candidates, self.encoding, self.errors
-        )
+        tokenized = self.tokenize(rows, candidates)
         missing = texts.count(None) - len(rows.problems)
         truncated = sum(sentence.truncated for sentence in tokenized if sentence)
         self.totals += Totals(rows=len(texts), truncated=truncated, missing=missing)
