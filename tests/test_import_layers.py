@@ -101,7 +101,7 @@ MAY_IMPORT = {
     },
     "polyseme_lab.commands": {
         *(ENGINE, ERRORS, MODELS, SETTINGS, VALIDATION, ATOMIC, CLIENT, EVALUATION, TRAINING),
-        *("polyseme.cli.options", PROGRESS, CLOSED_FORM),
+        *("polyseme.cli.options", PROGRESS, TERMINAL, CLOSED_FORM),
         *("polyseme.importing.importer", "polyseme.importing.weights"),
         *("click", "orjson", "pydantic"),
     },

@@ -186,6 +186,16 @@ def test_kept_columns_of_any_type_have_their_values(tmp_path):
     assert kept.equals(table.select([*columns]))
 
 
+FAR = [pa.array([10**8], pa.int32()).cast(pa.date32()), pa.array([10**17], pa.timestamp("ms"))]
+
+
+@pytest.mark.parametrize("far", FAR, ids=["date", "time"])
+def test_a_date_that_python_lacks_is_an_error_in_lines_of_json(tmp_path, far):
+    pq.write_table(pa.table({"text": ["a"], "k": far}), tmp_path / "in.parquet")
+    with pytest.raises(CommandError, match="JSON lines cannot have, such as one after the year"):
+        run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=("k",), format="jsonl")
+
+
 def test_a_kept_column_may_have_the_internal_name_of_the_texts(tmp_path):
     source = write_lines(tmp_path / "in.jsonl", ['{"text": "a bank", "_texts": "b"}'])
     run_inline(source, tmp_path / "out", keep=("_texts",))

@@ -127,6 +127,10 @@ TSV = {
         [("two\nlines", "1"), ('"open', "2")],
     ),
     "empty lines": (HEADER + "\n1\ta\n\n\n2\tb", [("a", "1"), ("b", "2")]),
+    "an empty line between rows with a mark": (
+        HEADER + '1\t"Apple fell\n\n2\tMoney bank"\n',
+        [('"Apple fell', "1"), ('Money bank"', "2")],
+    ),
     "CRLF": (
         'id\ttext\r\n1\t"a\r\nb"\r\n2\tc\r\n',
         [("a\r\nb", "1"), ("c", "2")],
@@ -237,6 +241,43 @@ def test_parquet_texts_may_have_any_type_of_strings(tmp_path, kind, lists):
     except pa.ArrowNotImplementedError as error:  # of views, before Arrow 21
         pytest.skip(str(error))
     assert [text for (text,) in texts_of(tmp_path / "a.parquet")] == expected
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.list_(pa.null())], ids=str)
+def test_a_column_of_parquet_without_any_text_is_read(tmp_path, kind):
+    pq.write_table(pa.table({"text": pa.nulls(2, kind)}), tmp_path / "a.parquet")
+    assert texts_of(tmp_path / "a.parquet") == [(None,), (None,)]
+
+
+VIEWS = [
+    (pa.string_view(), "a"),
+    (pa.binary_view(), b"a"),
+    (pa.large_list(pa.string_view()), ["a", None]),
+    (pa.struct([("x", pa.list_(pa.binary_view()))]), {"x": [b"a"]}),
+    (pa.map_(pa.string(), pa.string_view()), [("a", "b")]),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), VIEWS, ids=str)
+def test_views_of_strings_in_parquet_are_kept(tmp_path, kind, value):
+    columns = {"text": ["a", "b"], "k": pa.array([value, None], kind)}
+    try:
+        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    except pa.ArrowNotImplementedError as error:  # of views, before Arrow 21
+        pytest.skip(str(error))
+    assert texts_of(tmp_path / "a.parquet", keep=("k",)) == [("a", value), ("b", None)]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_kept_string_of_parquet_that_is_not_utf8_costs_only_its_row(tmp_path, nested):
+    column = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
+    if nested:
+        column = pa.StructArray.from_arrays([column], ["x"])
+    pq.write_table(pa.table({"text": ["1", "2", "3"], "k": column}), tmp_path / "a.parquet")
+    (chunk,) = read(*find_files(tmp_path / "a.parquet"), "text", ("k",), strict=False)
+    a, c = ({"x": "a"}, {"x": "c"}) if nested else ("a", "c")
+    assert chunk.rows.to_pydict() == {"_texts": ["1", None, "3"], "k": [a, None, c]}
+    assert chunk.problems == {1: "is not text in UTF-8"}
 
 
 def test_folders_and_patterns_are_read_file_by_file(tmp_path):

@@ -95,7 +95,9 @@ def test_workers_end_with_the_command(tmp_path, number):
     arguments = ("senses", "--words", words, file, "--save", tmp_path / "out", "--workers", "2")
     with default_handling(signal.SIGINT):
         process = start(*arguments)
-    until(lambda: len(workers_of(process)) == 2, process)
+    # A worker has a second thread once it has read all that the command sends at the start.
+    tasks = "/proc/{}/task".format
+    until(lambda: [len([*Path(tasks(p)).iterdir()]) > 1 for p in workers_of(process)] == [True] * 2)
     workers = workers_of(process)
     # As at a terminal, Ctrl-C reaches the workers too.
     (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)

@@ -127,7 +127,7 @@ def test_the_command_prints_the_document_and_writes_the_occurrences(file, tmp_pa
         assert first["text"][int(first["start"]) : int(first["end"])] == "bank"
 
 
-FORMULAS = ["=HYPERLINK(1)", "+1 ", "-1 ", "@SUM(1)"]
+FORMULAS = ["=HYPERLINK(1)", "+1 ", "-1 ", "@SUM(1)", "\uff1d1"]
 
 
 def test_texts_that_a_spreadsheet_would_compute_begin_with_an_apostrophe(tmp_path):
@@ -142,7 +142,7 @@ def test_texts_that_a_spreadsheet_would_compute_begin_with_an_apostrophe(tmp_pat
         rows = list(csv_module.DictReader(cells))
     assert [row["text"] for row in rows] == [*(f"'{text}" for text in texts[:-1]), texts[-1]]
     assert {(row["file"], row["label"]) for row in rows} == {("'=1.txt", "'-label")}
-    assert [int(row["row"]) for row in rows] == [0, 1, 2, 3, 4]
+    assert [int(row["row"]) for row in rows] == [0, 1, 2, 3, 4, 5]
     assert [row["text"] for row in read_rows(tmp_path / "all.jsonl")] == texts
 
 

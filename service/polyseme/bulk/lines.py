@@ -324,7 +324,7 @@ def _tsv_rows(lines: Iterator[str]) -> Iterator[list[str]]:
                 with suppress(csv.Error, StopIteration):
                     quoted = next(reader)
                     others = list(islice(ahead, reader.line_num - 1))
-                    tabs = {one.count("\t") for one in (line, *others)}
+                    tabs = {one.count("\t") for one in (line, *others) if one.strip("\r\n")}
                     if len(quoted) == width and tabs != {width - 1}:
                         for _ in others:
                             ahead.popleft()

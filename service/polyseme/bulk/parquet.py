@@ -38,10 +38,8 @@ _STRINGS = {
     *(pa.string(), pa.large_string(), pa.string_view()),
     *(pa.binary(), pa.large_binary(), pa.binary_view()),
 }
-_LISTS = (
-    *(pa.ListType, pa.LargeListType, pa.FixedSizeListType),
-    *(pa.ListViewType, pa.LargeListViewType),
-)
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+_LIST_VIEWS = (pa.ListViewType, pa.LargeListViewType)
 
 
 def read_parquet(file: InputFile, names: list[str]) -> Iterator[Columns]:
@@ -56,8 +54,7 @@ def read_parquet(file: InputFile, names: list[str]) -> Iterator[Columns]:
             f"{file.name}: the column of texts has the type {types[0]}; --column must name a column"
             " of strings or of lists of strings."
         )
-    views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-    types = [texts_type, *(views.get(kind, kind) for kind in types[1:])]
+    types = [texts_type, *map(_without_views, types[1:])]
     decodable = [name for name, kind in zip(names, types, strict=True) if _is_decodable(kind)]
     used = [(i, leaf) for i, leaf in enumerate(leaves) if _belongs(leaf.path, names)]
     done = 0
@@ -95,7 +92,21 @@ def text_type(kind: Any) -> Any:
         return text_type(kind.value_type)
     if isinstance(kind, _LISTS):
         return pa.list_(pa.string()) if text_type(kind.value_type) == pa.string() else None
-    return pa.string() if kind in _STRINGS else None
+    # Other programs write a column of nulls for texts that are all missing.
+    return pa.string() if kind in _STRINGS or kind == pa.null() else None
+
+
+def _without_views(kind: Any) -> Any:
+    """Return a type with strings instead of views of strings, which Arrow does not take yet."""
+    if kind in {pa.string_view(), pa.binary_view()}:
+        return pa.string() if kind == pa.string_view() else pa.binary()
+    if isinstance(kind, _LISTS) and "view" in str(kind):
+        return pa.list_(_without_views(kind.value_type))
+    if isinstance(kind, pa.StructType):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if isinstance(kind, pa.MapType):
+        return pa.map_(_without_views(kind.key_type), _without_views(kind.item_type))
+    return kind
 
 
 def _is_decodable(kind: Any) -> bool:
@@ -144,7 +155,13 @@ def _decode(columns: list[Any], types: Sequence[Any]) -> Iterator[tuple[list[Any
             column.take(rows).cast(kind, safe=False)  # other programs may write invalid UTF-8
             for column, kind in zip(columns, types, strict=True)
         ]
-        problems = _invalid_texts(arrays[0])
+        problems = _null_words(arrays[0])
+        for i, array in enumerate(arrays):
+            invalid = _invalid_rows(array)
+            problems |= dict.fromkeys(invalid, NOT_UTF8)
+            if invalid:
+                places = np.arange(len(array))
+                arrays[i] = array.take(pa.array(places, mask=np.isin(places, invalid)))
         problems |= dict.fromkeys(np.flatnonzero(too_long[start:end]).tolist(), TOO_LONG)
         yield arrays, problems
         start = end
@@ -162,7 +179,7 @@ def row_bytes(array: Any) -> NDArray[np.int64]:
     elif isinstance(kind, pa.MapType):
         items = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
         sizes = row_bytes(pa.ListArray.from_arrays(array.offsets, items))
-    elif isinstance(kind, _LISTS):
+    elif isinstance(kind, (*_LISTS, *_LIST_VIEWS)):
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         sums = np.append(0, np.cumsum(row_bytes(array.flatten())))
         ends = np.cumsum(lengths, dtype=np.int64)
@@ -174,20 +191,24 @@ def row_bytes(array: Any) -> NDArray[np.int64]:
     return sizes
 
 
-def _invalid_texts(texts: Any) -> dict[int, str]:
-    """Return the problems of strings that are not UTF-8 and of lists that have null words."""
-    lists = pa.types.is_list(texts.type)
-    problems = {}
+def _invalid_rows(array: Any) -> list[int]:
+    """Return the indices of the rows that have a string that is not UTF-8."""
+    rows = []
     try:
-        texts.validate(full=True)
+        array.validate(full=True)
     except pa.ArrowInvalid:
-        for index in range(len(texts)):
-            row = texts.slice(index, 1)
+        for index in range(len(array)):
             try:
-                (row.flatten() if lists else row).validate(full=True)
+                array.take(pa.array([index])).validate(full=True)
             except pa.ArrowInvalid:
-                problems[index] = NOT_UTF8
-    if lists and texts.flatten().null_count:
+                rows.append(index)
+    return rows
+
+
+def _null_words(texts: Any) -> dict[int, str]:
+    """Return the problems of lists that have null words."""
+    problems = {}
+    if pa.types.is_list(texts.type) and texts.flatten().null_count:
         for index, words in enumerate(texts):
             if words.is_valid and words.values.null_count:
                 problems[index] = "has a list with a word that is null"

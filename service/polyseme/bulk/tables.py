@@ -188,8 +188,14 @@ def write_table(file: IO[bytes], job: Job, model: Model, shard: Shard, errors: R
         names = [name for name in table.schema.names if name in _NUMBERS]
         style = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
         for batch in table.batches(shard):
-            rows = batch.drop_columns(names).to_pylist()
             columns = [_number_rows(batch.column(name)) for name in names]
+            try:
+                rows = batch.drop_columns(names).to_pylist()
+            except (OverflowError, ValueError):
+                raise CommandError(
+                    "A column of --keep has a date or time that JSON lines cannot have, such as one"
+                    " after the year 9999: use --format parquet."
+                ) from None
             for row, *arrays in zip(rows, *columns, strict=True):
                 line = row | dict(zip(names, arrays, strict=True))
                 # Columns of --keep may have types that JSON does not have, such as decimals.

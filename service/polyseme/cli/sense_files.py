@@ -21,7 +21,7 @@ MAX_CHARACTERS = 2000
 TABLES = (".parquet", ".csv", ".jsonl")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 MAX_STRATA, SEED = 8, 1
-_FORMULAS = tuple("=+-@\t\r")
+_FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
 
