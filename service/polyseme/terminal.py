@@ -13,10 +13,10 @@ _CONTROLS = re.compile(
 )
 
 
-def echo(line: str = "", *, err: bool = False) -> None:
-    """Write a line to standard output, or to standard error."""
+def echo(line: str = "", *, nl: bool = True, err: bool = False) -> None:
+    """Write a line, or without `nl` a part of one, to standard output or to standard error."""
     # With another `color`, click removes escape sequences in a pipe.
-    click.echo(visible(line, sys.stderr if err else sys.stdout), err=err, color=True)
+    click.echo(visible(line, sys.stderr if err else sys.stdout), nl=nl, err=err, color=True)
 
 
 def visible(line: str, stream: Any) -> str:

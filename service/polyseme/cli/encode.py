@@ -102,7 +102,7 @@ def encode(
             out.write(b"\n")
 
     if str(output) == "-":
-        write(_TerminalLines() if sys.stdout.isatty() else sys.stdout.buffer)
+        write(_Terminal() if sys.stdout.isatty() else sys.stdout.buffer)
     elif output.exists() and not output.is_file():
         with output.open("wb") as file:  # a pipe or a device, such as /dev/stdout
             write(file)
@@ -111,12 +111,13 @@ def encode(
             write(out)
 
 
-class _TerminalLines(io.RawIOBase):
-    """A file whose lines, one in each call of `write`, are written to the terminal."""
+class _Terminal(io.RawIOBase):
+    """The terminal as a file of lines of JSON; a part that is written has whole characters."""
 
-    def write(self, line: Any) -> int:
-        echo(line.decode().removesuffix("\n"))
-        return len(line)
+    def write(self, part: Any) -> int:
+        text = bytes(part).decode()
+        echo(text.removesuffix("\n"), nl=text.endswith("\n"))
+        return len(part)
 
 
 @click.command()
