@@ -18,7 +18,9 @@ KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 CACHES = "polyseme.caches"
 VALIDATION = "polyseme.validation"
 SINGLE_THREAD, STAGES = "polyseme.single_thread", "polyseme.stages"
-PROGRESS = "polyseme.progress"
+PROGRESS, PROCESSES, TERMINAL = (
+    f"polyseme.{name}" for name in ("progress", "processes", "terminal")
+)
 MODELS, OPERATIONS, SETTINGS = "polyseme.models", "polyseme.operations", "polyseme.settings"
 HTTP = "polyseme.http"
 IMPORTING, EVALUATION = "polyseme.importing", "polyseme_lab.evaluation"
@@ -33,7 +35,9 @@ MAY_IMPORT = {
     ERRORS: {VALIDATION},
     KEYS: set(),
     ATOMIC: set(),
-    PROGRESS: {"tqdm"},
+    PROCESSES: set(),
+    TERMINAL: {"click"},
+    PROGRESS: {TERMINAL, "tqdm"},
     VALIDATION: set(),
     SINGLE_THREAD: {"threadpoolctl"},
     STAGES: set(),
@@ -77,7 +81,7 @@ MAY_IMPORT = {
     },
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),
-        *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, VERSION),
+        *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, PROCESSES, TERMINAL, VERSION),
         "polyseme.http.server",
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
@@ -91,13 +95,13 @@ MAY_IMPORT = {
         "thinc",
     },
     BULK: {
-        *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, ATOMIC, PROGRESS, VERSION),
+        *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, ATOMIC, PROGRESS, PROCESSES, VERSION),
         *("polyseme.client.local", "polyseme.engine.arrays", "numpy", "orjson", "pyarrow", "dask"),
         *("distributed", "threadpoolctl"),
     },
     "polyseme_lab.commands": {
         *(ENGINE, ERRORS, MODELS, SETTINGS, VALIDATION, ATOMIC, CLIENT, EVALUATION, TRAINING),
-        *("polyseme.cli.options", PROGRESS, CLOSED_FORM),
+        *("polyseme.cli.options", PROGRESS, TERMINAL, CLOSED_FORM),
         *("polyseme.importing.importer", "polyseme.importing.weights"),
         *("click", "orjson", "pydantic"),
     },

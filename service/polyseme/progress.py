@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Literal, TypeAlias
 
+from polyseme.terminal import visible
+
 SECONDS = 10.0
 """The interval between two lines if standard error is not a terminal."""
 Unit: TypeAlias = Literal["bytes", "items", "share"]
@@ -114,4 +116,4 @@ def _write_line(text: str) -> None:
     from tqdm import tqdm
 
     if sys.stderr:  # tqdm would write to standard output
-        tqdm.write(f"polyseme: {text}", file=sys.stderr)
+        tqdm.write(visible(f"polyseme: {text}", sys.stderr), file=sys.stderr)

@@ -67,16 +67,32 @@ def parts(out):
     return sorted(Path(out).glob("part-*"))
 
 
-def start_bulk(source, out, *options):
-    """Start the command in its own session, as at a terminal."""
+def start(*arguments):
+    """Start a command in its own session, as at a terminal."""
     return subprocess.Popen(
-        [sys.executable, "-m", "polyseme", "bulk", source, out, *options],
+        [sys.executable, "-m", "polyseme", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+
+
+start_bulk = partial(start, "bulk")
+
+
+def workers_of(process):
+    """The worker processes of a run."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in command_of(pid)]
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def until(condition, process=None):

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import polyseme
-from polyseme.bulk import sources
+from polyseme.bulk import lines as reading
 from polyseme.bulk.job import ERRORS
 from polyseme.bulk.run import run
 from polyseme.bulk.sources import find_files
@@ -36,6 +36,10 @@ HOSTILE = {
     b'{"words": "a"}': "unreadable",
     b'{"text": 5}': "unreadable",
     b'{"text": {"text": "a"}}': "unreadable",
+    b'{"text": {}}': "unreadable",
+    b'{"text": false}': "unreadable",
+    b'{"text": [1]}': "unreadable",
+    b'{"text": "a", "text": "b"}': "unreadable",
     b'{"text": ["a", null]}': "unreadable",
     b'{"text": ["a list", "among strings"]}': "unreadable",
     b'{"text": "half a character \\ud800"}': "unreadable",
@@ -90,7 +94,7 @@ def test_a_hundred_hostile_rows_are_listed_and_all_others_have_their_vectors(
     assert errors_of(tmp_path) == codes
     totals = outcome.totals
     assert (totals.rows, totals.failed, totals.missing) == (len(texts), 100, 0)
-    assert outcome.errors == {"too_large": 16, "unreadable": 84}
+    assert outcome.errors == {"too_large": 12, "unreadable": 88}
     present = [row for row, text in enumerate(texts) if text is not None]
     expected = local.encode([texts[row] for row in present], include=["contextual"])
     pooled = local.embed([texts[row] for row in present], pooling="mean")
@@ -136,6 +140,27 @@ def test_rows_of_tokens_lack_the_tokens_of_rows_with_an_error(source, local, tmp
     assert (outcome.totals.tokens, outcome.totals.failed) == (len(wanted), 100)
 
 
+DEEP = 300
+KEPT = [
+    '{"text": "bank", "k": {"a": [1]}}',
+    f'{{"text": "river", "k": {"[" * DEEP}{"]" * DEEP}}}',
+    '{"text": "money", "k": 2}',
+]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_deeply_nested_value_to_keep_is_an_error_of_its_row(tmp_path, kind):
+    source = write_lines(tmp_path / "in.jsonl", KEPT)
+    for policy, kept in (("null", ['{"a":[1]}', None, "2"]), ("skip", ['{"a":[1]}', "2"])):
+        out = tmp_path / policy
+        run_inline(source, out, keep=("k",), on_error=policy, format=kind)
+        assert errors_of(out) == [(1, "unreadable")]
+        rows = table_of(out).to_pylist() if kind == "parquet" else lines_of(out)
+        assert [row["k"] for row in rows] == kept
+    with pytest.raises(CommandError, match=r"in\.jsonl: row 1 has a value to keep that is nested"):
+        run_inline(source, tmp_path / "fail", keep=("k",), on_error="fail", format=kind)
+
+
 def test_with_fail_the_first_such_row_ends_the_job(source, tmp_path):
     path, _, _ = source
     with pytest.raises(CommandError, match=r"in\.jsonl: row 1 is not well-formed JSON"):
@@ -167,8 +192,8 @@ def test_rows_of_parquet_that_are_not_texts_are_listed(tmp_path, words):
 
 
 def test_lines_that_are_too_long_or_not_utf8_are_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "MAX_LINE_BYTES", 1000)
-    monkeypatch.setattr(sources, "_READ_BYTES", 100)
+    monkeypatch.setattr(reading, "MAX_ROW_BYTES", 1000)
+    monkeypatch.setattr(reading, "READ_BYTES", 100)
     lines = [b"bank", b"x " * 2000, b"river", b"\xff", b"y" * 1001, b"money"]
     (tmp_path / "in.txt").write_bytes(b"\n".join(lines))
     run_inline(tmp_path / "in.txt", tmp_path / "out")

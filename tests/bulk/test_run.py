@@ -6,7 +6,6 @@ import os
 import signal
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import orjson
 import pyarrow as pa
@@ -16,7 +15,18 @@ from polyseme.bulk.run import run, write_in_processes
 from polyseme.bulk.sources import find_files, kept_schema, split_shards
 from polyseme.errors import CommandError
 from polyseme.operations.options import EncodeOptions
-from tests.bulk import job_of, many, parts, run_inline, shards_of, start_bulk, until, write_lines
+from tests.bulk import (
+    command_of,
+    job_of,
+    many,
+    parts,
+    run_inline,
+    shards_of,
+    start_bulk,
+    until,
+    workers_of,
+    write_lines,
+)
 from tests.signals import default_handling, handler_of
 
 ROWS, SHARD = 1_600, 40
@@ -48,19 +58,6 @@ def wait(process):
 def writes_shard(out):
     """Whether a run is writing a shard; its `_bulk.json` exists before."""
     return (out / "_bulk.json").exists() and any(out.glob(".writing-*"))
-
-
-def workers_of(process):
-    """The worker processes of a run."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(pid) for pid in children if b"spawn_main" in command_of(pid)]
-
-
-def command_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 @pytest.mark.slow

@@ -167,6 +167,35 @@ def test_kept_columns_are_unchanged(tmp_path):
     assert kept.equals(table)
 
 
+def test_kept_columns_of_any_type_have_their_values(tmp_path):
+    columns = {
+        "dictionary": pa.array(["x", None, "x"]).dictionary_encode(),
+        "large": pa.array(["x", None, "y"], pa.large_string()),
+        "bytes": pa.array([b"\xff", None, b""]),
+        "fixed": pa.array([b"abc", None, b"def"], pa.binary(3)),
+        "struct": pa.array([{"a": "x", "b": [1]}, None, {"a": None, "b": []}]),
+        "lists": pa.array([[["x"], []], None, []]),
+        "map": pa.array([[("k", "v")], None, []], pa.map_(pa.string(), pa.string())),
+        "decimal": pa.array(["1.10", None, "-0.01"]).cast(pa.decimal128(10, 2)),
+        "dotted.name": pa.array([1.5, None, -0.0]),
+    }
+    table = pa.table({"text": ["a", "b", "c"], **columns})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=2)
+    run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=tuple(columns))
+    kept = table_of(tmp_path / "out").select([*columns])
+    assert kept.equals(table.select([*columns]))
+
+
+FAR = [pa.array([10**8], pa.int32()).cast(pa.date32()), pa.array([10**17], pa.timestamp("ms"))]
+
+
+@pytest.mark.parametrize("far", FAR, ids=["date", "time"])
+def test_a_date_that_python_lacks_is_an_error_in_lines_of_json(tmp_path, far):
+    pq.write_table(pa.table({"text": ["a"], "k": far}), tmp_path / "in.parquet")
+    with pytest.raises(CommandError, match="JSON lines cannot have, such as one after the year"):
+        run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=("k",), format="jsonl")
+
+
 def test_a_kept_column_may_have_the_internal_name_of_the_texts(tmp_path):
     source = write_lines(tmp_path / "in.jsonl", ['{"text": "a bank", "_texts": "b"}'])
     run_inline(source, tmp_path / "out", keep=("_texts",))

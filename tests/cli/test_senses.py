@@ -1,5 +1,6 @@
 """`polyseme senses`: the table, the document, the written occurrences and the map."""
 
+import csv as csv_module
 import json
 import re
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 from pyarrow import csv
 
 from polyseme import progress
-from polyseme.bulk.sources import MAX_LINE_BYTES
+from polyseme.bulk.files import MAX_ROW_BYTES
 from polyseme.cli.sense_files import SentenceSource, tag_sentences
 from polyseme.cli.senses import _picture
 from polyseme.operations.inventory import load_inventory
@@ -93,6 +94,15 @@ def file(tmp_path):
     return file
 
 
+def test_marks_in_a_tsv_swallow_no_rows(tmp_path):
+    file, target = tmp_path / "a.tsv", tmp_path / "all.jsonl"
+    texts = ["a bank", '"the bank of it', "another bank", 'a "bank" today', "the bank"]
+    file.write_text("id\ttext\n" + "".join(f"{n}\t{text}\n" for n, text in enumerate(texts)))
+    done = run("senses", "bank", file, "--output", target)
+    assert done.returncode == 0, done.stderr
+    assert [row["text"] for row in read_rows(target)] == texts
+
+
 def test_the_command_prints_a_table(file):
     done = run("senses", "bank", file, "--senses", "2")
     assert done.returncode == 0, done.stderr
@@ -115,6 +125,25 @@ def test_the_command_prints_the_document_and_writes_the_occurrences(file, tmp_pa
         ]
         first = rows[0]
         assert first["text"][int(first["start"]) : int(first["end"])] == "bank"
+
+
+FORMULAS = ["=HYPERLINK(1)", "+1 ", "-1 ", "@SUM(1)", "\uff1d1"]
+
+
+def test_texts_that_a_spreadsheet_would_compute_begin_with_an_apostrophe(tmp_path):
+    file, saved = tmp_path / "=1.txt", tmp_path / "bank.senses"
+    texts = [f"{start} the bank of the river" for start in FORMULAS] + ["a bank = +1"]
+    file.write_text("\n".join(texts))
+    done = run("senses", "bank", file, "--save", saved, "--labels=-label", "--senses", "1")
+    assert done.returncode == 0, done.stderr
+    for name in ("all.csv", "all.jsonl"):
+        run("senses", "--apply", saved, file, "--output", tmp_path / name)
+    with (tmp_path / "all.csv").open(newline="") as cells:
+        rows = list(csv_module.DictReader(cells))
+    assert [row["text"] for row in rows] == [*(f"'{text}" for text in texts[:-1]), texts[-1]]
+    assert {(row["file"], row["label"]) for row in rows} == {("'=1.txt", "'-label")}
+    assert [int(row["row"]) for row in rows] == [0, 1, 2, 3, 4, 5]
+    assert [row["text"] for row in read_rows(tmp_path / "all.jsonl")] == texts
 
 
 def test_the_command_plots_the_map(file, tmp_path):
@@ -153,7 +182,7 @@ def test_a_phrase_that_is_not_found_is_an_error_that_names_the_option(tmp_path):
     ("name", "line", "problem"),
     [
         ("a.txt", b"bank \xff", "is not text in UTF-8"),
-        ("a.txt", b"bank " + b"x" * (MAX_LINE_BYTES + 1), "has more than 16777216 bytes"),
+        ("a.txt", b"bank " + b"x" * (MAX_ROW_BYTES + 1), "has more than 16777216 bytes"),
         ("a.jsonl", b"{bank", "is not well-formed JSON"),
     ],
     ids=["utf-8", "long", "json"],

@@ -282,9 +282,10 @@ def test_labels_are_saved_in_the_inventory_and_the_csv(open_page: Open, tmp_path
     inventory = load_inventory(tmp_path / "apple.senses")
     assert inventory.senses[0].label == "fruit"
     assert len(inventory.senses) == len(saved["senses"]) == 2
+    fields.last.fill("=1+1")
     with reader.saved(reader.button("Save CSV"), tmp_path).open(newline="") as file:
         labels = {(row["sense"], row["label"]) for row in csv.DictReader(file)}
-    assert labels == {("0", "fruit"), ("1", "")}
+    assert labels == {("0", "fruit"), ("1", "'=1+1")}
 
 
 def test_right_to_left_sentences_keep_their_direction(

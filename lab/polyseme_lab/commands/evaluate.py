@@ -16,6 +16,7 @@ from polyseme.errors import CommandError, install_command
 from polyseme.models.registry import Registry
 from polyseme.progress import ConsoleProgress
 from polyseme.settings import PREFIX
+from polyseme.terminal import echo
 from polyseme_lab.evaluation.systems import (
     DEFAULT,
     MINILM,
@@ -158,11 +159,16 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     atomic_write(path, orjson.dumps(document, option=style))
 
 
+def _print(lines: str) -> None:
+    for line in lines.split("\n"):
+        echo(line)
+
+
 def _report(results: "Results", options: Mapping[str, Any]) -> None:
     """Print the table and write the requested files."""
     from polyseme_lab.evaluation.results import document, plot_results, table
 
-    click.echo(table(results))
+    _print(table(results))
     with exit_on_signals():
         if options["document"]:
             write_json(options["document"], document(results))
@@ -262,7 +268,7 @@ def attention(archive: Path, registry: Registry, lemmas: str, **options: Any) ->
         sentences = read_tagged(archive, bar.advance)
         senses = collect_senses(sentences, is_measured, LocalSource(model).knows, seed)
     explanation = explain(model, senses, options["occurrences"], seed, progress)
-    click.echo(explanation_table(explanation))
+    _print(explanation_table(explanation))
     if options["document"]:
         with exit_on_signals():
             write_json(options["document"], {**explanation.document(), "chosen_lemmas": lemmas})
@@ -376,7 +382,7 @@ def senses(directory: Path, registry: Registry, **options: Any) -> None:
 
     model, compare = registry.model(options["model"]), options["compare"]
     results = measure_senses(model, directory, compare=compare, progress=ConsoleProgress())
-    click.echo("\n\n".join(map(table, results.values())))
+    _print("\n\n".join(map(table, results.values())))
     if options["document"]:
         sets = {name: document(of_set) for name, of_set in results.items()}
         with exit_on_signals():

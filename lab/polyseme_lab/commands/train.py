@@ -23,6 +23,7 @@ from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
 from polyseme.progress import ConsoleBar, ConsoleProgress
 from polyseme.settings import BUNDLED, PREFIX
+from polyseme.terminal import echo
 from polyseme.validation import validation_message
 from polyseme_lab.training.config import HiddenWordsConfig, Init, Objective, TrainingConfig
 
@@ -214,7 +215,7 @@ def train(
         for key, label in SCORES.items()
         if key in held_out["kept"]
     )
-    click.echo(
+    echo(
         f"{manifest.name}  {manifest.training['steps']} steps "
         f" {counted(len(manifest.layers), 'layer')} "
         f" {counted(manifest.heads, 'head')}  held out: {scores}"

@@ -13,7 +13,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from multiprocessing.connection import wait as wait_for_connections
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -24,12 +23,14 @@ import pyarrow as pa
 
 from polyseme import __version__
 from polyseme.atomic_files import atomic_files
+from polyseme.bulk.files import InputFile
 from polyseme.bulk.job import ERRORS, Job, lock_folder, write_manifest
 from polyseme.bulk.shards import ShardResult, errors_path, read_totals, write_shard
-from polyseme.bulk.sources import InputFile, Shard, kept_schema, read, split_shards
+from polyseme.bulk.sources import Shard, kept_schema, read, split_shards
 from polyseme.bulk.tables import COLUMNS, Totals
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.models.model import Model
+from polyseme.processes import exit_with_parent
 
 OnShard: TypeAlias = Callable[[ShardResult], None]
 """Called with the result of each shard that has been written."""
@@ -276,15 +277,8 @@ def _handling_interrupts(handler: Any) -> Iterator[None]:
 
 def start_worker(job: Job) -> None:
     """Prepare a worker: it uses one thread, maps the model and exits with its parent process."""
-
-    def exit_with_parent() -> None:
-        parent: Any = multiprocessing.parent_process()
-        if parent is not None:
-            wait_for_connections([parent.sentinel])
-            os._exit(1)
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=exit_with_parent, daemon=True).start()
+    exit_with_parent()
     pa.set_cpu_count(1)
     with suppress(CommandError, PolysemeError):  # writing the first shard raises it again
         job.load_model()

@@ -24,7 +24,7 @@ from polyseme.bulk.tables import (
     Totals,
     bulk_error,
     count_rows,
-    tokenize_rows,
+    tokenize_texts,
     write_table,
 )
 from polyseme.engine.arrays import NonFiniteError
@@ -117,7 +117,10 @@ def write_npz(file: IO[bytes], job: Job, model: Model, shard: Shard, errors: Row
     for the others. A row with an error has no tokens, or is left out.
     """
     encoding, pooling, ranges = job.options.encoding, job.options.pooling, shard.ranges
-    tokenized = [tokenize_rows(job, model, rows, rows.texts, encoding, errors) for rows in ranges]
+    tokenized = [
+        errors.without_errors(rows, tokenize_texts(job, model, rows.texts, encoding))
+        for rows in ranges
+    ]
     try:
         return _write_archive(file, job, model, ranges, tokenized, errors)
     except (NonFiniteError, OutOfRangeError):  # begin again without the sentences that cause it

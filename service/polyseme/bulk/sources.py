@@ -3,24 +3,21 @@
 The shards depend only on the input and the job. Only parts of the files are in memory at a time.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from glob import iglob
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
 
-from polyseme.errors import CommandError, counted, listed
+from polyseme.bulk.files import InputFile, Kind
+from polyseme.bulk.lines import read_jsonl, read_table, read_text
+from polyseme.bulk.parquet import read_parquet, row_bytes
+from polyseme.errors import CommandError, counted
 from polyseme.progress import Progress
 
-Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text"]
 _KINDS: dict[str, Kind] = {
     ".parquet": "parquet",
     ".jsonl": "jsonl",
@@ -33,35 +30,8 @@ _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
 TEXTS = "_texts"
 """The name of the first column of a batch; the columns of `--keep` follow."""
-_BATCH_ROWS = 4096
-_READ_BYTES = 1 << 20
-MAX_LINE_BYTES = 16 << 20
-"""Approximate maximum length of a line; longer ones indicate that a file is not a text file."""
-_CSV_BLOCK_BYTES = 8 << 20
-"""Block size of the CSV reader, which may reject longer rows. Arrow reads up to 32 blocks ahead."""
-_SHARD_BYTES = 64 << 20
+_SHARD_BYTES = 16 << 20
 """Approximate maximum size of the texts of a shard: shards of long texts have fewer rows."""
-_WORD_BYTES = 8
-"""Estimated size of a word in a list of words."""
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-
-
-@dataclass(frozen=True)
-class InputFile:
-    """A file of texts."""
-
-    path: Path
-    name: str
-    """the path relative to the given folder, or to the folder that all files of a pattern share"""
-    kind: Kind
-    compression: str | None
-    bytes: int
-    modified: int
-    """nanoseconds since 1970"""
-
-    def document(self) -> dict[str, Any]:
-        """Return the facts that identify the file in the manifest of a job."""
-        return {"name": self.name, "bytes": self.bytes, "modified_ns": self.modified}
 
 
 def find_files(path: Path) -> list[InputFile]:
@@ -120,52 +90,38 @@ def read(
 ) -> Iterator[Chunk]:
     """Yield the rows of a file: a column of texts or of lists of words, and the columns to keep.
 
-    Raises CommandError if the file's content does not match its suffix, or a column is missing;
-    with `strict`, also for a row that cannot be read. A field to keep may be missing in a JSON
-    object; its value is then null.
+    Raises CommandError if the file's content does not match its suffix, if a column is missing or
+    there twice, or if no row can be read; with `strict`, also for a row that cannot be read. A
+    field to keep may be missing in a JSON object; its value is then null.
     """
     readers = {"parquet": read_parquet, "jsonl": read_jsonl, "text": read_text}
-    row = 0
+    row = unreadable = 0
+    first = ""
     try:
-        for columns, count, of_rows in readers.get(file.kind, read_csv)(file, [column, *keep]):
-            texts = columns[0]
-            if pa.types.is_dictionary(texts.type):
-                texts = texts.dictionary_decode()
-            lists = pa.types.is_list(texts.type) or pa.types.is_large_list(texts.type)
-            inner = texts.type.value_type if lists else texts.type
-            if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
-                raise CommandError(
-                    f"{file.name}: the column of texts has the type {texts.type}; --column must"
-                    " name a column of strings or of lists of strings."
-                )
-            problems = of_rows | _invalid_texts(texts, lists=lists)
-            # If no row of a file can be read, it is not what its name says, or --column is wrong.
-            if problems and (strict or (row == 0 and len(problems) == len(texts) > 1)):
-                place = min(problems)
-                raise CommandError(f"{file.name}: row {row + place} {problems[place]}.")
+        for columns, count, problems in readers.get(file.kind, read_table)(file, [column, *keep]):
+            texts, *kept = columns
             if problems:
+                index = min(problems)
+                first = first or f"{file.name}: row {row + index} {problems[index]}."
+                # If no row can be read, the file is not what its name says, or --column is wrong.
+                if strict or (row == 0 and len(problems) == len(texts) > 1):
+                    raise CommandError(first)
                 bad = np.isin(np.arange(len(texts)), list(problems))
-                texts = pc.if_else(pa.array(bad), pa.scalar(None, texts.type), texts)
-            texts = texts.cast(pa.list_(pa.string()) if lists else pa.string())
-            batch = pa.RecordBatch.from_arrays([texts, *columns[1:]], names=[TEXTS, *keep])
+                texts = texts.take(pa.array(np.arange(len(texts)), mask=bad))
+            batch = pa.RecordBatch.from_arrays([texts, *kept], names=[TEXTS, *keep])
             batch.validate(full=True)  # other programs may write strings that are not UTF-8
             yield Chunk(batch, count, problems)
-            row += len(batch)
+            row, unreadable = row + len(batch), unreadable + len(problems)
     except PermissionError:
         raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # Arrow counts the rows of a CSV file from 1, with the header.
-        number = re.search(r"Row #(\d+): (Expected|CSV conversion)", str(error))
-        if number:
-            problem = "has another number of columns" if number[2] == "Expected" else "is not UTF-8"
-            raise CommandError(
-                f"{file.name}: row {int(number[1]) - 2} {problem}; correct the row, or remove it."
-            ) from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         kinds = {"text": "text in UTF-8", "jsonl": "lines of JSON", "parquet": "Parquet"}
         kind = kinds.get(file.kind, f"{file.kind.upper()} in UTF-8")
         raise CommandError(
             f"{file.name} is damaged, or is not {kind}: repair it, or remove it from the input."
         ) from None
+    if row and unreadable == row:
+        raise CommandError(first)
 
 
 def read_texts(
@@ -194,174 +150,7 @@ def read_texts(
             bytes_before, rows_before = bytes_before + file.bytes, rows_before + row
     if unreadable:
         rows = counted(unreadable, "row")
-        progress.say(f"polyseme: {stage}: {rows} that cannot be read left out. The first: {first}.")
-
-
-_Columns: TypeAlias = tuple[list[Any], int, dict[int, str]]
-"""The requested columns in order, the number of bytes that have been read, and the problems of
-rows."""
-_NOT_UTF8 = "is not text in UTF-8"
-
-
-def _invalid_texts(texts: Any, *, lists: bool) -> dict[int, str]:
-    """Return the problems of strings that are not UTF-8 and of lists that have null words.
-
-    Other programs may write them.
-    """
-    problems = {}
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
-        for place in range(len(texts)):
-            row = texts.slice(place, 1)
-            try:
-                (row.flatten() if lists else row).validate(full=True)
-            except pa.ArrowInvalid:
-                problems[place] = _NOT_UTF8
-    if lists and texts.flatten().null_count:
-        for place, words in enumerate(texts):
-            if words.is_valid and words.values.null_count:
-                problems[place] = "has a list with a word that is null"
-    return problems
-
-
-def _missing_column(file: InputFile, column: str, columns: Sequence[str]) -> CommandError:
-    return CommandError(
-        f"{file.name}: there is no column {column}; the columns are {listed(columns)}."
-    )
-
-
-def read_parquet(file: InputFile, names: list[str]) -> Iterator[_Columns]:
-    """Yield the columns of a Parquet file."""
-    with pq.ParquetFile(file.path, buffer_size=_READ_BYTES, pre_buffer=False) as parquet:
-        for name in names:
-            if name not in parquet.schema_arrow.names:
-                raise _missing_column(file, name, parquet.schema_arrow.names)
-        total, done = max(1, parquet.metadata.num_rows), 0
-        columns = list(dict.fromkeys(names))
-        for batch in parquet.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
-            done += len(batch)
-            arrays = [batch.column(batch.schema.names.index(name)) for name in names]
-            yield arrays, file.bytes * done // total, {}
-
-
-def read_csv(file: InputFile, names: list[str]) -> Iterator[_Columns]:
-    """Yield the columns of a .csv or .tsv file as strings."""
-    delimiter = "," if file.kind == "csv" else "\t"
-    with pa.OSFile(str(file.path)) as raw, _decompress(raw, file) as stream:
-        reader = pyarrow.csv.open_csv(
-            stream,
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            # Read strings, so that a column has one type in all files and blocks.
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-            ),
-        )
-        for name in names:
-            if name not in reader.schema.names:
-                raise _missing_column(file, name, reader.schema.names)
-        for batch in reader:
-            yield [batch.column(batch.schema.names.index(name)) for name in names], raw.tell(), {}
-
-
-def read_text(file: InputFile, names: list[str]) -> Iterator[_Columns]:
-    """Yield the lines of a .txt file, whose only column is `text`."""
-    for name in names:
-        if name != "text":
-            raise _missing_column(file, name, ["text"])
-    for lines, count in _read_lines(file):
-        problems = _problems_of_lines(lines)
-        decoded = ["" if place in problems else line.decode() for place, line in enumerate(lines)]
-        yield [pa.array(decoded, pa.string())] * len(names), count, problems
-
-
-def read_jsonl(file: InputFile, names: list[str]) -> Iterator[_Columns]:
-    """Yield the columns of lines of JSON objects."""
-    for all_lines, count in _read_lines(file):
-        lines = list(filter(bytes.strip, all_lines))
-        problems = _problems_of_lines(lines)
-        records: list[dict[str, Any]] = []
-        kinds: dict[type, list[int]] = {str: [], list: []}
-        for place, line in enumerate(lines):
-            records.append({})
-            if place in problems:
-                continue
-            try:
-                record = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                problems[place] = f"is not well-formed JSON at column {error.colno}"
-                continue
-            if not isinstance(record, dict):
-                problems[place] = "is not a JSON object"
-                continue
-            records[-1] = record
-            text = record.get(names[0])
-            words = isinstance(text, list) and all(isinstance(word, str) for word in text)
-            if names[0] not in record:
-                columns_of_row = listed(list(record))
-                problems[place] = f"has no column {names[0]}; the columns are {columns_of_row}"
-            elif not (text is None or isinstance(text, str) or words):
-                problems[place] = "has a text that is neither a string nor a list of strings"
-            elif text is not None:
-                kinds[type(text)].append(place)
-        kind, other = sorted(kinds, key=lambda kind: len(kinds[kind]), reverse=True)
-        for place in kinds[other]:
-            problems[place] = (
-                f"has a {'string' if kind is list else 'list of words'}, unlike most rows; put"
-                " strings and lists of words into separate files"
-            )
-        texts = [None if n in problems else record[names[0]] for n, record in enumerate(records)]
-        columns = [pa.array(texts, pa.list_(pa.string()) if kind is list else pa.string())]
-        for name in names[1:]:
-            # Strings are copied unchanged, other values as JSON.
-            kept = [
-                value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
-                for value in (record.get(name) for record in records)
-            ]
-            columns.append(pa.array(kept, pa.string()))
-        yield columns, count, problems
-
-
-def _problems_of_lines(lines: list[bytes]) -> dict[int, str]:
-    """Return the problems of lines that are too long or not UTF-8, by their places."""
-    problems = {}
-    for place, line in enumerate(lines):
-        try:
-            if len(line) > MAX_LINE_BYTES:
-                problems[place] = (
-                    f"has more than {MAX_LINE_BYTES} bytes; put each sentence on a separate line"
-                )
-            else:
-                line.decode()
-        except UnicodeDecodeError:
-            problems[place] = _NOT_UTF8
-    return problems
-
-
-def _read_lines(file: InputFile) -> Iterator[tuple[list[bytes], int]]:
-    """Yield lists of lines, without line breaks, and the number of bytes read so far.
-
-    Only the first bytes of a line that is too long are returned.
-    """
-    rest = b""
-    with pa.OSFile(str(file.path)) as raw, _decompress(raw, file) as stream:
-        first = True
-        while chunk := stream.read(_READ_BYTES):
-            if first:
-                if chunk.startswith(_UTF16_MARKS):
-                    raise UnicodeDecodeError("utf-8", chunk[:2], 0, 2, "UTF-16")
-                chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
-            *lines, rest = (rest + chunk).split(b"\n")
-            rest = rest[: MAX_LINE_BYTES + 2]
-            if lines:
-                yield [line.removesuffix(b"\r") for line in lines], raw.tell()
-    if rest:
-        yield [rest.removesuffix(b"\r")], file.bytes
-
-
-def _decompress(raw: Any, file: InputFile) -> Any:
-    return pa.CompressedInputStream(raw, file.compression) if file.compression else raw
+        progress.say(f"{stage}: {rows} that cannot be read left out. The first: {first}.")
 
 
 @dataclass(frozen=True)
@@ -456,13 +245,7 @@ def split_shards(
                 ) from None
             batch = pa.RecordBatch.from_arrays([texts, *kept], names=[TEXTS, *kept_columns.names])
             rows = RowRange(file.name, row, batch, chunk.problems)
-            if pa.types.is_list(texts.type):
-                lengths = pc.multiply(pc.list_value_length(texts), _WORD_BYTES)
-            else:
-                lengths = pc.binary_length(texts)
-            # A row without a text counts as well.
-            bytes_of_rows = pc.add(pc.fill_null(lengths, 0), _WORD_BYTES).cast(pa.int64())
-            sizes = np.cumsum(bytes_of_rows.to_numpy(zero_copy_only=False))
+            sizes = np.cumsum(np.sum([*map(row_bytes, batch.columns)], axis=0))
             start = 0
             while start < len(batch):
                 if len(shard) >= max_rows or room <= 0:

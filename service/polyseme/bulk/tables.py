@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import IO, Any, NamedTuple
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from polyseme.bulk.job import Job, RowKind
+from polyseme.bulk.parquet import row_bytes
 from polyseme.bulk.sources import RowRange, Shard
 from polyseme.engine.arrays import Floats, NonFiniteError
 from polyseme.errors import (
@@ -70,6 +71,8 @@ _GROUPS = 4
 which are computed as a stack."""
 _BATCH_CHARACTERS = 1 << 20
 """Approximate maximum number of characters in a batch."""
+_KEPT_BYTES = 8 << 20
+"""Approximate maximum size of copied columns in a batch of tokens."""
 TOTALS_KEY = "polyseme"
 """The metadata key of the totals in Parquet. The totals of a .npz archive are its comment, those of
 a .jsonl file are in a separate file."""
@@ -121,6 +124,19 @@ class RowErrors:
         entry = {"file": rows.name, "row": row, "code": code, "error": message}
         self.entries[rows.name, row] = entry
 
+    def without_errors(
+        self, rows: RowRange, sentences: Sequence[Tokenized | PolysemeError | None]
+    ) -> list[Tokenized | None]:
+        """Return the sentences of rows, with None instead of errors, which are recorded."""
+        for place, problem in rows.problems.items():
+            self.add(rows, place, problem)
+        remaining: list[Tokenized | None] = []
+        for place, sentence in enumerate(sentences):
+            if isinstance(sentence, PolysemeError):
+                self.add(rows, place, sentence)
+            remaining.append(None if isinstance(sentence, PolysemeError) else sentence)
+        return remaining
+
     def in_order(self, shard: Shard) -> list[dict[str, Any]]:
         """Return what is wrong, in the order of the rows."""
         files = {rows.name: place for place, rows in enumerate(shard.ranges)}
@@ -135,33 +151,19 @@ class RowErrors:
         return np.array([(rows.name, rows.first + n) in self.entries for n in places], np.bool_)
 
 
-def tokenize_rows(
-    job: Job,
-    model: Model,
-    rows: RowRange,
-    texts: Sequence[Text | None],
-    options: EncodeOptions,
-    errors: RowErrors,
-) -> list[Tokenized | None]:
-    """Tokenize the texts of rows that have one; None for the others and for rows with an error."""
-    for place, problem in rows.problems.items():
-        errors.add(rows, place, problem)
+def tokenize_texts(
+    job: Job, model: Model, texts: Sequence[Text | None], options: EncodeOptions
+) -> list[Tokenized | PolysemeError | None]:
+    """Return the tokens of each text or its error; None for None."""
     limits = Limits(max_sentence_tokens=job.options.max_sentence_tokens)
     try:
         present = [text for text in texts if text is not None]
         tokenized = iter(tokenize(model, present, options, limits))
         return [None if text is None else next(tokenized) for text in texts]
-    except PolysemeError:
-        sentences: list[Tokenized | None] = []
-        for place, text in enumerate(texts):
-            sentence = None
-            try:
-                if text is not None:
-                    (sentence,) = tokenize(model, [text], options, limits)
-            except PolysemeError as error:
-                errors.add(rows, place, error)
-            sentences.append(sentence)
-        return sentences
+    except PolysemeError as error:
+        if len(texts) == 1:
+            return [error]
+        return [one for text in texts for one in tokenize_texts(job, model, [text], options)]
 
 
 def bulk_error(error: PolysemeError) -> str:
@@ -186,8 +188,14 @@ def write_table(file: IO[bytes], job: Job, model: Model, shard: Shard, errors: R
         names = [name for name in table.schema.names if name in _NUMBERS]
         style = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
         for batch in table.batches(shard):
-            rows = batch.drop_columns(names).to_pylist()
             columns = [_number_rows(batch.column(name)) for name in names]
+            try:
+                rows = batch.drop_columns(names).to_pylist()
+            except (OverflowError, ValueError):
+                raise CommandError(
+                    "A column of --keep has a date or time that JSON lines cannot have, such as one"
+                    " after the year 9999: use --format parquet."
+                ) from None
             for row, *arrays in zip(rows, *columns, strict=True):
                 line = row | dict(zip(names, arrays, strict=True))
                 # Columns of --keep may have types that JSON does not have, such as decimals.
@@ -259,6 +267,8 @@ class Table:
         options, self.width = job.options, model.manifest.dimension
         self.job, self.options, self.model, self.errors = job, options, model, errors
         self.totals = Totals()
+        self.previous: tuple[list[Any], list[Any]] = [], []
+        """the texts of the last batch, and their tokens"""
         dtype = options.encoding.dtype
         self.memory: dict[Part, Floats] = {part: np.empty(0, dtype) for part in options.arrays}
         # Encode in float32, so that a pooled vector is rounded only once, after pooling.
@@ -298,14 +308,25 @@ class Table:
                 end, characters = start, 0
                 last = min(len(texts), start + self.options.batch_rows)
                 while end < last and characters < _BATCH_CHARACTERS:
-                    characters += sum(map(len, texts[end] or ()))
+                    text = texts[end] or ""
+                    characters += len(text if isinstance(text, str) else "".join(text))
                     end += 1
                 yield from encode_rows(rows.slice(start, end), texts[start:end])
                 start = end
 
+    def tokenize(self, rows: RowRange, texts: list[Text | None]) -> list[Tokenized | None]:
+        """Tokenize rows, but not again if they have the texts of the batch before.
+
+        A small file can repeat a text that is a batch of its own thousands of times.
+        """
+        if texts != self.previous[0]:
+            sentences = tokenize_texts(self.job, self.model, texts, self.encoding)
+            self.previous = texts, sentences
+        return self.errors.without_errors(rows, self.previous[1])
+
     def sentences(self, rows: RowRange, texts: list[Text | None]) -> Iterator[Any]:
         """Yield a row for each sentence."""
-        sentences = tokenize_rows(self.job, self.model, rows, texts, self.encoding, self.errors)
+        sentences = self.tokenize(rows, texts)
         per_token, per_pair = self.encoding.array_numbers(self.model)
         lengths = [len(sentence.words) if sentence else 0 for sentence in sentences]
         groups = list(_groups([n * (per_token + n * per_pair) for n in lengths]))
@@ -397,9 +418,7 @@ class Table:
             return any(word in folded for word in searched)
 
         candidates = [text if may_contain(text) else None for text in texts]
-        tokenized = tokenize_rows(
-            self.job, self.model, rows, candidates, self.encoding, self.errors
-        )
+        tokenized = self.tokenize(rows, candidates)
         missing = texts.count(None) - len(rows.problems)
         truncated = sum(sentence.truncated for sentence in tokenized if sentence)
         self.totals += Totals(rows=len(texts), truncated=truncated, missing=missing)
@@ -414,26 +433,31 @@ class Table:
         (part,) = self.options.arrays
         per_token, _ = self.numbers[part]
         for start, end in _groups([len(one.words) * per_token for one in chosen]):
-            yield self.token_batch(rows, chosen[start:end])
+            yield from self.token_batches(rows, chosen[start:end])
 
-    def token_batch(self, rows: RowRange, chosen: list[Chosen]) -> Any:
-        """Return tokens as a record batch."""
+    def token_batches(self, rows: RowRange, chosen: list[Chosen]) -> Iterator[Any]:
+        """Yield tokens as record batches, each of which copies about _KEPT_BYTES of its rows."""
         try:
             ((part, values),) = self.encode(chosen)[0].items()
         except (NonFiniteError, OutOfRangeError):
-            return self.token_batch(rows, self.encodable(rows, chosen))
+            yield from self.token_batches(rows, self.encodable(rows, chosen))
+            return
         counts = [len(one.words) for one in chosen]
         numbers = np.repeat(np.array([one.number for one in chosen], np.int64), counts)
-        arrays = self.origin(
-            rows, numbers, [column.take(pa.array(numbers)) for column in rows.kept]
-        )
         places = chain.from_iterable(one.places or range(len(one.words)) for one in chosen)
-        columns = token_columns(chosen)
-        arrays += [pa.array(list(places), pa.int32()), *columns]
+        columns = [pa.array(list(places), pa.int32()), *token_columns(chosen)]
         unknown = columns[-1].to_pylist().count("oov")
         self.totals += Totals(tokens=len(numbers), unknown=unknown)
-        arrays.append(pa.FixedSizeListArray.from_arrays(values, self.numbers[part][0]))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        columns.append(pa.FixedSizeListArray.from_arrays(values, self.numbers[part][0]))
+        kept_bytes = np.sum([row_bytes(column)[numbers] for column in rows.kept], axis=0)
+        parts = np.cumsum(np.broadcast_to(kept_bytes, numbers.shape)) // _KEPT_BYTES
+        cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(numbers)]
+        for start, end in pairwise(cuts):
+            tokens = numbers[start:end]
+            kept = [column.take(pa.array(tokens)) for column in rows.kept]
+            arrays = self.origin(rows, tokens, kept)
+            arrays += [column.slice(start, end - start) for column in columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def encode(self, chosen: Sequence[Chosen]) -> tuple[dict[Part, Any], Floats]:
         """Return the arrays to write, and the sentence vectors if there is a pooling.

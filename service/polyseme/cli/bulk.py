@@ -44,6 +44,7 @@ from polyseme.operations.inventory import (
 from polyseme.operations.options import PER_TOKEN, EncodeOptions
 from polyseme.progress import ConsoleProgress
 from polyseme.settings import Settings, usable_cpus
+from polyseme.terminal import echo
 
 _SHARD_ROWS = {"npz": 1024, "tokens": 4096, "few vectors": 16_384}
 """Default number of input rows of a shard. Shards of typical sentences have at most about 120 MB.
@@ -216,11 +217,11 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
         message = (
             "polyseme: Stopped. The finished shards are kept: run the same command again to go on."
         )
-        click.echo(message, err=True)
+        echo(message, err=True)
         raise SystemExit(stop.code if isinstance(stop, SystemExit) else 1) from None
     seconds = time.perf_counter() - start
     totals, progress = outcome.totals, outcome.progress
-    click.echo(
+    echo(
         f"{counted(totals.rows, 'row')}  {counted(totals.tokens, 'token')} "
         f" {totals.unknown:,} unknown "
         f" {counted(totals.truncated, 'word')} cut off  {totals.missing:,} without a text "
@@ -228,12 +229,12 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
         f" {outcome.bytes / 1e6:,.0f} MB"
     )
     if totals.failed:
-        click.echo(_described_errors(outcome, out / ERRORS, options["on_error"]), err=True)
+        echo(_described_errors(outcome, out / ERRORS, options["on_error"]), err=True)
     if options["words"] and not totals.tokens:
-        click.echo("polyseme: no token of the texts is one of the --words.", err=True)
+        echo("polyseme: no token of the texts is one of the --words.", err=True)
     speed = f"{progress.rows / seconds:,.0f} sentences and {progress.tokens / seconds:,.0f} tokens"
     before = counted(progress.found, "shard")
-    click.echo(
+    echo(
         f"polyseme: {speed} per second; {before} existed before; peak memory of"
         f" the workers: {outcome.peak / 1e6:,.0f} MB",
         err=True,
@@ -245,14 +246,14 @@ def _warn_of_size(output: int, size: int, job: Job) -> None:
     folder = next(place for place in (job.out, *job.out.parents) if place.exists())
     free = shutil.disk_usage(folder).free
     if output > _LARGE and output > _TIMES_LARGER * size:
-        click.echo(
+        echo(
             f"polyseme: The output will have about {output / 1e9:,.1f} GB,"
             f" {output / size:,.0f} times the size of the input. --dtype float16 halves it;"
             " --include none --pooling whitened writes one vector for each text.",
             err=True,
         )
     if output > free:
-        click.echo(
+        echo(
             f"polyseme: The disk of the output has {free / 1e9:,.1f} GB free, less than the"
             f" {output / 1e9:,.1f} GB that the output may need.",
             err=True,

@@ -1,5 +1,6 @@
 """`polyseme encode` and `polyseme compare`: encode texts and compare words without a server."""
 
+import io
 import sys
 from pathlib import Path
 from typing import IO, Any, get_args
@@ -32,6 +33,7 @@ from polyseme.operations.serialize import (
     sentence_parts,
 )
 from polyseme.settings import Settings
+from polyseme.terminal import echo
 
 
 @click.command()
@@ -88,7 +90,7 @@ def encode(
     )
     encoded = encode_each(model, tokenized, encoding)
 
-    def write(out: IO[bytes]) -> None:
+    def write(out: IO[bytes] | io.RawIOBase) -> None:
         if kind == "npz":
             out.writelines(npz_parts(model.manifest, list(encoded), encoding))
         elif kind == "ndjson":
@@ -100,13 +102,22 @@ def encode(
             out.write(b"\n")
 
     if str(output) == "-":
-        write(sys.stdout.buffer)
+        write(_Terminal() if sys.stdout.isatty() else sys.stdout.buffer)
     elif output.exists() and not output.is_file():
         with output.open("wb") as file:  # a pipe or a device, such as /dev/stdout
             write(file)
     else:
         with exit_on_signals(), atomic_files(output) as (out,):
             write(out)
+
+
+class _Terminal(io.RawIOBase):
+    """The terminal as a file of lines of JSON; a part that is written has whole characters."""
+
+    def write(self, part: Any) -> int:
+        text = bytes(part).decode()
+        echo(text.removesuffix("\n"), nl=text.endswith("\n"))
+        return len(part)
 
 
 @click.command()
@@ -154,21 +165,22 @@ def compare(
     request = CompareRequest.of(occurrences=occurrences, **fields)
     result = compare_occurrences(model, request, settings.limits())
     if as_json:
-        click.echo(orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode())
+        echo(orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode())
         return
     for number, occurrence in enumerate(result.occurrences):
         token = occurrence.token
         attended = [f"{key.text} {key.weight:.2f}" for key in occurrence.attends_to[:5]]
         static = [near.word for near in occurrence.static_neighbors]
         contextual = [near.word for near in occurrence.contextual_neighbors]
-        click.echo(f"{number}  {token.text}  ({token.resolution}, shift {occurrence.shift:.2f})")
-        click.echo(f"   attends to  {', '.join(attended)}")
-        click.echo(f"   static      {', '.join(static)}")
-        click.echo(f"   contextual  {', '.join(contextual)}")
-    click.echo("\nsimilarity")
+        echo(f"{number}  {token.text}  ({token.resolution}, shift {occurrence.shift:.2f})")
+        echo(f"   attends to  {', '.join(attended)}")
+        echo(f"   static      {', '.join(static)}")
+        echo(f"   contextual  {', '.join(contextual)}")
+    echo()
+    echo("similarity")
     for name in ("static", "contextual"):
         for number, row in enumerate(getattr(result, f"{name}_similarity")):
             values = " ".join(f"{value:5.2f}" for value in row)
-            click.echo(f"   {'' if number else name:<11} {values}")
+            echo(f"   {'' if number else name:<11} {values}")
     for note in result.notes:
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")

@@ -18,6 +18,7 @@ from polyseme.errors import (
     install_command,
 )
 from polyseme.settings import PREFIX, unknown_variables
+from polyseme.terminal import echo
 
 _COMMANDS = {
     "bulk": "polyseme.cli.bulk:bulk",
@@ -97,7 +98,7 @@ class _Commands(click.Group):
         except OSError as error:
             file = f" ({error.filename})" if error.filename else ""
             message = f"{error.strerror or type(error).__name__}{file}."
-        click.echo(f"polyseme: {message}", err=True)
+        echo(f"polyseme: {message}", err=True)
         sys.exit(1)
 
 
@@ -123,7 +124,7 @@ def polyseme(context: click.Context) -> None:
     """Contextual word vectors from static GloVe, Word2Vec and fastText vectors by attention."""
     if context.invoked_subcommand != "serve":  # the service logs the warnings
         for warning in unknown_variables():
-            click.echo(f"polyseme: Warning: {warning}", err=True)
+            echo(f"polyseme: Warning: {warning}", err=True)
 
 
 @click.group()
@@ -146,6 +147,6 @@ def new(name: str) -> None:
         )
     key = generate_key()
     # The line comes first: a key whose line cannot be written is useless.
-    click.echo(key_file_line(name, key))
-    click.echo("The key is not stored and is shown only once:", err=True)
-    click.echo(key, err=True)
+    echo(key_file_line(name, key))
+    echo("The key is not stored and is shown only once:", err=True)
+    echo(key, err=True)

@@ -42,6 +42,7 @@ from polyseme.models.writer import remove_model, rename_model
 from polyseme.operations.serialize import manifest_document
 from polyseme.progress import ConsoleProgress
 from polyseme.settings import Settings, usable_cpus
+from polyseme.terminal import echo
 
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
 
@@ -63,18 +64,18 @@ def list_models(registry: Registry, settings: Settings) -> None:
         try:
             manifest = registry.manifest(name)
         except ModelFolderError as error:
-            click.echo(f"{mark} {name}  broken: {error.detail}")
+            echo(f"{mark} {name}  broken: {error.detail}")
             continue
         shape = f"{manifest.vocabulary_size} words  {manifest.dimension} wide  {manifest.dtype}"
         heads = f"{counted(manifest.heads, 'head')}  {counted(len(manifest.layers), 'layer')}"
         note = f"  tables of {manifest.base}" if manifest.base else ""
         note += "  in place of the bundled model" if registry.shadows(name) else ""
-        click.echo(f"{mark} {name}  {shape}  {heads}{note}")
+        echo(f"{mark} {name}  {shape}  {heads}{note}")
     if registry.default not in registry.names:
         warning = f"no model is named {registry.default}, the default (POLYSEME_MODEL)"
-        click.echo(f"polyseme: Warning: {warning}: set another one.", err=True)
+        echo(f"polyseme: Warning: {warning}: set another one.", err=True)
     for name, reason in unusable_entries(settings.models_dir).items():
-        click.echo(f"  {name if name.isprintable() else ascii(name)}  not a model: {reason}")
+        echo(f"  {name if name.isprintable() else ascii(name)}  not a model: {reason}")
 
 
 @models.command()
@@ -83,7 +84,8 @@ def list_models(registry: Registry, settings: Settings) -> None:
 def show(name: str, registry: Registry) -> None:
     """Show the main fields of a model's manifest."""
     document = {"name": name, **manifest_document(registry.manifest(name))}
-    click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+    for line in orjson.dumps(document, option=orjson.OPT_INDENT_2).decode().split("\n"):
+        echo(line)
 
 
 @models.command()
@@ -97,9 +99,9 @@ def verify(names: tuple[str, ...], registry: Registry) -> None:
             read_model(registry.folder(name), verify=True)
         except ModelFolderError as error:
             broken = True
-            click.echo(f"{name}: {error.detail}")
+            echo(f"{name}: {error.detail}")
         else:
-            click.echo(f"{name}: ok")
+            echo(f"{name}: ok")
     sys.exit(1 if broken else 0)
 
 
@@ -119,7 +121,7 @@ def remove(name: str, yes: bool, registry: Registry) -> None:
             raise click.UsageError("Standard input is not a terminal, so --yes is required.")
         click.confirm(f"Remove the model {name} in {folder.parent}?", abort=True, err=True)
     remove_model(folder)
-    click.echo(f"{name}: removed")
+    echo(f"{name}: removed")
     _warn_of_default(name, registry)
 
 
@@ -134,7 +136,7 @@ def rename(old: str, new: str, registry: Registry) -> None:
     if new in registry.names:
         raise CommandError(f"A model {new} already exists; `polyseme models remove` removes it.")
     rename_model(folder, new)
-    click.echo(f"{old}: renamed to {new}")
+    echo(f"{old}: renamed to {new}")
     _warn_of_default(old, registry)
 
 
@@ -152,7 +154,7 @@ def _own_folder(registry: Registry, name: str, done: str) -> Path:
 def _warn_of_default(name: str, registry: Registry) -> None:
     """Warn if the default model has gone and no bundled model of its name takes its place."""
     if name == registry.default and not (bundled_models() / name).is_dir():
-        click.echo(
+        echo(
             f"polyseme: Warning: {name} is the default model (POLYSEME_MODEL): set another one.",
             err=True,
         )
@@ -345,7 +347,7 @@ def _parse_options(options: dict[str, Any]) -> tuple[Path, ImportOptions]:
 
 def _print_summary(manifest: Manifest) -> None:
     attention = manifest.training["attention"]
-    click.echo(
+    echo(
         f"{manifest.name}  {manifest.vocabulary_size} words  {manifest.dimension} wide "
         f" {manifest.dtype}  {'cased' if manifest.cased else 'lower-case'}  {attention}"
     )
@@ -405,4 +407,4 @@ def export(name: str, kind: str, output: Path, limit: int | None, registry: Regi
                         output.rmdir()
     if skipped:
         words = counted(skipped, "word")
-        click.echo(f"polyseme: Skipped {words} with white space.", err=True)
+        echo(f"polyseme: Skipped {words} with white space.", err=True)

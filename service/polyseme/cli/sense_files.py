@@ -21,6 +21,7 @@ MAX_CHARACTERS = 2000
 TABLES = (".parquet", ".csv", ".jsonl")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 MAX_STRATA, SEED = 8, 1
+_FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
 
@@ -149,6 +150,14 @@ def tag_sentences(
         yield rows
 
 
+def cell(value: Any) -> Any:
+    """Return a value of a .csv; strings that a spreadsheet would compute begin with an apostrophe.
+
+    Source: OWASP, CSV Injection.
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+
+
 def write_occurrences(path: Path, batches: Iterable[list[dict[str, Any]]]) -> None:
     """Write a table, whose format is that of the name."""
     import pyarrow as pa
@@ -170,6 +179,7 @@ def write_occurrences(path: Path, batches: Iterable[list[dict[str, Any]]]) -> No
 
         elif path.suffix.lower() == ".csv":
             write = stack.enter_context(csv.CSVWriter(file, schema)).write_batch
+            batches = ([{n: cell(v) for n, v in row.items()} for row in rows] for rows in batches)
         else:
             writer = pq.ParquetWriter(file, schema, compression="zstd")
             write = stack.enter_context(writer).write_batch

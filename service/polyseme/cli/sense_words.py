@@ -5,16 +5,18 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 from hashlib import sha256
 from itertools import chain
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from urllib.parse import quote
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.sense_files import (
     StratifiedSample,
+    cell,
     part_around,
     split_sentences,
     word_pattern,
@@ -25,6 +27,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.operations.inventory import SenseInventory, load_inventory
 from polyseme.operations.senses import SensesRequest, find_senses
+from polyseme.processes import exit_with_parent, interruptions_blocked
 from polyseme.progress import ConsoleProgress
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
@@ -69,20 +72,31 @@ def find_many(
     missing = [word for word, path in paths.items() if not path.is_file()]
     if kept := len(paths) - len(missing):
         ConsoleProgress().say(
-            f"polyseme: {folder} has the inventories of {counted(kept, 'word')} already. They are"
+            f"{folder} has the inventories of {counted(kept, 'word')} already. They are"
             " kept whatever the files are: use an empty folder for other files."
         )
     if missing:
         samples = sample_words(missing, files, column)
-        with (
-            ConsoleProgress().stage("finding senses", len(samples), in_bytes=False) as bar,
-            ProcessPoolExecutor(workers, get_context("spawn")) as pool,
-        ):
-            found = pool.map(partial(_find, source), samples.items(), chunksize=4)
-            for word, content in zip(samples, found, strict=True):
-                if content is not None:
-                    atomic_write(paths[word], content)
-                bar.advance(1)
+        with ConsoleProgress().stage("finding senses", len(samples), in_bytes=False) as bar:
+            pool = ProcessPoolExecutor(workers, get_context("spawn"), exit_with_parent)
+            with interruptions_blocked():
+                contents = pool.map(partial(_find, source), samples.items(), chunksize=4)
+            try:
+                for word, content in zip(samples, contents, strict=True):
+                    if content is not None:
+                        atomic_write(paths[word], content)
+                    bar.advance(1)
+            except BrokenProcessPool:
+                raise CommandError(
+                    "A worker was killed, perhaps for lack of memory: use fewer --workers. The"
+                    " inventories so far are kept."
+                ) from None
+            except BaseException:
+                for child in active_children():
+                    child.terminate()
+                raise
+            finally:
+                pool.shutdown(cancel_futures=True)
     inventories = {}
     for word, path in paths.items():
         if path.is_file():
@@ -152,16 +166,15 @@ def _table(inventories: Mapping[str, SenseInventory]) -> bytes:
         senses = inventory.senses
         sizes = [sense.size for sense in senses]
         keywords = (" ".join(keyword.word for keyword in sense.keywords) for sense in senses)
-        writer.writerow(
-            (
-                word,
-                len(senses),
-                sum(sizes),
-                inventory.several,
-                inventory.separation,
-                " | ".join(map(str, sizes)),
-                " | ".join(sense.label for sense in senses),
-                " | ".join(keywords),
-            )
+        row = (
+            word,
+            len(senses),
+            sum(sizes),
+            inventory.several,
+            inventory.separation,
+            " | ".join(map(str, sizes)),
+            " | ".join(sense.label for sense in senses),
+            " | ".join(keywords),
         )
+        writer.writerow(map(cell, row))
     return text.getvalue().encode()

@@ -36,6 +36,7 @@ from polyseme.models.registry import Registry
 from polyseme.operations.inventory import SenseInventory, load_inventory
 from polyseme.operations.occurrences import WordForms
 from polyseme.operations.senses import FoundSenses, SensesRequest, find_senses, senses_of
+from polyseme.terminal import echo
 
 MAX_SENTENCES = 2000
 """Maximum number of sentences to cluster; a random sample if more contain the word."""
@@ -160,7 +161,7 @@ def senses(
         verb = "does" if len(without) == 1 else "do"
         absent = f"; {counted(len(without), 'word')} {verb} not occur: {listed(without)}"
         table = options["save"] / TABLE
-        click.echo(f"{counted(found, 'word')} in {table}{absent * bool(without)}")
+        echo(f"{counted(found, 'word')} in {table}{absent * bool(without)}")
         return
     if applied:
         if options["save"] and not names:
@@ -213,11 +214,11 @@ def _apply(
             deque(tagged(), maxlen=0)
     total, unsure = counts.sum(axis=0).tolist()
     share = f", {unsure / total:.0%} of them unsure" if total else ""
-    click.echo(f"{inventory.word}: {counted(total, 'occurrence')}{share}")
+    echo(f"{inventory.word}: {counted(total, 'occurrence')}{share}")
     for number, (sense, (size, _)) in enumerate(
         zip(inventory.senses, counts.tolist(), strict=True), 1
     ):
-        click.echo(f"{number}  {100 * size / max(total, 1):.0f} %  ({size:,})  {sense.label}")
+        echo(f"{number}  {100 * size / max(total, 1):.0f} %  ({size:,})  {sense.label}")
 
 
 def _find(
@@ -273,7 +274,7 @@ def _find(
     def show(inventory: SenseInventory, *, named: bool) -> None:
         if as_json:
             document = {**vars(senses_of(model, request, found)), "texts": texts}
-            click.echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
+            echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
         else:
             _print_senses(found, inventory, texts, total, named=named)
 
@@ -341,29 +342,31 @@ def _print_senses(
     """Print the senses: share, keywords, neighbors and an example."""
     senses, count = len(found.senses), len(found.occurrences)
     sample = f", in a sample of {len(texts):,} of {total:,} sentences" * (total > len(texts))
-    click.echo(
+    echo(
         f"{found.word}: {counted(senses, 'sense')} in {counted(count, 'occurrence')}{sample};"
         f" separation {found.clusters.separation:.2f};"
         f" probability of several senses {found.clusterings.several:.2f}"
     )
     for number, sense in enumerate(found.senses, 1):
-        click.echo(f"\n{number}  {100 * sense.proportion:.0f} %  ({sense.size:,})")
+        echo()
+        echo(f"{number}  {100 * sense.proportion:.0f} %  ({sense.size:,})")
         if named:
-            click.echo(f"   label      {inventory.senses[number - 1].label}")
-        click.echo(f"   keywords   {', '.join(keyword.word for keyword in sense.keywords)}")
-        click.echo(f"   neighbors  {', '.join(neighbor.word for neighbor in sense.neighbors)}")
+            echo(f"   label      {inventory.senses[number - 1].label}")
+        echo(f"   keywords   {', '.join(keyword.word for keyword in sense.keywords)}")
+        echo(f"   neighbors  {', '.join(neighbor.word for neighbor in sense.neighbors)}")
         for example in sense.examples[:1]:
             occurrence = found.occurrences[example]
             start, end = occurrence.start or 0, occurrence.end or 0
             text = texts[occurrence.text]
             before, after = text[max(start - _SHOWN // 2, 0) : start], text[end : end + _SHOWN // 2]
-            click.echo(f"   example    …{before}[{text[start:end]}]{after}…")
+            echo(f"   example    …{before}[{text[start:end]}]{after}…")
     runner_up = found.clusterings.runner_up
     if runner_up is not None:
         words = (
             ", ".join(keyword.word for keyword in sense.keywords[:_RUNNER_UP])
             for sense in found.divisions[runner_up]
         )
-        click.echo(f"\nas {runner_up + 1}: {' · '.join(words)}")
+        echo()
+        echo(f"as {runner_up + 1}: {' · '.join(words)}")
     for note in found.notes:
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")

@@ -40,6 +40,11 @@ export function cellAfterKey({ key, ctrlKey, altKey, metaKey }, { row, column },
   return { row: clamped(to[0], height), column: clamped(to[1], width) };
 }
 
+/** Return a cell of CSV: text that a spreadsheet would compute begins with an apostrophe (OWASP, CSV Injection). */
+export function csvCell(value) {
+  return typeof value === "string" && /^[=+\-@\t\r\n＝＋－＠]/.test(value) ? `'${value}` : value;
+}
+
 /** Return rows of cells as text with a separator, quoted as spreadsheets expect (RFC 4180). */
 export function separatedText(rows, separator, newline) {
   const special = ['"', separator, "\r", "\n"];

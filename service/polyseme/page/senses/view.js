@@ -9,7 +9,7 @@ import { fetchText } from "../client.js";
 import { changeDetector, countOf, download, h, pointAt, quietButton, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
-import { separatedText } from "../table.js";
+import { csvCell, separatedText } from "../table.js";
 import { count, short, shorten } from "../text.js";
 
 /** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
@@ -138,7 +138,7 @@ class SensesView {
     const { response, sentences } = this;
     const labels = this.cards.labels();
     const rows = response.occurrences.map(({ text, start, end, sense, confidence }) =>
-      [text, start, end, sense, labels[sense], confidence, sentences[text]]);
+      [text, start, end, sense, labels[sense], confidence, sentences[text]].map(csvCell));
     const header = ["text", "start", "end", "sense", "label", "confidence", "sentence"];
     download("polyseme-senses.csv", `${separatedText([header, ...rows], ",", "\r\n")}\r\n`, "text/csv");
   }
