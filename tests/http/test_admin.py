@@ -1,9 +1,11 @@
 """Probes and metrics on a port of their own, and the files of metrics of several processes."""
 
+import json
 import os
 import signal
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -12,7 +14,7 @@ import pytest
 from polyseme.http.metrics import DIRECTORY
 from tests.conftest import free_port, start
 from tests.http.conftest import numbers, total
-from tests.http.service import SHORT, WAIT, Service, running, until
+from tests.http.service import SHORT, WAIT, Caller, Service, posted, running, until
 
 PATHS = ("/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
 
@@ -59,6 +61,28 @@ def test_probes_and_metrics_respond_whatever_the_workers_do(stopped, path: str) 
 def test_other_paths_are_unknown_on_the_port(stopped, path: str) -> None:
     for response in (stopped.get(path), stopped.post(path, json=SHORT)):
         assert (response.status_code, response.json()["code"]) == (404, "unknown_route")
+
+
+def test_waiting_requests_are_counted_and_their_time_is_reported(tmp_path) -> None:
+    settings = {"workers": 1, "threads": 1, "log_format": "json"}
+    with administered(tmp_path, **settings) as (service, admin), ExitStack() as stack:
+        busy, *others = [stack.enter_context(Caller(service)) for _ in range(4)]
+        busy.hold_thread()
+        for other in others:
+            other.send(posted(SHORT))
+        until(lambda: total(numbers(admin), "requests_waiting"), 3)
+        time.sleep(0.3)
+        assert busy.response()[0] == 200
+        for other in others:
+            timing = other.response()[1]["server-timing"].replace(";dur=", " ")
+            stages = {name: float(ms) for name, ms in map(str.split, timing.split(", "))}
+            assert 300 <= stages["wait"] < stages["total"]
+        until(lambda: total(numbers(admin), "requests_waiting"), 0)
+        assert total(numbers(admin), "stage_duration_seconds_sum", stage="wait") >= 0.9
+    lines = [json.loads(line) for line in service.log.read_text().splitlines() if "wait_ms" in line]
+    waited = [line["wait_ms"] for line in lines if line["route"] == "/v1/encode"]
+    assert len([ms for ms in waited if ms >= 300]) == 3
+    assert all(line["wait_ms"] < line["ms"] for line in lines)
 
 
 def test_the_port_shows_keys_models_and_draining_of_the_service(tmp_path) -> None:

@@ -164,7 +164,8 @@ def test_the_stages_are_children_within_their_request(sent) -> None:
     spans = [span for _, span in collector.spans()]
     parents = {span.span_id: span for span in spans if span.kind == SERVER}
     stages = [span for span in spans if span.kind == INTERNAL]
-    assert {stage.name for stage in stages} == {"parse", "tokens", "static", "attention", "write"}
+    names = {"wait", "parse", "tokens", "static", "attention", "write"}
+    assert {stage.name for stage in stages} == names
     for stage in stages:
         parent = parents[stage.parent_span_id]
         assert stage.trace_id == parent.trace_id

@@ -259,6 +259,7 @@ def test_the_panels_of_the_dashboard_do_not_overlap_and_have_unique_ids():
 
 def test_the_page_names_every_field_of_a_log_line(caplog):
     context = RequestContext("x", "GET", "x")
+    context.arrived -= 1
     context.code = context.model = context.caller = context.trace_id = "x"
     context.counts, context.aborted, context.work = TokenCounts([]), True, 1.0
     with caplog.at_level("INFO", "polyseme.requests"):

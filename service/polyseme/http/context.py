@@ -34,8 +34,10 @@ class RequestContext:
         self.arrived = arrival.get(self.started)
         """when the worker could read the first byte"""
         self.stages: Stages = {}
+        if self.arrived < self.started:
+            self.stages["wait"] = self.arrived, self.started, self.started - self.arrived
         self.seconds = 0.0
-        """the time until the response was sent or aborted"""
+        """the time from its arrival until the response was sent or aborted"""
         self.status = 0
         self.code: str | None = None
         """the error code of the response"""

@@ -38,6 +38,7 @@ def log_request(context: RequestContext) -> None:
         "status": context.status,
         "code": context.code,
         "ms": round(context.seconds * 1000, 3),
+        "wait_ms": round((context.started - context.arrived) * 1000, 3) or None,
         "bytes": context.response_bytes,
         "tokens": context.counts.tokens if context.counts else None,
         "work_ms": round(context.work, 3) or None,

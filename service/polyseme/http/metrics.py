@@ -32,7 +32,7 @@ DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 _REQUEST_BUCKETS = (*_SECONDS, 2.5, 5.0, 10.0, 30.0)
 _STAGE_BUCKETS = (0.0001, 0.00025, 0.0005, *_SECONDS, 5.0)
-_STAGES = ("parse", "tokens", "static", "attention", "neighbors", "senses", "write")
+_STAGES = ("wait", "parse", "tokens", "static", "attention", "neighbors", "senses", "write")
 _MAX_MODELS = 100
 """Maximum number of models with separate labels; additional ones count as `other`."""
 _slot = "master"
@@ -59,7 +59,10 @@ def _histogram(name: str, text: str, label: str, buckets: tuple[float, ...]) -> 
 REQUESTS = _counter("requests_total", "Requests answered.", "route", "method", "status")
 ERRORS = _counter("errors_total", "Error responses.", "code")
 DURATION = _histogram(
-    "request_duration_seconds", "Time to the end of the response.", "route", _REQUEST_BUCKETS
+    "request_duration_seconds",
+    "Time from arrival to the end of the response.",
+    "route",
+    _REQUEST_BUCKETS,
 )
 STAGE = _histogram(
     "stage_duration_seconds", "Time of a stage of a request.", "stage", _STAGE_BUCKETS
@@ -76,6 +79,7 @@ REFUSED = _counter(
 ABORTED = _counter("connections_cut_total", "Streams that the client closed early.", "reason")
 LOST = _counter("log_lines_lost_total", "Log lines that could not be written.")
 STARTS = _counter("worker_starts_total", "Workers started.")
+WAITING = _gauge("requests_waiting", "Requests waiting for a thread.", "livesum")
 IN_PROGRESS = _gauge("requests_in_progress", "Requests in progress.", "livesum")
 CONNECTIONS = _gauge("connections", "Open connections.", "livesum")
 WORKERS = _gauge("workers", "Live workers.", "livesum")

@@ -105,7 +105,7 @@ class Middleware:
                 f"{stage};dur={seconds * 1000:.3f}, "
                 for stage, (_start, _end, seconds) in context.stages.items()
             )
-            total = (time.perf_counter() - context.started) * 1000
+            total = (time.perf_counter() - context.arrived) * 1000
             headers.append(("X-Request-ID", context.request_id))
             headers.append(("Server-Timing", f"{timing}total;dur={total:.3f}"))
             headers.extend(pair for pair in _SECURITY_ITEMS if pair[0].lower() not in present)
@@ -128,7 +128,7 @@ class Middleware:
 
     def _finish(self, context: RequestContext) -> None:
         """Log, count and trace a request whose response was sent or aborted."""
-        context.seconds = time.perf_counter() - context.started
+        context.seconds = time.perf_counter() - context.arrived
         record(None)
         if context.budget:
             context.budget.close()

@@ -57,7 +57,7 @@ class Tracer:
             self._parents.extract({"traceparent": traceparent}),
             SpanKind.SERVER,
             attributes=attributes,
-            start_time=_nanoseconds(context, context.started),
+            start_time=_nanoseconds(context, context.arrived),
         )
         context.trace_id = format(context.span.get_span_context().trace_id, "032x")
 
@@ -80,7 +80,7 @@ class Tracer:
                 began = _nanoseconds(context, start)
                 stage = self.start().start_span(name, parent, attributes=spent, start_time=began)
                 stage.end(_nanoseconds(context, end))
-        span.end(_nanoseconds(context, context.started + context.seconds))
+        span.end(_nanoseconds(context, context.arrived + context.seconds))
 
     def close(self) -> None:
         """Send the remaining spans, for at most a few seconds if the collector does not respond."""

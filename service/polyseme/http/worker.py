@@ -70,6 +70,7 @@ class QueueWorker(ThreadWorker):  # type: ignore[misc]
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
         """Dispatch events. gunicorn calls this at least once a second."""
         metrics.CONNECTIONS.set(self.nr_conns)
+        metrics.WAITING.set(max(self.busy - self.cfg.threads, 0))
         super().wait_for_and_dispatch_events(timeout)
 
     def murder_pending(self) -> None:
