@@ -26,7 +26,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from polyseme.api_keys import digests_of_keys, read_key_file
 from polyseme.errors import install_command
 from polyseme.models.manifest import NAME_PATTERN
-from polyseme.operations.embed import DEFAULT_POOLING, Pooling
+from polyseme.operations.embed import DEFAULT_POOLING, Pooling, Wordless
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.validation import did_you_mean, validation_message
 
@@ -168,6 +168,16 @@ class Settings(BaseSettings):
         description="pooling of /v1/embeddings: the mean of the static vectors weighted by smooth"
         " inverse frequency (`sif`), also `whitened`, or of the contextual vectors weighted by"
         " `informativeness` or equally (`mean`)",
+    )
+    wordless: Wordless = Field(
+        "refuse",
+        description="what /v1/embeddings does with a text in which no word has a vector: return an"
+        " error (`refuse`) or a zero vector (`zero`), so that one such text fails no batch",
+    )
+    truncate: bool = Field(
+        False,
+        description="whether /v1/embeddings truncates texts of more than `max_sentence_tokens`"
+        " tokens instead of rejecting them",
     )
     preload_models: bool = Field(
         False, description="load every model at startup instead of at its first use"

@@ -150,6 +150,30 @@ def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
     require_same([one for (one,) in asyncio.run(ask())], local.encode(texts))
 
 
+class CountingTransport(httpx.AsyncBaseTransport):
+    """A transport without connections that counts its requests in progress."""
+
+    current = maximum = 0
+
+    async def handle_async_request(self, _request):
+        self.current += 1
+        self.maximum = max(self.maximum, self.current)
+        await asyncio.sleep(0.001)
+        self.current -= 1
+        return httpx.Response(200, json={"neighbors": [], "resolution": None})
+
+
+def test_gathered_calls_wait_outside_of_httpx():
+    transport = CountingTransport()
+
+    async def ask():
+        client = AsyncClient("http://localhost", concurrency=3, transport=transport)
+        return await asyncio.gather(*(client.neighbors("bank") for _ in range(40)))
+
+    assert asyncio.run(ask()) == [[]] * 40
+    assert transport.maximum == 3
+
+
 def test_waiting_for_another_call_does_not_count_towards_the_timeout():
     def slow(_):
         time.sleep(0.1)  # the twelve calls take longer than the timeout, each one does not

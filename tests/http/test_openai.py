@@ -166,7 +166,7 @@ BAD_FIELDS = [
     ({"input": "bank", "wordless": "keep"}, "/wordless", "wordless"),
     ({"input": [["bank", 5]]}, "/input/0/1", "input[0][1]"),
     ({"input": "bank", "model": 5}, "/model", "model"),
-    ({"input": "bank", "truncate": True}, "/truncate", "truncate"),
+    ({"input": "bank", "truncate": 2}, "/truncate", "truncate"),
     ({"input": "bank", "not a name": 1}, "", None),
 ]
 
@@ -310,3 +310,18 @@ def test_an_error_without_fields_has_no_parameter():
     assert error["param"] is None
     assert error["message"] == f"{InvalidError.detail} {InvalidError.hint}"
     assert openai_error(RateLimitedError())["code"] == "rate_limit_exceeded"
+
+
+def test_settings_are_the_defaults_of_texts_without_a_vector_and_of_long_texts(make_client):
+    client = make_client(wordless="zero", truncate=True, max_sentence_tokens=3)
+
+    def embed(**fields):
+        return client.post(
+            "/v1/embeddings", json={"input": ["bank a b c", "bank a b", ""], **fields}
+        )
+
+    long, short, empty = (one["embedding"] for one in embed().json()["data"])
+    assert long == short
+    assert not any(empty)
+    expect_problem(embed(truncate=False), 413, "too_large")
+    expect_problem(embed(wordless="refuse"), 422, "unknown_word")

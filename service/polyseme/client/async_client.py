@@ -11,7 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 import numpy as np
@@ -72,13 +72,19 @@ class AsyncClient(BaseClient):
     """An asynchronous client of a Polyseme service, with the arguments of `Client`.
 
     Use each instance in one event loop only. Texts are sent in batches of at most
-    `batch_sentences` and `batch_bytes` (a longer text alone), up to `concurrency` batches at a
-    time. Batches that the service rejects as too large are split, and temporary failures are
-    retried. `key` defaults to the environment variable POLYSEME_API_KEY. See docs/client.md.
+    `batch_sentences` and `batch_bytes` (a longer text alone), up to `concurrency` batches at a time
+    over all calls, so that any number of calls may be gathered. Batches that the service rejects as
+    too large are split, and temporary failures are retried. `key` defaults to the environment
+    variable POLYSEME_API_KEY. See docs/client.md.
     """
 
     _kind = HttpxAsyncClient
     _http: "httpx.AsyncClient"
+
+    @cached_property
+    def _turn(self) -> asyncio.Semaphore:
+        """Held by each request in progress: waiting requests make httpx's pool slow."""
+        return asyncio.Semaphore(self._concurrency)
 
     async def __aenter__(self) -> Self:
         return self
@@ -231,7 +237,8 @@ class AsyncClient(BaseClient):
         if self._http.is_closed:
             raise ClientError("The client is closed: create another one.")
         try:
-            return await self._http.send(request)
+            async with self._turn:
+                return await self._http.send(request)
         except TransportError as error:
             raised = unreachable(error)
         raise raised  # outside the handler, so that the traceback has no httpx exceptions

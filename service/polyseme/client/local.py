@@ -158,9 +158,8 @@ class LocalModel(Encoder):
         with _computing():
             found = embed(
                 self.model,
-                request.model_copy(update={"input": checked}),
+                request.model_copy(update={"input": checked}).with_defaults(pooling=self._pooling),
                 self._limits,
-                default=self._pooling,
             )
         if found.data:
             yield np.array([one.embedding for one in found.data], np.float32)

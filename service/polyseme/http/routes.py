@@ -187,8 +187,11 @@ def neighbors() -> Response:
 def embeddings() -> Response:
     """Return one vector for each text, as OpenAI's embeddings API does."""
     service, body = current_service(), _read(EmbeddingsRequest)
-    model, pooling = service.find_model(body.model), service.settings.pooling
-    result = embed(model, body, service.limits, pooling)
+    settings = service.settings
+    body = body.with_defaults(
+        pooling=settings.pooling, wordless=settings.wordless, truncate=settings.truncate
+    )
+    result = embed(service.find_model(body.model), body, service.limits)
     data = ([orjson.dumps(one, option=orjson.OPT_SERIALIZE_NUMPY)] for one in result.data)
     after = {"model": result.model, "usage": result.usage}
     return respond(json_parts({"object": "list"}, "data", data, after), JSON)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 import pybase64
@@ -31,6 +31,8 @@ Pooling: TypeAlias = Literal["whitened", "sif", "informativeness", "mean"]
 model's whitening; `informativeness` weights contextual vectors by informativeness; `mean` weights
 them equally."""
 DEFAULT_POOLING: Pooling = "whitened"
+Wordless: TypeAlias = Literal["refuse", "zero"]
+"""`refuse` rejects a text in which no word has a vector; `zero` gives it a zero vector."""
 _STATIC: tuple[Pooling, ...] = ("whitened", "sif")
 _ENTRY_BYTES = 64
 """Approximate bytes of an `Embedding` in JSON, without its vector."""
@@ -111,28 +113,32 @@ class EmbeddingsRequest(Request[Embeddings]):
     """accepted and ignored"""
     pooling: Pooling | None = None
     """extension of OpenAI's API: the pooling; the setting if omitted"""
-    wordless: Literal["refuse", "zero"] = "refuse"
+    wordless: Wordless | None = None
     """extension of OpenAI's API: for a text in which no word has a vector, return an error
-    (`refuse`) or a zero vector (`zero`)"""
+    (`refuse`) or a zero vector (`zero`); the setting if omitted"""
+    truncate: bool | None = None
+    """extension of OpenAI's API: truncate texts that are too long instead of rejecting them; the
+    setting if omitted"""
+
+    def with_defaults(self, **defaults: Any) -> Self:
+        """Return the request with defaults for fields that are null."""
+        absent = {name: value for name, value in defaults.items() if getattr(self, name) is None}
+        return self.model_copy(update=absent)
 
 
-def embed(
-    model: Model,
-    request: EmbeddingsRequest,
-    limits: Limits | None = None,
-    default: Pooling = DEFAULT_POOLING,
-) -> Embeddings:
-    """Return the unit vector of each text; `default` is the pooling if the request has none.
+def embed(model: Model, request: EmbeddingsRequest, limits: Limits | None = None) -> Embeddings:
+    """Return the unit vector of each text.
 
     Raises InvalidError for `dimensions` that the model does not have, UnknownWordError or
     InvalidError for a text that has no direction if `wordless` is `refuse`, and the errors of
     `tokenize` and `encode_sentences`.
     """
     limits = limits or Limits()
-    refuse, pooling = request.wordless == "refuse", request.pooling or default
+    refuse, pooling = request.wordless != "zero", request.pooling or DEFAULT_POOLING
     texts, path = paths_of(request.input)
     with stage("tokens"):
         options, d = pooled_options(pooling), model.manifest.dimension
+        options = options.model_copy(update={"truncate": bool(request.truncate)})
         width = request.dimensions or d
         if width > d:
             message = f"must be 1 to {d}, the model's dimension"
