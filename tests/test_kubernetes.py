@@ -56,7 +56,7 @@ def pods() -> list[Document]:
     made += [
         d for f in (PLACE / "components").rglob("*.yaml") for d in yaml.safe_load_all(f.read_text())
     ]
-    return [one["spec"]["template"]["spec"] for one in made if one["kind"] == "Deployment"]
+    return [one["spec"]["template"]["spec"] for one in made if one["kind"] in {"Deployment", "Job"}]
 
 
 def containers() -> list[Document]:
@@ -207,6 +207,10 @@ def test_the_service_connects_only_to_dns_redis_and_the_collector() -> None:
     assert ports == [[(53, "UDP"), (53, "TCP")], [(6379, "TCP")], [(4318, "TCP")]]
     assert all("to" in rule for rule in rules["egress"])
     # kustomize's `includeSelectors` would add labels here that DNS does not have.
+    assert rules["ingress"][0]["from"] == [
+        {"podSelector": {}},  # clients in the namespace may use the Service
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}},
+    ]
     assert rules["egress"][0]["to"] == [
         {
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
@@ -238,6 +242,16 @@ def test_the_service_only_reads_models_from_a_volume_or_pulled_ones(with_compone
     (first,) = pod["initContainers"]
     assert {"name": "models", "mountPath": "/models"} in first["volumeMounts"]
     assert first["args"][:2] == ["models", "pull"]
+
+
+def test_a_job_fills_the_volume_that_the_service_reads(with_component) -> None:
+    pod = document(with_component["models-job"], "Job", "polyseme-models")["spec"]["template"]
+    claim = document(with_component["models-volume"], "PersistentVolumeClaim", "polyseme-models")
+    (volume,) = (one for one in pod["spec"]["volumes"] if one["name"] == "models")
+    assert volume["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+    (container,) = pod["spec"]["containers"]
+    assert {"name": "models", "mountPath": "/models"} in container["volumeMounts"]
+    assert container["args"][:2] == ["models", "pull"]
 
 
 def test_the_ingress_buffers_as_the_proxy_of_the_compose_file_does() -> None:
