@@ -2,8 +2,10 @@
 
 The n-grams are those of `<word>`, in code points, without a lone `<` or `>`. The FNV-1a hash of an
 n-gram's UTF-8 bytes selects its row of the table, as in fastText's `dictionary.cc`. A word is
-composed only of n-grams that words of the vocabulary have, and only if these cover enough of it:
-n-grams of another language share rows with those of the vocabulary by chance, and mean nothing.
+composed only if n-grams that words of the vocabulary have cover enough of it: n-grams of another
+language share rows with those of the vocabulary by chance, and mean nothing. In a hashed table the
+vector of a word is fastText's, the mean over all its n-grams; a table that has a row for each known
+n-gram has no rows for others.
 """
 
 import re
@@ -108,17 +110,17 @@ class Subwords:
             return False
         if self.ngrams is None:
             return True
-        share, _ = self._known_rows(word)
+        share, _ = self._rows_of(word)
         return share > self.coverage
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """Return the mean of the rows of the known n-grams of each of m words. -> [m, d]
+        """Return the mean of the rows of the n-grams of each of m words. -> [m, d]
 
         `composes` must accept each word. The bits of a vector do not depend on other words.
         """
         means = np.empty((len(words), self.table.shape[1]), np.float32)
         for number, word in enumerate(words):
-            _, rows = self._known_rows(word)
+            _, rows = self._rows_of(word)
             total = np.zeros(self.table.shape[1])  # in float64, which does not overflow
             for start in range(0, len(rows), _ROWS_AT_ONCE):
                 some = self.table[rows[start : start + _ROWS_AT_ONCE]]
@@ -127,8 +129,8 @@ class Subwords:
         return means
 
     @cached_property
-    def _known_rows(self) -> Callable[[str], tuple[float, Integers]]:
-        """A function that returns the share of known n-grams of a word, and their rows. -> [g]
+    def _rows_of(self) -> Callable[[str], tuple[float, Integers]]:
+        """A function that returns the share of known n-grams of a word, and its rows. -> [g]
 
         It remembers the last words: those that `composes` accepts need a vector soon.
         """
@@ -137,15 +139,13 @@ class Subwords:
         min_n, max_n, own_rows = self.min_n, self.max_n, self.own_rows
 
         @lru_cache(_REMEMBERED)
-        def known_rows(word: str) -> tuple[float, Integers]:
+        def rows_of(word: str) -> tuple[float, Integers]:
             hashes = word_hashes(word, min_n, max_n)
-            known, rows = _known(ngrams, hashes)
-            if not own_rows or ngrams is None:
-                rows = hashes.astype(np.int64) % buckets
-            rows = rows[known]
-            return len(rows) / len(hashes), rows
+            known, indices = _known(ngrams, hashes)
+            rows = indices[known] if own_rows else hashes.astype(np.int64) % buckets
+            return np.count_nonzero(known) / len(hashes), rows
 
-        return known_rows
+        return rows_of
 
 
 def _known(ngrams: NDArray[np.uint32] | None, hashes: NDArray[np.uint32]) -> tuple[Flags, Integers]:
