@@ -9,6 +9,7 @@ from gensim.models import fasttext
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from polyseme.engine import subwords as module
 from polyseme.engine.subwords import LONGEST, Subwords, distinct_ngrams, ngram_hashes, word_hashes
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
@@ -208,6 +209,13 @@ def test_random_strings_of_any_alphabet_are_not_composed(letters):
     new = ["".join(rng.choice(syllables, 4)) for _ in range(500)]
     assert np.mean([subwords.composes(word) for word in new]) > 0.9
     assert not subwords.composes("qwrtpsz")
+
+
+def test_only_the_most_frequent_words_have_known_ngrams(monkeypatch):
+    monkeypatch.setattr(module, "MAX_WORDS", 1100)
+    several = [f"{i:x}" for i in range(1200)]
+    known = {slow_hash(one) for word in several[:1100] for one in slow_ngrams(word, 2, 3)}
+    assert Subwords(table(), 2, 3).restricted(several).ngrams.tolist() == sorted(known)
 
 
 def test_few_words_restrict_nothing():

@@ -10,7 +10,7 @@ n-gram has no rows for others.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -67,9 +67,10 @@ class Subwords:
         """
         if len(words) < MIN_WORDS:
             return self
-        ngrams = distinct_ngrams(words[:MAX_WORDS], self.min_n, self.max_n)[0]
-        known = replace(self, ngrams=np.sort(ngrams))
-        return replace(known, coverage=known.least_coverage(words[:MAX_WORDS]))
+        words = words[:MAX_WORDS]
+        parts = _hashes_at_once(words, self.min_n, self.max_n)
+        known = replace(self, ngrams=np.unique(np.concatenate([*map(np.unique, parts)])))
+        return replace(known, coverage=known.least_coverage(words))
 
     def least_coverage(self, words: Sequence[str]) -> float:
         """Return the share of known n-grams that 85 % of random strings do not reach.
@@ -164,15 +165,16 @@ def distinct_ngrams(
     The n-grams that occur most often come first; of equally many, the one that occurs first. So the
     order does not depend on the letters, only on where the same letters are.
     """
-    hashes = [
-        one
-        for start in range(0, len(words), _VOCABULARY_AT_ONCE)
-        for one in ngram_hashes(words[start : start + _VOCABULARY_AT_ONCE], min_n, max_n)
-    ]
-    together = np.concatenate([np.empty(0, np.uint32), *hashes])
+    together = np.concatenate([np.empty(0, np.uint32), *_hashes_at_once(words, min_n, max_n)])
     ngrams, firsts, counts = np.unique(together, return_index=True, return_counts=True)
     order = np.lexsort((firsts, -counts))
     return ngrams[order], counts[order]
+
+
+def _hashes_at_once(words: Sequence[str], min_n: int, max_n: int) -> Iterator[NDArray[np.uint32]]:
+    """Yield the hashes of the n-grams of many words at once. -> [g]"""
+    for start in range(0, len(words), _VOCABULARY_AT_ONCE):
+        yield np.concatenate(ngram_hashes(words[start : start + _VOCABULARY_AT_ONCE], min_n, max_n))
 
 
 def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
@@ -199,10 +201,13 @@ def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
     return np.array(found, np.uint32)
 
 
-def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[np.uint32]]:
+def ngram_hashes(
+    words: Sequence[str], min_n: int, max_n: int, *, by_start: bool = False
+) -> list[NDArray[np.uint32]]:
     """Return the hashes of the n-grams of each `<word>`, shorter n-grams first. -> [g] per word
 
-    The hashes of n + 1 letters are the hashes of n letters, extended by one letter.
+    The hashes of n + 1 letters are the hashes of n letters, extended by one letter. `by_start` is
+    fastText's order: n-grams that start earlier come first.
     """
     text = np.frombuffer("".join(f"<{word}>" for word in words).encode(), np.int8)
     signed = text.astype(np.int32).view(np.uint32)  # sign-extended, as in fastText's FNV-1a
@@ -213,19 +218,21 @@ def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[n
     # The number of letters from each letter to the end of its word, inclusive.
     left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(starts))
     inside = (left > 1) & (left < np.repeat(sizes, sizes))  # inside the angle brackets
-    at, hashes = np.arange(len(starts)), np.full(len(starts), _OFFSET)
-    found, owners = [hashes[:0]], [owner_of[:0]]
+    first, hashes = np.arange(len(starts)), np.full(len(starts), _OFFSET)
+    found, firsts = [hashes[:0]], [first[:0]]
     for n in range(1, min(max_n, int(left.max(initial=0))) + 1):
-        fits = left[at] >= n
-        at, hashes = at[fits], hashes[fits]
-        start, width = starts[at + n - 1], widths[at + n - 1]
-        for place in range(width.max(initial=0)):
-            byte = signed[np.minimum(start + place, len(signed) - 1)]
-            hashes = np.where(place < width, (hashes ^ byte) * _PRIME, hashes)
+        fits = left[first] >= n
+        first, hashes = first[fits], hashes[fits]
+        start, width = starts[first + n - 1], widths[first + n - 1]
+        for i in range(width.max(initial=0)):
+            byte = signed[np.minimum(start + i, len(signed) - 1)]
+            hashes = np.where(i < width, (hashes ^ byte) * _PRIME, hashes)
         if n >= min_n:
-            kept = inside[at] if n == 1 else slice(None)
-            found.append(hashes[kept])
-            owners.append(owner_of[at[kept]])
-    owner = np.concatenate(owners)
+            some = inside[first] if n == 1 else slice(None)
+            found.append(hashes[some])
+            firsts.append(first[some])
+    letters = np.concatenate(firsts)  # the index of the first letter of each n-gram
+    owner = owner_of[letters]
+    order = np.argsort(letters if by_start else owner, kind="stable")
     ends = np.cumsum(np.bincount(owner, minlength=len(words)))
-    return np.split(np.concatenate(found)[np.argsort(owner, kind="stable")], ends)[: len(words)]
+    return np.split(np.concatenate(found)[order], ends)[: len(words)]
