@@ -2,9 +2,9 @@
 
     python benchmarks/importing.py [--words 400000] [--width 100] [--rounds 3]
 
-The load, the import and an import with one process run in turn. gensim loads the file into memory;
-the import also checks every row, computes weights, fits subwords, writes the model and reads it
-back. Results: results/importing.json.
+The load and the import run in turn. gensim loads the file into memory; the import also checks every
+row, computes weights, fits subwords, writes the model and reads it back. Results:
+results/importing.json.
 """
 
 import os
@@ -35,11 +35,7 @@ def main(words: int, width: int, rounds: int) -> None:
         write_glove(file, words, width)
         imported = [sys.executable, "-m", "polyseme", "models", "import", str(file), "--replace"]
         imported += ["--name", "glove", "--models-dir", str(models)]
-        commands = {
-            "gensim": [sys.executable, "-c", _GENSIM, str(file)],
-            "import": imported,
-            "import, one process": [*imported, "--processes", "1"],
-        }
+        commands = {"gensim": [sys.executable, "-c", _GENSIM, str(file)], "import": imported}
         seconds: dict[str, list[float]] = {name: [] for name in commands}
         memory: dict[str, float] = {}
         for _ in range(rounds):

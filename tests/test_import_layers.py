@@ -116,8 +116,8 @@ MAY_IMPORT = {
 IMPORT_TORCH = {f"{TRAINING}.{file}" for file in ("held_out", "network", "run", "trainer", "stack")}
 """The files that import torch; the command imports them where it needs them."""
 
-IMPORT_GENSIM = {f"{IMPORTING}.{file}" for file in ("fasttext", "rows", "download")}
-"""The files that import gensim, each in the function that uses it; serving loads none of them."""
+IMPORT_GENSIM = {f"{IMPORTING}.download"}
+"""The file that imports gensim, in the function that uses it; serving does not load it."""
 
 
 def files():

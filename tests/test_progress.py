@@ -57,14 +57,14 @@ def on_terminal(columns, *arguments):
 
 @pytest.mark.slow
 def test_on_a_terminal_a_bar_shows_bytes_and_rows(tmp_path, large):
-    command = ("models", "import", large, "--processes", 1, "--models-dir", tmp_path)
+    command = ("models", "import", large, "--models-dir", tmp_path)
     code, out, err = on_terminal(100, *command, "--no-subwords")
     assert code == 0
     assert out == "large  12000 words  100 wide  float32  lower-case  closed form\n"
     size = re.escape(f"{large.stat().st_size / 1e6:.1f}M")
     assert re.search(rf"\rchecking: +\d+%\|[^|]*\| [\d.]+M?/{size} ", err), err
     assert re.search(rf"\rreading: +\d+%\|[^|]*\| [\d.]+M/{size} \[.*[\d,]+ rows\]", err), err
-    assert "polyseme: 12,000 words of dimension 100: about 167 MB of memory to import" in err
+    assert "polyseme: 12,000 words of dimension 100: about 109 MB of memory to import" in err
     shown = err.split("\r")
     assert not shown[-1].strip() or shown[-1].startswith(("polyseme: ", "\n"))
 
@@ -115,6 +115,6 @@ def test_without_a_terminal_the_estimate_is_a_line_and_there_is_no_progress_bar(
     assert not {"\r", "\x1b"} & set(err)
     assert all(line.startswith("polyseme: ") for line in err.splitlines())
     assert err.splitlines()[0] == (
-        "polyseme: 11,000 words of dimension 100: about 161 MB of memory to import, 2 MB on disk"
+        "polyseme: 11,000 words of dimension 100: about 103 MB of memory to import, 2 MB on disk"
         " for its vectors, shared by all workers."
     )

@@ -1,6 +1,5 @@
 """Polyseme: contextual word vectors from static ones, as a service."""
 
-import re
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
@@ -92,15 +91,16 @@ def from_vectors(
     temporary file (TMPDIR) until the process ends.
     """
     from polyseme.client.local import LocalModel
-    from polyseme.errors import CommandError, ModelFolderError
-    from polyseme.importing.importer import ImportOptions, check_name
+    from polyseme.errors import ModelFolderError
+    from polyseme.importing.importer import check_name
     from polyseme.importing.memory import model_of_vectors
+    from polyseme.importing.options import ImportOptions, ImportProblem
     from polyseme.importing.texts import TextSample
     from polyseme.importing.weights import weights_file
     from polyseme.progress import SILENT, ConsoleProgress
 
     try:
-        check_name(name, "")
+        check_name(name)
         options = ImportOptions(
             limit=limit,
             dtype=dtype,
@@ -112,10 +112,13 @@ def from_vectors(
         )
         shown = ConsoleProgress() if progress else SILENT
         return LocalModel(model_of_vectors(vectors, words, options, name, shown))
-    except (CommandError, ModelFolderError) as error:
-        # The options of the command are arguments here.
-        sentence = error.sentence if isinstance(error, CommandError) else str(error)
-        raise ValueError(re.sub(r"--(\w+)", r"`\1`", sentence)) from None
+    except ImportProblem as problem:
+        arguments = {"sorted": "by_frequency", "convention": "weights"}
+        hints = [f"`{arguments.get(option, option)}`" for option in problem.options]
+        hint = f"; see the argument {' or '.join(hints)}." if hints else "."
+        raise ValueError(problem.sentence.removesuffix(".") + hint) from None
+    except ModelFolderError as error:
+        raise ValueError(str(error)) from None
 
 
 def load_senses(path: str | Path) -> "SenseInventory":

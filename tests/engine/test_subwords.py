@@ -9,6 +9,7 @@ from gensim.models import fasttext
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from polyseme.engine import subwords as module
 from polyseme.engine.subwords import LONGEST, Subwords, distinct_ngrams, ngram_hashes, word_hashes
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
@@ -169,7 +170,7 @@ def test_a_table_may_be_mapped_from_the_disk(tmp_path):
     assert vector.tobytes() == vector_of(Subwords(table(), 3, 6), "apple").tobytes()
 
 
-def test_a_word_is_composed_of_its_known_ngrams_alone():
+def test_a_table_with_own_rows_composes_words_of_known_ngrams():
     known = np.sort(np.array([slow_hash(one) for one in ("<ab", "abc", "bc>")], np.uint32))
     rows = np.eye(3, dtype=np.float32)
     subwords = Subwords(rows, 3, 3, known, 0.5, own_rows=True)
@@ -182,9 +183,11 @@ def test_a_word_is_composed_of_its_known_ngrams_alone():
     places = {one: known.tolist().index(slow_hash(one)) for one in ("<ab", "abc", "bc>")}
     expected = rows[[places["<ab"], places["abc"]]].mean(axis=0)
     assert vector_of(generous, "abcd").tolist() == expected.tolist()
+    # A hashed table decides by the known n-grams too, and has the vectors of all.
     hashed = replace(generous, own_rows=False)
-    expected = rows[[slow_hash("<ab") % 3, slow_hash("abc") % 3]].mean(axis=0)
-    assert vector_of(hashed, "abcd").tolist() == pytest.approx(expected.tolist())
+    assert [hashed.composes(word) for word in ("abcd", "xyz")] == [True, False]
+    indices = [slow_hash(ngram) % 3 for ngram in ("<ab", "abc", "bcd", "cd>")]
+    np.testing.assert_allclose(vector_of(hashed, "abcd"), rows[indices].mean(axis=0), rtol=1e-6)
 
 
 def test_ngrams_are_counted_and_the_most_frequent_come_first():
@@ -206,6 +209,13 @@ def test_random_strings_of_any_alphabet_are_not_composed(letters):
     new = ["".join(rng.choice(syllables, 4)) for _ in range(500)]
     assert np.mean([subwords.composes(word) for word in new]) > 0.9
     assert not subwords.composes("qwrtpsz")
+
+
+def test_only_the_most_frequent_words_have_known_ngrams(monkeypatch):
+    monkeypatch.setattr(module, "MAX_WORDS", 1100)
+    several = [f"{i:x}" for i in range(1200)]
+    known = {slow_hash(one) for word in several[:1100] for one in slow_ngrams(word, 2, 3)}
+    assert Subwords(table(), 2, 3).restricted(several).ngrams.tolist() == sorted(known)
 
 
 def test_few_words_restrict_nothing():

@@ -9,7 +9,7 @@ import gensim
 import numpy as np
 from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
-from gensim.models.fasttext_inner import compute_ngrams_bytes, ft_hash_bytes
+from gensim.models.fasttext_inner import compute_ngrams_bytes
 
 from polyseme.models.reader import read_model
 from tests.conftest import ROOT
@@ -52,16 +52,14 @@ def assert_same(model, words, vectors):
     assert table.tobytes() == np.ascontiguousarray(vectors).tobytes()
 
 
-def composed_of_known(right, coverage, word):
-    """The mean vector of a word's n-grams that words of the file have, zero if they are too few."""
+def composed(right, coverage, word):
+    """The vector that gensim composes, zero if too few n-grams are those of words of the file."""
     between = right.min_n, right.max_n
-    known = ngrams_of_words(tuple(right.index_to_key), *between)
     ngrams = compute_ngrams_bytes(word, *between)
-    shared = [ngram for ngram in ngrams if ngram in known]
-    if not ngrams or len(shared) / len(ngrams) <= coverage:
-        return np.zeros(right.vector_size)
-    rows = [ft_hash_bytes(ngram) % right.bucket for ngram in shared]
-    return right.vectors_ngrams[rows].mean(axis=0, dtype=np.float64)
+    known = sum(ngram in ngrams_of_words(tuple(right.index_to_key), *between) for ngram in ngrams)
+    if not ngrams or known / len(ngrams) <= coverage:
+        return np.zeros(right.vector_size, np.float32)
+    return right.get_vector(word)
 
 
 @cache

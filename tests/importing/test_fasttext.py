@@ -9,11 +9,10 @@ from gensim.models.fasttext import FastText, load_facebook_model, save_facebook_
 
 from polyseme.engine.subwords import MIN_WORDS
 from polyseme.models.reader import read_model
-from tests.importing import files
+from tests.importing import comparison, files
 from tests.importing.comparison import (
     GENSIM_DATA,
     assert_same,
-    composed_of_known,
     facebook,
     imported,
     table_of,
@@ -98,7 +97,7 @@ FILES = ["crime-and-punishment.bin", "lee_fasttext.bin", "lee_fasttext_new.bin",
 
 @pytest.mark.parametrize("name", [*FILES, "non_ascii_fasttext.bin"])
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
-def test_files_of_facebooks_program_compose_as_gensim_does_of_known_ngrams(importer, name):
+def test_files_of_facebooks_program_compose_as_gensim_does(importer, name):
     right = facebook(GENSIM_DATA / name)
     lacking = [f"{word[::-1]}q" for word in right.index_to_key[:200]] + LACKING
     model = imported(importer, GENSIM_DATA / name)
@@ -106,9 +105,8 @@ def test_files_of_facebooks_program_compose_as_gensim_does_of_known_ngrams(impor
     if len(right.index_to_key) < MIN_WORDS:  # all n-grams are known
         expected = np.array([right[word] for word in lacking])
     else:
-        expected = np.array(
-            [composed_of_known(right, model.subwords.coverage, word) for word in lacking]
-        )
+        coverage = model.subwords.coverage
+        expected = np.array([comparison.composed(right, coverage, word) for word in lacking])
         assert 50 < resolutions.count("oov") < 200
         assert [not row.any() for row in expected] == [one == "oov" for one in resolutions]
     # The longest word, before the last, has 800 n-grams, whose float32 sum in gensim is less exact.

@@ -21,12 +21,12 @@ from tests.importing.files import (
     rows,
     text,
 )
-from tests.importing.test_damaged_files import SEPARATED, SKIP
+from tests.importing.test_damaged_files import UNKNOWN
 
 NO_HEADER = "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
-GLOVE = "The file looks like GloVe: use --format glove."
-TEXT = "The file looks like word2vec text: use --format word2vec-text."
-BINARY = "The file looks like word2vec binary: use --format word2vec-binary."
+GLOVE, TEXT, BINARY, FASTTEXT = (
+    f"The file looks like the format {kind}; --format names the format." for kind in FORMATS
+)
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "detected"])
@@ -121,16 +121,19 @@ def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
 @pytest.mark.parametrize(
     ("declared", "content", "message"),
     [
-        ("glove", text(), f"Line 2 has 3 values, but line 1 has 1{SKIP} {TEXT}"),
+        (
+            "glove",
+            text(),
+            f"Line 1 has 1 value, but most lines have 3. {TEXT}",
+        ),
         ("glove", binary(), BINARY),
-        ("glove", fasttext(), "looks like a fastText .bin: use --format fasttext."),
+        ("glove", fasttext(), FASTTEXT),
         ("word2vec-text", rows(), f"{NO_HEADER} {GLOVE}"),
         ("word2vec-text", binary(), BINARY),
         ("word2vec-binary", rows(), f"{NO_HEADER} {GLOVE}"),
         ("word2vec-binary", text(), TEXT),
         ("fasttext", rows(), GLOVE),
         ("fasttext", binary(), BINARY),
-        ("glove", rows().replace(b" ", b"\t"), SEPARATED.format("tabs")),
         # The format is right, or cannot be detected.
         (
             "word2vec-text",
@@ -138,7 +141,7 @@ def test_a_long_line_is_read_at_any_buffer_boundary(importer, letters):
             "Line 1 declares 5 words, but the file ends after 4.",
         ),
         ("word2vec-text", b"4 3", "Line 1 declares 4 words, but the file ends after 0."),
-        ("glove", b"gnu\n", "Line 1 has vectors of dimension 0; 1 to 65536 are supported."),
+        ("glove", b"gnu\n", UNKNOWN),
     ],
 )
 def test_a_file_of_another_format_than_declared_is_rejected(importer, declared, content, message):

@@ -1,20 +1,15 @@
 """Imports with `--dtype int8`: storage, errors, memory."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
 from polyseme.engine.quantization import quantize
-from polyseme.importing import rows as reading
-from polyseme.importing.importer import Cost
-from polyseme.importing.rows import VectorFile, load, scan
+from polyseme.importing import readers
 from polyseme.models.export import export_word2vec
-from polyseme.progress import ProgressBar
 from tests.importing.comparison import (
     GENSIM_DATA,
     GENUINE,
-    composed_of_known,
+    composed,
     facebook,
     imported,
     table_of,
@@ -58,8 +53,8 @@ def test_the_result_reports_the_precision(importer):
 @pytest.mark.parametrize(
     ("kind", "size"), [("glove", 70), ("word2vec-binary", 7), ("word2vec-binary", 7_000_000)]
 )
-def test_the_size_of_chunks_does_not_change_the_model(importer, monkeypatch, kind, size):
-    monkeypatch.setattr(reading, "_CHUNK_VALUES", size)
+def test_the_size_of_batches_does_not_change_the_model(importer, monkeypatch, kind, size):
+    monkeypatch.setattr(readers, "_BATCH_VALUES", size)
     words = [f"gnu{number}" for number in range(60)]
     vectors = np.random.default_rng(2).standard_normal((60, 7)).astype(np.float32)
     file = importer.file(build(kind, words, vectors))
@@ -106,8 +101,8 @@ def test_the_ngrams_of_fasttext_are_quantized(importer):
     assert np.array_equal(model.subwords.table.scales, ngrams.scales)
     one = ask_one(model, ["landladyship"])
     assert one.tokens[0].resolution == "subword"
-    composed = composed_of_known(right, model.subwords.coverage, "landladyship")
-    np.testing.assert_allclose(one.arrays["static"][0], composed, rtol=0, atol=1e-2)
+    expected = composed(right, model.subwords.coverage, "landladyship")
+    np.testing.assert_allclose(one.arrays["static"][0], expected, rtol=0, atol=1e-2)
 
 
 @pytest.mark.parametrize("order", ["--sorted", "--unsorted"])
@@ -142,38 +137,6 @@ def test_a_model_may_be_replaced_by_a_smaller_one(importer):
     for options in ([], INT8, []):
         imported(importer, importer.file(rows()), *options)
         assert ("scales.npy" in paths(importer.models / "made")) == bool(options)
-
-
-def test_the_estimated_cost_includes_integers_and_scales():
-    wide, small = (Cost.of_rows(1_000_000, 300, dtype) for dtype in ("float32", "int8"))
-    assert (wide.disk, small.disk) == (1_200_000_000, 304_000_000)
-    assert wide.memory - small.memory == wide.disk - small.disk
-    ngrams = Cost.of_fasttext(1_000_000, 2_000_000, 300, "int8")
-    assert ngrams.disk == 3_000_000 * 304
-    assert Cost.of_rows(7, 5, "float16").disk == 70
-
-
-def test_the_estimated_cost_includes_fitted_subwords():
-    without, fitted = (Cost.of_rows(400_000, 100, "float32", subwords=one) for one in (0, 1))
-    # benchmarks/importing.py measured 407 MB, before imports fitted subwords, and 1,053 MB after.
-    assert without.memory == pytest.approx(407e6, rel=0.15)
-    assert fitted.memory == pytest.approx(1053e6, rel=0.15)
-    assert fitted.disk - without.disk == 200_000 * 104
-    few = (Cost.of_rows(999, 100, "float32", subwords=one) for one in (0, 1))
-    assert len(set(few)) == 1
-
-
-@pytest.mark.slow
-def test_an_import_never_has_all_numbers_as_floats(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_CHUNK_VALUES", 50_000)
-    (tmp_path / "file").write_bytes(many("word2vec-binary", 6000, 500))
-    found = scan(VectorFile(tmp_path / "file", "word2vec-binary"), ProgressBar())
-    tracemalloc.start()
-    try:
-        loaded = load(found, ProgressBar(), "int8", 1)
-        assert loaded.nbytes <= tracemalloc.get_traced_memory()[1] < 6000 * 500 * 4 * 0.75
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.skipif(not GENUINE.exists(), reason="needs rows of published vectors")

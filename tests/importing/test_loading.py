@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 
 from polyseme.errors import CommandError
 from polyseme.importing import importer as importing
-from polyseme.importing import rows as reading
+from polyseme.importing import readers
 from polyseme.importing.importer import Cost
-from polyseme.importing.rows import Scan
+from polyseme.importing.options import ImportOptions
 from polyseme.progress import Progress
 from tests.importing.files import (
     FORMATS,
@@ -36,7 +37,7 @@ EXAMPLES = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
-LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0\n \ufeff")
+LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0\t\n\v\f\r \ufeff")
 SOME_WORDS = st.lists(
     st.text(LETTERS, min_size=1, max_size=12).filter(lambda word: word.encode().strip()),
     min_size=1,
@@ -54,24 +55,19 @@ def tables(draw):
 
 
 @pytest.fixture
-def chunks(monkeypatch):
-    """Set the number of values in a chunk, and from how many values on processes are started."""
-
-    def resize(size, min_parallel=4_000_000):
-        monkeypatch.setattr(reading, "_CHUNK_VALUES", size)
-        monkeypatch.setattr(reading, "_MIN_PARALLEL_VALUES", min_parallel)
-
-    return resize
+def batches(monkeypatch):
+    """Set the number of values that are parsed at once."""
+    return partial(monkeypatch.setattr, readers, "_BATCH_VALUES")
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @EXAMPLES
 @given(table=tables(), packing=st.sampled_from(PACKINGS), size=st.integers(1, 40))
-@example((["\x1c", "\x85", "\u2028", "a\r", "\ta"], np.ones((5, 2), np.float32)), "plain", 1)
+@example((["\x1c", "\x85", "\u2028", "a\xa0b", "é\u3000"], np.ones((5, 2), np.float32)), "plain", 1)
 @example((["nan", "1e5", "-", "#", '"'], np.eye(5, dtype=np.float32)), "gz", 7)
 @pytest.mark.slow
-def test_words_and_numbers_round_trip(module_importer, chunks, kind, table, packing, size):
-    chunks(size)
+def test_words_and_numbers_round_trip(module_importer, batches, kind, table, packing, size):
+    batches(size)
     words, vectors = table
     content = packed(build(kind, words, vectors), packing)
     read, found = module_importer.read(content, "--format", kind)
@@ -112,38 +108,19 @@ def test_a_changed_file_is_read_or_rejected_in_one_sentence(module_importer, kin
         assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
 
 
-def numbered_table(count):
-    """Numbered words, and a vector of seven values for each."""
-    words = [f"gnu{number}" for number in range(count)]
-    return words, np.random.default_rng(2).standard_normal((count, 7)).astype(np.float32)
-
-
-@pytest.mark.slow
-def test_processes_return_the_chunks_in_order(importer, chunks):
-    words, vectors = numbered_table(300)
-    chunks(70, min_parallel=0)
-    content = packed(build("word2vec-binary", words, vectors), "gz")
-    read, found = importer.read(content, "--processes", 2)
-    assert read == words
-    assert found.tobytes() == vectors.tobytes()
-
-
-@pytest.mark.slow
-def test_a_number_that_a_process_cannot_read_is_rejected_with_its_line(importer, chunks):
-    chunks(70, min_parallel=0)
-    content = rows(*numbered_table(300)) + row("okapi", b"1 2 3 4 5 6 0x1p3")
-    message = importer.refusal(content, "--processes", 2)
-    assert message.startswith("Line 301 has an invalid number;")
-
-
-def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_chunk(importer, chunks):
-    words, vectors = numbered_table(300)
+def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_batch(importer, batches):
+    words = [f"gnu{number}" for number in range(300)]
+    vectors = np.random.default_rng(2).standard_normal((300, 7)).astype(np.float32)
     for place, size in ((0, 1), (150, 70), (299, 7_000_000)):
-        chunks(size)
+        batches(size)
         damaged = vectors.copy()
         damaged[place, 6] = -np.inf
-        message = importer.refusal(rows(words, damaged), "--processes", 1)
+        message = importer.refusal(rows(words, damaged))
         assert message.startswith(f"Line {place + 1} has a value that is not finite as float32;")
+        content = rows(words, vectors).splitlines(keepends=True)
+        content[place] = content[place].rpartition(b" ")[0] + b" 0x1p3\n"
+        message = importer.refusal(b"".join(content))
+        assert message.startswith(f"Line {place + 1} has an invalid number;")
 
 
 @pytest.mark.parametrize(
@@ -179,13 +156,13 @@ def test_a_file_that_changes_while_it_is_read_is_rejected(importer, monkeypatch,
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("size", [3, 7_000_000])
-def test_a_file_that_has_grown_is_reported_as_changed(importer, chunks, monkeypatch, dtype, size):
-    chunks(size)
+def test_a_file_that_has_grown_is_reported_as_changed(importer, batches, monkeypatch, dtype, size):
+    batches(size)
     path = importer.file(rows())
     longer = rows() + row("gnu")
     monkeypatch.setattr(Cost, "announce", lambda *_: path.write_bytes(longer))
     done = importer.run(path, "--dtype", dtype)
-    assert (done.code, done.err) == (1, f"polyseme: {reading.CHANGED}\n")
+    assert (done.code, done.err) == (1, f"polyseme: {readers.CHANGED}\n")
 
 
 def test_a_folder_with_an_invalid_model_name_is_rejected(tmp_path):
@@ -193,7 +170,7 @@ def test_a_folder_with_an_invalid_model_name_is_rejected(tmp_path):
     for name in ("a b", ".x", "x" * 65):
         with pytest.raises(CommandError, match="A model's name has at most 64 letters"):
             importing.import_vectors(
-                tmp_path / "file", tmp_path / name, importing.ImportOptions(), Progress()
+                tmp_path / "file", tmp_path / name, ImportOptions(), Progress()
             )
         assert not (tmp_path / name).exists()
 
@@ -202,9 +179,9 @@ def test_insufficient_memory_is_reported(importer, monkeypatch):
     def too_much(*_):
         raise MemoryError
 
-    for place, name in ((importing, "load"), (Scan, "rows")):
+    for place, name in ((readers, "empty_rows"), (readers.RowReader, "scan")):
         with monkeypatch.context() as patch:
             patch.setattr(place, name, too_much)
             assert importer.refusal(rows()) == (
-                "There is not enough memory; --limit, --dtype int8 or --processes 1 uses less."
+                "There is not enough memory; --limit or --dtype int8 uses less."
             )

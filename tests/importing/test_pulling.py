@@ -305,7 +305,7 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
 OFFLINE = (
     "gensim-data cannot be reached. On a machine with network access, run `polyseme models pull`"
     " and copy the model's folder, or download the file of vectors and run `polyseme models import`"
-    " here; --mirror names another server with list.json and NAME/NAME.gz."
+    " here; --mirror names another server."
 )
 NO_INDEX = (
     "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
@@ -339,8 +339,8 @@ def entry(**changes):
 
 CHECKSUM = "The downloaded file does not have the checksum of the index; try again."
 ABSENT = (
-    "The server responds with 404 to the request for the file; try again later, or name another"
-    " mirror with --mirror."
+    "The server responds with 404 to the request for the file; try again later; --mirror names"
+    " another server."
 )
 NESTED = b"[" * 100_000 + b"]" * 100_000
 FAILURES = {

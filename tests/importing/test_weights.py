@@ -346,7 +346,7 @@ KNOWN = (
     " as q_proj.weight, and the names in models/README.md."
 )
 NO_FIT = "which does not fit vectors of dimension 5 in the row convention"
-TRANSPOSE = "--convention column transposes it."
+TRANSPOSE = "--convention transposes them."
 WIDE = normal(RNG, 7, 6)
 INVALID = {
     "row given as column": (
@@ -463,7 +463,7 @@ def test_kinds_of_invalid_weights_have_distinct_messages():
 
 def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors):
     sentence = refusal(importer, vectors, ROW, "--convention", "column", *HEADS)
-    assert "in the column convention; --convention row transposes it." in sentence
+    assert "in the column convention; --convention transposes them." in sentence
     wide = refusal(importer, vectors, {"key": WIDE}, "--convention", "column")
     assert wide.endswith(
         "7 by 6, which does not fit vectors of dimension 5 in the column convention."

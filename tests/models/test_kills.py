@@ -33,7 +33,7 @@ from tests.models.versions import version_of, write
 from tests.tiny import VECTORS, WORDS
 
 # Weights and subwords take time and add files that are written like the others.
-IMPORT = ("import", "{file}", "--processes", "1", "--no-weights", "--no-subwords", "--name")
+IMPORT = ("import", "{file}", "--no-weights", "--no-subwords", "--name")
 OPERATIONS = {
     "import": ((*IMPORT, "new"), {"new": 2, "tiny": 1}),
     "replace": ((*IMPORT, "tiny", "--replace"), {"tiny": 2}),

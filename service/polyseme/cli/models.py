@@ -24,16 +24,11 @@ from polyseme.cli.options import (
 )
 from polyseme.errors import CommandError, ModelFolderError, counted
 from polyseme.importing.download import download_vectors
-from polyseme.importing.formats import Format
-from polyseme.importing.importer import (
-    ImportOptions,
-    check_destination,
-    check_name,
-    import_vectors,
-)
+from polyseme.importing.importer import check_destination, check_name, import_vectors
 from polyseme.importing.importer import tune as tune_model
+from polyseme.importing.options import Convention, Format, ImportOptions, ImportProblem
 from polyseme.importing.texts import TextSample
-from polyseme.importing.weights import Convention, weights_file
+from polyseme.importing.weights import weights_file
 from polyseme.models.export import export_projector, export_word2vec
 from polyseme.models.manifest import Dtype, Manifest
 from polyseme.models.reader import bundled_models, read_model
@@ -41,9 +36,25 @@ from polyseme.models.registry import Registry, unusable_entries
 from polyseme.models.writer import remove_model, rename_model
 from polyseme.operations.serialize import manifest_document
 from polyseme.progress import ConsoleProgress
-from polyseme.settings import Settings, usable_cpus
+from polyseme.settings import Settings
 from polyseme.terminal import echo
 
+_HINTS = {
+    "name": "--name sets the name",
+    "replace": "--replace replaces it",
+    "format": "--format names the format",
+    "member": "--member selects one",
+    "encoding": "--encoding names another encoding",
+    "skip": "--skip-bad-rows skips such rows",
+    "strip": "--strip sets the pattern",
+    "limit": "--limit reads fewer words",
+    "dtype": "--dtype int8 stores smaller vectors",
+    "sorted": "--sorted declares this",
+    "convention": "--convention transposes them",
+    "subwords": "--no-subwords does without",
+    "mirror": "--mirror names another server",
+}
+"""What to do on the command line, for each option of an import that may help."""
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
 
 
@@ -132,7 +143,7 @@ def remove(name: str, yes: bool, registry: Registry) -> None:
 def rename(old: str, new: str, registry: Registry) -> None:
     """Rename the model OLD to NEW, also for a running service."""
     folder = _own_folder(registry, old, "renamed")
-    check_name(new, hint="")
+    check_name(new)
     if new in registry.names:
         raise CommandError(f"A model {new} already exists; `polyseme models remove` removes it.")
     rename_model(folder, new)
@@ -166,6 +177,17 @@ def _encoding(_context: click.Context, _option: click.Parameter, name: str) -> s
         return codecs.lookup(name).name
     except (LookupError, ValueError):
         raise click.BadParameter("Python has no such text encoding.") from None
+
+
+def _patterns(
+    _context: click.Context, _option: click.Parameter, patterns: tuple[str, ...]
+) -> tuple[str, ...]:
+    try:
+        for pattern in require_unicode(patterns):
+            re.compile(pattern)
+    except re.error:
+        raise click.BadParameter("This is not a regular expression.") from None
+    return patterns
 
 
 class _WeightsFile(click.Path):
@@ -227,16 +249,18 @@ _import_options = with_options(
         help="The encoding of the words.",
     ),
     click.option("--skip-bad-rows", "skip", is_flag=True, help="Skip rows that cannot be used."),
+    click.option(
+        "--strip",
+        metavar="PATTERN",
+        multiple=True,
+        callback=_patterns,
+        help="Remove what a regular expression matches from each word, such as '_[A-Z]+$' from"
+        " bank_NOUN. Of words that become equal, the most frequent or else the first remains.",
+    ),
     click.option("--replace", is_flag=True, help="Replace an existing model of the same name."),
     click.option("--licence", help="The license of the vectors, for the manifest."),
     click.option(
         "--language", "languages", multiple=True, help="A language of the words, for the manifest."
-    ),
-    click.option(
-        "--processes",
-        type=click.IntRange(1, 64),
-        default=lambda: min(usable_cpus(), 16),
-        help="Number of processes that parse vectors; by default one per processor, at most 16.",
     ),
     destination_option,
 )
@@ -257,8 +281,8 @@ def import_file(file: Path, name: str | None, **options: Any) -> None:
     if name is None:
         name = _SUFFIXES.sub("", Path(options["member"] or file).name)
     destination, parsed = _parse_options(options)
-    check_name(name)
     with _importing():
+        check_name(name)
         _print_summary(import_vectors(file, destination / name, parsed, ConsoleProgress()))
 
 
@@ -280,10 +304,9 @@ def pull(dataset: str, name: str | None, mirror: str | None, **options: Any) -> 
     progress = ConsoleProgress()
     destination, parsed = _parse_options(options)
     name = dataset if name is None else name
-    check_name(name)
     folder = destination / name
-    check_destination(folder, replace=parsed.replace)
     with _importing():
+        check_destination(folder, replace=parsed.replace)
         file, facts = download_vectors(dataset, mirror, progress)
         parsed = replace(parsed, facts={**facts, **parsed.facts})
         _print_summary(import_vectors(file, folder, parsed, progress))
@@ -355,20 +378,23 @@ def _print_summary(manifest: Manifest) -> None:
 
 @contextmanager
 def _importing() -> Iterator[None]:
-    """Clean up on signals, and raise CommandError for a full disk or a lack of memory."""
+    """Clean up on signals, and raise CommandError with the flags that help."""
     try:
         with exit_on_signals():
             yield
+    except ImportProblem as problem:
+        hints = ", and ".join(_HINTS[option] for option in problem.options)
+        sentence = f"{problem.sentence.removesuffix('.')}; {hints}." if hints else problem.sentence
+        raise CommandError(sentence) from None
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, None}:  # NumPy sets no errno
             raise
         raise CommandError(
-            "The disk of the models or of temporary files (TMPDIR) is full; --limit or --dtype int8"
-            " uses less."
+            "The disk of the models is full; --limit or --dtype int8 uses less."
         ) from None
     except MemoryError:
         raise CommandError(
-            "There is not enough memory; --limit, --dtype int8 or --processes 1 uses less."
+            "There is not enough memory; --limit or --dtype int8 uses less."
         ) from None
 
 

@@ -2,13 +2,15 @@
 
 The n-grams are those of `<word>`, in code points, without a lone `<` or `>`. The FNV-1a hash of an
 n-gram's UTF-8 bytes selects its row of the table, as in fastText's `dictionary.cc`. A word is
-composed only of n-grams that words of the vocabulary have, and only if these cover enough of it:
-n-grams of another language share rows with those of the vocabulary by chance, and mean nothing.
+composed only if n-grams that words of the vocabulary have cover enough of it: n-grams of another
+language share rows with those of the vocabulary by chance, and mean nothing. In a hashed table the
+vector of a word is fastText's, the mean over all its n-grams; a table that has a row for each known
+n-gram has no rows for others.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -65,9 +67,10 @@ class Subwords:
         """
         if len(words) < MIN_WORDS:
             return self
-        ngrams = distinct_ngrams(words[:MAX_WORDS], self.min_n, self.max_n)[0]
-        known = replace(self, ngrams=np.sort(ngrams))
-        return replace(known, coverage=known.least_coverage(words[:MAX_WORDS]))
+        words = words[:MAX_WORDS]
+        parts = _hashes_at_once(words, self.min_n, self.max_n)
+        known = replace(self, ngrams=np.unique(np.concatenate([*map(np.unique, parts)])))
+        return replace(known, coverage=known.least_coverage(words))
 
     def least_coverage(self, words: Sequence[str]) -> float:
         """Return the share of known n-grams that 85 % of random strings do not reach.
@@ -108,17 +111,17 @@ class Subwords:
             return False
         if self.ngrams is None:
             return True
-        share, _ = self._known_rows(word)
+        share, _ = self._rows_of(word)
         return share > self.coverage
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
-        """Return the mean of the rows of the known n-grams of each of m words. -> [m, d]
+        """Return the mean of the rows of the n-grams of each of m words. -> [m, d]
 
         `composes` must accept each word. The bits of a vector do not depend on other words.
         """
         means = np.empty((len(words), self.table.shape[1]), np.float32)
         for number, word in enumerate(words):
-            _, rows = self._known_rows(word)
+            _, rows = self._rows_of(word)
             total = np.zeros(self.table.shape[1])  # in float64, which does not overflow
             for start in range(0, len(rows), _ROWS_AT_ONCE):
                 some = self.table[rows[start : start + _ROWS_AT_ONCE]]
@@ -127,8 +130,8 @@ class Subwords:
         return means
 
     @cached_property
-    def _known_rows(self) -> Callable[[str], tuple[float, Integers]]:
-        """A function that returns the share of known n-grams of a word, and their rows. -> [g]
+    def _rows_of(self) -> Callable[[str], tuple[float, Integers]]:
+        """A function that returns the share of known n-grams of a word, and its rows. -> [g]
 
         It remembers the last words: those that `composes` accepts need a vector soon.
         """
@@ -137,15 +140,13 @@ class Subwords:
         min_n, max_n, own_rows = self.min_n, self.max_n, self.own_rows
 
         @lru_cache(_REMEMBERED)
-        def known_rows(word: str) -> tuple[float, Integers]:
+        def rows_of(word: str) -> tuple[float, Integers]:
             hashes = word_hashes(word, min_n, max_n)
-            known, rows = _known(ngrams, hashes)
-            if not own_rows or ngrams is None:
-                rows = hashes.astype(np.int64) % buckets
-            rows = rows[known]
-            return len(rows) / len(hashes), rows
+            known, indices = _known(ngrams, hashes)
+            rows = indices[known] if own_rows else hashes.astype(np.int64) % buckets
+            return np.count_nonzero(known) / len(hashes), rows
 
-        return known_rows
+        return rows_of
 
 
 def _known(ngrams: NDArray[np.uint32] | None, hashes: NDArray[np.uint32]) -> tuple[Flags, Integers]:
@@ -164,15 +165,16 @@ def distinct_ngrams(
     The n-grams that occur most often come first; of equally many, the one that occurs first. So the
     order does not depend on the letters, only on where the same letters are.
     """
-    hashes = [
-        one
-        for start in range(0, len(words), _VOCABULARY_AT_ONCE)
-        for one in ngram_hashes(words[start : start + _VOCABULARY_AT_ONCE], min_n, max_n)
-    ]
-    together = np.concatenate([np.empty(0, np.uint32), *hashes])
+    together = np.concatenate([np.empty(0, np.uint32), *_hashes_at_once(words, min_n, max_n)])
     ngrams, firsts, counts = np.unique(together, return_index=True, return_counts=True)
     order = np.lexsort((firsts, -counts))
     return ngrams[order], counts[order]
+
+
+def _hashes_at_once(words: Sequence[str], min_n: int, max_n: int) -> Iterator[NDArray[np.uint32]]:
+    """Yield the hashes of the n-grams of many words at once. -> [g]"""
+    for start in range(0, len(words), _VOCABULARY_AT_ONCE):
+        yield np.concatenate(ngram_hashes(words[start : start + _VOCABULARY_AT_ONCE], min_n, max_n))
 
 
 def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
@@ -199,10 +201,13 @@ def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
     return np.array(found, np.uint32)
 
 
-def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[np.uint32]]:
+def ngram_hashes(
+    words: Sequence[str], min_n: int, max_n: int, *, by_start: bool = False
+) -> list[NDArray[np.uint32]]:
     """Return the hashes of the n-grams of each `<word>`, shorter n-grams first. -> [g] per word
 
-    The hashes of n + 1 letters are the hashes of n letters, extended by one letter.
+    The hashes of n + 1 letters are the hashes of n letters, extended by one letter. `by_start` is
+    fastText's order: n-grams that start earlier come first.
     """
     text = np.frombuffer("".join(f"<{word}>" for word in words).encode(), np.int8)
     signed = text.astype(np.int32).view(np.uint32)  # sign-extended, as in fastText's FNV-1a
@@ -213,19 +218,21 @@ def ngram_hashes(words: Sequence[str], min_n: int, max_n: int) -> list[NDArray[n
     # The number of letters from each letter to the end of its word, inclusive.
     left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(starts))
     inside = (left > 1) & (left < np.repeat(sizes, sizes))  # inside the angle brackets
-    at, hashes = np.arange(len(starts)), np.full(len(starts), _OFFSET)
-    found, owners = [hashes[:0]], [owner_of[:0]]
+    first, hashes = np.arange(len(starts)), np.full(len(starts), _OFFSET)
+    found, firsts = [hashes[:0]], [first[:0]]
     for n in range(1, min(max_n, int(left.max(initial=0))) + 1):
-        fits = left[at] >= n
-        at, hashes = at[fits], hashes[fits]
-        start, width = starts[at + n - 1], widths[at + n - 1]
-        for place in range(width.max(initial=0)):
-            byte = signed[np.minimum(start + place, len(signed) - 1)]
-            hashes = np.where(place < width, (hashes ^ byte) * _PRIME, hashes)
+        fits = left[first] >= n
+        first, hashes = first[fits], hashes[fits]
+        start, width = starts[first + n - 1], widths[first + n - 1]
+        for i in range(width.max(initial=0)):
+            byte = signed[np.minimum(start + i, len(signed) - 1)]
+            hashes = np.where(i < width, (hashes ^ byte) * _PRIME, hashes)
         if n >= min_n:
-            kept = inside[at] if n == 1 else slice(None)
-            found.append(hashes[kept])
-            owners.append(owner_of[at[kept]])
-    owner = np.concatenate(owners)
+            some = inside[first] if n == 1 else slice(None)
+            found.append(hashes[some])
+            firsts.append(first[some])
+    letters = np.concatenate(firsts)  # the index of the first letter of each n-gram
+    owner = owner_of[letters]
+    order = np.argsort(letters if by_start else owner, kind="stable")
     ends = np.cumsum(np.bincount(owner, minlength=len(words)))
-    return np.split(np.concatenate(found)[np.argsort(owner, kind="stable")], ends)[: len(words)]
+    return np.split(np.concatenate(found)[order], ends)[: len(words)]

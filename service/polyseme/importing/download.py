@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import ContentTooShortError, HTTPError, URLError
 
-from polyseme.errors import CommandError
+from polyseme.importing.options import ImportProblem
 from polyseme.progress import Progress, ProgressBar
 
 _TIMEOUT = 60.0
@@ -24,12 +24,9 @@ _TIMEOUT = 60.0
 _OFFLINE = (
     "gensim-data cannot be reached. On a machine with network access, run `polyseme models pull`"
     " and copy the model's folder, or download the file of vectors and run `polyseme models import`"
-    " here; --mirror names another server with list.json and NAME/NAME.gz."
+    " here."
 )
-_INVALID_INDEX = (
-    "The list.json of gensim-data, or of the mirror, is not an index of vectors; --mirror names"
-    " another server."
-)
+_INVALID_INDEX = "The list.json of gensim-data, or of the mirror, is not an index of vectors."
 _INVALID_URL = "The mirror must be a URL that begins with https:// or http://."
 _INCOMPLETE = "The download is incomplete; try again."
 _UNEXPECTED_SHAPE = (KeyError, TypeError, AttributeError)
@@ -44,7 +41,7 @@ def download_vectors(
     """Download a data set of vectors; return the path of the file and facts for the manifest.
 
     A file that is already in gensim's data folder (`GENSIM_DATA_DIR`) is not downloaded again.
-    Raises CommandError if the download fails.
+    Raises ImportProblem if the download fails.
     """
     from gensim import downloader
 
@@ -53,7 +50,7 @@ def download_vectors(
     try:
         base.mkdir(parents=True, exist_ok=True)
     except OSError:
-        raise CommandError(
+        raise ImportProblem(
             "gensim's data folder cannot be created; set GENSIM_DATA_DIR to another one."
         ) from None
     try:
@@ -69,7 +66,7 @@ def download_vectors(
                 base.rmdir()
     folder = (base / name).resolve()
     if folder not in path.resolve().parents or not path.is_file():
-        raise CommandError(
+        raise ImportProblem(
             "The folder of this name in gensim's data folder lacks the file named in the index;"
             " remove the folder and try again."
         )
@@ -85,22 +82,22 @@ def _index_entry(downloader: Any, name: str) -> dict[str, Any]:
         models, corpora = dict(index["models"]), dict(index["corpora"])
     except _MALFORMED:
         (Path(downloader.BASE_DIR) / "information.json").unlink(missing_ok=True)
-        raise CommandError(_INVALID_INDEX) from None
+        raise ImportProblem(_INVALID_INDEX, "mirror") from None
     except InvalidURL:
-        raise CommandError(_INVALID_URL) from None
+        raise ImportProblem(_INVALID_URL) from None
     except HTTPException:
-        raise CommandError(_INCOMPLETE) from None
+        raise ImportProblem(_INCOMPLETE) from None
     except ValueError:
-        raise CommandError(_OFFLINE) from None
+        raise ImportProblem(_OFFLINE, "mirror") from None
     if name in corpora:
-        raise CommandError("gensim-data has a corpus of this name, not vectors.")
+        raise ImportProblem("gensim-data has a corpus of this name, not vectors.")
     if name not in models or not _PLAIN_NAME.fullmatch(name):
         known = [other for other in sorted(models) if _PLAIN_NAME.fullmatch(other)]
         listed = ", ".join([other for other in known if not other.startswith("__")][:20])
-        raise CommandError(f"gensim-data has no such vectors; it has {listed or 'none'}.")
+        raise ImportProblem(f"gensim-data has no such vectors; it has {listed or 'none'}.")
     entry: dict[str, Any] = models[name]
     if not _PLAIN_NAME.fullmatch(str(entry.get("file_name"))):
-        raise CommandError(_INVALID_INDEX)
+        raise ImportProblem(_INVALID_INDEX, "mirror")
     return entry
 
 
@@ -120,20 +117,21 @@ def _download(downloader: Any, name: str, bar: ProgressBar) -> Path:
         try:
             return Path(downloader.load(name, return_path=True))
         except HTTPError as error:
-            raise CommandError(
+            raise ImportProblem(
                 f"The server responds with {error.code} to the request for the file; try again"
-                " later, or name another mirror with --mirror."
+                " later.",
+                "mirror",
             ) from None
         except (ContentTooShortError, ConnectionError, TimeoutError, HTTPException):
-            raise CommandError(_INCOMPLETE) from None
+            raise ImportProblem(_INCOMPLETE) from None
         except URLError:
-            raise CommandError(_OFFLINE) from None
+            raise ImportProblem(_OFFLINE, "mirror") from None
         except (*_UNEXPECTED_SHAPE, ValueError):
-            raise CommandError(_INVALID_INDEX) from None
+            raise ImportProblem(_INVALID_INDEX, "mirror") from None
         except Exception as error:
             if "Checksum" not in str(error):  # gensim raises a plain Exception
                 raise
-            raise CommandError(
+            raise ImportProblem(
                 "The downloaded file does not have the checksum of the index; try again."
             ) from None
         finally:
@@ -149,7 +147,7 @@ def _configured(downloader: Any, mirror: str | None) -> Iterator[None]:
     tracebacks.
     """
     if mirror is not None and not mirror.startswith(("http://", "https://")):
-        raise CommandError(_INVALID_URL)
+        raise ImportProblem(_INVALID_URL)
     base, load_info = downloader.DOWNLOAD_BASE_URL, downloader._load_info
     index = f"{mirror.rstrip('/')}/list.json" if mirror else downloader.DATA_LIST_URL
     logger, timeout = logging.getLogger(downloader.__name__), socket.getdefaulttimeout()

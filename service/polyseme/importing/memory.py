@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 from polyseme.engine.arrays import Floats
 from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.importing.importer import (
-    ImportOptions,
     VectorTable,
     check_word_bias,
-    convert,
     stored_weights,
     write_table,
 )
-from polyseme.importing.rows import MAX_DIMENSION, MAX_WORD_BYTES
+from polyseme.importing.options import ImportOptions
+from polyseme.importing.readers import MAX_DIMENSION, MAX_WORD_BYTES, convert
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.progress import SILENT, Progress
@@ -35,7 +34,7 @@ def model_of_vectors(
     """Return the model that an import of the same vectors gives.
 
     Its arrays are mapped from files that have no name any more. Raises TypeError or ValueError for
-    invalid words or vectors, CommandError or ModelFolderError for invalid options.
+    invalid words or vectors, ImportProblem or ModelFolderError for invalid options.
     """
     table = table_of(vectors, words, options)
     if options.subwords and table.subwords is None and len(table.words) < MIN_WORDS:

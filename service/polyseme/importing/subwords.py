@@ -6,13 +6,14 @@ n-grams predicts the direction of its vector. docs/decisions/0021 has the measur
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, unit
-from polyseme.engine.quantization import Rows, quantize
+from polyseme.engine.quantization import Rows, empty_rows
 from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords, distinct_ngrams, ngram_hashes
 from polyseme.progress import SILENT, Progress
 
@@ -27,9 +28,11 @@ RIDGE = 0.1
 MAX_ITERATIONS = 8
 _HELD_OUT = 50
 """Every 50th word is held out to choose the number of iterations."""
-_COLUMNS = 64
+_SCORED = 64
+"""Number of columns from which the number of iterations is chosen."""
+_COLUMNS = 16
 """Number of columns to solve at once, which limits the memory."""
-_WORDS_AT_ONCE = 4096
+_ROWS_AT_ONCE = 4096
 _LARGEST_NORM = 1e30
 
 
@@ -49,55 +52,68 @@ def fit_subwords(
     and vectors give the same table on one machine, also if the letters of all words are exchanged.
     Returns None if fewer than 1,000 words have a direction.
     """
-    rows, targets, norm = _targets(words, vectors)
+    rows, norms = _usable_rows(words, vectors)
     if len(rows) < MIN_WORDS:
         return None
     fitted = [words[row] for row in rows.tolist()]
     ngrams = distinct_ngrams(fitted, *NGRAMS)[0][: most or max(len(rows), LEAST_ROWS)]
     design = _design(fitted, ngrams)
+    # The columns of the solution replace those of the targets.
+    table = np.empty((max(design.shape), vectors.shape[1]), np.float32)
+    targets = table[: len(rows)]
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[start : start + _ROWS_AT_ONCE]
+        targets[start : start + len(some)] = unit(vectors[some].astype(np.float32))
     mean = targets.mean(axis=0)
     targets -= mean
-    table = np.empty((len(ngrams), targets.shape[1]), np.float32)
-    with progress.stage(
-        "composing", targets.shape[1] + min(_COLUMNS, targets.shape[1]), in_bytes=False
-    ) as bar:
-        # The number of iterations that predicts held-out words best.
-        held, part = np.arange(len(targets)) % _HELD_OUT == 0, targets[:, :_COLUMNS]
-        test, expected = design[held], unit(part[held])
-        scores = [
-            float(np.vecdot(unit(test @ solution), expected).mean())
-            for solution in _solutions(design[~held], part[~held])
-        ]
-        iterations = 1 + int(np.argmax(scores))
-        bar.advance(min(_COLUMNS, targets.shape[1]))
-        for start in range(0, targets.shape[1], _COLUMNS):
+    width = targets.shape[1]
+    with progress.stage("composing", width + min(_SCORED, width), in_bytes=False) as bar:
+        iterations = _best_iterations(design, targets[:, :_SCORED])
+        bar.advance(min(_SCORED, width))
+        for start in range(0, width, _COLUMNS):
             part = np.ascontiguousarray(targets[:, start : start + _COLUMNS])
-            for number, solution in enumerate(_solutions(design, part), 1):
-                if number == iterations:
-                    table[:, start : start + _COLUMNS] = solution
-                    break
+            solution = next(islice(_solutions(design, part), iterations - 1, None))
+            table[: len(ngrams), start : start + _COLUMNS] = solution
             bar.advance(part.shape[1])
+    table = table[: len(ngrams)]
     table += mean
-    table *= np.float32(norm)
+    table *= np.float32(min(float(np.median(norms)), _LARGEST_NORM))
     order = np.argsort(ngrams)
-    subwords = Subwords(quantize(table[order]), *NGRAMS, ngrams[order], own_rows=True)
+    quantized = empty_rows(len(table), width, "int8")
+    for start in range(0, len(order), _ROWS_AT_ONCE):
+        quantized[start : start + _ROWS_AT_ONCE] = table[order[start : start + _ROWS_AT_ONCE]]
+    subwords = Subwords(quantized, *NGRAMS, ngrams[order], own_rows=True)
     return replace(subwords, coverage=subwords.least_coverage(fitted))
 
 
-def _targets(
-    words: Sequence[str], vectors: Rows
-) -> tuple[NDArray[np.int64], NDArray[np.float32], float]:
-    """Return the rows to fit, their unit vectors and the median norm. -> [w], [w, d]"""
+def _best_iterations(design: "sparse.csr_array", targets: Floats) -> int:
+    """Return the number of iterations that predicts held-out words best. [w, B], [w, c]"""
+    held = np.arange(len(targets)) % _HELD_OUT == 0
+    test, rest = design[held], design[~held]
+    predictions = [
+        [test @ solution for solution in _solutions(rest, targets[~held, start : start + _COLUMNS])]
+        for start in range(0, targets.shape[1], _COLUMNS)
+    ]
+    expected = unit(targets[held])
+    scores = [
+        float(np.vecdot(unit(np.hstack(parts)), expected).mean())
+        for parts in zip(*predictions, strict=True)
+    ]
+    return 1 + int(np.argmax(scores))
+
+
+def _usable_rows(words: Sequence[str], vectors: Rows) -> tuple[NDArray[np.int64], Floats]:
+    """Return the rows to fit, which have a direction, and their norms. -> [w], [w]"""
     count = len(words)
     rows = np.arange(min(count, MAX_WORDS)) * count // min(count, MAX_WORDS)
     composable = Subwords(np.empty((0, 0)), *NGRAMS).composes
     rows = rows[[composable(words[row]) for row in rows.tolist()]]
-    table = vectors[rows].astype(np.float32)
-    with np.errstate(over="ignore"):
-        norms = np.sqrt(np.vecdot(table, table, dtype=np.float64))
-    usable = norms > 0
-    norm = float(np.median(norms[usable])) if usable.any() else 0.0
-    return rows[usable], unit(table[usable]), min(norm, _LARGEST_NORM)
+    norms = np.empty(len(rows))
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        some = vectors[rows[start : start + _ROWS_AT_ONCE]].astype(np.float32)
+        with np.errstate(over="ignore"):
+            norms[start : start + len(some)] = np.sqrt(np.vecdot(some, some, dtype=np.float64))
+    return rows[norms > 0], norms[norms > 0]
 
 
 def _design(words: Sequence[str], ngrams: NDArray[np.uint32]) -> "sparse.csr_array":
@@ -107,14 +123,16 @@ def _design(words: Sequence[str], ngrams: NDArray[np.uint32]) -> "sparse.csr_arr
     order = np.argsort(ngrams)
     known = ngrams[order]
     columns, counts = [], []
-    for start in range(0, len(words), _WORDS_AT_ONCE):
-        for hashes in ngram_hashes(words[start : start + _WORDS_AT_ONCE], *NGRAMS):
-            places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-            places = places[known[places] == hashes]
-            columns.append(order[places].astype(np.int32))
-            counts.append(len(places))
-    sizes = np.array(counts)
-    ends = np.concatenate([[0], np.cumsum(sizes)])
+    for start in range(0, len(words), _ROWS_AT_ONCE):
+        of_words = ngram_hashes(words[start : start + _ROWS_AT_ONCE], *NGRAMS)
+        hashes = np.concatenate(of_words)
+        indices = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+        present = known[indices] == hashes
+        columns.append(order[indices[present]].astype(np.int32))
+        ends = np.cumsum([len(one) for one in of_words])
+        counts.append(np.diff(np.concatenate([[0], np.cumsum(present)])[ends], prepend=0))
+    sizes = np.concatenate(counts)
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)  # int64 takes more memory
     weights = np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32)
     shape = (len(words), len(ngrams))
     return sparse.csr_array((weights, np.concatenate(columns), ends), shape=shape)
@@ -134,15 +152,18 @@ def _solutions(design: "sparse.csr_array", targets: Floats) -> Iterator[Floats]:
     direction = scaled.copy()
     product = _dot(residual, scaled)
     for _ in range(MAX_ITERATIONS):
-        image = transposed @ (design @ direction) + np.float32(RIDGE) * direction
+        image = transposed @ (design @ direction)
+        image += np.float32(RIDGE) * direction
         curvature = _dot(direction, image)
         step = product / np.where(curvature > 0, curvature, 1)
         solution += step * direction
         yield solution
-        residual -= step * image
-        scaled = residual / diagonal
+        image *= step
+        residual -= image
+        np.divide(residual, diagonal, out=scaled)
         previous, product = product, _dot(residual, scaled)
-        direction = scaled + product / np.where(previous > 0, previous, 1) * direction
+        direction *= product / np.where(previous > 0, previous, 1)
+        direction += scaled
 
 
 def _dot(a: Floats, b: Floats) -> Floats:

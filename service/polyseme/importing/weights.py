@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import safetensors
@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import Rows, as_floats
-from polyseme.errors import CommandError, ModelFolderError
+from polyseme.errors import ModelFolderError
 from polyseme.importing.closed_form import (
     FREQUENT,
     association,
@@ -29,11 +29,11 @@ from polyseme.importing.closed_form import (
     frequencies_by_rank,
     informativeness,
 )
+from polyseme.importing.options import Convention, ImportProblem
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.reader import bundled_models
 from polyseme.models.weights import WORD_BIAS, Source, layers_from_tensors
 
-Convention: TypeAlias = Literal["row", "column"]
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
 
 MIN_ORDERED = 500
@@ -171,7 +171,7 @@ def weights_file(name: str | Path) -> Path:
 def read_weights(
     path: Path, dimension: int, vocabulary_size: int, heads: int | None, convention: Convention
 ) -> AttentionWeights:
-    """Read a file of weights; raise CommandError if names, shapes or values are invalid.
+    """Read a file of weights; raise ImportProblem if names, shapes or values are invalid.
 
     `column` reads each projection as `[out, in]`, as used in W·x, and transposes it. The word bias
     is None if the file has none, even if its layers use one.
@@ -187,13 +187,13 @@ def read_weights(
         elif _FORMAT_NAME.fullmatch(name):
             named[name] = tensor
         else:
-            raise CommandError(
+            raise ImportProblem(
                 f"The weights have an unknown tensor {_shown(name)}; known are query, key, value"
                 " and output (of a second layer layers.1.query etc.), aliases such as"
                 " q_proj.weight, and the names in models/README.md."
             )
     if len(named) < len(tensors):
-        raise CommandError(
+        raise ImportProblem(
             "The weights have the same tensor under two names, such as query and q_proj.weight."
         )
     for name, tensor in named.items():
@@ -202,17 +202,17 @@ def read_weights(
     if heads is None:
         text = metadata.get("heads", "1")
         if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= _MAX_HEADS:
-            raise CommandError(
+            raise ImportProblem(
                 f"`heads` in the weights' metadata is not an integer from 1 to {_MAX_HEADS}."
             )
         heads = int(text)
     try:
         layers = layers_from_tensors(named, entries, heads, dimension, _SOURCE)
     except ModelFolderError as error:
-        raise CommandError(error.detail) from None
+        raise ImportProblem(error.detail) from None
     word_bias = named.get(WORD_BIAS)
     if word_bias is not None and word_bias.shape != (vocabulary_size,):
-        raise CommandError(f"The weights' word_bias does not have the shape [{vocabulary_size}].")
+        raise ImportProblem(f"The weights' word_bias does not have the shape [{vocabulary_size}].")
     return AttentionWeights(
         layers, word_bias, {"attention": "stored weights", "convention": convention}
     )
@@ -227,18 +227,18 @@ def _read(path: Path) -> tuple[_Tensors, Mapping[str, str]]:
             for name in names:
                 dtype = file.get_slice(name).get_dtype()
                 if dtype not in _FLOATS:
-                    raise CommandError(
+                    raise ImportProblem(
                         f"The weights' tensor {_shown(name)} has the dtype {_shown(dtype)}; save it"
                         " as F32, F16 or F64."
                     )
                 tensors[name] = file.get_tensor(name)
     except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise CommandError("The weights cannot be read as a safetensors file.") from None
+        raise ImportProblem("The weights cannot be read as a safetensors file.") from None
     for name, tensor in tensors.items():
         with np.errstate(over="ignore"):
             narrow = tensor.astype(np.float32)
         if not np.isfinite(narrow).all():
-            raise CommandError(
+            raise ImportProblem(
                 f"The weights' tensor {_shown(name)} has a value that is not finite as float32."
             )
         tensors[name] = np.ascontiguousarray(narrow)
@@ -253,16 +253,15 @@ def _oriented(
     if not re.fullmatch(parts, name):
         return tensor
     if tensor.ndim != 2:
-        raise CommandError(f"The weights' tensor {name} is not a matrix.")
+        raise ImportProblem(f"The weights' tensor {name} is not a matrix.")
     weight = np.ascontiguousarray(tensor.T) if convention == "column" else tensor
     axis = 1 if name.endswith(("output", "outer")) else 0
     if weight.shape[axis] != d:
-        other = "row" if convention == "column" else "column"
-        hint = f"; --convention {other} transposes it" if weight.shape[1 - axis] == d else ""
         shape = " by ".join(map(str, tensor.shape))
-        raise CommandError(
+        raise ImportProblem(
             f"The weights' tensor {name} is {shape}, which does not fit vectors of dimension {d} in"
-            f" the {convention} convention{hint}."
+            f" the {convention} convention.",
+            *(["convention"] if weight.shape[1 - axis] == d else []),
         )
     return weight
 
@@ -272,11 +271,11 @@ def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
     matches = map(_FORMAT_NAME.fullmatch, tensors)
     numbers = {int(match[1]) for match in matches if match and match[1]}
     if not numbers:
-        raise CommandError("The weights have no projection: query, key, value or output.")
+        raise ImportProblem("The weights have no projection: query, key, value or output.")
     if document is None:
         if len(numbers) <= max(numbers):
             missing = min(set(range(max(numbers))) - numbers)
-            raise CommandError(
+            raise ImportProblem(
                 f"The weights have a layer {max(numbers)} but no layer {missing}; the first layer"
                 " is 0."
             )
@@ -284,11 +283,11 @@ def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
     try:
         entries = _ENTRIES.validate_json(document)
     except ValidationError:
-        raise CommandError(
+        raise ImportProblem(
             "`layers` in the weights' metadata does not have the form of a manifest's `layers`."
         ) from None
     if len(entries) != max(numbers) + 1:
-        raise CommandError(
+        raise ImportProblem(
             f"The weights' metadata describe {len(entries)} layers, but the tensors have"
             f" {max(numbers) + 1}."
         )

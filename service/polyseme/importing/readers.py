@@ -1,0 +1,270 @@
+"""Readers of files of vectors: a pass that checks the rows, and one that reads the vectors.
+
+The first pass yields the words and the number of rows, so that memory is announced and allocated
+once. It names the line or the byte of an unusable row.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import compress, islice
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyseme.engine.arrays import Floats
+from polyseme.engine.quantization import Rows, empty_rows, quantize
+from polyseme.engine.subwords import Subwords
+from polyseme.importing.files import Decompressed, VectorFile
+from polyseme.importing.options import ImportOptions, ImportProblem
+from polyseme.models.manifest import Dtype
+from polyseme.progress import ProgressBar
+
+MAX_DIMENSION = 65_536
+MAX_WORD_BYTES = 4096
+"""Longer words are rejected, so that a binary file without separators is not read to its end."""
+BLOCK = 1 << 20
+HEADER = re.compile(rb"[ \t]*([+-]?\d{1,20})[ \t,;]+([+-]?\d{1,20})[ \t]*\r?(?:[\n\r]|\Z)")
+"""The first line of a word2vec file: vocabulary size and dimension."""
+CHANGED = "The file changed while it was read; import it again."
+BLANK = "is empty"
+REPEATED = "repeats the word of an earlier row"
+_INVALID_NUMBER = "has an invalid number"
+_BATCH_VALUES = 1_000_000
+"""Maximum number of values that are parsed at once."""
+_FEW_ROWS = 100
+"""Up to this number of rows may be skipped, even if fewer are usable."""
+_SPACES = {"\t": "tab", "\n": "line feed", "\v": "vertical tab", "\f": "form feed"}
+_SPACES |= {"\r": "carriage return"}
+_SPACE = re.compile(f"[{''.join(_SPACES)}]")
+
+
+class Row(NamedTuple):
+    """A word and its values, as bytes of the file."""
+
+    position: int
+    """the line, counted from 1, or the byte offset, counted from 0"""
+    word: bytes
+    values: bytes
+    problem: str | None = None
+    """why the row is unusable, or None"""
+
+
+@dataclass
+class Scan:
+    """The result of the first pass."""
+
+    dimension: int
+    words: list[str] = field(default_factory=list)
+    """the words of the rows that are kept"""
+    tagged: list[str] = field(default_factory=list)
+    """the same words as the file has them, if they are renamed"""
+    kept: bytearray = field(default_factory=bytearray)
+    """1 for each row of the file that is kept, else 0"""
+    skipped: list[int] = field(default_factory=list)
+    """the position of each unusable row"""
+    counts: NDArray[np.int64] | None = None
+    """the occurrences of each word, if the file has them"""
+    buckets: int = 0
+    """the number of n-gram vectors"""
+
+    def keep(self, indices: NDArray[np.int64], words: list[str]) -> None:
+        """Keep only some of the words, under other names; the indices ascend."""
+        rows = np.flatnonzero(self.kept)[indices]
+        self.kept = bytearray(len(self.kept))
+        np.frombuffer(self.kept, np.uint8)[rows] = 1
+        self.tagged, self.words = [self.words[i] for i in indices], words
+        self.counts = None if self.counts is None else self.counts[indices]
+
+
+class Reader(ABC):
+    """A reader of a file in one format."""
+
+    unit: ClassVar[str]
+    """the unit of positions in the file"""
+    left_out = ""
+    """what the reader leaves out beside words and values"""
+
+    def __init__(self, file: VectorFile, options: ImportOptions, head: bytes) -> None:
+        """Create a reader; `head` has the first bytes of the file."""
+        self.file, self.options, self.head = file, options, head
+        self.encoding = options.encoding
+
+    @abstractmethod
+    def scan(self, bar: ProgressBar) -> Scan:
+        """Check the rows and return the words.
+
+        Without `options.skip`, the first unusable row raises ImportProblem. With it, unusable rows
+        are skipped; ImportProblem is raised if no row is usable.
+        """
+
+    @abstractmethod
+    def rows(self, scan: Scan, bar: ProgressBar) -> tuple[Rows, Subwords | None]:
+        """Return the vectors of the rows that are kept, and the n-gram vectors. -> [V, d], [B, d]
+
+        Raises ImportProblem if a value is invalid or not finite, or if the file has changed.
+        """
+
+    def decode(self, word: bytes) -> tuple[str, str | None]:
+        """Return a word, and why it is unusable, or None."""
+        try:
+            text = word.decode(self.encoding)
+            text.encode()  # fails for a lone surrogate
+        except UnicodeError:
+            return "", f"has a word that is not {self.encoding.upper()}"
+        if not word.strip():
+            return text, "has no word"
+        if len(word) > MAX_WORD_BYTES:
+            return text, f"has a word of more than {MAX_WORD_BYTES} bytes"
+        space = _SPACE.search(text)
+        return text, f"has a {_SPACES[space[0]]} in its word" if space else None
+
+    def fail(self, position: int, problem: str) -> ImportProblem:
+        """Return the error for an unusable row."""
+        options = ("encoding", "skip") if "a word that is not" in problem else ("skip",)
+        return ImportProblem(f"{self.unit.capitalize()} {position} {problem}.", *options)
+
+
+class RowReader(Reader):
+    """A reader of a format in which each word precedes its values."""
+
+    checks_values = True
+    """whether the first pass parses the values"""
+
+    @abstractmethod
+    def dimension(self) -> int:
+        """Return the dimension; raise ImportProblem if the first lines have none."""
+
+    @abstractmethod
+    def read_rows(self, file: Decompressed) -> Iterator[Row]:
+        """Yield the rows of the opened file; raise ImportProblem if it cannot be parsed."""
+
+    @abstractmethod
+    def parse(self, rows: list[Row], dimension: int) -> Floats:
+        """Return the values of some rows; raise ValueError for an invalid number. -> [n, d]"""
+
+    def scan(self, bar: ProgressBar) -> Scan:
+        """Check each word and number of values, and the values if `checks_values`.
+
+        With `options.skip`, ImportProblem is also raised if the unusable rows are more than 100 and
+        more than the usable ones, not counting blank lines.
+        """
+        scan = Scan(self.dimension())
+        words: dict[str, None] = {}
+        unusable: dict[int, str] = {}
+        with self.file.open() as file:
+            for batch in _batches(self.read_rows(file), scan.dimension):
+                decoded = [self.decode(row.word) for row in batch]
+                problems = [
+                    row.problem or why for row, (_, why) in zip(batch, decoded, strict=True)
+                ]
+                if self.checks_values:
+                    good = [row for row, why in zip(batch, problems, strict=True) if not why]
+                    of_values = iter(self._parse(good, scan.dimension)[1])
+                    problems = [why or next(of_values) for why in problems]
+                for row, (word, _), why in zip(batch, decoded, problems, strict=True):
+                    problem = why or (REPEATED if word in words else None)
+                    scan.kept.append(not problem)
+                    if not problem:
+                        words[word] = None
+                    elif not self.options.skip:
+                        raise self.fail(row.position, self._explained(problem, word))
+                    else:
+                        unusable[row.position] = problem
+                bar.reach(file.done, len(words))
+        if not words:
+            vectors = "usable vectors: all rows were skipped" if unusable else "vectors"
+            raise ImportProblem(f"The file has no {vectors}.")
+        count = sum(problem != BLANK for problem in unusable.values())
+        if count > max(len(words), _FEW_ROWS):
+            position, problem = next(iter(unusable.items()))
+            raise ImportProblem(
+                f"Most rows are unusable, {count:,} of {count + len(words):,}: {self.unit}"
+                f" {position} {problem}."
+            )
+        scan.words, scan.skipped = list(words), list(unusable)
+        return scan
+
+    def rows(self, scan: Scan, bar: ProgressBar) -> tuple[Rows, None]:
+        """Return the vectors of the rows that are kept. -> [V, d]"""
+        count = len(scan.words)
+        table = empty_rows(count, scan.dimension, self.options.dtype)
+        start = 0
+        with self.file.open() as file:
+            for batch in _batches(compress(self.read_rows(file), scan.kept), scan.dimension):
+                if start + len(batch) > count or any(row.problem for row in batch):
+                    raise ImportProblem(CHANGED)
+                vectors, problems = self._parse(batch, scan.dimension)
+                for row, problem in zip(batch, problems, strict=True):
+                    if problem:
+                        raise self.fail(row.position, problem)
+                table[start : start + len(batch)] = vectors
+                start += len(batch)
+                bar.reach(file.done, start)
+        if start != count:
+            raise ImportProblem(CHANGED)
+        return table, None
+
+    def _parse(self, rows: list[Row], dimension: int) -> tuple[Floats, list[str | None]]:
+        """Return the values of some rows, and why each row is unusable, or None. -> [n, d], [n]"""
+        dtype = self.options.float_dtype
+        try:
+            table = self.parse(rows, dimension) if rows else np.empty((0, dimension), dtype)
+        except ValueError:
+            if len(rows) == 1:
+                return np.zeros((1, dimension), dtype), [_INVALID_NUMBER]
+            parts = [self._parse([row], dimension) for row in rows]
+            return np.concatenate([part[0] for part in parts]), [part[1][0] for part in parts]
+        with np.errstate(over="ignore"):
+            narrow: Floats = table.astype(dtype, copy=False)
+        unusable = set(np.nonzero(~np.isfinite(narrow))[0].tolist())
+        problem = f"has a value that is not finite as {dtype}"
+        return narrow, [problem if i in unusable else None for i in range(len(rows))]
+
+    def _explained(self, problem: str, word: str) -> str:
+        """Return a problem; for a repeated word, with the position of its first row."""
+        if problem != REPEATED:
+            return problem
+        with self.file.open() as file:
+            same = (row for row in self.read_rows(file) if self.decode(row.word)[0] == word)
+            return f"repeats the word of {self.unit} {next(same).position}"
+
+
+def convert(vectors: Floats, dtype: Dtype) -> Rows:
+    """Convert vectors to the dtype to store; raise ImportProblem if a value overflows it."""
+    with np.errstate(over="ignore"):
+        narrow: Floats = vectors.astype("float32" if dtype == "int8" else dtype, copy=False)
+    # An array of flags would take a quarter of the memory of the vectors.
+    if not (np.isfinite(narrow.min()) and np.isfinite(narrow.max())):
+        raise ImportProblem(f"The file has a value that is not finite as {narrow.dtype}.")
+    return quantize(narrow) if dtype == "int8" else narrow
+
+
+def read_header(line: bytes) -> tuple[int, int]:
+    """Return the vocabulary size and the dimension that the first line of a word2vec file has."""
+    match = HEADER.match(line)
+    if not match:
+        raise ImportProblem(
+            "Line 1 is not a word2vec header. Expected two integers: vocabulary size and dimension."
+        )
+    count, dimension = int(match[1]), int(match[2])
+    if count < 1:
+        raise ImportProblem(f"Line 1 declares {count} words; there must be at least one.")
+    check_dimension(dimension)
+    return count, dimension
+
+
+def check_dimension(dimension: int) -> None:
+    """Raise ImportProblem for a dimension that is not supported."""
+    if not 1 <= dimension <= MAX_DIMENSION:
+        raise ImportProblem(
+            f"Line 1 has vectors of dimension {dimension}; 1 to {MAX_DIMENSION} are supported."
+        )
+
+
+def _batches(rows: Iterator[Row], dimension: int) -> Iterator[list[Row]]:
+    """Yield lists of rows that have a million values together."""
+    while batch := list(islice(rows, max(_BATCH_VALUES // dimension, 1))):
+        yield batch

@@ -1,0 +1,327 @@
+"""Text of other programs: it is read if it can be for certain, else rejected with its form."""
+
+import numpy as np
+import pytest
+
+from tests.importing.files import numbers, row, rows, text
+from tests.importing.test_damaged_files import SKIP
+
+WORDS = ["the", "bank", "river", "money"]
+VECTORS = np.array(
+    [[0.346, 0.822, -1.303], [0.905, -0.537, 0.581], [0.365, 0.294, 1e-3], [-0.736, -12.25, 0.5]],
+    np.float32,
+)
+LINES = [(word.encode(), numbers(vector)) for word, vector in zip(WORDS, VECTORS, strict=True)]
+PLAIN = rows(WORDS, VECTORS)
+HEADER = b"4 3\n"
+
+
+def lines(start=b"%s", joint=b" ", separator=b" ", end=b"\n", before=b""):
+    """A file whose lines are divided otherwise; `%d` in the start is the number of the row."""
+    return before + b"".join(
+        (start % ((i, word) if b"%d" in start else word)) + joint + separator.join(values) + end
+        for i, (word, values) in enumerate(LINES)
+    )
+
+
+def commas(content):
+    return content.replace(b".", b",")
+
+
+READ = {
+    "tabs": lines(b"%s", b"\t", b"\t"),
+    "a tab after the word": lines(b"%s", b"\t"),
+    "a tab after the word, under a header": lines(b"%s", b"\t", before=HEADER),
+    "a tab and commas": lines(b"%s", b"\t", b","),
+    "commas": lines(b"%s", b",", b","),
+    "commas and spaces": lines(b"%s", b", ", b", "),
+    "semicolons": lines(b"%s", b";", b";"),
+    "vertical bars": lines(b"%s", b"|", b"|"),
+    "a space and commas": lines(b"%s", b" ", b","),
+    "two spaces": lines(b"%s", b"  ", b"  "),
+    "columns": lines(b"%-8s", b"  ", b"   "),
+    "indented columns": lines(b"%8s", b"  ", b"   "),
+    "a tab before the word": lines(b"\t%s"),
+    "a colon": lines(b"%s", b": "),
+    "a colon without a space": lines(b"%s", b":"),
+    "a colon between spaces": lines(b"%s", b" : "),
+    "a colon under a header": lines(b"%s", b": ", before=HEADER),
+    "an equals sign": lines(b"%s", b" = "),
+    "no-break spaces": lines(b"%s", "\u00a0".encode(), "\u00a0".encode()),
+    "a no-break space after the word": lines(b"%s", "\u00a0".encode()),
+    "ideographic spaces": lines(b"%s", "\u3000".encode(), "\u3000".encode()),
+    "quotation marks of R": lines(b'"%s"', before=b'"V1" "V2" "V3"\n'),
+    "quotation marks and an index of R": lines(b'"%d" "%s"', before=b'"word" "V1" "V2" "V3"\n'),
+    "quotation marks alone": lines(b'"%s"'),
+    "CSV of R": lines(b'"%s"', b",", b",", before=b'"","V1","V2","V3"\n'),
+    "CSV of R with decimal commas": commas(
+        lines(b'"%s"', b";", b";", before=b'"";"V1";"V2";"V3"\n')
+    ),
+    "CSV of pandas": lines(b"%s", b",", b",", before=b",0,1,2\n"),
+    "CSV of pandas with an index": lines(b"%d,%s", b",", b",", before=b",word,0,1,2\n"),
+    "CSV of pandas with quotation marks": lines(b'"%s"', b',"', b'","', b'"\n'),
+    "quotation marks and decimal commas": commas(lines(b'"%s"', b',"', b'","', b'"\n')),
+    "quotation marks around all values": lines(b"%s", b',"', b" ", b'"\n'),
+    "names of two columns": lines(b"%s", b"\t", before=b"word\tvector\n"),
+    "an index": lines(b"%d %s"),
+    "an index and tabs": lines(b"%d\t%s", b"\t", b"\t"),
+    "names of the columns": lines(before=b"word d1 d2 d3\n"),
+    "numbers of the columns": lines(before=b"word 1 2 3\n"),
+    "names of the columns and tabs": lines(b"%s", b"\t", b"\t", before=b"Word\tA\tB\tC\n"),
+    "carriage returns": lines(end=b"\r"),
+    "carriage returns under a header": lines(end=b"\r", before=b"4 3\r"),
+    "carriage returns and line feeds": lines(end=b"\r\n"),
+    "decimal commas": commas(lines()),
+    "decimal commas under a header": commas(lines(before=HEADER)),
+    "decimal commas and tabs": commas(lines(b"%s", b"\t", b"\t")),
+    "spaces at the ends": lines(end=b"  \n"),
+    "tabs at the ends": lines(b"%s", b"\t", b"\t", b"\t\n"),
+    "commas at the ends": lines(b"%s", b",", b",", b",\n"),
+    "a byte order mark": b"\xef\xbb\xbf" + PLAIN,
+    "a byte order mark before a header": b"\xef\xbb\xbf" + HEADER + PLAIN,
+    "UTF-16": ("\ufeff" + PLAIN.decode()).encode("utf-16-le"),
+    "UTF-16 of the other order": ("\ufeff" + (HEADER + PLAIN).decode()).encode("utf-16-be"),
+    "UTF-32": ("\ufeff" + PLAIN.decode()).encode("utf-32-le"),
+    "a header with a comma": lines(b"%s", b",", b",", before=b"4,3\n"),
+    "a header with a tab": lines(b"%s", b"\t", b"\t", before=b"4\t3\n"),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_text_that_is_divided_otherwise_has_the_same_vectors(importer, case):
+    words, vectors = importer.read(READ[case])
+    assert words == WORDS
+    assert vectors.tobytes() == VECTORS.tobytes()
+
+
+@pytest.mark.parametrize("case", READ)
+def test_skipping_and_a_named_format_change_nothing(importer, case):
+    kind = "word2vec-text" if "header" in case or "other order" in case else "glove"
+    words, vectors = importer.read(READ[case], "--skip-bad-rows", "--format", kind)
+    assert words == WORDS
+    assert vectors.tobytes() == VECTORS.tobytes()
+
+
+COLUMN = "A column of whole numbers, such as frequencies or ranks, is {}; remove it."
+FREQUENCIES = COLUMN.format("between the word and its values")
+OTHERS = (
+    "Most lines have other numbers between the word and its values, perhaps values in another"
+    " notation; remove or rewrite them."
+)
+PAIRS = (
+    "The values are index:value pairs, as in sparse vectors, which are not supported; write all"
+    " values of each vector."
+)
+NO_WORDS = "The lines have numbers only; each has to begin with a word."
+ENCODING = "--encoding names another encoding."
+BRACKETS = "The values are in brackets; remove these."
+
+
+def counted(counts, joint=b" ", before=b""):
+    """A file with a whole number after each word."""
+    return before + b"".join(
+        joint.join([word, b"%d" % count, *values]) + b"\n"
+        for count, (word, values) in zip(counts, LINES, strict=True)
+    )
+
+
+REJECTED = {
+    "frequencies": (counted([22038615, 77004, 6, 3]), FREQUENCIES),
+    "frequencies in another order": (counted([17, 88000, 3, 901]), FREQUENCIES),
+    "small frequencies": (counted([9, 5, 5, 1]), FREQUENCIES),
+    "frequencies under a header": (counted([9, 50, 5, 1], before=HEADER), FREQUENCIES),
+    "frequencies and tabs": (counted([900, 50, 5, 1], b"\t"), FREQUENCIES),
+    "ranks": (counted([1, 2, 3, 4]), FREQUENCIES),
+    "frequencies with a point": (counted([9000, 50, 5, 1]).replace(b"00 ", b"00.0 "), FREQUENCIES),
+    "many small frequencies": (
+        b"".join(b"w%d %d 0.5 0.25\n" % (i, i * 7 % 10) for i in range(10)),
+        FREQUENCIES,
+    ),
+    "frequencies with commas": (lines(b"%s 22,038,615"), OTHERS),
+    "frequencies after the values": (
+        b"the 0.5 .25 9000\nbank 1.5 .25 8\nriver 1.5 .5 3\n",
+        COLUMN.format("after the values"),
+    ),
+    "frequencies before the words": (
+        b"90 the 0.5\n8 bank 1.5\n3 river 2.5\n",
+        COLUMN.format("before the word"),
+    ),
+    "frequencies alone": (
+        b"the 120\nbank 35\nriver 12\n",
+        "The lines have one whole number each, as in a list of frequencies, not vectors.",
+    ),
+    "pairs": (b"3 50\nbank 0:0.12 7:0.5\nriver 1:0.3 8:0.7\nmoney 2:0.1 7:0.3\n", PAIRS),
+    "pairs without a header": (b"bank 0:0.12 7:0.5\nriver 1:0.3 8:0.7\n", PAIRS),
+    "pairs and tabs": (b"bank\t0:0.12\t7:0.5\nriver\t1:0.3\n", PAIRS),
+    "pairs and commas": (b"bank 0:0.12,7:0.5\nriver 1:3e-1\n", PAIRS),
+    "pairs and spaces": (b"bank 0: 0.12 7: 0.5\nriver 1: 3.5\n", PAIRS),
+    "pairs and decimal commas": (b"bank 0:0,12 7:0,5\nriver 1:3,5\n", PAIRS),
+    "pairs and semicolons": (b"bank;0:0.12;7:0.5\nriver;1:3.5\n", PAIRS),
+    "pairs with equals signs": (b"bank 0=0.12 7=0.5\nriver 1=3.5\n", PAIRS),
+    "a dict": (b"bank {0: 0.12, 7: 0.5}\nriver {1: 3.5}\n", PAIRS),
+    "pairs of words": (b"bank river:0.12 lake:0.5\nriver bank:2\n", PAIRS),
+    "SVMlight": (b"1 3:0.5 9:1\n0 4:0.25\n", PAIRS),
+    "brackets": (lines(b"%s", b" [", b", ", b"]\n"), BRACKETS),
+    "tuples": (lines(b"('%s'", b", (", b", ", b"))\n"), BRACKETS),
+    "lists in CSV": (lines(b"%s", b',"[', b", ", b']"\n'), BRACKETS),
+    "minus signs": (lines(b"%s \xe2\x88\x920.5 ."), OTHERS),
+    "an index without words": (b'"V1" "V2"\n"1" 0.5 1.5\n"2" 1.5 2.5\n', NO_WORDS),
+    "a matrix": (b"0.5 0.25 1\n0.25 0.5 1\n", NO_WORDS),
+    "a matrix and tabs": (b"1\t0.25\t0.5\n0\t0.5\t0.25\n0\t0.5\t0.5\n", NO_WORDS),
+    "UTF-16 without a mark": (
+        PLAIN.decode().encode("utf-16-le"),
+        f"The file is UTF-16 or UTF-32 without a byte order mark; {ENCODING}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REJECTED)
+def test_text_with_another_content_is_rejected_with_its_form(importer, case):
+    content, message = REJECTED[case]
+    assert importer.refusal(content) == message
+    assert importer.refusal(content, "--skip-bad-rows") == message
+
+
+def test_an_encoding_may_be_named_for_text_without_a_mark(importer):
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le"):
+        content = PLAIN.decode().encode(encoding)
+        assert importer.read(content, "--encoding", encoding)[0] == WORDS
+    message = importer.refusal(PLAIN + b"x", "--encoding", "utf-16-le")
+    assert message.startswith("The format is unknown")
+
+
+def test_utf16_that_ends_in_a_letter_is_rejected(importer):
+    content = ("\ufeff" + PLAIN.decode()).encode("utf-16-le")[:-1]
+    assert importer.refusal(content).startswith("The file is not valid UTF-16;")
+
+
+PHRASES = ["the", "route 66", "new york", "to infinity", "7 9 11", "nan bread"]
+
+
+@pytest.mark.parametrize("build", [rows, text])
+def test_numbers_are_parts_of_phrases(importer, build):
+    vectors = np.arange(24, dtype=np.float32).reshape(6, 4) + 0.5
+    for options in ([], ["--skip-bad-rows"]):
+        words, read = importer.read(build(PHRASES, vectors), *options)
+        assert words == PHRASES
+        assert np.array_equal(read, vectors)
+
+
+@pytest.mark.parametrize("extra", [b"0.5", b"1e5", b"-.25", b"3.", b"-1E-2"])
+@pytest.mark.parametrize("space", [" ", "\u00a0"])
+def test_a_value_before_the_others_makes_a_row_unusable(importer, space, extra):
+    for before, name in ((b"", "most lines have"), (b"5 3\n", "line 1 declares")):
+        content = before + PLAIN + row(b"gnu" + space.encode() + extra, b"1.5 2 3")
+        line = content.count(b"\n")
+        message = f"Line {line} has 4 values, but {name} 3{SKIP}"
+        assert importer.refusal(content) == message
+        assert importer.read(content, "--skip-bad-rows")[0] == WORDS
+
+
+def test_an_integer_before_integers_is_a_value_unless_the_dimension_is_declared(importer):
+    content = rows(WORDS[:3], VECTORS[:3]) + b"gnu 1 2 3 4\n"
+    assert importer.refusal(content).startswith("Line 4 has 4 values, but most lines have 3;")
+    assert importer.read(HEADER + content)[0] == [*WORDS[:3], "gnu 1"]
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [
+        ("new\u00a0york", "new\u00a0york"),
+        ("\u2028", "\u2028"),
+        ("a  b", "a  b"),
+        ("e.g.:", "e.g.:"),
+        (",", ","),
+        ('"', '"'),
+        ('"quoted"', '"quoted"'),
+        ("1,000.50", "1,000.50"),
+        ("10:30", "10:30"),
+        ("a|b", "a|b"),
+    ],
+)
+def test_words_of_an_ordinary_file_are_unchanged(importer, word, read):
+    for content in (PLAIN, HEADER.replace(b"4", b"5") + PLAIN):
+        assert importer.read(content + row(word, b"0.5 1 2.5"))[0] == [*WORDS, read]
+
+
+OTHERWISE = "separates the word from its values in another way than other lines"
+
+
+def test_words_of_csv_may_be_in_quotation_marks(importer):
+    content = (
+        b'",",0.5,1.5\nthe,0.25,2.5\n"""",1.5,2\n"1,000.5",1,2.5\n"say ""no""",1,0.5\na b,1,.5\n'
+    )
+    assert importer.read(content)[0] == [",", "the", '"', "1,000.5", 'say "no"', "a b"]
+
+
+def test_a_single_word_may_end_with_a_mark(importer):
+    for word in ("the:", "the;", ","):
+        assert importer.read(b"1 2\n" + row(word, b"0.5 1.5"))[0] == [word]
+    assert importer.read(b"the,0.5,1.5\n")[0] == ["the"]
+
+
+def test_a_second_column_of_words_is_not_a_part_of_the_word(importer):
+    message = f"Line 1 has more than one column before its values{SKIP}"
+    assert importer.refusal(lines(b"%s,NOUN", b",", b",")) == message
+
+
+def test_phrases_of_two_words_are_read_before_a_tab(importer):
+    content = b"new york\t0.5 1.5 2\nriver bank\t1 2 .5\n"
+    words, vectors = importer.read(content)
+    assert words == ["new york", "river bank"]
+    assert vectors.tolist() == [[0.5, 1.5, 2], [1, 2, 0.5]]
+
+
+def test_rows_that_lack_a_value_are_not_read(importer):
+    for content in (
+        b"the,0.5,1.5\nof,,2\nto,1,\na,2,.5\n",
+        b"the,0.5,1.5,\nof,,2,\nto,1,,\na,2,.5,\n",
+    ):
+        assert importer.refusal(content).startswith("Line 2 has ")
+        assert importer.read(content, "--skip-bad-rows")[0] == ["the", "a"]
+
+
+@pytest.mark.parametrize(
+    ("case", "row", "problem"),
+    [
+        ("an index", b"gnu 0.5 0.5 0.5\n", "has no word"),
+        ("a colon", b"gnu 0.5 0.5 0.5\n", OTHERWISE),
+        ("commas", b"gnu\t0.5\t0.5\t0.5\n", OTHERWISE),
+        ("tabs", b"gnu\t0.5\t0.5\n", "has 2 values, but most lines have 3"),
+    ],
+)
+def test_a_row_that_is_divided_otherwise_is_unusable(importer, case, row, problem):
+    content = READ[case] + row
+    assert importer.refusal(content) == f"Line 5 {problem}{SKIP}"
+    assert importer.read(content, "--skip-bad-rows")[0] == WORDS
+
+
+def test_the_import_says_what_it_leaves_out(importer):
+    left_out = {
+        "quotation marks and an index of R": "the names of the columns in line 1, the index before"
+        " each word, the quotation marks around each word",
+        "a colon": "the colon after each word",
+        "CSV of pandas": "the names of the columns in line 1",
+    }
+    for case, parts in left_out.items():
+        done = importer.run(READ[case], "--name", "m", "--replace")
+        assert f"polyseme: The import leaves out {parts}.\n" in done.err
+    for case in ("tabs", "UTF-16", "commas", "decimal commas"):
+        assert "leaves out" not in importer.run(READ[case], "--name", "m", "--replace").err
+
+
+def test_whole_numbers_of_few_rows_are_values(importer):
+    content = b"gnu 5 1.5 2\nzebra 3 2.5 4\nyak 8 1.5 3\n"
+    assert importer.read(content)[1].tolist() == [[5, 1.5, 2], [3, 2.5, 4], [8, 1.5, 3]]
+
+
+def test_a_row_with_numbers_of_columns_is_a_word(importer):
+    content = b"gnu 1 2 3\n" + PLAIN
+    assert importer.read(content)[0] == ["gnu", *WORDS]
+    assert importer.read(b"gnu 1 2 3\nzebra 2 3 4\n")[0] == ["gnu", "zebra"]
+
+
+def test_ids_may_be_words(importer):
+    """Embeddings of graphs have the number of a node as its word."""
+    content = b"3 2\n1 0.5 0.25\n7 0.25 0.5\n3 1 2\n"
+    assert importer.read(content)[0] == ["1", "7", "3"]
