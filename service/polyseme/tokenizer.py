@@ -5,14 +5,15 @@ fastText were not, and no word pattern fits all of them. So each word is looked 
 split only if it is not in the vocabulary.
 """
 
+import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from operator import itemgetter
-from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import regex
 
@@ -86,10 +87,33 @@ class Tokenized:
 class RowLookup(Protocol):
     """The part of a vocabulary that tokenization needs."""
 
+    @property
+    def turkic(self) -> bool:
+        """Whether `ı` is the lower case of `I`, and `İ` the upper case of `i`."""
+
+    @property
+    def hides_digits(self) -> bool:
+        """Whether numbers may be written with `#` or `0` for each digit."""
+
+    @property
+    def has_compounds(self) -> bool:
+        """Whether an entry may consist of several `words`, such as `C++`."""
+
     def row(self, word: str) -> int | None:
         """Return the row of a word exactly as spelled, None if it is not in the vocabulary."""
 
+    def candidates(self, key: str) -> Sequence[tuple[str, int]]:
+        """Return the entries with a `spelling_key`, and their rows.
 
+        Entries that `has_spellings` excludes may be missing.
+        """
+
+
+_APOSTROPHES = "'’ʼ‘ʻ‛`´＇′՚׳ꞌ᾽"
+"""Code points that are typed as an apostrophe between letters."""
+_APOSTROPHE = f"[{_APOSTROPHES}]"
+_HYPHENS = "‐‑֊־﹣－"
+"""Code points that are typed as a hyphen."""
 # Every repetition that could be retried from each character is bounded or possessive, so matching
 # takes linear time even for hostile text, such as a megabyte of `a+a+a+…`.
 _UNSPLIT = r"""
@@ -115,26 +139,47 @@ _UNSPLIT = r"""
 """
 """Words that are not split, although the vocabulary may lack them."""
 _WORD = regex.compile(
-    _UNSPLIT
-    + r"""
+    (
+        _UNSPLIT
+        + r"""
     | (?: \p{L}\p{M}* \. ){2,16}                                        # U.S.  e.g.
-    | ['’] (?: s | re | ve | ll | d | m ) (?! [\w'’] )                  # a separate 's
+    | ['’＇] (?: s | re | ve | ll | d | m ) (?! [\w'’] )                # a separate 's
     | [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]*                      # a word,
-      (?: (?: ['’‘.·&_‐‑-] | (?<=\p{Nd}) [,:] (?= \p{Nd} ) )            #   joined to another
+      (?: (?: ['’‘.·&_HYPHENS-] | (?<=\p{Nd}) [,:] (?= \p{Nd} )         #   joined to another
+            | (?<= [\p{L}\p{M}] ) [APOSTROPHES] (?= \p{L} ) )
           [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]* )*
     | \p{RI}{2}                                                         # a flag
     | \p{Extended_Pictographic}
       (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} )*
     | (?P<run> [^\s\x1c-\x1f\p{DI}] ) (?P=run)* \p{M}*                 # ... -- ! and the rest
-    """,
+    """
+    )
+    .replace("HYPHENS", _HYPHENS)
+    .replace("APOSTROPHES", _APOSTROPHES),
     regex.VERBOSE | regex.IGNORECASE,
 )
 _UNSPLIT_WORD = regex.compile(_UNSPLIT, regex.VERBOSE | regex.IGNORECASE)
 # Penn Treebank contractions: `n't` is split before the n, the others before the apostrophe.
-_CONTRACTION = regex.compile(r"(?<=\w)(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", regex.IGNORECASE)
-_JOINT = regex.compile(r"['’‘.·&_‐‑,:-]|(?<=\p{N})(?=\p{L})|(?<=\p{L})(?=\p{N})")
+_CONTRACTION = regex.compile(
+    rf"(?<=\w)(?:n{_APOSTROPHE}t|{_APOSTROPHE}(?:s|re|ve|ll|d|m))$", regex.IGNORECASE
+)
+_ELISION = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]){_APOSTROPHE}(?=[\p{{L}}\p{{N}}])")  # l'homme
+_JOINT = regex.compile(
+    rf"{_APOSTROPHE}|[.·&_{_HYPHENS},:-]|(?<=\p{{N}})(?=\p{{L}})|(?<=\p{{L}})(?=\p{{N}})"
+)
+_PLAIN_WORD = re.compile(r"[A-Za-z][0-9A-Za-z]*(?:['-][0-9A-Za-z]+)+")
+"""A word that needs no `_WORD` to be recognized, like one of ASCII letters and digits."""
 _PUNCTUATION = '.,;:!?()"'
-"""Marks that do not belong to a word of ASCII letters, digits, `-` and `'` that they surround."""
+"""Marks that do not belong to such a word that they surround."""
+_BEFORE = {"", "(", "!", "?", ",", '"'}
+"""Marks before a word; but `.NET` and `:D` may be entries."""
+_OPENING = regex.compile(r"^(?:[[\p{P}`´]--[#%&*/@\\_.:;]]\p{M}*+|\.{2,}+)*+", regex.V1)
+_CLOSING = regex.compile(r"(?:[[\p{P}`´]--[#%&*/@\\_]]\p{M}*+)*+$", regex.V1)
+"""Punctuation around words. The signs of `C#`, `:D` and `.NET` do not match."""
+_EDGE = regex.compile(r"(?<!\w|\p{Sc}(?=\p{Nd}))|(?!\w)")
+"""Where an entry may end; but `$5` is one word."""
+_MAX_ENDS = 6
+"""Maximum number of ends of an entry that are tried from one start in a chunk."""
 _SHORT_RUN = regex.compile(r"([^\s\p{RI}])\1{1,2}")  # not a flag
 _IGNORABLE = regex.compile(r"[[\p{DI}\p{Cc}]--[\s\x1c-\x1f]]", regex.V1)
 """The code points that Unicode calls default-ignorable, and control characters."""
@@ -150,10 +195,24 @@ _INVISIBLE = regex.compile(
 )
 """What is ignored in a text, and ignorable code points that belong to a letter or an emoji."""
 _RAISED = regex.compile(r"[\p{dt=super}\p{dt=sub}\p{dt=fraction}]")  # 10³ is not 103
-_STACKED = regex.compile(
-    r"(?<=[\p{L}\p{N}])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+"
-)
+_STACKED_MARKS = r"\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
 """Marks that have no letter of their own in NFC, such as an underline."""
+_STACKED = regex.compile(rf"(?<=[\p{{L}}\p{{N}}])[{_STACKED_MARKS}]+")
+_OPTIONAL_MARKS = (
+    r"\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"
+    r"\u08ca-\u08e1\u08e3-\u08ff\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+)
+"""The vowel marks of Arabic and Hebrew, and tatweel."""
+_OPTIONAL = regex.compile(rf"[{_OPTIONAL_MARKS}]+|(?<=\p{{Extended_Pictographic}})\p{{EMod}}")
+_SIGNS = {ord("’"): "'", ord("״"): '"'} | dict.fromkeys(map(ord, _HYPHENS), "-")
+_SIGNS_IN_WORDS = _SIGNS | dict.fromkeys(map(ord, _APOSTROPHES), "'")
+_VARYING = regex.compile(
+    rf"[\p{{NFKC_QC=No}}\p{{DI}}\p{{Cc}}{_APOSTROPHES[1:]}{_HYPHENS}״ёЁİ"
+    rf"{_STACKED_MARKS}{_OPTIONAL_MARKS}\p{{EMod}}]",
+    regex.V1,
+)
+"""What a word in NFC contains if it has other `forms`."""
+_TWO_DIGITS, _DIGIT = re.compile(r"\d\D*\d"), re.compile(r"\d")
 
 
 def without_ignorable(text: str) -> str:
@@ -196,10 +255,13 @@ def words(text: str) -> Iterator[Span]:
         yield (start, end) if places is None else (places[start], places[end - 1] + 1)
 
 
-def splits(word: str) -> Iterator[list[Span]]:
+def splits(
+    word: str, is_elision: Callable[[str], bool] = lambda _piece: False
+) -> Iterator[list[Span]]:
     """Yield the possible splits of a word, the coarsest first; each is a list of (start, end).
 
-    The spans of one split are adjacent and cover the word.
+    The spans of one split are adjacent and cover the word. `is_elision` returns whether the
+    vocabulary has a piece that ends with an apostrophe, such as the `l'` of `l'homme`.
     """
     if not word[:1].isalnum() and _SHORT_RUN.fullmatch(word):
         yield [(i, i + 1) for i in range(len(word))]
@@ -209,40 +271,20 @@ def splits(word: str) -> Iterator[list[Span]]:
     tail = [(stem, len(word))] if contraction else []
     if contraction:
         yield [(0, stem), *tail]
-    edges = {0, stem} | {edge for joint in _JOINT.finditer(word, 0, stem) for edge in joint.span()}
-    fine = list(pairwise(sorted(edges)))
+    elision = _ELISION.search(word, 0, stem)
+    start = elision.end() if elision and is_elision(word[: elision.end()]) else 0
+    head = [(0, start)] if start else []
+    if start:
+        yield [*head, (start, stem), *tail]
+    edges = {edge for joint in _JOINT.finditer(word, start, stem) for edge in joint.span()}
+    fine = list(pairwise(sorted({start, stem} | edges)))
     if len(fine) > 1:
-        yield [*fine, *tail]
+        yield [*head, *fine, *tail]
 
 
-def spellings(word: str, case: Case) -> Iterator[tuple[str, Resolution]]:
-    """Yield (spelling, resolution) in the order of lookup, none for a word that is too long.
-
-    `auto` tries the word as written, in lower case, capitalized, and in upper case. The NFC form of
-    the word, with a straight apostrophe, is tried next and has the same resolutions. So have, last,
-    that form without ignorable code points, and its compatibility form.
-    """
-    if len(word) > MAX_WORD_LENGTH:
-        return
-    normal = unicodedata.normalize("NFC", word).replace("’", "'")
-    forms = [word, normal]
-    if not (word.isascii() and word.isprintable()):
-        shown = without_ignorable(normal)
-        forms += [shown, _compatible(shown)]
-    for form in dict.fromkeys(forms):
-        lower = form.lower()
-        if case == "lower":
-            yield lower, "exact" if lower == form else "lower"
-            continue
-        yield form, "exact"
-        if case == "auto":
-            # A spelling of this form is not repeated, because lookups take most of the time.
-            if lower != form:
-                yield lower, "lower"
-            if (capitalized := form.capitalize()) not in (form, lower):
-                yield capitalized, "capitalised"
-            if (upper := form.upper()) not in (form, lower, capitalized):
-                yield upper, "upper"
+def _with_ascii_signs(word: str) -> str:
+    has_letter = any(map(str.isalpha, word))
+    return unicodedata.normalize("NFC", word).translate(_SIGNS_IN_WORDS if has_letter else _SIGNS)
 
 
 def _compatible(word: str) -> str:
@@ -254,6 +296,102 @@ def _compatible(word: str) -> str:
     form = word if _RAISED.search(word) else unicodedata.normalize("NFKC", word)
     form = _STACKED.sub("", form.replace("İ", "I"))
     return word if " " in form or len(form) > MAX_WORD_LENGTH else form
+
+
+def _without_optional_marks(word: str) -> str:
+    return _OPTIONAL.sub("", word).replace("ё", "е").replace("Ё", "Е")
+
+
+FORMS: Final[dict[str, Callable[[str], str]]] = {
+    "NFC, with `'`, `\"` and `-` for other apostrophes, gershayim and hyphens": _with_ascii_signs,
+    "without ignorable code points": without_ignorable,
+    "compatibility form (NFKC), without marks that have no letter of their own": _compatible,
+    "without vowel marks of Arabic and Hebrew, tatweel and skin tones of emoji, with `е` for `ё`": (
+        _without_optional_marks
+    ),
+}
+"""The forms of a word that are looked up in turn, each of the one before. Entries have them too."""
+NUMBER_FORMS: Final = {"`#` for each digit": "#", "`0` for each digit": "0"}
+"""The last forms of a word with two digits or more, which entries do not have."""
+
+
+def forms(word: str) -> list[str]:
+    """Return the word and its `FORMS`, without repetitions; only the word if it is too long."""
+    if len(word) > MAX_WORD_LENGTH or (word.isascii() and word.isprintable() and "`" not in word):
+        return [word]
+    if not _VARYING.search(normal := unicodedata.normalize("NFC", word)):
+        return [word] if normal == word else [word, normal]
+    chain = accumulate(FORMS.values(), lambda form, change: change(form), initial=word)
+    return [form for form in dict.fromkeys(chain) if form]
+
+
+def _number_forms(word: str, vocabulary: RowLookup) -> list[str]:
+    if not vocabulary.hides_digits or not _TWO_DIGITS.search(word):
+        return []
+    return [_DIGIT.sub(sign, forms(word)[-1]) for sign in NUMBER_FORMS.values()]
+
+
+def spelling_key(word: str) -> str:
+    """Return what all spellings of a word have in common."""
+    form = forms(word)[-1]
+    if form.isascii():
+        return form.lower()
+    return form.casefold().replace("ı", "i").replace("i\u0307", "i")
+
+
+def is_compound(entry: str) -> bool:
+    """Return whether an entry consists of several `words`, such as `C++`."""
+    return not entry.isalnum() and len(list(islice(words(entry), 2))) > 1
+
+
+def has_spellings(entry: str) -> bool:
+    """Return whether an entry has other `forms` or is a compound, so that it has a key."""
+    return len(forms(entry)) > 1 or is_compound(entry)
+
+
+def _turkic_lower(word: str) -> str:
+    return word.replace("I", "ı").replace("İ", "i").lower()
+
+
+def _turkic_upper(word: str) -> str:
+    return word.replace("i", "İ").upper()
+
+
+def _turkic_capitalized(word: str) -> str:
+    return _turkic_upper(word[:1]) + _turkic_lower(word[1:])
+
+
+_CASES: Final[dict[Resolution, tuple[Callable[[str], str], Callable[[str], str]]]] = {
+    "lower": (_turkic_lower, str.lower),
+    "capitalised": (_turkic_capitalized, str.capitalize),
+    "upper": (_turkic_upper, str.upper),
+}
+"""The other cases of a form in the order of lookup, in Turkic languages and in all."""
+
+
+def _resolutions(form: str, case: Case, *, turkic: bool) -> dict[str, Resolution]:
+    """Return the spellings of a form in the order of lookup, with their resolutions."""
+    resolutions: dict[str, Resolution] = {} if case == "lower" else {form: "exact"}
+    if case != "exact":
+        for resolution, (turkic_change, change) in _CASES.items():
+            if turkic:
+                resolutions.setdefault(turkic_change(form), resolution)
+            resolutions.setdefault(change(form), resolution)
+            if case == "lower":
+                break
+    if form in resolutions:
+        resolutions[form] = "exact"
+    return resolutions
+
+
+def spellings(word: str, case: Case, *, turkic: bool = False) -> Iterator[tuple[str, Resolution]]:
+    """Yield (spelling, resolution) in the order of lookup, none for a word that is too long.
+
+    `auto` tries each form of the word as written, in lower case, capitalized, and in upper case.
+    """
+    if len(word) <= MAX_WORD_LENGTH:
+        for form in forms(word):
+            yield from _resolutions(form, case, turkic=turkic).items()
 
 
 def no_subwords(_spelling: str) -> bool:
@@ -268,11 +406,35 @@ def resolve(word: str, vocabulary: RowLookup, case: Case = "auto") -> ResolvedTo
         row = vocabulary.row(word)
         if row is not None:
             return ResolvedToken(word, None, None, word, "exact", row)
-    for spelling, resolution in spellings(word, case):
-        row = vocabulary.row(spelling)
+    unknown = ResolvedToken(word, None, None, None, "oov", None)
+    if len(word) > MAX_WORD_LENGTH:
+        return unknown
+    for form in (*forms(word), *_number_forms(word, vocabulary)):
+        token = _resolve_form(word, form, vocabulary, case)
+        if token:
+            return token
+    return unknown
+
+
+def _resolve_form(word: str, form: str, vocabulary: RowLookup, case: Case) -> ResolvedToken | None:
+    """Return the token of a word, one form of which is an entry or a form of an entry.
+
+    Entries whose closer form it is are preferred, then the first, which are more frequent.
+    """
+    resolutions = _resolutions(form, case, turkic=vocabulary.turkic)
+    for spelling, resolution in resolutions.items():
+        # The word as written has been looked up already.
+        row = None if spelling == word and case != "lower" else vocabulary.row(spelling)
         if row is not None:
             return ResolvedToken(word, None, None, spelling, resolution, row)
-    return ResolvedToken(word, None, None, None, "oov", None)
+    candidates = vocabulary.candidates(spelling_key(form))
+    entries = [(forms(entry), row) for entry, row in candidates]
+    for spelling, resolution in resolutions.items():
+        same = [(own.index(spelling), row, own[0]) for own, row in entries if spelling in own]
+        if same:
+            _, row, entry = min(same)
+            return ResolvedToken(word, None, None, entry, resolution, row)
+    return None
 
 
 def resolve_all(
@@ -310,18 +472,79 @@ def iter_tokens(
 
     All pieces of one word are made at once; these are at most MAX_WORD_LENGTH tokens.
     """
-    shown, places = visible(text)
-    for match in _WORD.finditer(shown):
-        token, end = resolve(match[0], vocabulary, case), match.start()
-        tokens = [token]
-        if token.row is None and len(token.text) <= MAX_WORD_LENGTH:
-            tokens = _split_or_compose(token, vocabulary, case, composes)
-        if places is None:
-            yield from tokens
+    shown, offsets = visible(text)
+    end = 0
+    for chunk in shown.split():
+        for word in _chunk_words(chunk, vocabulary, case):
+            tokens = [word]
+            if word.row is None and len(word.text) <= MAX_WORD_LENGTH:
+                tokens = _split_or_compose(word, vocabulary, case, composes)
+            if offsets is None:
+                yield from tokens
+                continue
+            end = shown.index(word.text, end)
+            for token in tokens:
+                start, end = end, end + len(token.text)
+                yield token._replace(text=text[offsets[start] : offsets[end - 1] + 1])
+
+
+def _chunk_words(chunk: str, vocabulary: RowLookup, case: Case) -> Iterator[ResolvedToken]:
+    """Yield the token of each word of a chunk between white space, without splitting.
+
+    Adjacent words that are an entry, such as `C++`, are one word. They are not looked up in a chunk
+    that is longer than a word may be.
+    """
+    if len(chunk) > MAX_WORD_LENGTH:
+        yield from (resolve(word[0], vocabulary, case) for word in _WORD.finditer(chunk))
+        return
+    end = 0
+    while match := _WORD.search(chunk, end):
+        word = None
+        if match.end() < len(chunk) and vocabulary.has_compounds:
+            word = _longer_entry(chunk, match.span(), vocabulary, case)
+        word = word or resolve(match[0], vocabulary, case)
+        yield word
+        end = match.start() + len(word.text)
+
+
+def _longer_entry(
+    chunk: str, word: Span, vocabulary: RowLookup, case: Case
+) -> ResolvedToken | None:
+    """Return the token of the longest entry that begins with a word of a chunk and continues it.
+
+    A vocabulary of texts that were split at white space has entries such as `word.` and `"the`. So
+    an entry with punctuation around it is used only if it is more frequent than the word without
+    it, and punctuation alone only in a chunk of nothing else, such as `:)`.
+    """
+    start, end = word
+    ends = [edge.start() for edge in islice(_EDGE.finditer(chunk, end + 1), _MAX_ENDS)]
+    if start == 0 and ends[-1] != len(chunk):
+        ends.append(len(chunk))
+    for text in (chunk[start:end] for end in reversed(ends)):
+        if not _may_be_entry(text, vocabulary):
             continue
-        for token in tokens:
-            start, end = end, end + len(token.text)
-            yield token._replace(text=text[places[start] : places[end - 1] + 1])
+        token, core = resolve(text, vocabulary, case), _core(text)
+        if token.row is None or (not core and _core(chunk)):
+            continue
+        if core in ("", text) or text[0] + text[-1] in ("[]", "{}"):
+            return token
+        row = resolve(core, vocabulary, case).row
+        if row is None or token.row < row:
+            return token
+    return None
+
+
+def _core(text: str) -> str:
+    """Return a text without punctuation around it."""
+    return _OPENING.sub("", _CLOSING.sub("", text))
+
+
+def _may_be_entry(text: str, vocabulary: RowLookup) -> bool:
+    """Return whether a text of several words may be in the vocabulary."""
+    if vocabulary.candidates(spelling_key(text)):
+        return True
+    numbers = _number_forms(text, vocabulary)
+    return any(vocabulary.candidates(spelling_key(number)) for number in numbers)
 
 
 def _split_or_compose(
@@ -333,14 +556,16 @@ def _split_or_compose(
     split whose pieces are all known; the unsplit word, composed from its subwords; the finest
     split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
     """
-    word, split = whole.text, list[Span]()
-    if word.isalpha():  # most unknown words: without a joint and a unit
+    word = whole.text
+    # Most unknown words have no joint and no unit. The modifier letter apostrophe is a letter.
+    if word.isalpha() and (word.isascii() or not _ELISION.search(word)):
         return [_compose(whole, case, composes)]
     if not word.replace("-", "").replace("'", "").isalpha():
         unsplit = _resolve_unsplit(whole, vocabulary, case, composes)
         if unsplit:
             return [unsplit]
-    for split in splits(word):
+    split: list[Span] = []
+    for split in splits(word, lambda piece: resolve(piece, vocabulary, case).row is not None):
         known: list[ResolvedToken] = []
         for start, end in split:
             piece = resolve(word[start:end], vocabulary, case)
@@ -391,19 +616,28 @@ def _chunk_tokens(
     composes: CanCompose,
 ) -> tuple[ResolvedToken, ...]:
     """Return the tokens of a chunk; those of punctuation and of a word are shared by chunks."""
-    word = chunk.strip(_PUNCTUATION)
-    if word != chunk and word.isascii() and word.replace("-", "").replace("'", "").isalnum():
+    word = chunk if chunk.isalnum() else chunk.strip(_PUNCTUATION)
+    if word.isascii() and (word.isalnum() or _PLAIN_WORD.fullmatch(word)):
+        if word == chunk:
+            token = resolve(chunk, vocabulary, case)
+            if token.row is not None or len(chunk) > MAX_WORD_LENGTH:
+                return (token,)
+            return tuple(_split_or_compose(token, vocabulary, case, composes))
         before, _, after = chunk.partition(word)
         # A mark that is repeated is one word, such as `...`.
-        if len(before) <= 1 and (len(after) <= 1 or (len(after) == 2 and after[0] != after[1])):
-            tokens = chunks[before] + chunks[word] if before else chunks[word]
-            for mark in after:
-                tokens += chunks[mark]
-            return tokens
-    if word == chunk and word.isascii() and word.isalpha():
-        token = resolve(word, vocabulary, case)
-        if token.row is not None:
-            return (token,)
+        is_plain = not before or (before in _BEFORE and word.isalnum())
+        if is_plain and (len(after) <= 1 or (len(after) == 2 and after[0] != after[1])):
+            has_entry = vocabulary.has_compounds and any(
+                _may_be_entry(first + word + after[:count], vocabulary)
+                for first in {"", before}
+                for count in range(len(after) + 1)
+                if first or count
+            )
+            if not has_entry:
+                tokens = chunks[before] + chunks[word] if before else chunks[word]
+                for mark in after:
+                    tokens += chunks[mark]
+                return tokens
     return tuple(iter_tokens(chunk, vocabulary, case, composes))
 
 

@@ -438,6 +438,9 @@ class CountingVocabulary:
 
     def __init__(self, vocabulary):
         self.vocabulary, self.lookups = vocabulary, 0
+        self.candidates, self.turkic = vocabulary.candidates, vocabulary.turkic
+        self.hides_digits = vocabulary.hides_digits
+        self.has_compounds = vocabulary.has_compounds
 
     def row(self, word):
         self.lookups += 1

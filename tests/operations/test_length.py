@@ -77,7 +77,9 @@ class CountingVocabulary:
 
     def __init__(self, vocabulary, work):
         self.vocabulary, self.work, self.lookups = vocabulary, work, 0
-        self.word = vocabulary.word
+        self.word, self.candidates = vocabulary.word, vocabulary.candidates
+        self.turkic, self.hides_digits = vocabulary.turkic, vocabulary.hides_digits
+        self.has_compounds = vocabulary.has_compounds
 
     def row(self, word):
         self.lookups += 1

@@ -16,6 +16,7 @@ from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
 from polyseme.errors import FieldError, TooLargeError
 from polyseme.models.reader import read_model
+from polyseme.models.vocabulary import Vocabulary
 from polyseme.models.weights import ContextProjection
 from polyseme.operations import occurrences
 from polyseme.operations.compare import match_forms, may_occur, word_places
@@ -243,12 +244,7 @@ def test_vectors_of_one_direction_or_of_zeros_have_one_sense(tmp_path, seed):
     assert len(senses_in(model, "bank", TEXTS).senses) == 1
 
 
-class Rows:
-    """A vocabulary of two words."""
-
-    row = {"bank": 0, "straße": 1}.get
-
-
+TWO_WORDS = Vocabulary.of("bank\nstraße\n".encode())
 PARTS = [
     "bank",
     "BANK",
@@ -270,7 +266,7 @@ FILLERS = [" ", "  ", "\u00a0", "\u200b", "-", "'s", "s", ".", "x", "ﬁ", "\x00
     st.booleans(),
 )
 def test_no_text_with_an_occurrence_is_left_out(text, form, exact):
-    tokens = tokenize(text, Rows())
+    tokens = tokenize(text, TWO_WORDS)
     spelled = [token.text for token in tokens]
     spelled += [text[a.start : b.end] for a, b in pairwise(tokens)]  # as phrases
     wanted = match_forms([form], exact=exact)

@@ -13,6 +13,7 @@ from tests.tokenizer.vocabularies import (
     texts,
     texts_with_vocabularies,
     unbroken,
+    word_spans,
 )
 
 cases = st.sampled_from(["auto", "exact", "lower"])
@@ -80,11 +81,11 @@ def test_subwords_do_not_change_the_tokens_of_known_words(both, case):
     without = tokenize(text, vocabulary, case)
     composed = tokenize(text, vocabulary, case, any_word)
     assert not [token for token in composed if token.resolution == "oov"]
-    for start, end in words(text):
+    for start, end in word_spans(text, without):
         before, after = ([t for t in ts if start <= t.start < end] for ts in (without, composed))
         if all(token.row is not None for token in before):
             assert after == before
-        else:
+        elif (start, end) in words(text):
             assert [(t.start, t.end, t.resolution) for t in after] == [(start, end, "subword")]
 
 

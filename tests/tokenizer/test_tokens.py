@@ -15,6 +15,7 @@ from tests.tokenizer.vocabularies import (
     texts,
     texts_with_vocabularies,
     unbroken,
+    word_spans,
 )
 
 CASES = ["auto", "exact", "lower"]
@@ -36,10 +37,10 @@ def test_tokens_slice_back_from_the_text_and_leave_out_only_white_space(both, ca
 
 @PROPERTY
 @given(texts_with_vocabularies(), cases)
-def test_pieces_cover_their_word_and_tokens_cross_no_word(both, case):
+def test_pieces_cover_their_words(both, case):
     text, vocabulary = both
     tokens = tokenize(text, vocabulary, case)
-    for start, end in words(text):
+    for start, end in word_spans(text, tokens):
         inside = [t for t in tokens if start <= t.start < end]
         assert (inside[0].start, inside[-1].end) == (start, end)
         for before, after in pairwise(inside):
@@ -63,9 +64,12 @@ def test_a_token_has_an_entry_or_is_reported_as_unknown(both, case):
 def test_a_known_word_is_not_split(both, case):
     text, vocabulary = both
     tokens = tokenize(text, vocabulary, case)
-    for start, end in words(text):
-        whole = resolve(text[start:end], vocabulary, case)._replace(start=start, end=end)
+    for start, end in word_spans(text, tokens):
         inside = [t for t in tokens if start <= t.start < end]
+        if (start, end) not in words(text):
+            assert any(t.row is not None and len(list(words(t.text))) > 1 for t in inside)
+            continue
+        whole = resolve(text[start:end], vocabulary, case)._replace(start=start, end=end)
         if whole.row is not None:
             assert inside == [whole]
         elif len(inside) > 1:

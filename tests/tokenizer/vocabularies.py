@@ -4,6 +4,8 @@ import regex
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from polyseme.tokenizer import has_spellings, is_compound, spelling_key, words
+
 PROPERTY = settings(
     deadline=None,
     derandomize=True,
@@ -19,14 +21,36 @@ GAP = regex.compile(r"[\s\x1c-\x1f\p{Default_Ignorable_Code_Point}\p{Cc}]*")
 class Vocabulary:
     """Words and their rows."""
 
-    def __init__(self, *known):
+    def __init__(self, *known, turkic=False):
         self.rows = {word: row for row, word in enumerate(dict.fromkeys(known))}
+        self.turkic = turkic
+        self.hides_digits = any(str(n) not in self.rows for n in range(10, 20))
+        self.has_compounds = any(map(is_compound, self.rows))
+        self.keys = {}
+        for word, row in self.rows.items():
+            if has_spellings(word):
+                self.keys.setdefault(spelling_key(word), []).append((word, row))
         self.lookup_cost = 0
         """lookups, plus the characters of the words"""
 
     def row(self, word):
         self.lookup_cost += 1 + len(word)
         return self.rows.get(word)
+
+    def candidates(self, key):
+        self.lookup_cost += 1 + len(key)
+        return self.keys.get(key, [])
+
+
+def word_spans(text, tokens):
+    """The spans of the words of a text, of which those that share a token are one."""
+    spans = []
+    for start, end in words(text):
+        if spans and any(t.start < spans[-1][1] and start < t.end for t in tokens):
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
 
 
 AWKWARD = [
@@ -116,10 +140,10 @@ def texts_with_vocabularies(draw):
     """A text and a vocabulary of its substrings, some of them in another case."""
     text = draw(texts)
     place = st.integers(0, len(text))
-    words = set()
+    known = set()
     for start, end in draw(st.lists(st.tuples(place, place), max_size=25)):
         word = text[min(start, end) : max(start, end)][:12]
         change = draw(st.sampled_from([str, str, str.lower, str.upper, str.capitalize]))
-        words.add(change(word))
-    words |= set(draw(st.lists(st.sampled_from(text), max_size=12))) if text else set()
-    return text, Vocabulary(*sorted(words))
+        known.add(change(word))
+    known |= set(draw(st.lists(st.sampled_from(text), max_size=12))) if text else set()
+    return text, Vocabulary(*sorted(known))

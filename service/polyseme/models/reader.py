@@ -219,8 +219,13 @@ class _Reader:
                 self.verify_checksum(index, INDEX)
             _, start = _read_header(index, self.manifest.stored_name(INDEX), HASH.dtype, 1)
             numbers = np.frombuffer(map_file(index), "<u4", offset=start)
-            size = self.manifest.vocabulary_size
-            return Vocabulary.read(map_file(text), numbers, size, verify=self.verify)
+            return Vocabulary.read(
+                map_file(text),
+                numbers,
+                self.manifest.vocabulary_size,
+                verify=self.verify,
+                languages=self.manifest.languages,
+            )
 
     def rows(self, name: FileName, count: int | None) -> Rows:
         """Map a table of `count` rows (None: any), with the scales of int8 rows. -> [count, d]"""

@@ -6,7 +6,10 @@ would be copied in each worker (docs/decisions/0004).
 
 import mmap
 import os
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from io import BufferedReader
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
@@ -15,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.errors import ModelFolderError
+from polyseme.tokenizer import has_spellings, is_compound, spelling_key
 
 Buffer: TypeAlias = bytes | mmap.mmap
 """The content of `vocabulary.txt`: one word per line in UTF-8, each ended by a line feed."""
@@ -31,31 +35,48 @@ _BLOCK_ENTRIES = 1 << 14
 """Index entries checked at once; small, because a worker's heap does not shrink."""
 
 
+_MANY_KEYS = 1000
+_TURKIC = {"tr", "tur", "turkish", "az", "aze", "azerbaijani"}
+"""Languages in which `ı` is the lower case of `I`."""
+
+
 class Vocabulary:
     """The mapping of words to rows and of rows to words."""
 
-    def __init__(self, text: Buffer, index: "Index") -> None:
-        """Create a vocabulary from a text and its index, which are not checked."""
+    def __init__(self, text: Buffer, index: "Index", languages: Sequence[str] = ()) -> None:
+        """Create a vocabulary from a text and its index, which are not checked.
+
+        `languages` are those of the manifest.
+        """
         self._text = text
+        codes = {language.casefold().replace("_", "-").split("-")[0] for language in languages}
+        self.turkic = not codes.isdisjoint(_TURKIC)
         self._buckets = index.buckets
         # An element of a memoryview is a Python int and is read three times as fast as NumPy's.
-        self._starts, self._firsts, self._rows = (
-            np.asarray(numbers, np.uint32).data
-            for numbers in (index.starts, index.firsts, index.rows)
+        self._starts, self._firsts, self._rows, self._keys, self._key_rows = (
+            np.asarray(numbers, np.uint32).data for numbers in index
         )
 
     @classmethod
-    def of(cls, text: Buffer) -> "Vocabulary":
+    def of(cls, text: Buffer, languages: Sequence[str] = ()) -> "Vocabulary":
         """Build the vocabulary of a text; raise ModelFolderError if it is invalid."""
         size = count_lines(text)
-        return cls(text, Index.of(build_index(text, size), size))
+        return cls(text, Index.of(build_index(text, size), size), languages)
 
     @classmethod
-    def read(cls, text: Buffer, numbers: UInts, size: int, *, verify: bool) -> "Vocabulary":
+    def read(
+        cls,
+        text: Buffer,
+        numbers: UInts,
+        size: int,
+        *,
+        verify: bool,
+        languages: Sequence[str] = (),
+    ) -> "Vocabulary":
         """Return a vocabulary of `size` words with the numbers of `index.npy`.
 
-        `verify` also checks each line and that the index finds each word, which occurs once. Raises
-        ModelFolderError if a file is invalid.
+        `verify` also checks each line and that the index finds each word, which occurs once.
+        `languages` are those of the manifest. Raises ModelFolderError if a file is invalid.
         """
         if verify and count_lines(text) != size:
             raise ModelFolderError(
@@ -67,7 +88,7 @@ class Vocabulary:
         ends = [int(end) for end in (index.starts[0], index.starts[-1], *index.firsts[[0, -1]])]
         if ends != [0, len(text), 0, size]:
             raise ModelFolderError("index.npy does not fit vocabulary.txt.")
-        return cls(text, index)
+        return cls(text, index, languages)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -99,6 +120,35 @@ class Vocabulary:
             return self._text[self._starts[row] : self._starts[row + 1] - 1].decode()
         except UnicodeDecodeError:
             raise ModelFolderError("vocabulary.txt is damaged.") from None
+
+    def candidates(self, key: str) -> Sequence[tuple[str, int]]:
+        """Return the entries with a `spelling_key`, and their rows (`RowLookup`).
+
+        Raises ModelFolderError if the file is damaged.
+        """
+        key_hash = _key_hash(key)
+        first = bisect_left(self._keys, key_hash)
+        end = bisect_right(
+            self._keys, key_hash, first, min(first + MAX_BUCKET_SIZE, len(self._keys))
+        )
+        try:
+            return [(self.word(row), row) for row in self._key_rows[first:end]]
+        except IndexError:
+            raise ModelFolderError("index.npy is damaged.") from None
+
+    @cached_property
+    def hides_digits(self) -> bool:
+        """Whether numbers may be written with `#` or `0` for digits: 10 to 19 are not all here."""
+        return any(self.row(str(number)) is None for number in range(10, 20))
+
+    @cached_property
+    def has_compounds(self) -> bool:
+        """Whether an entry may consist of several words of the tokenizer, such as `C++`.
+
+        This is assumed of vocabularies with more than _MANY_KEYS keys.
+        """
+        rows = self._key_rows
+        return len(rows) > _MANY_KEYS or any(is_compound(self.word(row)) for row in rows)
 
 
 def map_file(file: BufferedReader) -> Buffer:
@@ -184,13 +234,22 @@ class Index(NamedTuple):
     """[B+1], the start in `rows` of each bucket, and the end of the last"""
     rows: UInts
     """[V], the rows of the words, grouped by bucket"""
+    keys: UInts
+    """[K], the hashes of the `spelling_key` of entries with other spellings, ascending"""
+    key_rows: UInts
+    """[K], the rows of these entries"""
 
     @classmethod
     def of(cls, numbers: UInts, size: int) -> "Index":
-        """Split the array of `index.npy` for `size` words. [2V+B+2] -> [V+1], [B+1], [V]"""
-        if len(numbers) != _index_length(size):
+        """Split the array of `index.npy` for `size` words.
+
+        [2V+B+2K+2] -> [V+1], [B+1], [V], [K], [K]
+        """
+        length = _index_length(size)
+        count, remainder = divmod(len(numbers) - length, 2)
+        if count < 0 or remainder:
             raise ModelFolderError("index.npy: the length does not fit the number of words.")
-        return cls(*np.split(numbers, [size + 1, len(numbers) - size]))
+        return cls(*np.split(numbers, [size + 1, length - size, length, length + count]))
 
     @property
     def buckets(self) -> int:
@@ -203,12 +262,13 @@ class Index(NamedTuple):
 
 
 def _index_length(size: int) -> int:
+    """Return the length of the array without keys."""
     # B is odd, because modulo a power of two only the last bits of a hash would matter.
     return 2 * size + (size | 1) + 2
 
 
 def build_index(text: Buffer, size: int) -> UInts:
-    """Return the array of `index.npy` for a text of `size` lines. -> [2V+B+2]
+    """Return the array of `index.npy` for a text of `size` lines. -> [2V+B+2K+2]
 
     The bucket of a word is its CRC-32 modulo B; the rows of a bucket are in ascending order. Raises
     ModelFolderError if a word occurs twice or a bucket has more than MAX_BUCKET_SIZE words.
@@ -237,7 +297,24 @@ def build_index(text: Buffer, size: int) -> UInts:
             f" that in line {row + 1}."
         )
     _check_words(index, text)
-    return numbers
+    return np.concatenate([numbers, *_spelling_keys(text)])
+
+
+def _spelling_keys(text: Buffer) -> tuple[UInts, UInts]:
+    """Return the `keys` and `key_rows` of an index."""
+    keys, rows = array("I"), array("I")
+    for block in blocks(text):
+        for row, word in enumerate(block.lines.decode()[:-1].split("\n"), block.row):
+            if not (word.isascii() and word.isalnum()) and has_spellings(word):
+                keys.append(_key_hash(spelling_key(word)))
+                rows.append(row)
+    hashes = np.asarray(keys, np.uint32)
+    order = np.argsort(hashes, kind="stable")
+    return hashes[order], np.asarray(rows, np.uint32)[order]
+
+
+def _key_hash(key: str) -> int:
+    return crc32(key.encode("utf-8", "surrogatepass"))
 
 
 def _hashes(words: Sequence[bytes]) -> UInts:
@@ -276,6 +353,8 @@ def check_index(index: Index, text: Buffer) -> None:
         seen[rows[rows < size]] = True
     if not seen.all():
         raise ModelFolderError("index.npy does not have each row of vocabulary.txt exactly once.")
+    if (index.keys[1:] < index.keys[:-1]).any() or index.key_rows.max(initial=0) >= size:
+        raise ModelFolderError("index.npy has keys that are not sorted, or have a wrong row.")
     _check_words(index, text)
 
 
