@@ -36,7 +36,7 @@ RANDOM_STRINGS, RANDOM_LENGTHS = 4000, (4, 8)
 REJECTED = 0.85
 """The share of random strings that are not composed."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_REMEMBERED = 256
+_REMEMBERED = 1024
 _LOOPED = 40
 _VOCABULARY_AT_ONCE = 4096
 _ROWS_AT_ONCE = 1024
@@ -143,7 +143,7 @@ class Subwords:
         def rows_of(word: str) -> tuple[float, Integers]:
             hashes = word_hashes(word, min_n, max_n)
             known, indices = _known(ngrams, hashes)
-            rows = indices[known] if own_rows else hashes.astype(np.int64) % buckets
+            rows = indices[known].astype(np.uint32) if own_rows else hashes % np.uint32(buckets)
             return np.count_nonzero(known) / len(hashes), rows
 
         return rows_of

@@ -56,9 +56,7 @@ def _require_finite(values: Floats) -> None:
 
 
 def _compose(_composed: Any, spelling: str, subwords: Subwords) -> NDArray[np.float32]:
-    vector: NDArray[np.float32] = subwords.vectors([spelling])[0].copy()  # with its own memory
-    _require_finite(vector)
-    return vector
+    return subwords.vectors([spelling]).reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +146,6 @@ class Model:
         vectors: NDArray[np.float32] = values.take(indices, 0).astype(np.float32, copy=False)
         if scales is not None:
             vectors *= scales[indices][:, None]
-        _require_finite(vectors)
         first: dict[str, int] = {}
         words = list(map(first.setdefault, map(str.casefold, names), range(len(names))))
         bias = None if self.word_bias is None else self.word_bias[indices]
@@ -161,6 +158,7 @@ class Model:
             if bias is not None:
                 expected = self.expected_word_bias([text or "" for text in composed], "tokens")
                 bias[missing] = np.where(known[missing], expected, np.float32(0))
+        _require_finite(vectors)
         return SentenceArrays(vectors, known, np.array(words, np.int64), bias)
 
     def expected_word_bias(
