@@ -130,8 +130,12 @@ class Reader:
         self.settle()
 
     def choose(self, label: str, value: str) -> None:
-        """Select a value in a list."""
-        self.field(label).select_option(value)
+        """Select a value in a list, which may be among the options."""
+        field = self.field(label)
+        closed = self.page.locator("details.options:not([open])").filter(has=field)
+        if closed.count():
+            closed.locator("summary").click()
+        field.select_option(value)
         self.settle()
 
     def press(self, name: str) -> None:
@@ -299,12 +303,14 @@ def query_of(address: str) -> dict[str, str]:
 HEBREW = ("שלום", "עולם", "טוב")
 APPLES = "Apple launched a new phone while I was eating an apple."
 APPLE_WORDS = [*APPLES.removesuffix(".").split(), "."]
+APPLE_VIEW = "#attention?text=Apple+launched+a+new+phone+while+I+was+eating+an+apple."
+"""The address of Attention with that sentence."""
 COMMON = ["the", "bank", "of", "river", "and", "money", "was", "closed", "came", "apple", "to"]
 LONG_TEXT = " ".join(random.Random(1).choices(COMMON, k=200))
 MIDDLE = """(grid, [row, column, count]) => {
   const place = () => {
-    const { left, top, width } = grid.getBoundingClientRect();
-    return [left + (column + 0.5) * width / count, top + (row + 0.5) * width / count];
+    const { left, top, height } = grid.getBoundingClientRect();
+    return [left + (column + 0.5) * height / count, top + (row + 0.5) * height / count];
   };
   // Without animation: otherwise the page still scrolls while the pointer moves.
   scrollBy({ top: place()[1] - innerHeight / 2, behavior: "instant" });
@@ -325,9 +331,8 @@ def weights(client: httpx.Client, text: str, **more: object) -> np.ndarray:
 
 
 def contributions(client: httpx.Client, text: str, **more: object) -> np.ndarray:
-    """The contributions of the words, without those of the residual and the position. [L, n, n]"""
-    found = encoded(client, text, include=["contributions"], **more)
-    return np.array(found["contributions"])[..., : len(found["tokens"])]
+    """The contributions of the words and of the other terms. [L, n, m]"""
+    return np.array(encoded(client, text, include=["contributions"], **more)["contributions"])
 
 
 def attention(reader: Reader) -> Locator:
@@ -394,8 +399,8 @@ def compared(client: httpx.Client, rows: Sequence[Row], **fields: object) -> dic
 
 
 def kept(reader: Reader) -> list[list]:
-    """The occurrences in the current address."""
-    return json.loads(reader.query["occurrences"])
+    """The occurrences in the current address, or those that Compare opens with."""
+    return json.loads(reader.query.get("occurrences") or json.dumps([[*row, 0] for row in BANKS]))
 
 
 def words_of(reader: Reader, number: int) -> Locator:

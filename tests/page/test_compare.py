@@ -13,6 +13,7 @@ from playwright.sync_api import Route, expect
 from tests.page.conftest import Open
 from tests.page.driver import (
     APPLE_ROWS,
+    APPLES,
     BANKS,
     EIGHT,
     Reader,
@@ -31,21 +32,57 @@ pytestmark = pytest.mark.slow
 
 
 def captions(reader: Reader) -> list[str]:
-    """The caption of the cosines, and the notes."""
-    return reader.texts(".results > figure:first-child figcaption, .notes li")
+    """The headline of the cosines, and the notes."""
+    return reader.texts(".models-beside > figure h3, .notes li")
 
 
-def test_it_opens_with_an_example_and_the_services_numbers(
-    visit: Open, client: httpx.Client
-) -> None:
+def test_it_opens_with_bank_and_a_headline_in_figures(visit: Open, client: httpx.Client) -> None:
     reader = visit("#compare")
-    given = compared(client, APPLE_ROWS)
+    given = compared(client, BANKS)
     texts = [reader.field(f"Sentence {i}").input_value() for i in (1, 2)]
-    assert texts == [text for text, _ in APPLE_ROWS]
+    assert texts == [text for text, _ in BANKS]
+    assert captions(reader)[0] == "bank: 1.00 static, 0.16 in context"
     both = np.ravel([given["static_similarity"], given["contextual_similarity"]])
     np.testing.assert_allclose(cosines(reader), both, atol=0.00501)
     tables = reader.numbers("table.cosines td.number")
     np.testing.assert_allclose(tables, both, atol=0.0000501)
+
+
+def test_the_example_of_apple_is_one_word_in_two_contexts(open_page: Open) -> None:
+    reader = open_page("#compare")
+    reader.press("Apple")
+    assert reader.query["case"] == "lower"
+    assert kept(reader) == [[APPLES, "Apple", 0], [APPLES, "apple", 0]]
+    assert captions(reader) == [
+        "Apple: 1.00 static, 0.50 in context",
+        "A and B are one word, “apple”, with one static vector: only context tells them apart.",
+    ]
+    assert "one word, with one static vector" in reader.texts(".example-note")[0]
+
+
+def test_two_models_are_side_by_side_and_a_model_stays_chosen(
+    open_page: Open, several: httpx.Client
+) -> None:
+    reader = open_page(compare_address(BANKS), service=several)
+    assert reader.page.locator(".models-beside figure:visible").count() == 1
+    reader.choose("Second model, beside it", "second")
+    figures = reader.page.locator(".models-beside figure")
+    headings = figures.locator("h3").all_text_contents()
+    assert headings == [
+        f"{model}: bank: 1.00 static, 0.16 in context" for model in ("wiki-en", "second")
+    ]
+    first, second = (figures.nth(i).bounding_box() for i in (0, 1))
+    assert first["y"] == second["y"]
+    assert first["x"] + first["width"] <= second["x"]
+    reader.choose("Model", "second")
+    for title in ("Neighbors", "Attention", "Senses"):
+        reader.open_view(title)
+        reader.settle()
+        assert reader.query["model"] == "second"
+    reader.choose("Model", "")
+    reader.open_view("Compare")
+    reader.settle()
+    assert "model" not in reader.query
 
 
 def test_each_example_is_compared_and_adds_a_history_entry(open_page: Open) -> None:
@@ -67,8 +104,8 @@ def test_each_example_is_compared_and_adds_a_history_entry(open_page: Open) -> N
 def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
     visit: Open, client: httpx.Client
 ) -> None:
+    one = "are one word, “bank”, with one static vector:"
     cosine = compared(client, BANKS)["contextual_similarity"][0][1]
-    shared = "share one vocabulary key, so their static vectors are equal and"
     river = "The river and the stream and the lake"
     nearer: list[Row] = [(river, "river"), (river, "stream"), (river, "lake")]
     given = compared(client, nearer)
@@ -76,35 +113,36 @@ def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
     gains = {(i, j): after[i][j] - before[i][j] for i, j in combinations(range(3), 2)}
     assert min(gains.values()) > 0.01
     i, j = max(gains, key=gains.__getitem__)
+    names = [word for _, word in nearer]
     nearest = (
-        f"Cosines of every pair. Context brings all pairs closer, {'ABC'[i]} and {'ABC'[j]} most:"
-        f" {before[i][j]:.2f} static, {after[i][j]:.2f} in context."
+        f"{names[i]} and {names[j]}: {before[i][j]:.2f} static, {after[i][j]:.2f} in context"
+        f" ({'ABC'[i]} and {'ABC'[j]}, which context changes most)"
     )
     reader = visit("#compare")
     for rows, *expected in [
         (nearer, nearest),
         (
             BANKS,
-            f"Cosine of A and B: 1.00 static, {cosine:.2f} in context.",
-            f"A and B {shared} only context tells them apart.",
+            f"bank: 1.00 static, {cosine:.2f} in context",
+            f"A and B {one} only context tells them apart.",
         ),
         (
             [BANKS[0]] * 3,
-            "Cosines of every pair. Context does not change any pair.",
-            f"A, B and C {shared} context does not tell them apart either.",
+            "bank: 1.00 static, 1.00 in context: context changes no pair",
+            f"A, B and C {one} here, context does not tell them apart either.",
         ),
         (
             [BANKS[0]] * 2,
-            "Cosine of A and B: 1.00 static, 1.00 in context. Context changes nothing.",
-            f"A and B {shared} context does not tell them apart either.",
+            "bank: 1.00 static, 1.00 in context: context changes nothing",
+            f"A and B {one} here, context does not tell them apart either.",
         ),
     ]:
         reader.go(compare_address(rows))
         assert captions(reader) == expected, rows
     reader.go(compare_address(EIGHT))
     notes = captions(reader)[1:]
-    assert [note.split(" share")[0] for note in notes[:2]] == ["C and D", "E and F"]
-    assert notes[2:] == ["H is not in the vocabulary; its static vector is zero."]
+    assert [note.split(" are")[0] for note in notes[:2]] == ["C and D", "E and F"]
+    assert notes[2:] == ["H is unknown: its static vector is zero."]
 
 
 def test_the_map_has_the_services_positions_on_one_scale(visit: Open, client: httpx.Client) -> None:
@@ -331,10 +369,10 @@ INVALID: list[object] = [
 
 def test_an_address_with_invalid_occurrences_shows_the_first_example(visit: Open) -> None:
     reader = visit(compare_address("["))
-    assert reader.field("Sentence 1").input_value() == "Apple launched a new phone"
+    assert reader.field("Sentence 1").input_value() == "River bank flows"
     assert reader.text("The address does not contain valid occurrences").is_visible()
-    reader.press("bank / bank")
-    assert kept(reader) == [["River bank flows", "bank", 0], ["Money bank grows", "bank", 0]]
+    reader.press("plant")
+    assert kept(reader)[0] == ["The power plant makes electricity", "plant", 0]
     assert not reader.text("The address does not contain").is_visible()
     texts = [one if isinstance(one, str) else json.dumps(one) for one in INVALID]
     parse = "(await import('/page/compare/occurrences.js')).parseOccurrences"
@@ -377,8 +415,7 @@ def test_an_unreachable_service_is_reported_and_recovers(open_page: Open) -> Non
     reader.page.unroute("**/v1/*", abort)
     reader.field("Sentence 1").press("Enter")
     with reader.page.expect_response("**/v1/compare"):
-        reader.field("Number of neighbors").select_option("5")
-    reader.settle()
+        reader.choose("Number of neighbors", "5")
     assert not reader.problem.is_visible()
     assert pressed(reader, 1) == [1]
 
@@ -398,12 +435,10 @@ def test_an_unknown_word_has_no_static_mark_and_no_shift(visit: Open) -> None:
     # Without a vector, its static cosines are zero, so the caption ignores its pairs.
     assert cosines(reader)[0] == 0
     caption, _, note = captions(reader)
-    assert "Context separates B and C most: 1.00 static" in caption
-    assert note == "A is not in the vocabulary; its static vector is zero."
+    assert caption.startswith("bank: 1.00 static")
+    assert note == "A is unknown: its static vector is zero."
     reader.go(compare_address([*rows[:2], rows[1]]))
-    assert captions(reader)[0] == (
-        "Cosines of every pair. Context does not change the only pair with static vectors, B and C."
-    )
+    assert captions(reader)[0].endswith("context changes no pair")
     # Zero vectors have no map.
     reader.go(compare_address([("qqzzxx", "qqzzxx"), ("qqzzyy", "qqzzyy")]))
     assert not reader.figure("Map").is_visible()

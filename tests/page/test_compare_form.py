@@ -42,13 +42,14 @@ EDITS = [
     ("bank", 0, "My Bank is open", "River bank flows", ["Bank", 0]),
     ("bank", 0, "River banks flows", "River bank flows", ["banks", 0]),
     ("bank", 0, "A longer sentence without", "River bank flows", ["sentence", 0]),
+    ("bank", 0, "This should never be about", "River bank flows", ["This", 0]),
     ("weather", 0, "Extraordinary banking at my bank", "Extraordinary weather", ["bank", 0]),
 ]
 KEEP_WORDS = """async (edits) => {
   const { keepWord } = await import("/page/compare/occurrences.js");
   const tokens = (text) => text.split(" ").map((word) => ({ text: word }));
   return edits.map(([word, nth, text, before]) => {
-    const around = { before: tokens(before), others: ["bank"] };
+    const around = { before: tokens(before), proposals: ["bank"] };
     const kept = keepWord({ word, nth }, tokens(text), around);
     return [kept.word, kept.nth];
   });
@@ -60,13 +61,56 @@ def test_an_edited_sentence_keeps_its_word_or_gets_a_similar_one(visit: Open) ->
     assert found == [edit[-1] for edit in EDITS]
 
 
+SHARED = """async (cases) => {
+  const { sharedWord } = await import("/page/compare/occurrences.js");
+  const tokens = (text) => text.split(" ").map((word) => ({ text: word }));
+  return cases.map(([first, ...others]) => sharedWord(tokens(first), others.map(tokens)));
+}"""
+
+
+def test_a_content_word_that_all_sentences_share_is_proposed(open_page: Open) -> None:
+    reader = open_page("#compare")
+    shared = [
+        ["The bass guitar is loud", "We caught a bass in the lake"],
+        ["The Bass is loud", "We caught a bass", "Play the bass"],
+        ["The dog is here", "The cat is there"],
+    ]
+    assert reader.page.evaluate(SHARED, shared) == ["bass", "Bass", ""]
+    # A proposed word is replaced by a shared one; a warning says that chosen words differ.
+    typed(reader, 1, "The bass guitar was loud")
+    assert kept(reader)[0][1] == "guitar"
+    assert reader.text("The chosen words differ: guitar and bank.").is_visible()
+    typed(reader, 2, "We caught a bass in the lake")
+    assert [word for _, word, _ in kept(reader)] == ["bass", "bass"]
+    assert not reader.text("The chosen words differ").is_visible()
+
+
+PASTE = """(field, text) => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, cancelable: true }));
+}"""
+
+
+def test_pasted_lines_are_sentences(open_page: Open) -> None:
+    reader = open_page("#compare")
+    lines = [f"The bat {verb}" for verb in ("flies", "sleeps", "hits a ball", "broke", "bites")]
+    with reader.page.expect_response("**/v1/compare"):
+        reader.field("Sentence 1").evaluate(PASTE, "\r\n".join(lines))
+    reader.settle()
+    assert kept(reader) == [[line, "bat", 0] for line in lines]
+    assert len(cosines(reader)) == 2 * 25
+    reader.back()
+    assert len(kept(reader) if reader.query else BANKS) == 2
+
+
 def test_typing_adds_no_history_entry(open_page: Open) -> None:
     reader = open_page("#compare")
-    reader.press("bank / bank")
-    typed(reader, 1, "River bank flow")
-    typed(reader, 1, "River bank flow on")
+    reader.press("plant")
+    typed(reader, 1, "The plant")
+    typed(reader, 1, "The plant grows")
     reader.back()
-    expect(reader.field("Sentence 1")).to_have_value("Apple launched a new phone")
+    expect(reader.field("Sentence 1")).to_have_value("River bank flows")
 
 
 def test_input_during_a_request_is_kept(open_page: Open) -> None:
@@ -98,7 +142,6 @@ def test_sentences_are_added_up_to_eight_and_removed_down_to_two(open_page: Open
         expect(reader.page.locator(".occurrence")).to_have_count(number - 1)
     assert [row[0] for row in kept(reader)] == [row[0] for row in EIGHT[2:4]]
     assert [button.is_disabled() for button in reader.button("Remove sentence").all()] == [True] * 2
-    assert reader.text("Compare needs at least two sentences").is_visible()
     reader.back()
     expect(reader.page.locator(".occurrence")).to_have_count(3)
 
@@ -133,6 +176,7 @@ def test_a_sentence_is_kept_when_a_setting_changes_while_it_is_tokenized(open_pa
     with reader.page.expect_request("**/v1/encode"):
         reader.field("Sentence 1").fill("My bank is open")
     with reader.page.expect_request("**/v1/encode"):
+        reader.page.locator("details.options summary").click()
         reader.field("Case").select_option("lower")
     for route in reversed(held):
         route.continue_()
@@ -153,9 +197,9 @@ def test_a_result_is_announced_once_and_a_redraw_is_not(open_page: Open) -> None
     assert reader.announced() == []
     # A redraw keeps the tables open.
     assert details.locator("table").first.is_visible()
-    reader.press("Apple / apple")
-    results = [one for one in reader.announced() if "osine" in one or "Point" in one]
-    caption = reader.figure("Similarity").locator("figcaption").text_content()
+    reader.press("plant")
+    results = [one for one in reader.announced() if "static," in one or "Point" in one]
+    caption = reader.figure("plant").first.get_by_role("heading").text_content()
     assert results == [f"Compared: {caption}"]
     hint = reader.text("Point at a mark")
     assert hint.is_visible()

@@ -27,7 +27,7 @@ def test_the_view_in_the_address_is_shown_else_the_first(open_page: Open) -> Non
     # Old names of views, for bookmarked addresses.
     reader.go("#look?text=The+river+bank&word=2")
     assert reader.field("Sentence").input_value() == "The river bank"
-    assert reader.heading("bank gets most from").is_visible()
+    assert reader.heading("bank is made of").is_visible()
     reader.go("#neighbours?word=river")
     assert reader.page.title() == "Neighbors · Polyseme"
     assert reader.heading("Nearest to river").is_visible()

@@ -346,7 +346,7 @@ MARKUP = f"{IMAGE} <b>bank</b> & 'more' \"quotes\""
 @pytest.mark.parametrize(
     ("fragment", "selector", "shown"),
     [
-        (address("attention", text=MARKUP, word=1), "figure h3", "img gets most from"),
+        (address("attention", text=MARKUP, word=1), "figure h3", "img is made of"),
         (compare_address([(MARKUP, "bank"), BANKS[1]]), "article blockquote", MARKUP),
         (address("senses", text=f"{MARKUP}\nA bank", word="bank"), "article blockquote", MARKUP),
         (

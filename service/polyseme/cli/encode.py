@@ -98,7 +98,9 @@ def encode(
                 out.writelines([*sentence_parts(sentence), b"\n"])
         else:
             counts = TokenCounts(tokenized)
-            out.writelines(encode_json(model.manifest, list(encoded), counts, "float"))
+            out.writelines(
+                encode_json(model.manifest, list(encoded), counts, "float", encoding.terms(model))
+            )
             out.write(b"\n")
 
     if str(output) == "-":

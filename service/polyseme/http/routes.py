@@ -94,7 +94,8 @@ def encode() -> Response:
     encoded = encode_sentences(model, sentences, body)
     if form == "npz":
         return respond(npz_parts(model.manifest, encoded, body), media)
-    return respond(encode_json(model.manifest, encoded, counts, body.encoding), media)
+    parts = encode_json(model.manifest, encoded, counts, body.encoding, body.terms(model))
+    return respond(parts, media)
 
 
 def _stream(

@@ -145,6 +145,10 @@ class EncodeOptions(SentenceOptions):
             raise InvalidError([FieldError(("oov",), "this model has no subword vectors")], hint)
         return self.oov or ("zero" if model.subwords is None else "subword")
 
+    def terms(self, model: Model) -> list[Term] | None:
+        """Return the columns of contributions after the tokens; None if none are requested."""
+        return other_terms(model.layers) if "contributions" in self.include else None
+
     def array_numbers(self, model: Model) -> tuple[int, int]:
         """Return (a, b), where n·a + n²·b is the number of values for n tokens."""
         heads = len(self.layer_numbers(model)) * model.manifest.heads

@@ -16,6 +16,7 @@ import pybase64
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
+from polyseme.engine.layers import Term
 from polyseme.models.manifest import Manifest
 from polyseme.operations.encode import Encoded, Token, TokenCounts
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, Encoding
@@ -104,6 +105,8 @@ class EncodeDocument:
     """number of attention heads of the model"""
     results: list[SentenceDocument]
     usage: Usage
+    terms: list[Term] | None = None
+    """with `contributions`: what the columns after those of the tokens are"""
 
 
 def number_bytes(form: Format, encoding: Encoding = "float") -> float:
@@ -264,16 +267,25 @@ def usage(counts: TokenCounts) -> dict[str, int]:
 
 
 def encode_json(
-    manifest: Manifest, sentences: Sequence[Encoded], counts: TokenCounts, encoding: Encoding
+    manifest: Manifest,
+    sentences: Sequence[Encoded],
+    counts: TokenCounts,
+    encoding: Encoding,
+    terms: Sequence[Term] | None = None,
 ) -> Iterator[bytes]:
-    """Yield the `EncodeDocument` in JSON; one part unless its arrays are large."""
+    """Yield the `EncodeDocument` in JSON; one part unless its arrays are large.
+
+    `terms` are those of contributions, None if they are not requested.
+    """
     facts = {
         "model": manifest.name,
         "dimension": manifest.dimension,
         "layers": len(manifest.layers),
         "heads": manifest.heads,
     }
-    after = {"usage": usage(counts)}
+    after: dict[str, Any] = {"usage": usage(counts)}
+    if terms is not None:
+        after["terms"] = terms
     if _are_large(sentences):
         results = (sentence_parts(one, encoding) for one in sentences)
         yield from json_parts(facts, "results", results, after)

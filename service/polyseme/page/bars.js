@@ -1,4 +1,4 @@
-/** A bar chart of words and numbers from 0 to 1. */
+/** A bar chart of words and numbers from −1 to 1. */
 
 import { categoryColor } from "./colors.js";
 import { rovingTabindex, s, svgDrawing } from "./elements.js";
@@ -18,7 +18,8 @@ const MAX_LABEL = 0.6;
 export function bars(rows, { width, name, onpick, stop = 0 }) {
   const labels = fitTexts(rows.map(({ word }) => word), FONT, width * MAX_LABEL - 12);
   const left = Math.ceil(maxTextWidth(labels, FONT)) + 12;
-  const x = scaleLinear([0, 1], [left, width - 48]);
+  const lowest = Math.min(...rows.map(({ value }) => value), 0);
+  const x = scaleLinear([lowest, 1], [left + (lowest && 44), width - 48]);
   const element = svgDrawing(
     "bars",
     width,
@@ -28,7 +29,7 @@ export function bars(rows, { width, name, onpick, stop = 0 }) {
       "aria-label": onpick ? `${name}; the arrow keys move between words` : name,
     },
     rows.map(({ word, value, text = short(value) }, i) => {
-      const end = x(Math.max(value, 0));
+      const start = x(Math.min(value, 0)), end = x(Math.max(value, 0));
       return s(
         "g",
         {
@@ -45,7 +46,9 @@ export function bars(rows, { width, name, onpick, stop = 0 }) {
         },
         s("rect", { class: "ring unsaved", x: 1, y: 1, width: width - 2, height: ROW - 2, rx: 3 }),
         s("text", { x: left - 8, y: ROW / 2, "text-anchor": "end", "dominant-baseline": "central" }, labels[i]),
-        s("rect", { class: "bar", x: left, y: 4, width: end - left, height: ROW - 8, rx: 2, fill: categoryColor(0) }),
+        s("rect", {
+          class: "bar", x: start, y: 4, width: end - start, height: ROW - 8, rx: 2, fill: categoryColor(value < 0 ? 1 : 0),
+        }),
         s("text", { class: "number", x: end + 6, y: ROW / 2, "dominant-baseline": "central" }, text),
       );
     }),

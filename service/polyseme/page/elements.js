@@ -64,16 +64,42 @@ export function quietButton(text, onclick, attributes = {}) {
   return h("button", { type: "button", class: "quiet", onclick, ...attributes }, text);
 }
 
-/** Return a button for each example, `[name, value]`, in a group. `onpick(value)` is called for a pressed one. */
-export function exampleButtons(examples, onpick) {
-  return h("div", { class: "buttons", role: "group", "aria-label": "Examples" },
-    examples.map(([name, value]) => quietButton(name, () => onpick(value))));
+/**
+ * Return buttons for examples (`examples.js`) with the note of the shown one: their `element` and `show(state)`. A chosen
+ * example also sets the fields `reset`. `onpick()` is called before the state changes.
+ */
+export function exampleField(page, examples, { reset = {}, onpick = () => {} } = {}) {
+  const note = h("p", { class: "example-note", role: "status" });
+  const buttons = examples.map(({ name, open, state }) => quietButton(name, () => {
+    onpick();
+    page.update({ ...reset, ...state, ...open }, { push: true });
+  }));
+  return {
+    element: h("div", { class: "examples" },
+      h("div", { class: "buttons", role: "group", "aria-label": "Examples" }, buttons), note),
+    show(state) {
+      const shown = examples.findIndex((example) =>
+        Object.entries(example.state).every(([field, value]) => state[field] === value));
+      buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === shown)));
+      setText(note, examples[shown]?.note ?? "");
+    },
+  };
+}
+
+/** Set the text of an element if it differs: a live region would announce an equal text again. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** Return the element of a view: its title, an introduction and the other children. */
 export function viewElement(title, intro, ...children) {
   return h("section", { "aria-label": title },
     h("div", { class: "intro" }, h("h2", {}, title), h("p", {}, intro)), children);
+}
+
+/** Return the settings of a form, which are closed until the reader opens them. */
+export function optionDetails(...fields) {
+  return h("details", { class: "options" }, h("summary", {}, "Options"), h("div", { class: "controls" }, fields));
 }
 
 /** Return a select box with options `[value, text]`. */
@@ -137,20 +163,24 @@ export function countOf(k) {
   return k.trim() && Number.isFinite(Number(k)) ? Number(k) : k;
 }
 
-/** Return the select box for `model`, see `choiceField`, which is hidden if it has only one option. */
-export function modelField(page) {
-  const field = choiceField(page, "model", "Model", [["", "default"]]);
+/**
+ * Return the select box for a model, see `choiceField`, which is hidden if it has only one option. The first option is the
+ * default model, or `none`.
+ */
+export function modelField(page, name = "model", label = "Model", none = "") {
+  const field = choiceField(page, name, label);
   field.element.hidden = true;
   let latest = "";
   return {
     element: field.element,
-    async show(name) {
-      latest = name;
+    async show(value) {
+      latest = value;
       const models = (await listModels()).filter((model) => model?.status === "ok");
-      const options = models.map(({ id, default: isDefault }) => (isDefault ? ["", `${id} (default)`] : [id, id]));
-      if (!options.some(([id]) => id === "")) options.unshift(["", "default"]);
+      const first = models.find((model) => model.default);
+      const others = models.filter((model) => none || model !== first);
+      const options = [["", none || (first ? `${first.id} (default)` : "default")], ...others.map(({ id }) => [id, id])];
       field.show(latest, options);
-      field.element.hidden = withValue(options, latest).length < 2;
+      field.element.hidden = withValue(options, latest).length < (none ? 3 : 2);
     },
   };
 }

@@ -1,29 +1,33 @@
 /** A figure with a title and a drawing, which the reader can save as an SVG or PNG file. */
 
-import { download, h, quietButton, uniqueId } from "./elements.js";
+import { download, h, quietButton, s, uniqueId } from "./elements.js";
 
 /** The minimum width of a drawing, in pixels. */
 const MIN_WIDTH = 200;
 
 /** A card with a title, a caption and a drawing; its controls go into `tools`. */
 export class Figure {
-  /** `file` names the saved files. */
-  constructor(file, title) {
+  /** `file` names the saved files, and `axes` the axes in them. */
+  constructor(file, title, axes = "") {
     const id = uniqueId("figure");
+    /** The names of the axes. */
+    this.axes = axes;
     this.heading = h("h3", { id }, title);
     this.tools = h("div", { class: "tools" });
     this.caption = h("figcaption", {});
     this.body = h("div", { class: "drawing" });
-    this.svgButton = quietButton("Save SVG", () => download(`${file}.svg`, svgText(this.drawing), "image/svg+xml"));
-    const pngButton = quietButton("Save PNG", async () =>
-      download(`${file}.png`, await pngBlob(this.drawing), "image/png"));
-    const saving = h("div", { class: "saving" }, this.svgButton, pngButton);
+    const saving = h(
+      "div",
+      { class: "saving" },
+      quietButton("Save SVG", () => download(`${file}.svg`, svgText(this), "image/svg+xml")),
+      quietButton("Save PNG", async () => download(`${file}.png`, await pngBlob(svgText(this)), "image/png")),
+    );
     this.element = h(
       "figure",
       { class: "paper", "aria-labelledby": id },
       h("div", { class: "figure-head" }, this.heading, this.tools, saving),
-      this.caption,
       this.body,
+      this.caption,
     );
   }
 
@@ -35,11 +39,10 @@ export class Figure {
     return inner > MIN_WIDTH ? inner : MIN_WIDTH;
   }
 
-  /** Show an SVG or a canvas, followed by `elements`; hide the figure if there is no drawing. */
+  /** Show an SVG, followed by `elements`; hide the figure if there is no drawing. */
   show(drawing, ...elements) {
     this.element.hidden = !drawing;
     this.drawing = drawing;
-    this.svgButton.hidden = drawing instanceof HTMLCanvasElement;
     this.body.replaceChildren(...(drawing ? [drawing, ...elements] : []));
   }
 }
@@ -70,11 +73,13 @@ const PROPERTIES = [
 ];
 const SHAPES = "rect, line, circle, path, text, polygon, polyline";
 const MARGIN = 12;
+/** The height of the title and of the names of the axes above a saved drawing. */
+const HEAD = 44;
 
-/** Return a drawing as the text of an SVG file, with its styles as attributes. */
-function svgText(svg) {
-  const copy = svg.cloneNode(true);
-  const originals = svg.querySelectorAll("*");
+/** Return the drawing of a figure as the text of an SVG file, with its title, its axes, and its styles as attributes. */
+function svgText({ drawing, heading, axes }) {
+  const copy = drawing.cloneNode(true);
+  const originals = drawing.querySelectorAll("*");
   const unsaved = copy.querySelectorAll(".unsaved");
   copy.querySelectorAll("*").forEach((element, i) => {
     if (originals[i].matches(SHAPES)) {
@@ -90,139 +95,31 @@ function svgText(svg) {
     }
   });
   unsaved.forEach((element) => element.remove());
-  const { width, height } = sizeOf(svg);
-  for (const name of copy.getAttributeNames()) if (name !== "viewBox") copy.removeAttribute(name);
+  for (const name of copy.getAttributeNames()) copy.removeAttribute(name);
+  const { width, height } = drawing.viewBox.baseVal;
+  const box = { x: -MARGIN, y: -HEAD, width: width + 2 * MARGIN, height: height + HEAD + MARGIN };
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("viewBox", `${-MARGIN} ${-MARGIN} ${width + 2 * MARGIN} ${height + 2 * MARGIN}`);
-  copy.setAttribute("width", width + 2 * MARGIN);
-  copy.setAttribute("height", height + 2 * MARGIN);
-  const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [name, value] of Object.entries({
-    x: -MARGIN, y: -MARGIN, width: width + 2 * MARGIN, height: height + 2 * MARGIN,
-    fill: backgroundOf(svg),
-  })) paper.setAttribute(name, value);
-  copy.prepend(paper);
+  copy.setAttribute("viewBox", Object.values(box).join(" "));
+  copy.setAttribute("width", box.width);
+  copy.setAttribute("height", box.height);
+  const { backgroundColor, color, fontFamily } = getComputedStyle(drawing.closest(".paper"));
+  const line = (text, y, attributes) => s("text", { x: 0, y, fill: color, "font-family": fontFamily, ...attributes }, text);
+  copy.prepend(
+    s("rect", { ...box, fill: backgroundColor }),
+    line(heading.textContent, -HEAD + 18, { "font-size": 14, "font-weight": 650 }),
+    line(axes, -HEAD + 34, { "font-size": 11 }),
+  );
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-/** Return the size of a drawing in its own units. */
-function sizeOf(svg) {
-  const { width, height } = svg.viewBox.baseVal;
-  return { width, height };
-}
-
-function backgroundOf(element) {
-  return getComputedStyle(element.closest(".paper") ?? document.body).backgroundColor;
-}
-
-/**
- * Return a drawing as the blob of a PNG file, with `scale` pixels for each unit of an SVG. The content
- * security policy (`default-src 'self'`) blocks images from `blob:` addresses, so the shapes are painted one by one.
- */
-export function pngBlob(drawing, scale = 2) {
-  let canvas;
-  const contextWithBackground = () => {
-    const context = canvas.getContext("2d");
-    context.fillStyle = backgroundOf(drawing);
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    return context;
-  };
-  if (drawing instanceof HTMLCanvasElement) {
-    canvas = newCanvas(drawing.width, drawing.height);
-    contextWithBackground().drawImage(drawing, 0, 0);
-  } else {
-    const { width, height } = sizeOf(drawing);
-    canvas = newCanvas(Math.ceil((width + 2 * MARGIN) * scale), Math.ceil((height + 2 * MARGIN) * scale));
-    paintSvg(contextWithBackground(), drawing, scale);
-  }
-  return new Promise((done) => canvas.toBlob(done, "image/png"));
-}
-
-function paintSvg(context, svg, scale) {
-  // `getScreenCTM` maps units of an element to pixels of the screen; `inverse` maps these to units of the drawing.
-  const inverse = svg.getScreenCTM().inverse();
-  const transformOf = (element) => {
-    const { a, b, c, d, e, f } = inverse.multiply(element.getScreenCTM());
-    return new DOMMatrix([scale, 0, 0, scale, MARGIN * scale, MARGIN * scale])
-      .multiply(new DOMMatrix([a, b, c, d, e, f]));
-  };
-  for (const child of svg.children) paint(context, child, transformOf);
-}
-
-function newCanvas(width, height) {
+/** Return an SVG file as the blob of a PNG file, with `scale` pixels for each unit. */
+export async function pngBlob(svg, scale = 2) {
+  const image = new Image();
+  image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  await image.decode();
   const canvas = document.createElement("canvas");
-  canvas.width = width;
-  canvas.height = height;
-  return canvas;
-}
-
-/** Paint an element and its children. */
-function paint(context, element, transformOf) {
-  if (element.matches("defs, title, desc, .unsaved, [display='none']")) return;
-  const style = getComputedStyle(element);
-  if (style.display === "none") return;
-  const opacity = parseFloat(style.opacity);
-  if (element.matches(SHAPES)) {
-    if (style.visibility === "hidden") return;
-    context.setTransform(transformOf(element));
-    return paintShape(context, element, style, opacity);
-  }
-  if (opacity === 1 || !element.children.length) {
-    for (const child of element.children) paint(context, child, transformOf);
-    return;
-  }
-  // The opacity applies to the group as a whole, so that overlapping shapes do not become darker.
-  const layer = newCanvas(context.canvas.width, context.canvas.height);
-  const layerContext = layer.getContext("2d");
-  for (const child of element.children) paint(layerContext, child, transformOf);
-  context.resetTransform();
-  context.globalAlpha = opacity;
-  context.drawImage(layer, 0, 0);
-  context.globalAlpha = 1;
-}
-
-function paintShape(context, element, style, opacity) {
-  const filled = style.fill !== "none", stroked = style.stroke !== "none";
-  context.fillStyle = filled ? style.fill : "transparent";
-  context.strokeStyle = stroked ? style.stroke : "transparent";
-  context.lineWidth = parseFloat(style.strokeWidth) || 1;
-  context.lineCap = style.strokeLinecap || "butt";
-  const dashes = style.strokeDasharray;
-  context.setLineDash(dashes === "none" ? [] : dashes.split(/[ ,]+/).map(parseFloat));
-  context.globalAlpha = opacity * parseFloat(style.fillOpacity || 1);
-  if (element.tagName === "text") {
-    if (filled) paintText(context, element, style);
-    return;
-  }
-  const path = shapePath(element);
-  if (filled && element.tagName !== "line") context.fill(path);
-  context.globalAlpha = opacity * parseFloat(style.strokeOpacity || 1);
-  if (stroked) context.stroke(path);
-}
-
-function paintText(context, element, style) {
-  context.font = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
-  context.textAlign = { start: "left", middle: "center", end: "right" }[style.textAnchor];
-  const central = ["central", "middle"].includes(style.dominantBaseline);
-  context.textBaseline = central ? "middle" : "alphabetic";
-  context.fillText(element.textContent, number(element, "x"), number(element, "y"));
-}
-
-const number = (element, name) => parseFloat(element.getAttribute(name) ?? 0) || 0;
-
-function shapePath(element) {
-  const get = (name) => number(element, name);
-  const path = new Path2D(element.tagName === "path" ? element.getAttribute("d") : undefined);
-  if (element.tagName === "rect") {
-    path.roundRect(get("x"), get("y"), get("width"), get("height"), get("rx"));
-  } else if (element.tagName === "circle") {
-    path.arc(get("cx"), get("cy"), get("r"), 0, 2 * Math.PI);
-  } else if (element.tagName === "line") {
-    path.moveTo(get("x1"), get("y1"));
-    path.lineTo(get("x2"), get("y2"));
-  } else if (element.points) {
-    [...element.points].forEach(({ x, y }, i) => (i ? path.lineTo(x, y) : path.moveTo(x, y)));
-    if (element.tagName === "polygon") path.closePath();
-  }
-  return path;
+  canvas.width = Math.ceil(image.width * scale);
+  canvas.height = Math.ceil(image.height * scale);
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
 }

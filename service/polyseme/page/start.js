@@ -86,9 +86,18 @@ const linkTo = (name) => nav.querySelector(`[data-view="${name}"]`);
 
 const redraw = () => show(current.name, current.state);
 
+/** Keep the chosen model in the other views, whose links in the navigation include it. */
+function shareModel(name, { model }) {
+  if (!VIEWS[name].usesModel) return;
+  for (const other of Object.keys(VIEWS)) {
+    if (other !== name && VIEWS[other].usesModel) saveState(other, { ...VIEWS[other].defaults, ...states[other], model });
+  }
+}
+
 async function show(name, state) {
   current = { name, state };
   saveState(name, state);
+  shareModel(name, state);
   // Do not await a view that is loaded: it is shown synchronously.
   if (!built[name] && !(await load(name))) return;
   main.removeAttribute("aria-busy");

@@ -1,6 +1,6 @@
 /**
  * The views: title, default state and module of each. A module is loaded when its view is first
- * opened; it exports `build(page)`, which returns `{element, exchange, show(state)}`.
+ * opened; it exports `build(page)`, which returns `{element, exchange, show(state)}`. Views that use a model share it.
  */
 
 import { OCCURRENCES, SENTENCES, TEXTS } from "./examples.js";
@@ -10,24 +10,28 @@ const FIRST = "attention";
 export const VIEWS = {
   attention: {
     title: "Attention",
+    usesModel: true,
     defaults: {
-      text: SENTENCES[0][1], model: "", case: "auto", oov: "", layer: "0", head: "contributions", picture: "heatmap",
+      text: SENTENCES[0].state.text, model: "", case: "auto", oov: "", layer: "0", head: "contributions", picture: "heatmap",
       word: "", row: "", column: "", heads: "",
     },
     load: () => import("./attention/view.js"),
   },
   compare: {
     title: "Compare",
-    defaults: { occurrences: OCCURRENCES[0][1], model: "", case: "auto", k: "8", share: "" },
+    usesModel: true,
+    defaults: { occurrences: OCCURRENCES[0].state.occurrences, model: "", second: "", case: "auto", k: "8", share: "" },
     load: () => import("./compare/view.js"),
   },
   senses: {
     title: "Senses",
-    defaults: { text: TEXTS[0].text, file: "", word: TEXTS[0].word, senses: TEXTS[0].senses, model: "", point: "" },
+    usesModel: true,
+    defaults: { ...TEXTS[0].state, model: "", point: "" },
     load: () => import("./senses/view.js"),
   },
   steps: {
     title: "Step by step",
+    usesModel: true,
     defaults: {
       source: "example", example: "1", text: "The bank of the river", model: "", layer: "0", case: "auto",
       numbers: "", head: "0", cell: "", decimals: "4",
@@ -36,6 +40,7 @@ export const VIEWS = {
   },
   neighbors: {
     title: "Neighbors",
+    usesModel: true,
     defaults: { word: "bank", minus: "", k: "10", model: "", case: "auto" },
     load: () => import("./neighbors/view.js"),
   },

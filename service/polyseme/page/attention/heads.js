@@ -1,14 +1,18 @@
 /** The controls for layer and head: select boxes, the colors of the heads, and thumbnails. */
 
-import { largest, pixels } from "./heatmap.js";
+import { pixels } from "./heatmap.js";
+import HEADS from "./heads.json" with { type: "json" };
 import { categoryColor } from "../colors.js";
 import { h, labeled, numbered, quietButton, rovingTabindex, selectBox, setOptions } from "../elements.js";
 
 /** Return the name of a head of a layer; `head` is a number, `mean` or `contributions`. */
-export function headName(layer, head) {
+export function headName({ model }, layer, head) {
   if (head === "contributions") return `Layer ${layer}, contributions`;
-  return head === "mean" ? `Layer ${layer}, mean of heads` : `Layer ${layer}, head ${head}`;
+  return head === "mean" ? `Layer ${layer}, mean of heads` : `Layer ${layer}, head ${head}${attendsTo(model, layer, head)}`;
 }
+
+/** Return what a head attends to, as the documentation names it, in brackets; "" for other models. */
+const attendsTo = (model, layer, head) => (HEADS[model] ? ` (${HEADS[model][layer][head]})` : "");
 
 /** Return the color of a head's lines. */
 export function headColor(head) {
@@ -36,12 +40,13 @@ export class HeadControls {
   }
 
   /** Update the controls. `chosen` lists the heads in the address, such as `0,2`; empty means all. */
-  show({ layers, heads }, { layer, head, lines, chosen }) {
+  show({ model, layers, heads }, { layer, head, lines, chosen }) {
     for (const button of this.pictures) {
       button.setAttribute("aria-pressed", (button.dataset.picture === "lines") === lines);
     }
     const numbers = numbered(heads).map(([number]) => number);
-    const options = [["contributions", "contributions"], ["mean", "mean of heads"], ...numbered(heads)];
+    const named = numbers.map((number) => [number, number + attendsTo(model, layer, number)]);
+    const options = [["contributions", "contributions"], ["mean", "mean of heads"], ...named];
     if (lines) options.push(["each", "each in its color"]);
     this.#setOptions(this.layer, numbered(layers), layer);
     this.#setOptions(this.head, options, head);
@@ -59,8 +64,8 @@ export class HeadControls {
 
   /** Set the options only if they differ: replacing them would close an open list. */
   #setOptions(select, options, value) {
-    const current = Array.from(select.options, (option) => option.value);
-    if (options.length !== current.length || options.some(([key], i) => key !== current[i])) {
+    const current = Array.from(select.options, (option) => option.textContent);
+    if (options.length !== current.length || options.some(([, text], i) => text !== current[i])) {
       setOptions(select, options, String(value));
     }
     select.value = String(value);
@@ -110,14 +115,14 @@ export class Thumbnails {
 
   #button(encoded, layer, head) {
     const rows = encoded.weights(layer, head);
-    const name = headName(layer, head);
+    const name = headName(encoded, layer, head);
     const button = h(
       "button",
       {
         type: "button", class: "thumbnail", "aria-label": name, title: name,
         onclick: () => this.onpick(layer, head),
       },
-      pixels(maxPooled(rows), largest(rows)),
+      pixels(maxPooled(rows)),
     );
     this.buttons.push({ button, layer, head });
     return button;
@@ -136,8 +141,8 @@ export class Thumbnails {
 
 /** Reduce weights to at most MAX_SIDE rows and columns; a pixel has the maximum of its cells. */
 function maxPooled(rows) {
-  if (rows.length <= MAX_SIDE) return rows;
-  const pixel = (i) => Math.floor((i * MAX_SIDE) / rows.length);
+  if (rows[0].length <= MAX_SIDE) return rows;
+  const pixel = (i) => Math.floor((i * MAX_SIDE) / rows[0].length);
   const pooled = Array.from({ length: MAX_SIDE }, () => new Float64Array(MAX_SIDE));
   rows.forEach((row, i) => {
     const target = pooled[pixel(i)];

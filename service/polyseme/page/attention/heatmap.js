@@ -1,41 +1,49 @@
-/** A heatmap of attention weights, as SVG or as canvas, and its cursor. */
+/** A heatmap of attention weights or contributions, and its cursor. */
 
-import { scaleBoxes, textColorOn, weightColor } from "../colors.js";
+import { scaleBoxes, signedColor, textColorOn, weightColor } from "../colors.js";
 import { h, s, svgDrawing, uniqueId } from "../elements.js";
 import { cellAfterKey } from "../table.js";
-import { decimals, fitTexts, font, maxTextWidth, short } from "../text.js";
+import { decimals, fitTexts, maxTextWidth, short } from "../text.js";
 
 const { max, rgb } = globalThis.d3;
 
-/** The maximum size of a cell in pixels: MAX_SIDE divided by the number of words, but from CELL to MAX_CELL. */
+/** The maximum size of a cell in pixels: MAX_SIDE divided by the number of columns, but from CELL to MAX_CELL. */
 const CELL = 34, MAX_CELL = 64, MAX_SIDE = 660;
 /** The minimum size of a cell that shows its weight. */
 const MIN_NUMBERED_CELL = 30;
 const MIN_FONT = 8, MAX_FONT = 12;
 const GAP = 6;
 
-/** Return the largest weight. */
-export const largest = (rows) => max(rows, (row) => max(row)) ?? 0;
+/** Return the largest magnitude of weights. */
+export const largest = (rows) => max(rows, (row) => max(row, Math.abs)) ?? 0;
+
+/** Return the function from a weight to its color: signed if a weight is negative. */
+function colorsOf(rows) {
+  const limit = largest(rows), signed = rows.some((row) => row.some((weight) => weight < 0));
+  return { signed, limit, colorOf: (weight) => (signed ? signedColor : weightColor)(weight, limit) };
+}
 
 /**
- * Draw a heatmap of weights as SVG, at most `width` pixels wide. Return the `drawing`, its `layout` and
- * `highlight(row, column)`, which highlights the labels of a cell.
+ * Draw a heatmap of weights, at most `width` pixels wide; `names` are the names of the columns, of which the first are those of
+ * the rows. Return the `drawing`, its `layout` and `highlight(row, column)`, which highlights the labels of a cell.
  */
-export function svgHeatmap(words, rows, width) {
-  const layout = layoutOf(words, width), maxWeight = largest(rows);
-  const labels = labelsOf(layout).map((label) => ({ ...label, element: svgLabel(label, layout.size) }));
-  const scale = scaleOf(layout, maxWeight);
+export function heatmapDrawing(names, rows, width) {
+  const layout = layoutOf(names, rows.length, width), colors = colorsOf(rows);
+  const labels = labelsOf(layout).map((label) => ({ ...label, element: labelElement(label, layout.size) }));
+  const { left, top, cell, count } = layout;
   const drawing = svgDrawing(
     "heatmap",
     layout.width,
     layout.height,
     { "aria-hidden": "true" },
-    ...svgCells(rows, layout, maxWeight),
-    ...(layout.cell >= MIN_NUMBERED_CELL ? svgNumbers(rows, layout, maxWeight) : []),
-    ...labels.map(({ element }) => element),
-    ...scale.boxes.map((box) => s("rect", { ...box, "shape-rendering": "crispEdges" })),
-    ...scale.texts.map(({ text, x, y }) =>
-      s("text", { class: "muted", x, y, "dominant-baseline": "central" }, text)),
+    // An element for each of thousands of cells would be slow.
+    s("image", {
+      href: pixels(rows, colors.colorOf).toDataURL(), x: left, y: top, width: count * cell, height: rows.length * cell,
+      preserveAspectRatio: "none", "image-rendering": "pixelated",
+    }),
+    cell >= MIN_NUMBERED_CELL ? numberElements(rows, layout, colors.colorOf) : null,
+    labels.map(({ element }) => element),
+    scaleElements(layout, colors),
   );
   const highlight = (row, column) => {
     for (const label of labels) {
@@ -45,30 +53,17 @@ export function svgHeatmap(words, rows, width) {
   return { drawing, layout, highlight };
 }
 
-/** Draw one path for each color: an element for each of 22,500 cells would be slow. */
-function svgCells(rows, { left, top, cell }, maxWeight) {
-  const paths = new Map(), size = cell - (cell >= 12 ? 1 : 0);
-  rows.forEach((row, i) => row.forEach((weight, j) => {
-    const color = weightColor(weight, maxWeight);
-    if (!paths.has(color)) paths.set(color, []);
-    paths.get(color).push(`M${left + j * cell} ${top + i * cell}h${size}v${size}h${-size}z`);
-  }));
-  return Array.from(paths, ([fill, parts]) =>
-    s("path", { fill, d: parts.join(""), "shape-rendering": "crispEdges" }));
-}
-
-function svgNumbers(rows, { left, top, cell }, maxWeight) {
+function numberElements(rows, { left, top, cell }, colorOf) {
   return rows.flatMap((row, i) => Array.from(row, (weight, j) => {
-    const x = left + (j + 0.5) * cell - 0.5, y = top + (i + 0.5) * cell - 0.5;
-    const text = s("text", { class: "in-cell", x, y, "text-anchor": "middle", "dominant-baseline": "central" });
-    text.textContent = short(weight);
-    text.style.fill = textColorOn(weightColor(weight, maxWeight));
+    const x = left + (j + 0.5) * cell, y = top + (i + 0.5) * cell;
+    const text = s("text", { class: "in-cell", x, y, "text-anchor": "middle", "dominant-baseline": "central" }, short(weight));
+    text.style.fill = textColorOn(colorOf(weight));
     text.style.fontSize = cell >= 42 ? "12px" : "10px";
     return text;
   }));
 }
 
-function svgLabel({ text, x, y, rotated }, size) {
+function labelElement({ text, x, y, rotated }, size) {
   const element = s(
     "text",
     {
@@ -81,54 +76,18 @@ function svgLabel({ text, x, y, rotated }, size) {
   return element;
 }
 
-/** Draw the same heatmap on a canvas in the screen's resolution, for sentences that are too long for SVG. */
-export function canvasHeatmap(words, rows, width) {
-  const layout = layoutOf(words, width), maxWeight = largest(rows);
-  const density = Math.max(devicePixelRatio, 1);
-  const drawing = document.createElement("canvas");
-  drawing.className = "heatmap";
-  drawing.setAttribute("aria-hidden", "true");
-  drawing.width = Math.ceil(layout.width * density);
-  drawing.height = Math.ceil(layout.height * density);
-  drawing.style.width = `${layout.width}px`;
-  const context = drawing.getContext("2d");
-  context.scale(density, density);
-  // Cells have sharp edges; cells smaller than a pixel are averaged.
-  context.imageSmoothingEnabled = layout.cell * density < 1;
-  context.drawImage(pixels(rows, maxWeight), layout.left, layout.top, layout.side, layout.side);
-  context.fillStyle = getComputedStyle(document.body).color;
-  context.textBaseline = "middle";
-  context.font = font(layout.size);
-  for (const { text, x, y, rotated } of labelsOf(layout)) {
-    context.save();
-    context.translate(x, y);
-    if (rotated) context.rotate(-Math.PI / 2);
-    context.textAlign = rotated ? "left" : "right";
-    context.fillText(text, 0, 0);
-    context.restore();
-  }
-  const { boxes, texts } = scaleOf(layout, maxWeight);
-  context.font = font(12);
-  context.textAlign = "left";
-  for (const { text, x, y } of texts) context.fillText(text, x, y);
-  for (const box of boxes) {
-    context.fillStyle = box.fill;
-    context.fillRect(box.x, box.y, box.width + 0.5, box.height);
-  }
-  return { drawing, layout, highlight() {} };
-}
-
-/** Return a canvas with one pixel for each weight; weight `maxWeight` gets the last color of the ramp. */
-export function pixels(rows, maxWeight) {
+/** Return a canvas with one pixel for each weight. */
+export function pixels(rows, colorOf = colorsOf(rows).colorOf) {
   const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = rows.length;
+  canvas.width = rows[0].length;
+  canvas.height = rows.length;
   const context = canvas.getContext("2d");
-  const image = context.createImageData(rows.length, rows.length);
+  const image = context.createImageData(canvas.width, canvas.height);
   const known = new Map();
   let at = 0;
   for (const row of rows) {
     for (const weight of row) {
-      const color = weightColor(weight, maxWeight);
+      const color = colorOf(weight);
       if (!known.has(color)) known.set(color, rgb(color));
       const { r, g, b } = known.get(color);
       image.data.set([r, g, b, 255], at);
@@ -141,14 +100,14 @@ export function pixels(rows, maxWeight) {
 
 /**
  * Return the layout of a heatmap at most `width` wide, in pixels: `left` and `top` of the cells, the size of
- * a `cell`, the `side` of the grid, the font `size`, and `every`, the step between labels that fit.
+ * a `cell`, the numbers of `rows` and columns (`count`), the font `size`, and `every`, the step between labels that fit.
  */
-function layoutOf(words, width) {
-  const count = words.length;
+function layoutOf(names, rows, width) {
+  const count = names.length;
   let size = MAX_FONT, layout;
   // The font size depends on the space that the labels leave, so compute it twice.
   for (let round = 0; round < 2; round += 1) {
-    const labels = fitTexts(words, size, Math.min(width * 0.3, 130));
+    const labels = fitTexts(names, size, Math.min(width * 0.3, 130));
     const labelWidth = Math.ceil(maxTextWidth(labels, size));
     const cell = cellSize((width - labelWidth - GAP) / count, count);
     const every = Math.ceil((MIN_FONT + 2) / cell);
@@ -159,9 +118,9 @@ function layoutOf(words, width) {
   return {
     ...layout,
     count,
-    side,
+    rows,
     width: Math.min(layout.left + Math.max(side, 170), width),
-    height: layout.top + side + 34,
+    height: layout.top + layout.cell * rows + 34,
   };
 }
 
@@ -176,25 +135,28 @@ function cellSize(space, count) {
 }
 
 /** Return the labels that fit: `{text, x, y}` with `row`, or with `column` and `rotated`. */
-function labelsOf({ labels, left, top, cell, every }) {
+function labelsOf({ labels, left, top, cell, every, rows }) {
   const shown = labels.map((text, i) => ({ text, i })).filter(({ i }) => i % every === 0);
   return [
-    ...shown.map(({ text, i }) => ({ text, row: i, x: left - GAP, y: top + (i + 0.5) * cell })),
+    ...shown.filter(({ i }) => i < rows).map(({ text, i }) => ({ text, row: i, x: left - GAP, y: top + (i + 0.5) * cell })),
     ...shown.map(({ text, i }) => (
       { text, column: i, x: left + (i + 0.5) * cell, y: top - GAP, rotated: true }
     )),
   ];
 }
 
-/** Return the color scale: boxes `{x, y, width, height, fill}` and texts `{text, x, y}`. */
-function scaleOf({ left, top, side, width }, maxWeight) {
-  const length = Math.min(120, width - left - 50), y = top + side + 12;
-  const boxes = scaleBoxes(left + 12, y, length, weightColor);
-  const texts = [
-    { text: "0", x: left, y: y + 5 },
-    { text: decimals(maxWeight, maxWeight < 0.1 ? 3 : 2), x: left + length + 17, y: y + 5 },
+/** Draw the color scale. */
+function scaleElements({ left, height, width }, { signed, limit, colorOf }) {
+  const length = Math.min(120, width - left - 90), y = height - 22, start = left + 44;
+  const text = (x, number) =>
+    s("text", { class: "muted", x, y: y + 5, "dominant-baseline": "central" }, decimals(number, limit < 0.1 ? 3 : 2));
+  const weightAt = (fraction) => (signed ? 2 * fraction - 1 : fraction) * limit;
+  return [
+    text(left, weightAt(0)),
+    scaleBoxes(start, y, length, (fraction) => colorOf(weightAt(fraction)))
+      .map((box) => s("rect", { ...box, "shape-rendering": "crispEdges" })),
+    text(start + length + 6, limit),
   ];
-  return { boxes, texts };
 }
 
 /**
@@ -210,6 +172,8 @@ export class HeatmapCursor {
    */
   constructor({ layout, name, describe, onpoint, onmove, onpick }) {
     Object.assign(this, { layout, describe, onpoint, onmove, onpick });
+    this.width = layout.count * layout.cell;
+    this.height = layout.rows * layout.cell;
     // Two elements alternate: screen readers may not announce a new name of the same active element.
     const cell = () =>
       h("div", { class: "cell", role: "gridcell", id: uniqueId("cell"), "aria-selected": "true" });
@@ -222,7 +186,7 @@ export class HeatmapCursor {
       "div",
       {
         class: "cells", role: "grid", tabindex: "0", "aria-label": name, "aria-readonly": "true",
-        "aria-rowcount": layout.count, "aria-colcount": layout.count,
+        "aria-rowcount": layout.rows, "aria-colcount": layout.count,
         "aria-activedescendant": this.cell.id,
         onpointermove: (event) => {
           const at = this.#cellAt(event);
@@ -235,12 +199,12 @@ export class HeatmapCursor {
       this.row,
       ...Object.values(this.bands),
     );
-    setBox(this.element, layout.left, layout.top, layout.side, layout.side);
+    setBox(this.element, layout.left, layout.top, this.width, this.height);
   }
 
   /** Show the current cell and the row of the chosen token. */
   show(at, chosen) {
-    const { cell, side } = this.layout;
+    const { cell } = this.layout;
     if (this.at && (at.row !== this.at.row || at.column !== this.at.column)) {
       [this.cell, this.spare] = [this.spare, this.cell];
       this.spare.hidden = true;
@@ -248,7 +212,7 @@ export class HeatmapCursor {
       this.element.setAttribute("aria-activedescendant", this.cell.id);
     }
     this.at = at;
-    setBox(this.bands.chosen, 0, chosen * cell, side, cell);
+    setBox(this.bands.chosen, 0, chosen * cell, this.width, cell);
     setBox(this.cell, at.column * cell, at.row * cell, cell, cell);
     this.row.setAttribute("aria-rowindex", at.row + 1);
     this.cell.setAttribute("aria-colindex", at.column + 1);
@@ -257,24 +221,23 @@ export class HeatmapCursor {
   }
 
   #point(at, announce) {
-    const { cell, side } = this.layout;
-    setBox(this.bands.row, 0, at.row * cell, side, cell);
-    setBox(this.bands.column, at.column * cell, 0, cell, side);
+    const { cell } = this.layout;
+    setBox(this.bands.row, 0, at.row * cell, this.width, cell);
+    setBox(this.bands.column, at.column * cell, 0, cell, this.height);
     this.pointed = at;
     this.onpoint(at, announce);
   }
 
   #cellAt({ clientX, clientY }) {
-    const { left, top, width } = this.element.getBoundingClientRect();
-    const { count } = this.layout;
-    const index = (distance) => Math.min(Math.max(Math.floor((distance / width) * count), 0), count - 1);
-    return { row: index(clientY - top), column: index(clientX - left) };
+    const { left, top } = this.element.getBoundingClientRect();
+    const { cell, rows, count } = this.layout;
+    const index = (distance, size) => Math.min(Math.max(Math.floor(distance / cell), 0), size - 1);
+    return { row: index(clientY - top, rows), column: index(clientX - left, count) };
   }
 
   #press(event) {
     if (event.altKey || event.metaKey) return;
-    const { count } = this.layout;
-    const to = cellAfterKey(event, this.at, count, count);
+    const to = cellAfterKey(event, this.at, this.layout.rows, this.layout.count);
     if (event.key === "Enter" || event.key === " ") this.onpick(this.at);
     else if (to) this.onmove(to);
     else return;

@@ -17,26 +17,26 @@ const MAX_WORDS = 150;
 const PAGE = 10;
 
 /**
- * Draw the lines of `heads`, `[{head, rows}]`, where `head` is a number or `mean`. Return the `drawing`, the
+ * Draw the lines of `heads` from `words` to `columns`; a head is `{head, rows}`, where `head` is a number or `mean`. Return the `drawing`, the
  * layout for QueryList, and `highlight(row)`, which shows the lines of one query token. If `row` is null, it shows
  * those of all tokens, or none in a sentence of more than MAX_WORDS words.
  */
-export function linesDrawing(words, heads, width) {
-  const layout = layoutOf(words, heads, width);
-  const maxWeight = max(heads, ({ rows }) => max(rows, (row) => max(row))) ?? 0;
+export function linesDrawing(words, columns, heads, width) {
+  const layout = layoutOf(columns, heads, width);
+  const maxWeight = max(heads, ({ rows }) => max(rows, (row) => max(row, Math.abs))) ?? 0;
   const all = words.length <= MAX_WORDS;
   const label = (i, x, anchor) => s("text", {
     class: "label", x, y: middle(i), "text-anchor": anchor, "dominant-baseline": "central",
   }, layout.labels[i]);
   const queries = words.map((_, i) => label(i, layout.left - 8, "end"));
-  const keys = words.map((_, i) => label(i, layout.keys, "start"));
+  const keys = columns.map((_, i) => label(i, layout.keys, "start"));
   const groups = all ? words.map((_, i) => s("g", { "data-row": i }, rowLines(heads, i, layout, maxWeight))) : [];
   const lines = s("g", {}, groups);
   const marks = s("g", {});
   const drawing = svgDrawing(
     "lines",
     layout.width,
-    TOP + words.length * ROW,
+    TOP + columns.length * ROW,
     { "aria-hidden": "true" },
     s("text", { class: "muted", x: layout.left - 8, y: 10, "text-anchor": "end" }, "query"),
     s("text", { class: "muted", x: layout.keys, y: 10 }, "key"),
@@ -53,7 +53,8 @@ export function linesDrawing(words, heads, width) {
     queries.forEach((text, i) => text.classList.toggle("lit", i === row));
   };
   highlight(null);
-  return { drawing, highlight, row: ROW, top: TOP, left: layout.left };
+  const hasNegative = heads.some(({ rows }) => rows.some((row) => row.some((weight) => weight <= -MIN_WEIGHT)));
+  return { drawing, highlight, hasNegative, drawsAll: all, row: ROW, top: TOP, left: layout.left };
 }
 
 /** Return the layout: where lines begin (`left`) and end (`right`), and where the key tokens are (`keys`). */
@@ -71,12 +72,12 @@ const middle = (i) => TOP + (i + 0.5) * ROW;
 
 function rowLines(heads, row, { left, right }, maxWeight) {
   return heads.flatMap(({ head, rows }, k) => Array.from(rows[row], (weight, j) => {
-    if (weight < MIN_WEIGHT) return null;
-    const strength = weight / maxWeight, offset = (k - (heads.length - 1) / 2) * 1.5;
+    if (Math.abs(weight) < MIN_WEIGHT) return null;
+    const strength = Math.abs(weight) / maxWeight, offset = (k - (heads.length - 1) / 2) * 1.5;
     return s("line", {
       x1: left, x2: right, y1: middle(row) + offset, y2: middle(j) + offset,
       stroke: headColor(head), "stroke-opacity": (0.06 + 0.94 * strength).toFixed(4),
-      "stroke-width": (0.6 + 3 * strength).toFixed(3), "data-row": row, "data-column": j, "data-head": head,
+      "stroke-width": (0.6 + 3 * strength).toFixed(3), "stroke-dasharray": weight < 0 && "4 3", "data-row": row, "data-column": j, "data-head": head,
     });
   })).filter(Boolean);
 }
@@ -86,10 +87,10 @@ function rowMarks(heads, row, { right }, maxWeight) {
   if (heads.length !== 1) {
     return heads.flatMap(({ head, rows }, k) => Array.from(rows[row], (weight, j) => s("rect", {
       x: right + 4 + k * SQUARE, y: middle(j) - 6, width: SQUARE - 1, height: 12, fill: headColor(head),
-      "fill-opacity": (weight / maxWeight).toFixed(4), "data-column": j, "data-head": head,
+      "fill-opacity": (Math.abs(weight) / maxWeight).toFixed(4), "data-column": j, "data-head": head,
     })));
   }
-  return Array.from(heads[0].rows[row], (weight, j) => (weight < MIN_WEIGHT ? null : s(
+  return Array.from(heads[0].rows[row], (weight, j) => (Math.abs(weight) < MIN_WEIGHT ? null : s(
     "text",
     { class: "muted", x: right + 4, y: middle(j), "dominant-baseline": "central" },
     short(weight),

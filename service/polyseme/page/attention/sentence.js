@@ -3,21 +3,26 @@
 const LETTER = /[\p{L}\p{N}]/u;
 const RIGHT_TO_LEFT = /^\P{L}*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
 
+/** The names of the terms of contributions. */
+const TERMS = { residual: "the word itself", position: "its position", bias: "a fixed vector" };
+
 export class EncodedSentence {
   /** `response` is the response of `POST v1/encode` for one sentence, and `text` is the sentence. */
   constructor(response, text) {
     const [{ tokens, static: statics, contextual, attention, contributions }] = response.results;
     Object.assign(this, { tokens, statics, contextual, attention, text, usage: response.usage });
-    // The columns after the words are the residual and other terms, which no word contributes.
-    this.contributions = contributions.map((rows) => rows.map((row) => row.slice(0, tokens.length)));
+    this.contributions = contributions;
     this.words = tokens.map((token) => token.text);
+    /** The names of the columns of contributions: the words, and what else a vector is a sum of. */
+    this.parts = [...this.words, ...response.terms.map((term) => TERMS[term])];
     this.direction = RIGHT_TO_LEFT.test(text) ? "rtl" : "ltr";
+    this.model = response.model;
     this.layers = response.layers;
     this.heads = response.heads;
     this.means = new Map();
   }
 
-  /** Return the weights of a head, the `mean` of the layer's heads, or the `contributions` of the words. `[n, n]` */
+  /** Return the weights of a head, the `mean` of the layer's heads, or `[n, n + terms]` the `contributions` to each vector. */
   weights(layer, head) {
     if (head === "contributions") return this.contributions[layer];
     if (head !== "mean") return this.attention[layer][head];
@@ -48,15 +53,17 @@ export class EncodedSentence {
     return sentences.join(" ");
   }
 
-  /** Return the index of the token in an address; by default of the first with a letter or a digit, else 0. */
+  /** Return the index of the token in an address; by default of the longest word that occurs twice, else of the first word. */
   token(value) {
+    const repeated = this.words.map((word, i) => (this.otherOccurrence(i) === null || !LETTER.test(word) ? 0 : word.length));
     const first = this.words.findIndex((word) => LETTER.test(word));
-    return parseIndex(value, this.words.length) ?? Math.max(first, 0);
+    const longest = Math.max(...repeated);
+    return parseIndex(value, this.words.length) ?? (longest ? repeated.indexOf(longest) : Math.max(first, 0));
   }
 
   /** Return the cell in an address; by default that of the largest weight of the chosen token. */
   cell({ row, column }, token, weights) {
-    const query = parseIndex(row, this.words.length), key = parseIndex(column, this.words.length);
+    const query = parseIndex(row, this.words.length), key = parseIndex(column, weights[0].length);
     if (query !== null && key !== null) return { row: query, column: key };
     return { row: token, column: ranked(weights[token])[0] };
   }
@@ -65,6 +72,26 @@ export class EncodedSentence {
   occurrence(token) {
     const word = this.words[token];
     return [this.text, word, this.words.slice(0, token).filter((other) => other === word).length];
+  }
+
+  /** Return the names of the columns of a head. */
+  columns(head) {
+    return head === "contributions" ? this.parts : this.words;
+  }
+
+  /** Whether no word attends to itself in a layer. */
+  isOthersOnly(layer) {
+    return this.words.length > 1 && this.attention[layer].every((rows) => rows.every((row, i) => row[i] === 0));
+  }
+
+  /** Return the cosines of two tokens, static and in context. */
+  cosines(i, j) {
+    return [cosine(this.statics[i], this.statics[j]), cosine(this.contextual[i], this.contextual[j])];
+  }
+
+  /** Return 1 − cosine of the static and the contextual vector of a token; null if it has no static vector. */
+  shift(i) {
+    return this.statics[i].some((number) => number !== 0) ? 1 - cosine(this.statics[i], this.contextual[i]) : null;
   }
 
   /** Return the index of the first other token with the same word, ignoring case; null if there is none. */
@@ -91,4 +118,10 @@ function mean(heads) {
     for (const head of heads.slice(1)) head[i].forEach((weight, j) => { row[j] += weight; });
     return row.map((sum) => sum / heads.length);
   });
+}
+
+/** Return the cosine of two vectors; 0 if one is zero. */
+function cosine(a, b) {
+  const product = a.reduce((sum, number, i) => sum + number * b[i], 0);
+  return product && product / Math.hypot(...a) / Math.hypot(...b);
 }

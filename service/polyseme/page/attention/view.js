@@ -4,7 +4,7 @@ import { EncodedSentence } from "./sentence.js";
 import { AttentionFigure, WeightTable } from "./weights.js";
 import { TokenFigures } from "./token.js";
 import {
-  caseField, choiceField, exampleButtons, h, labeled, modelAndCase, modelField, rovingTabindex, viewElement,
+  caseField, choiceField, exampleField, h, labeled, modelAndCase, modelField, optionDetails, rovingTabindex, viewElement,
 } from "../elements.js";
 import { SENTENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
@@ -21,19 +21,18 @@ class AttentionView {
     this.results = h("div", { class: "results attention" });
     this.exchange = new Exchange("polyseme-encode", this.results);
     this.form = new SentenceForm(page);
-    this.tokens = new TokenList((token) => page.update({ word: String(token) }));
     this.attention = new AttentionFigure(page);
     this.token = new TokenFigures(page);
+    this.tokens = new TokenList(this.token.result, (token) => page.update({ word: String(token) }));
     this.table = new WeightTable();
     this.main = h("div", { class: "main" },
       this.attention.figure.element,
-      h("div", { class: "beside" }, this.attention.chooser, this.token.keys.element));
+      h("div", { class: "beside" }, this.attention.chooser, this.token.parts.element));
     this.results.append(
-      this.tokens.element, this.main, this.token.vectors.element, this.table.element, this.exchange.source,
+      this.tokens.element, this.main, this.token.element, this.table.element, this.exchange.source,
     );
-    this.element = viewElement("Attention", "A word has the same static vector in every sentence. Attention to the other words"
-      + " of a sentence gives it a contextual vector. Type a sentence to see the contributions of words and the weights.",
-    this.form.element, this.exchange.problem, this.results);
+    this.element = viewElement("Attention",
+      "A word has one static vector; attention to the other words of a sentence turns it into a contextual vector.", this.form.element, this.exchange.problem, this.results);
   }
 
   async show(state) {
@@ -55,7 +54,8 @@ class AttentionView {
     this.tokens.show(encoded, token);
     this.attention.show(encoded, state, token);
     this.token.show(encoded, token, state);
-    this.table.show(encoded.words, this.attention.weights, this.attention.weightsName);
+    const { weights, weightsName, contributes } = this.attention;
+    this.table.show(encoded.words, encoded.columns(contributes ? "contributions" : "mean"), weights, weightsName);
     this.exchange.reportDrawn();
   }
 }
@@ -83,6 +83,7 @@ class SentenceForm {
         this.#submit(this.text.value);
       },
     });
+    this.examples = exampleField(page, SENTENCES, { reset: { word: "", row: "", column: "" } });
     this.cases = caseField(page);
     this.unknown = choiceField(page, "oov", "Unknown words", UNKNOWN);
     this.model = modelField(page);
@@ -93,13 +94,10 @@ class SentenceForm {
     this.element = h(
       "form",
       { class: "card sentence", onsubmit: submit },
-      labeled("Sentence", this.text),
-      h("div", { class: "controls" },
-        h("div", { class: "grow" }, exampleButtons(SENTENCES, (text) => this.#submit(text))),
-        this.cases.element,
-        this.unknown.element,
-        this.model.element,
+      this.examples.element,
+      h("div", { class: "controls" }, h("div", { class: "grow" }, labeled("Sentence", this.text)),
         h("button", {}, "Show attention")),
+      optionDetails(this.cases.element, this.unknown.element, this.model.element),
     );
   }
 
@@ -111,6 +109,7 @@ class SentenceForm {
       this.text.value = state.text;
       this.shown = state.text;
     }
+    this.examples.show(state);
     this.cases.show(state.case);
     this.unknown.show(state.oov);
     this.model.show(state.model);
@@ -148,32 +147,28 @@ class SentenceForm {
   }
 }
 
-/** The resolutions `lower`, `capitalised` and `upper`. */
-const OTHER_CASE = ["lower", "other case", "found in lower case, capitalized or in upper case"];
-const RESOLUTIONS = [
-  ["exact", "exact", "found as it is written"],
-  OTHER_CASE,
-  ["subword", "subword", "composed of subwords"],
-  ["oov", "unknown", "not in the vocabulary"],
-];
+/** The name and meaning of resolutions; a word that is found as it is written has none. */
+const OTHER_CASE = ["other case", "found in another case"];
+const RESOLUTIONS = {
+  lower: OTHER_CASE, capitalised: OTHER_CASE, upper: OTHER_CASE,
+  subword: ["subword", "not in the vocabulary: its vector is made of parts of words"],
+  oov: ["unknown", "not in the vocabulary"],
+};
 
 /** The tokens of the sentence with their resolutions, to choose one. */
 class TokenList {
-  /** `onpick(token)` is called with the index of a pressed token. */
-  constructor(onpick) {
+  /** `result` is shown above the tokens; `onpick(token)` is called with the index of a pressed token. */
+  constructor(result, onpick) {
     this.onpick = onpick;
     this.list = h("ul", { class: "words" });
     this.setStop = rovingTabindex(this.list);
     this.usage = h("span", { class: "usage" });
-    this.legend = h("ul", { class: "resolutions" });
     this.element = h(
       "section",
       { class: "card", "aria-label": "Words" },
-      h("div", { class: "words-head" },
-        h("h3", {}, "Words"),
-        h("p", { class: "muted" }, this.usage, " Choose a word to see its attention and its vectors.")),
+      result,
       this.list,
-      this.legend,
+      h("p", { class: "muted" }, this.usage, " Choose a word to see its attention and its vectors."),
     );
   }
 
@@ -189,27 +184,19 @@ class TokenList {
     this.list.dir = direction;
     this.buttons = tokens.map((token, i) => h(
       "button",
-      { type: "button", class: `word ${token.resolution}`, onclick: () => this.onpick(i) },
+      {
+        type: "button", class: `word ${token.resolution}`, title: RESOLUTIONS[token.resolution]?.[1], onclick: () => this.onpick(i),
+      },
       h("bdi", {}, token.text),
-      h("small", {}, resolutionText(token)),
+      RESOLUTIONS[token.resolution] ? h("small", {}, resolutionText(token)) : null,
     ));
     this.list.replaceChildren(...this.buttons.map((button) => h("li", {}, button)));
     this.usage.textContent = usageText(tokens, usage.oov);
-    // `exact` needs no explanation if there is nothing else.
-    const used = new Set(tokens.map(entryOf));
-    this.legend.hidden = used.size === 1 && used.has(RESOLUTIONS[0]);
-    this.legend.replaceChildren(...RESOLUTIONS.filter((entry) => used.has(entry)).map(([resolution, name, meaning]) =>
-      h("li", {}, h("span", { class: `word ${resolution}` }, name), ` ${meaning}`)));
   }
 }
 
-/** Return the entry of the legend for a token. */
-function entryOf({ resolution }) {
-  return RESOLUTIONS.find(([each]) => each === resolution) ?? OTHER_CASE;
-}
-
-function resolutionText(token) {
-  const { text, key } = token, [, name] = entryOf(token);
+function resolutionText({ text, key, resolution }) {
+  const [name] = RESOLUTIONS[resolution];
   return key !== null && key !== text ? `${name}: ${key}` : name;
 }
 

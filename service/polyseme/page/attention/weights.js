@@ -1,7 +1,7 @@
 /** The attention weights of one layer: a heatmap or lines, and a table. */
 
 import { HeadControls, headName, Thumbnails } from "./heads.js";
-import { canvasHeatmap, HeatmapCursor, svgHeatmap } from "./heatmap.js";
+import { heatmapDrawing, HeatmapCursor } from "./heatmap.js";
 import { linesDrawing, QueryList } from "./lines.js";
 import { ranked } from "./sentence.js";
 import { theme } from "../colors.js";
@@ -10,8 +10,6 @@ import { Figure, Readout } from "../figure.js";
 import { numberTable, separatedText } from "../table.js";
 import { decimals, shorten } from "../text.js";
 
-/** The maximum number of words of an SVG heatmap; above it, a canvas is faster. */
-const MAX_SVG_WORDS = 150;
 /** Milliseconds from the last key press to the change of the address: browsers limit the rate of changes. */
 const PAUSE = 150;
 /** The maximum number of keys that the readout names for a query token. */
@@ -30,7 +28,7 @@ export class AttentionFigure {
       h("p", { class: "muted" }, "Each scale runs from 0 to the head's largest weight."),
       this.missing,
       this.thumbnails.element);
-    this.figure = new Figure("polyseme-attention", "Attention");
+    this.figure = new Figure("polyseme-attention", "Attention", "query words: rows, or left; key words: columns, or right");
     this.figure.tools.append(...this.heads.controls);
     this.readout = new Readout();
     this.figure.body.before(this.heads.legend, this.readout.element);
@@ -52,7 +50,7 @@ export class AttentionFigure {
     if (this.missing.textContent !== missing) this.missing.textContent = missing;
     this.heads.show(encoded, { layer, head, lines, chosen: state.heads });
     /** The name of `weights`, which are the mean of the heads if the lines show each head. */
-    this.weightsName = headName(layer, each ? "mean" : head);
+    this.weightsName = headName(encoded, layer, each ? "mean" : head);
     this.name = each ? `Layer ${layer}, each head` : this.weightsName;
     this.contributes = head === "contributions";
     this.verb = this.contributes ? " gets from " : " attends to ";
@@ -72,26 +70,22 @@ export class AttentionFigure {
   }
 
   #showHeatmap(state) {
-    const inputs = ["heatmap", this.weights, theme(), this.figure.width(), devicePixelRatio];
-    if (this.figureChanged(...inputs)) this.#drawHeatmap(this.encoded.words);
+    const inputs = ["heatmap", this.weights, theme(), this.figure.width()];
+    if (this.figureChanged(...inputs)) this.#drawHeatmap();
     this.cursor.show(this.moved ?? this.encoded.cell(state, this.token, this.weights), this.token);
   }
 
-  #drawHeatmap(words) {
-    const draw = words.length > MAX_SVG_WORDS ? canvasHeatmap : svgHeatmap;
-    const { drawing, layout, highlight } = draw(words, this.weights, this.figure.width());
+  #drawHeatmap() {
+    const { words } = this.encoded, columns = this.encoded.columns(this.contributes ? "contributions" : "mean");
+    const { drawing, layout, highlight } = heatmapDrawing(columns, this.weights, this.figure.width());
     this.figure.heading.textContent = `Attention: ${this.name}`;
-    this.figure.caption.textContent = (this.contributes
-      ? `Each row is ${this.#sum()}, and each column a word's exact contribution to it, all heads together. With the`
-        + " word itself and its position, a row sums to 1; a negative contribution pulls the vector away."
-      : "Rows are query tokens, columns key tokens; each row sums to 1.")
-      + (this.layer ? ` In this layer, a word is its vector from layer ${this.layer - 1}, which other words are part of.` : "")
-      + ` ${pointAt("a cell", "use the arrow keys")}`;
+    this.figure.caption.textContent = `${this.#explanation("Each row is a query word, each column a key word")} ${
+      pointAt("a cell", "use the arrow keys")}`;
     this.cursor = new HeatmapCursor({
       layout,
       name: `Heatmap of ${this.contributes ? "contributions" : "attention"} between ${words.length} words. ${this.name}`,
       describe: ({ row, column }) =>
-        `${shorten(words[row])}${this.verb}${shorten(words[column])}: ${this.#weight(row, column)}`,
+        `${shorten(words[row])}${this.verb}${shorten(columns[column])}: ${this.#weight(row, column)}`,
       onpoint: ({ row, column }, announce) => {
         highlight(row, column);
         this.readout.show(this.#sentence(row, [column]), announce);
@@ -111,9 +105,18 @@ export class AttentionFigure {
     this.#replaceDrawing(drawing, this.cursor.element);
   }
 
-  /** What contributions add up to: a layer of several also has what follows, such as a feed-forward network. */
-  #sum() {
-    return this.encoded.layers > 1 ? "the sum of a word's vector and the output of attention" : "a contextual vector";
+  /** Explain the numbers; `layout` says where query and key words are. */
+  #explanation(layout) {
+    const { encoded, layer } = this;
+    const diagonal = encoded.isOthersOnly(layer)
+      ? " In this layer a word does not attend to itself, so its own column is 0: what it keeps of itself is “the word itself”." : "";
+    const before = layer ? ` In this layer, a word is its vector from layer ${layer - 1}, which other words are part of.` : "";
+    if (!this.contributes) {
+      return `${layout}. A weight says how much a head attends to a word; the weights of a word sum to 1.${
+        diagonal.replace(/:.*/, ".")}${before}`;
+    }
+    return "A contribution is a word's exact share in the contextual vector, all heads together; a weight only says how much one"
+      + ` head attends to it. The shares of a vector sum to 1; a negative one pulls it away.${diagonal}${before}`;
   }
 
   /** Replace the drawing; keep the focus in it. */
@@ -136,13 +139,15 @@ export class AttentionFigure {
   #drawLines(layer, heads) {
     const { words } = this.encoded;
     const shown = heads.map((head) => ({ head, rows: this.encoded.weights(layer, head) }));
-    const lines = linesDrawing(words, shown, this.figure.width());
+    const columns = this.encoded.columns(heads[0]);
+    const lines = linesDrawing(words, columns, shown, this.figure.width());
     this.pointed = null;
     this.highlight = lines.highlight;
     this.figure.heading.textContent = `Attention: ${this.name}`;
-    this.figure.caption.textContent = "Query tokens are on the left, key tokens on the right. A stronger line"
-      + " is a larger weight; weights below 0.01 are not drawn."
-      + (words.length > MAX_SVG_WORDS ? " In a sentence of this length, only one query token's lines are drawn." : "");
+    const what = this.contributes ? "contribution" : "weight";
+    this.figure.caption.textContent = `${this.#explanation("Query words are on the left, key words on the right")
+    } A stronger line is a larger ${what}${lines.hasNegative ? ", a dashed one is negative" : ""}; below 0.01, none is drawn.${
+      lines.drawsAll ? "" : " In a sentence of this length, only the lines of one word are drawn."}`;
     this.queries = new QueryList(words, lines, {
       name: `Query tokens. ${this.name}`,
       onpoint: (row) => this.#highlightLines(row),
@@ -167,7 +172,7 @@ export class AttentionFigure {
 
   /** Return the sentence “Apple attends to phone: 0.5312”, with one or several keys. */
   #sentence(row, columns) {
-    const word = (i) => h("strong", {}, h("bdi", {}, shorten(this.encoded.words[i])));
+    const word = (i) => h("strong", {}, h("bdi", {}, shorten(this.encoded.parts[i])));
     return [
       word(row), this.verb,
       ...columns.flatMap((column, i) => [i ? ", " : "", word(column), `: ${this.#weight(row, column)}`]),
@@ -189,9 +194,9 @@ export class WeightTable {
   }
 
   /** Set the weights; the table is built when it is opened. */
-  show(words, rows, name) {
+  show(words, columns, rows, name) {
     if (this.rows === rows && this.name === name) return;
-    Object.assign(this, { words, rows, name, filled: false });
+    Object.assign(this, { words, columns, rows, name, filled: false });
     this.#fill();
   }
 
@@ -199,7 +204,7 @@ export class WeightTable {
     if (!this.element.open || this.filled || !this.rows) return;
     this.filled = true;
     this.copied.textContent = "";
-    const { words, rows, name } = this;
+    const { words, columns, rows, name } = this;
     if (words.length > MAX_TABLE_WORDS) {
       this.content.replaceChildren(h("p", {}, `The table is limited to ${MAX_TABLE_WORDS} words. Save the JSON instead.`));
       return;
@@ -208,8 +213,8 @@ export class WeightTable {
       h("div", { class: "buttons" },
         quietButton("Copy as tab-separated text", () => this.#copy()), this.copied),
       h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table of weights" }, numberTable({
-        caption: `${name}: query tokens in rows, key tokens in columns`,
-        columns: words,
+        caption: `${name}: query words in rows, key words in columns`,
+        columns,
         rows: words,
         cells: Array.from(rows, (row) => Array.from(row, (weight) => h("td", { class: "number" }, decimals(weight, 3)))),
       })),
@@ -217,7 +222,7 @@ export class WeightTable {
   }
 
   async #copy() {
-    const rows = [["", ...this.words], ...this.rows.map((row, i) => [this.words[i], ...row])];
+    const rows = [["", ...this.columns], ...this.rows.map((row, i) => [this.words[i], ...row])];
     const done = await copyText(separatedText(rows, "\t", "\n"));
     this.copied.textContent = done ? "Copied." : "The browser blocks copying. Select the table and copy it.";
   }

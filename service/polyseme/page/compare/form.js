@@ -1,12 +1,14 @@
 /** The form of Compare: examples, sentences, the word to compare in each, and settings. */
 
-import { formatOccurrences, keepWord, MAX_OCCURRENCES, MIN_OCCURRENCES, tokenIndex, wordAt } from "./occurrences.js";
+import {
+  differ, folded, formatOccurrences, keepWord, MAX_OCCURRENCES, MIN_OCCURRENCES, sharedWord, tokenIndex, wordAt,
+} from "./occurrences.js";
 import { categoryColor } from "../colors.js";
 import {
-  caseField, choiceField, countField, exampleButtons, h, labeled, modelField, quietButton,
+  caseField, choiceField, countField, exampleField, h, labeled, modelField, optionDetails, quietButton, setText,
 } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
-import { letter } from "../text.js";
+import { joinNames, letter } from "../text.js";
 
 /** Milliseconds after the last key until typed sentences are shown. */
 const PAUSE = 300;
@@ -16,7 +18,7 @@ const SHARES = [["", "the model's"], ...["0", "0.2", "0.5", "1", "2", "4"].map((
 export class CompareForm {
   /**
    * `page` is the object that the view is built with. `tokenize(texts)` resolves to the tokens, or null, for each
-   * text (`OccurrenceTokens.load`). It resolves to undefined if the form called it again in the meantime.
+   * text (`TokenCache.load`).
    */
   constructor(page, tokenize) {
     this.page = page;
@@ -24,24 +26,26 @@ export class CompareForm {
     this.fields = [];
     this.turn = 0;
     this.rows = h("div", { class: "occurrences" });
-    this.examples = exampleButtons(OCCURRENCES, (occurrences) => this.#showExample(occurrences));
+    this.examples = exampleField(page, OCCURRENCES, {
+      onpick: () => {
+        this.#cancelRead();
+        for (const field of this.fields) field.forget();
+      },
+    });
     this.adder = quietButton("Add a sentence", () => this.#add());
     this.limits = h("span", { class: "muted status", role: "status" });
     this.count = countField(page, "Number of neighbors", COUNTS);
     this.share = choiceField(page, "share", "Share of the static vector", SHARES);
     this.cases = caseField(page);
     this.model = modelField(page);
+    this.second = modelField(page, "second", "Second model, beside it", "none");
     this.element = h(
       "form",
       { class: "card compare-form", onsubmit: (event) => event.preventDefault() },
-      this.examples,
+      this.examples.element,
       this.rows,
       h("div", { class: "buttons" }, this.adder, this.limits),
-      h(
-        "div",
-        { class: "controls" },
-        this.count.element, this.share.element, this.cases.element, this.model.element,
-      ),
+      optionDetails(this.model.element, this.second.element, this.cases.element, this.count.element, this.share.element),
     );
   }
 
@@ -54,16 +58,16 @@ export class CompareForm {
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
     occurrences.forEach((occurrence, i) => this.fields[i].show(occurrence, i, occurrences.length > MIN_OCCURRENCES));
     this.adder.disabled = occurrences.length >= MAX_OCCURRENCES;
-    let limits = "";
-    if (occurrences.length >= MAX_OCCURRENCES) limits = "Compare shows at most eight sentences.";
-    else if (occurrences.length <= MIN_OCCURRENCES) limits = "Compare needs at least two sentences.";
-    // Setting an equal text would announce it again.
-    if (this.limits.textContent !== limits) this.limits.textContent = limits;
-    [...this.examples.children].forEach((button, i) => button.setAttribute("aria-pressed", String(OCCURRENCES[i][1] === json)));
+    const words = occurrences.map(({ word }) => word).filter(Boolean);
+    let limits = occurrences.length < MAX_OCCURRENCES ? "" : "Compare shows at most eight sentences. ";
+    if (differ(words)) limits += `The chosen words differ: ${joinNames([...new Set(words)])}. To see one word change, press it in each sentence.`;
+    setText(this.limits, limits);
+    this.examples.show({ ...state, occurrences: json });
     this.count.show(state.k);
     this.share.show(state.share);
     this.cases.show(state.case);
     this.model.show(state.model);
+    this.second.show(state.second);
   }
 
   /** Show the tokens of each sentence. */
@@ -79,6 +83,7 @@ export class CompareForm {
       },
       onsubmit: () => this.#read(),
       onpick: (i, token) => this.#pick(i, token),
+      onpaste: (i, lines) => this.#paste(i, lines),
       onremove: (i) => this.#remove(i),
     });
     this.fields.push(field);
@@ -93,16 +98,11 @@ export class CompareForm {
     const turn = this.#cancelRead();
     const texts = this.fields.map(({ text }) => text);
     const tokens = await this.tokenize(texts);
-    if (!tokens || turn !== this.turn) return false;
-    const words = this.fields.map(({ occurrence }) => occurrence.word);
-    const occurrences = this.fields.map((field, i) => {
-      const { occurrence, chosen } = field;
-      if (texts[i] === occurrence.text) return occurrence;
-      const others = words.filter((word, j) => j !== i && word);
-      const kept = keepWord(chosen, tokens[i] ?? [], { before: field.tokens, others });
-      return { ...kept, text: texts[i] };
-    });
-    this.fields.forEach((field, i) => field.markRead(occurrences[i]));
+    if (turn !== this.turn) return false;
+    const sentences = tokens.filter(Boolean);
+    const shared = sentences.length > 1 ? sharedWord(sentences[0], sentences.slice(1)) : "";
+    const proposals = [shared, ...this.fields.map(({ chosen }) => chosen.word)].filter(Boolean);
+    const occurrences = this.fields.map((field, i) => field.read(tokens[i] ?? [], proposals));
     // What the reader types from now on stays in the fields until the next read.
     this.json = formatOccurrences(change(occurrences));
     this.page.update({ occurrences: this.json }, options);
@@ -118,15 +118,20 @@ export class CompareForm {
 
   #pick(i, token) {
     const word = wordAt(token, this.fields[i].tokens);
-    this.fields[i].chosen = word;
+    Object.assign(this.fields[i], { chosen: word, proposed: false });
     const { text } = this.fields[i].occurrence;
     this.#read((all) => all.map((each, j) => (j === i && each.text === text ? { ...each, ...word } : each)));
   }
 
-  #showExample(occurrences) {
-    this.#cancelRead();
-    for (const field of this.fields) field.forget();
-    this.page.update({ occurrences }, { push: true });
+  /** Replace the sentences from field i on by pasted lines, and propose their words. */
+  #paste(i, lines) {
+    const texts = [...this.fields.slice(0, i).map(({ text }) => text), ...lines].slice(0, MAX_OCCURRENCES);
+    const missing = Math.max(MIN_OCCURRENCES - texts.length, 0);
+    const rows = [...texts, ...Array(missing).fill("")];
+    while (this.fields.length < rows.length) this.#appendField();
+    while (this.fields.length > rows.length) this.fields.pop().element.remove();
+    rows.forEach((text, j) => this.fields[j].propose(text));
+    this.#read((all) => all, { push: true });
   }
 
   async #add() {
@@ -157,7 +162,7 @@ export function badge(i) {
 
 /** A text field for a sentence, and buttons for its words. */
 class OccurrenceField {
-  /** `on` has the listeners `oninput()`, `onsubmit()` (Enter), `onpick(i, token)` and `onremove(i)`. */
+  /** `on` has the listeners `oninput()`, `onsubmit()` (Enter), `onpick(i, token)`, `onpaste(i, lines)` and `onremove(i)`. */
   constructor(on) {
     this.on = on;
     /** The word that the reader chose. The sentence that is being typed may not contain it yet. */
@@ -169,6 +174,12 @@ class OccurrenceField {
       oninput: () => on.oninput(),
       onkeydown: (event) => {
         if (event.key === "Enter" && !event.isComposing) on.onsubmit();
+      },
+      onpaste: (event) => {
+        const lines = event.clipboardData.getData("text/plain").split(/[\r\n]+/).map((line) => line.trim()).filter(Boolean);
+        if (lines.length < 2) return;
+        event.preventDefault();
+        on.onpaste(this.number, lines);
       },
     });
     const field = labeled("", this.input);
@@ -201,15 +212,32 @@ class OccurrenceField {
     this.remover.setAttribute("aria-label", `Remove sentence ${i + 1}`);
     if (occurrence.text !== this.shown) this.input.value = occurrence.text;
     const same = ["text", "word", "nth"].every((name) => occurrence[name] === this.derived?.[name]);
-    if (!same) this.chosen = occurrence;
+    if (!same) {
+      this.chosen = occurrence;
+      this.proposed = false;
+    }
     this.shown = occurrence.text;
     this.occurrence = occurrence;
   }
 
-  /** Record the occurrence that was read from the typed sentence; its word may differ from the chosen word. */
-  markRead(occurrence) {
-    this.shown = occurrence.text;
-    this.derived = occurrence;
+  /** Return the occurrence that is typed: its word is the chosen one, or one that is proposed. */
+  read(tokens, proposals) {
+    const { text, occurrence } = this;
+    // The word of an unchanged sentence stays, unless the page proposed it.
+    if (text === occurrence.text && !this.proposed) return occurrence;
+    const word = keepWord(this.chosen, tokens, { before: this.tokens, proposals });
+    this.proposed = folded(word.word) !== folded(this.chosen.word);
+    this.shown = text;
+    this.derived = { ...word, text };
+    return this.derived;
+  }
+
+  /** Type a text, for which the next `read` proposes a word. */
+  propose(text) {
+    this.input.value = text;
+    this.chosen = { word: "", nth: 0 };
+    this.occurrence = { text: null, ...this.chosen };
+    this.tokens = [];
   }
 
   /** Let the next `show` replace what is typed. */

@@ -2,6 +2,7 @@
 
 import { fetchText } from "../client.js";
 import { modelAndCase } from "../elements.js";
+import { STOP_WORDS } from "../text.js";
 
 /** The limits of this view; the service compares more than fit on the screen. */
 export const MIN_OCCURRENCES = 2, MAX_OCCURRENCES = 8;
@@ -53,24 +54,32 @@ const singleSpaced = (text) => text.replaceAll("\u200b", " ").replaceAll(IGNORAB
  * Return a text such that texts with equal case folding, Python's `casefold`, are equal. Upper case maps ß to SS as
  * case folding does; it also maps ı to I, which case folding does not.
  */
-const folded = (text) => singleSpaced(text).replaceAll(/[^ı]+/gu, (part) => part.toLowerCase().toUpperCase());
+export const folded = (text) => singleSpaced(text).replaceAll(/[^ı]+/gu, (part) => part.toLowerCase().toUpperCase());
+
+const isContentWord = ({ text }) => /\p{L}/u.test(text) && !STOP_WORDS.has(text.toLowerCase());
+
+/** Return the longest content word of `tokens` that each of the other sentences (`others`, tokens too) has; "" if there is none. */
+export function sharedWord(tokens, others) {
+  const inAll = ({ text }) => others.every((sentence) => sentence.some((token) => folded(token.text) === folded(text)));
+  return longestOf(tokens.filter((token) => isContentWord(token) && inAll(token)))?.text ?? "";
+}
+
+const longestOf = (tokens) => tokens.toSorted((a, b) => [...b.text].length - [...a.text].length)[0];
 
 /**
- * Return the word to compare in an edited sentence: the chosen word if the sentence contains it, else the
- * word that replaced it, else a word of another occurrence (`others`), else the longest word. `before` has the
- * tokens of the sentence before the edit.
+ * Return the word to compare in an edited sentence: the chosen word if the sentence has it, else the word that replaced it
+ * in the sentence before the edit (`before`), else one of the words `proposals`, else the longest content word.
  */
-export function keepWord(chosen, tokens, { before = [], others = [] } = {}) {
+export function keepWord(chosen, tokens, { before = [], proposals = [] } = {}) {
   if (!tokens.length) return chosen;
-  const lengths = tokens.map(({ text }) => [...text].length);
   const index = [
     tokenIndex(chosen, tokens),
     tokenIndex({ ...chosen, nth: 0 }, tokens),
     replacedIndex(chosen, tokens, before),
-    tokens.findIndex(({ text }) => others.some((word) => folded(text) === folded(word))),
-    lengths.indexOf(Math.max(...lengths)),
+    ...proposals.map((word) => tokenIndex({ word, nth: 0 }, tokens)),
+    tokens.indexOf(longestOf(tokens.filter(isContentWord))),
   ].find((i) => i >= 0);
-  return wordAt(index, tokens);
+  return wordAt(index ?? 0, tokens);
 }
 
 /** Return the index of the chosen word if no other word of the sentence changed, else −1. */
@@ -81,55 +90,30 @@ function replacedIndex(chosen, tokens, before) {
   return onlyIt ? index : -1;
 }
 
+/** Return whether words differ, apart from case. */
+export const differ = (words) => new Set(words.map(folded)).size > 1;
+
 /** The maximum number of sentences whose tokens are cached. */
 const MAX_CACHED = 200;
 
 /** A cache of the service's tokens of sentences. */
-export class OccurrenceTokens {
-  constructor() {
-    this.known = new Map();
-    this.aborters = new Map();
-  }
+export class TokenCache {
+  #cached = new Map();
 
-  /**
-   * Return the tokens of each text, null for an empty text; undefined if the same `caller` called again in the
-   * meantime. One request has all new texts: if it fails, each of them gets null.
-   */
-  async load(texts, settings, caller) {
-    const missing = [...new Set(texts)].filter((text) => text.trim() && !this.known.has(keyOf(text, settings)));
-    this.aborters.get(caller)?.abort();
+  /** Return the tokens of each text, null for an empty text and after an error. One request has all new texts. */
+  async load(texts, settings) {
+    const keyOf = (text) => JSON.stringify([text, settings.model, settings.case]);
+    if (this.#cached.size > MAX_CACHED) this.#cached.clear();
+    const missing = [...new Set(texts)].filter((text) => text.trim() && !this.#cached.has(keyOf(text)));
     if (missing.length) {
-      const aborter = new AbortController();
-      const { signal } = aborter;
-      this.aborters.set(caller, aborter);
-      try {
-        const body = { input: missing, include: [], ...modelAndCase(settings) };
-        const { results } = JSON.parse(await fetchText("v1/encode", body, signal));
-        if (signal.aborted) return undefined;
-        missing.forEach((text, i) => this.known.set(keyOf(text, settings), results[i].tokens));
-      } catch (error) {
-        if (signal.aborted || error.name === "AbortError") return undefined;
+      const body = { input: missing, include: [], ...modelAndCase(settings) };
+      const results = fetchText("v1/encode", body).then((text) => JSON.parse(text).results);
+      missing.forEach((text, i) => this.#cached.set(keyOf(text), results.then((all) => all[i].tokens).catch(() => {
         // In Compare, the request of the comparison fails with the same error and shows it.
-      }
+        this.#cached.delete(keyOf(text));
+        return null;
+      })));
     }
-    this.#evictOldest(texts, settings);
-    return texts.map((text) => this.known.get(keyOf(text, settings)) ?? null);
-  }
-
-  /** Return the index of the token that starts at a code point of a sentence; −1 if no cached token does. */
-  indexAt(text, start, settings) {
-    const tokens = this.known.get(keyOf(text, settings)) ?? [];
-    return tokens.findIndex((token) => token.start === start);
-  }
-
-  /** Remove the oldest sentences from the cache, except those in use. */
-  #evictOldest(texts, settings) {
-    const used = new Set(texts.map((text) => keyOf(text, settings)));
-    for (const key of this.known.keys()) {
-      if (this.known.size <= MAX_CACHED) return;
-      if (!used.has(key)) this.known.delete(key);
-    }
+    return Promise.all(texts.map((text) => this.#cached.get(keyOf(text)) ?? null));
   }
 }
-
-const keyOf = (text, { model, case: letterCase }) => JSON.stringify([text, model, letterCase]);

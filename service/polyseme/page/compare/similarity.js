@@ -1,5 +1,6 @@
 /** The cosines between occurrences, as matrices, tables and sentences. */
 
+import { differ } from "./occurrences.js";
 import { categoryColor, signedColor, textColorOn } from "../colors.js";
 import { h, s, svgDrawing } from "../elements.js";
 import { numberTable } from "../table.js";
@@ -89,51 +90,34 @@ export function similarityTables(panels, words, open) {
   );
 }
 
-/** Return the caption: the pair that context separates most, or another effect of context. */
-export function similaritySentence({ static_similarity: before, contextual_similarity: after }) {
+/** Return the headline: the cosines of the pair that context changes most. */
+export function headline({ occurrences, static_similarity: before, contextual_similarity: after }) {
+  const words = occurrences.map(({ token }) => token.text);
   const pairs = before.flatMap((_, j) => before.slice(0, j).map((__, i) => ({
-    name: `${letter(i)} and ${letter(j)}`,
-    numbers: `${short(before[i][j])} static, ${short(after[i][j])} in context.`,
-    drop: before[i][j].toFixed(2) - after[i][j].toFixed(2),
+    i, j, change: Math.abs(before[i][j].toFixed(2) - after[i][j].toFixed(2)),
     // The cosine with a zero vector is 0 by definition and does not measure similarity.
-    known: before[i][i] > 0 && before[j][j] > 0,
+    isKnown: before[i][i] > 0 && before[j][j] > 0,
   })));
-  const known = pairs.filter((pair) => pair.known).toSorted((a, b) => b.drop - a.drop);
-  if (pairs.length === 1) {
-    const same = known.length && !known[0].drop ? " Context changes nothing." : "";
-    return `Cosine of A and B: ${pairs[0].numbers}${same}`;
-  }
-  return `Cosines of every pair.${changeSentence(known, known.length === pairs.length)}`;
+  const [largest] = pairs.filter(({ isKnown }) => isKnown).toSorted((a, b) => b.change - a.change);
+  if (!largest) return "No two of these words have static vectors.";
+  const { i, j, change } = largest;
+  const names = differ([words[i], words[j]]) ? `${words[i]} and ${words[j]}` : words[i];
+  const cosines = `${names}: ${short(before[i][j])} static, ${short(after[i][j])} in context`;
+  if (pairs.length === 1) return change ? cosines : `${cosines}: context changes nothing`;
+  return change ? `${cosines} (${letter(i)} and ${letter(j)}, which context changes most)` : `${cosines}: context changes no pair`;
 }
 
-/** Describe the change of `pairs` that have static vectors, largest drop first; `all` if these are all pairs. */
-function changeSentence(pairs, all) {
-  if (!pairs.length) return "";
-  const first = pairs[0], last = pairs.at(-1);
-  if (first.drop > 0) return ` Context separates ${first.name} most: ${first.numbers}`;
-  if (pairs.length === 1) {
-    return first.drop
-      ? ` Context brings the only pair with static vectors closer, ${first.name}: ${first.numbers}`
-      : ` Context does not change the only pair with static vectors, ${first.name}.`;
-  }
-  const which = all ? "" : " with static vectors";
-  if (!last.drop) return ` Context does not change any pair${which}.`;
-  return first.drop < 0
-    ? ` Context brings all pairs${which} closer, ${last.name} most: ${last.numbers}`
-    : ` Context separates no pair${which}. It brings ${last.name} closer than any other: ${last.numbers}`;
-}
-
-const SHARED = /^Occurrences ([\d, ]+) and (\d+) (.*)$/s;
-/** The end of the note of the service on equal static vectors, and its replacement for equal contextual vectors. */
-const DIFFERENT = "and only context tells them apart", EQUAL = "and context does not tell them apart either";
-
-/** Return the notes with letters for numbers. */
-export function notesWithLetters({ notes, contextual_similarity: after }) {
-  return notes.map((note) => {
-    const [, others, last, text] = note.match(SHARED) ?? [];
-    if (text === undefined) return note.replace(/^Occurrence (\d+)/, (_, i) => letter(Number(i)));
-    const members = [...others.split(", "), last].map(Number);
-    const isSame = members.every((i) => after[members[0]][i].toFixed(2) === "1.00");
-    return `${joinNames(members.map(letter))} ${isSame ? text.replace(DIFFERENT, EQUAL) : text}`;
-  });
+/** Return sentences about occurrences of one word and about unknown words. */
+export function notesOf({ occurrences, contextual_similarity: after }) {
+  const known = occurrences.map(({ token }, i) => ({ i, key: token.key })).filter(({ key }) => key !== null);
+  const groups = [...Map.groupBy(known, ({ key }) => key).values()].filter((group) => group.length > 1);
+  const unknown = occurrences.flatMap(({ token }, i) => (token.resolution === "oov" ? [i] : []));
+  return [
+    ...groups.map((group) => {
+      const isSame = group.every(({ i }) => after[group[0].i][i].toFixed(2) === "1.00");
+      return `${joinNames(group.map(({ i }) => letter(i)))} are one word, “${group[0].key}”, with one static vector: `
+        + `${isSame ? "here, context does not tell them apart either" : "only context tells them apart"}.`;
+    }),
+    ...unknown.map((i) => `${letter(i)} is unknown: its static vector is zero.`),
+  ];
 }

@@ -2,8 +2,8 @@
 
 import { badge, CompareForm, emptySentence } from "./form.js";
 import { mapDrawing, mapPoints } from "./map.js";
-import { OccurrenceTokens, parseOccurrences } from "./occurrences.js";
-import { notesWithLetters, similarityMatrices, similaritySentence, similarityTables } from "./similarity.js";
+import { parseOccurrences, TokenCache } from "./occurrences.js";
+import { headline, notesOf, similarityMatrices, similarityTables } from "./similarity.js";
 import { countOf, h, modelAndCase, pointAt, viewElement } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
@@ -17,23 +17,27 @@ export const build = (page) => new CompareView(page);
 class CompareView {
   constructor(page) {
     this.page = page;
-    this.tokens = new OccurrenceTokens();
-    this.form = new CompareForm(page, (texts) => this.tokens.load(texts, this.state, "form"));
+    this.tokens = new TokenCache();
+    this.form = new CompareForm(page, (texts) => this.tokens.load(texts, this.state));
     this.fallback = h("p", { class: "muted", role: "status" });
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-compare", this.results);
-    this.matrices = new Figure("polyseme-compare-similarity", "Similarity");
+    this.similarity = new Similarity();
+    this.second = h("div", { class: "results" });
+    this.secondExchange = new Exchange("polyseme-compare-second", this.second);
+    this.secondSimilarity = new Similarity();
+    this.second.append(this.secondSimilarity.element);
     this.notes = h("ul", { class: "notes" });
-    this.map = new Figure("polyseme-compare-map", "Map");
+    this.map = new Figure("polyseme-compare-map", "Map", "x: first, y: second principal component");
     this.pointed = h("output", { class: "pointed" });
     this.map.element.append(h("p", { class: "pointing" }, this.pointed,
       h("span", {}, pointAt("a mark to read its name", "focus the map and use the arrow keys"))));
     this.cards = h("div", { class: "occurrence-cards" });
     this.results.append(
-      this.matrices.element, this.notes, this.map.element, this.cards, this.exchange.source,
+      h("div", { class: "models-beside" }, this.similarity.element, h("div", {}, this.secondExchange.problem, this.second)), this.notes, this.map.element, this.cards, this.exchange.source,
     );
-    this.element = viewElement("Compare", "A word has the same static vector in every sentence. Its contextual vectors differ,"
-      + " which separates its senses. Choose an example, or type sentences and press the word to compare in each.",
+    this.element = viewElement("Compare",
+      "One word in several sentences: its static vector is the same, its contextual vectors differ.",
     this.form.element, this.fallback, this.exchange.problem, this.results);
   }
 
@@ -42,14 +46,15 @@ class CompareView {
     const given = parseOccurrences(state.occurrences);
     this.fallback.textContent = given ? ""
       : "The address does not contain valid occurrences, so the first example is shown.";
-    const occurrences = given ?? parseOccurrences(OCCURRENCES[0][1]);
+    const occurrences = given ?? parseOccurrences(OCCURRENCES[0].state.occurrences);
     this.form.show(occurrences, state);
     await Promise.all([this.#showTokens(occurrences, state), this.#compare(occurrences, state)]);
   }
 
   async #showTokens(occurrences, state) {
-    const tokens = await this.tokens.load(occurrences.map(({ text }) => text), state, "view");
-    if (!tokens || state !== this.state) return;
+    const tokens = await this.tokens.load(occurrences.map(({ text }) => text), state);
+    if (state !== this.state) return;
+    this.shownTokens = tokens;
     this.form.showTokens(tokens);
     this.drawCards?.();
   }
@@ -57,39 +62,42 @@ class CompareView {
   async #compare(occurrences, state) {
     const empty = emptySentence(occurrences);
     if (empty) return this.exchange.clear(empty);
-    const response = await this.exchange.request("v1/compare", {
+    const request = {
       occurrences: occurrences.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
       neighbors: countOf(state.k),
       map: true,
       ...(state.share && { share: countOf(state.share) }),
       ...modelAndCase(state),
-    });
-    if (response && state === this.state) this.#draw(response, occurrences);
+    };
+    if (!state.second) this.secondExchange.clear("");
+    const [response, second] = await Promise.all([
+      this.exchange.request("v1/compare", request),
+      state.second ? this.secondExchange.request("v1/compare", { ...request, model: state.second }) : null,
+    ]);
+    if (response && state === this.state) this.#draw(response, second, occurrences);
   }
 
-  #draw(response, occurrences) {
+  #draw(response, second, occurrences) {
     const words = response.occurrences.map(({ token }) => token.text);
-    const panels = [["Static", response.static_similarity], ["In context", response.contextual_similarity]];
-    // Keep the tables open if the reader opened them.
-    const open = this.matrices.body.querySelector("details")?.open;
-    this.matrices.caption.textContent = similaritySentence(response);
-    this.matrices.show(similarityMatrices(panels, words, this.matrices.width()), similarityTables(panels, words, open));
-    this.notes.replaceChildren(...notesWithLetters(response).map((note) => h("li", {}, note)));
-    this.notes.hidden = !response.notes.length;
+    this.similarity.show(response, words, second ? `${response.model}: ` : "");
+    if (second) this.secondSimilarity.show(second, words, `${second.model}: `);
+    const notes = notesOf(response);
+    this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
+    this.notes.hidden = !notes.length;
     this.#drawMap(response, words);
     this.drawCards = () => this.cards.replaceChildren(...response.occurrences.map((compared, i) =>
       occurrenceCard(i, compared, occurrences[i].text, {
         word: (word) => this.#neighborsOf(word),
-        attention: () => this.#attentionOf(occurrences[i].text, compared.token),
+        attention: () => this.#attentionOf(i, occurrences[i].text, compared.token),
       })));
     this.drawCards();
-    this.exchange.announce(`Compared: ${this.matrices.caption.textContent}`);
+    this.exchange.announce(`Compared: ${headline(response)}`);
     this.exchange.reportDrawn();
   }
 
   #drawMap(response, words) {
     const [first, second] = response.map.explained_variance_ratio;
-    this.map.caption.textContent = "The first two principal components of the unit vectors, with"
+    this.map.caption.textContent = "Near points have similar vectors. The axes are the first two principal components, with"
       + ` ${percent(first + second)} of their variance.${this.state.share ? ""
         : " The neighbors of a contextual vector are searched from a point slightly closer to the static vector; the"
         + " map shows that point."}`;
@@ -108,11 +116,29 @@ class CompareView {
     return this.page.address("neighbors", { ...modelAndCase(this.state), word });
   }
 
-  /** Return the address of an occurrence in the view Attention, or null if its token is not known yet. */
-  #attentionOf(text, { start }) {
-    const token = this.tokens.indexAt(text, start, this.state);
+  /** Return the address of occurrence i in the view Attention, or null if its token is not known yet. */
+  #attentionOf(i, text, { start }) {
+    const token = this.shownTokens?.[i]?.findIndex((each) => each.start === start) ?? -1;
     return token < 0 ? null
       : this.page.address("attention", { ...modelAndCase(this.state), text, word: String(token) });
+  }
+}
+
+/** The figure of the cosines with one model. */
+class Similarity {
+  constructor() {
+    this.figure = new Figure("polyseme-compare-similarity", "Cosines", "rows and columns: the occurrences; cells: cosines");
+    this.element = this.figure.element;
+  }
+
+  /** Show a response; `prefix` starts the headline. */
+  show(response, words, prefix) {
+    const { figure } = this;
+    const panels = [["Static", response.static_similarity], ["In context", response.contextual_similarity]];
+    // Keep the tables open if the reader opened them.
+    const open = figure.body.querySelector("details")?.open;
+    figure.heading.textContent = prefix + headline(response);
+    figure.show(similarityMatrices(panels, words, figure.width()), similarityTables(panels, words, open));
   }
 }
 

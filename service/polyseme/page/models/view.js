@@ -14,7 +14,7 @@ class ModelsView {
     this.page = page;
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-models", this.results);
-    this.figure = new Figure("polyseme-quality", "Measured quality");
+    this.figure = new Figure("polyseme-quality", "Measured quality", "bars: percent");
     this.figure.caption.textContent = "How well the contextual vectors separate senses, in percent. The values come from"
       + " each model's manifest. The service does not check whether a model was trained on these data sets.";
     this.cards = h("div", { class: "models" });

@@ -2,18 +2,14 @@
 
 import { bars } from "../bars.js";
 import {
-  caseField, countField, countOf, exampleButtons, h, labeled, modelAndCase, modelField, viewElement,
+  caseField, countField, countOf, exampleField, h, labeled, modelAndCase, modelField, optionDetails, viewElement,
 } from "../elements.js";
+import { NEIGHBORS } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { short } from "../text.js";
 
 const COUNTS = ["5", "10", "20", "50", "100"];
-const EXAMPLES = [
-  ["bank", { word: "bank", minus: "" }],
-  ["king − man + woman", { word: "king, woman", minus: "man" }],
-  ["Paris − France + Germany", { word: "Paris, Germany", minus: "France" }],
-];
 
 /** Build the view. It is built once. */
 export const build = (page) => new NeighborsView(page);
@@ -23,7 +19,7 @@ class NeighborsView {
     this.page = page;
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-neighbors", this.results);
-    this.figure = new Figure("polyseme-neighbors", "Nearest words");
+    this.figure = new Figure("polyseme-neighbors", "Nearest words", "bars: cosines of static vectors");
     this.results.append(this.figure.element, this.exchange.source);
     this.element = viewElement("Neighbors", "The words whose static vectors have the largest cosine with the static vector of"
       + " a word, or with a sum of unit vectors: give several words, separated by commas, and words to subtract. Choose a"
@@ -33,6 +29,7 @@ class NeighborsView {
 
   #form() {
     const box = () => h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
+    this.examples = exampleField(this.page, NEIGHBORS);
     this.word = box();
     this.minus = box();
     this.count = countField(this.page, "Number of neighbors", COUNTS);
@@ -47,11 +44,9 @@ class NeighborsView {
       { class: "controls card", onsubmit: submit },
       h("div", { class: "grow" }, labeled("Word", this.word)),
       h("div", { class: "grow" }, labeled("Minus", this.minus)),
-      this.count.element,
-      this.cases.element,
-      this.model.element,
       h("button", {}, "Find neighbors"),
-      exampleButtons(EXAMPLES, (words) => this.page.update(words, { push: true })),
+      this.examples.element,
+      optionDetails(this.count.element, this.cases.element, this.model.element),
     );
   }
 
@@ -60,6 +55,7 @@ class NeighborsView {
     if (state.word !== this.shown?.word) this.word.value = state.word;
     if (state.minus !== this.shown?.minus) this.minus.value = state.minus;
     this.shown = state;
+    this.examples.show(state);
     this.count.show(state.k);
     this.cases.show(state.case);
     this.model.show(state.model);

@@ -1,7 +1,7 @@
 /** The card of each sense, and the chosen occurrence with its sentence. */
 
 import { senseMark } from "./map.js";
-import { OccurrenceTokens, wordAt } from "../compare/occurrences.js";
+import { TokenCache, wordAt } from "../compare/occurrences.js";
 import { h, labeled, modelAndCase, s } from "../elements.js";
 import { count, decimals, percent, short } from "../text.js";
 import { quotation, wordList } from "../words.js";
@@ -97,25 +97,22 @@ export class SenseCards {
 export class ChosenOccurrence {
   constructor(page) {
     this.page = page;
-    this.tokens = new OccurrenceTokens();
+    this.tokens = new TokenCache();
     this.element = h("section", { class: "chosen-occurrence", role: "status", "aria-label": "Chosen occurrence" });
   }
 
   /** Show occurrence i of a response; nothing if there is none. */
   async show(response, sentences, i, settings) {
     const occurrence = response.occurrences[i];
-    if (!occurrence) {
-      // Cancel the request for the previous occurrence.
-      this.tokens.load([], settings, "chosen");
-      return this.element.replaceChildren();
-    }
+    this.shown = occurrence;
+    if (!occurrence) return this.element.replaceChildren();
     const text = sentences[occurrence.text];
     const other = otherOccurrence(response, i);
     const state = { case: "auto", model: settings.model };
     const texts = [text, ...(other ? [sentences[other.text]] : [])];
-    const tokens = await this.tokens.load(texts, state, "chosen");
+    const tokens = await this.tokens.load(texts, state);
     // Another occurrence was chosen in the meantime.
-    if (!tokens) return;
+    if (occurrence !== this.shown) return;
     this.element.replaceChildren(
       h("p", {}, markOf(occurrence.sense), ` Sense ${occurrence.sense + 1}, confidence ${short(occurrence.confidence)}`),
       quotation(text, occurrence),

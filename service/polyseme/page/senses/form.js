@@ -1,8 +1,8 @@
 /** The form of Senses: examples, sentences and files, the word, and the number of senses. */
 
-import { beginningOf, FileError, frequentWords, isLong, linesOf, namesOf, readFiles } from "./sentences.js";
+import { beginningOf, FileError, frequentWords, isLong, linesOf, namesOf, readFiles, sentencesOf } from "./sentences.js";
 import {
-  exampleButtons, h, labeled, modelField, numbered, quietButton, selectBox, setOptions, withValue,
+  exampleField, h, labeled, modelField, numbered, optionDetails, quietButton, selectBox, setOptions, setText, withValue,
 } from "../elements.js";
 import { TEXTS } from "../examples.js";
 import { count } from "../text.js";
@@ -14,24 +14,24 @@ const NUMBERS = [["auto", "automatic"], ...numbered(20, 1)];
 const PASTED = "pasted text";
 
 export class SensesForm {
-  /** `page` is the object that the view is built with. */
-  constructor(page) {
-    this.page = page;
+  /** `page` is the object that the view is built with; `onchange()` is called when the text is another one than the shown. */
+  constructor(page, onchange) {
+    Object.assign(this, { page, onchange });
     /** Texts that are too long for the address, by the name that the address has instead. */
     this.long = new Map();
     this.name = PASTED;
     /** A long text whose beginning is in the text field, else null. */
     this.whole = null;
-    this.examples = exampleButtons(TEXTS.map((example) => [example.word, example]), (example) => this.#showExample(example));
+    this.examples = exampleField(page, TEXTS, {
+      reset: { point: "" },
+      onpick: () => { this.shownText = this.shownWord = this.shownSenses = null; },
+    });
     this.text = h("textarea", {
-      rows: 8, dir: "auto", spellcheck: "false", autocomplete: "off",
-      oninput: () => {
-        this.name = PASTED;
-        clearTimeout(this.timer);
-        this.timer = setTimeout(() => this.#count(), PAUSE);
-      },
+      rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
+      oninput: () => this.#type(),
       onpaste: (event) => this.#paste(event),
     });
+    this.splitter = quietButton("", () => this.#setText(sentencesOf(this.#current()).join("\n"), this.name, true), { class: "quiet small" });
     this.files = h("input", { type: "file", multiple: true, accept: "text/*,.txt,.text,.log", onchange: () => this.#read() });
     this.remover = quietButton("Remove the text", () => this.#remove(), { class: "quiet small" });
     this.status = h("p", { class: "status", role: "status" });
@@ -51,17 +51,18 @@ export class SensesForm {
           this.#submit({ word: this.word.value.trim() });
         },
       },
-      this.examples,
-      this.#dropArea(),
+      this.examples.element,
+      labeled("Sentences, one on each line", this.text),
+      h("div", { class: "buttons" }, this.status, this.splitter, this.remover),
       h(
         "div",
         { class: "controls" },
         h("div", { class: "grow" }, labeled("Word", this.word)),
-        labeled("Number of senses", this.number),
-        this.model.element,
         h("button", {}, "Find senses"),
       ),
       this.words,
+      optionDetails(labeled("Number of senses", this.number), this.model.element,
+        labeled("Text files, chosen or dropped on this field", this.files)),
     );
   }
 
@@ -85,30 +86,17 @@ export class SensesForm {
     }
     this.shownSenses = state.senses;
     this.model.show(state.model);
-    [...this.examples.children].forEach((button, i) => button.setAttribute("aria-pressed", String(TEXTS[i].text === text)));
+    this.examples.show(state);
     this.#markWords();
   }
 
-  /** Return the text field and the file field; files can be dropped on both. */
-  #dropArea() {
-    const area = h("div", { class: "drop" }, labeled("Sentences, one on each line", this.text),
-      h("div", { class: "buttons" }, this.status, this.remover),
-      labeled("Text files, chosen or dropped here", this.files));
-    const hasFiles = (event) => event.dataTransfer.types.includes("Files");
-    area.addEventListener("dragover", (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      area.classList.add("over");
-    });
-    area.addEventListener("dragleave", () => area.classList.remove("over"));
-    area.addEventListener("drop", (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      area.classList.remove("over");
-      this.files.files = event.dataTransfer.files;
-      this.#read();
-    });
-    return area;
+  #type() {
+    this.name = PASTED;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.#count();
+      this.onchange();
+    }, PAUSE);
   }
 
   /** Insert a long pasted text; the browser inserts others. */
@@ -117,11 +105,11 @@ export class SensesForm {
     if (this.whole !== null || !isLong(pasted)) return;
     event.preventDefault();
     const { value, selectionStart, selectionEnd } = this.text;
-    this.#setText(value.slice(0, selectionStart) + pasted + value.slice(selectionEnd), PASTED);
+    this.#setText(value.slice(0, selectionStart) + pasted + value.slice(selectionEnd), PASTED, true);
   }
 
   /** Show a text. The text field has only the beginning of a long one, which cannot be edited. */
-  #setText(text, name) {
+  #setText(text, name, isNew = false) {
     const long = isLong(text), shown = long ? beginningOf(text) : text;
     this.whole = long ? text : null;
     this.name = name;
@@ -129,10 +117,11 @@ export class SensesForm {
     this.text.readOnly = long;
     this.remover.hidden = !long;
     this.#count();
+    if (isNew) this.onchange();
   }
 
   #remove() {
-    this.#setText("", PASTED);
+    this.#setText("", PASTED, true);
     this.text.focus();
   }
 
@@ -146,11 +135,11 @@ export class SensesForm {
     const files = [...this.files.files];
     if (!files.length) return;
     try {
-      this.#setText(await readFiles(files), namesOf(files));
+      this.#setText(await readFiles(files), namesOf(files), true);
     } catch (error) {
       if (!(error instanceof FileError)) throw error;
       this.files.value = "";
-      this.#say(error.message);
+      setText(this.status, error.message);
     }
   }
 
@@ -158,8 +147,11 @@ export class SensesForm {
   #count() {
     clearTimeout(this.timer);
     const text = this.#current(), all = linesOf(text).length;
-    const number = all === 1 ? "1 sentence" : `${count(all)} sentences`;
-    this.#say(this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the beginning.`);
+    const number = all === 1 ? "1 line" : `${count(all)} lines`;
+    setText(this.status, this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the beginning.`);
+    const sentences = sentencesOf(text).length;
+    this.splitter.hidden = sentences <= all;
+    this.splitter.textContent = `Split into ${count(sentences)} sentences`;
     const words = frequentWords(text);
     this.words.hidden = !words.length;
     this.words.replaceChildren(h("span", { class: "status" }, "Frequent words:"), ...words.map(([word, times]) => quietButton(
@@ -168,11 +160,6 @@ export class SensesForm {
       { class: "quiet small", "data-word": word },
     )));
     this.#markWords();
-  }
-
-  #say(sentence) {
-    // Setting an equal text would announce it again.
-    if (this.status.textContent !== sentence) this.status.textContent = sentence;
   }
 
   #markWords() {
@@ -187,12 +174,8 @@ export class SensesForm {
     return this.#current() === shown && this.word.value.trim() === this.shownWord;
   }
 
-  #showExample({ word, senses, text }) {
-    this.shownText = this.shownWord = this.shownSenses = null;
-    this.page.update({ text, file: "", word, senses, point: "" }, { push: true });
-  }
-
   #submit({ word }) {
+    clearTimeout(this.timer);
     const text = this.#current();
     const long = isLong(text);
     if (long) this.long.set(this.name, text);

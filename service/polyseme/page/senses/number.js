@@ -4,6 +4,12 @@ import { h, labeled, quietButton } from "../elements.js";
 import { count, percent, short } from "../text.js";
 import { wordList } from "../words.js";
 
+/** The minimum number of occurrences for the probability of several senses. */
+export const MIN_OCCURRENCES = 12;
+
+/** Whether there are too few occurrences to judge the number of senses. */
+export const isFew = (occurrences) => occurrences.length < MIN_OCCURRENCES;
+
 export class SensesNumber {
   /** `page` is the object that the view is built with. */
   constructor(page) {
@@ -23,7 +29,7 @@ export class SensesNumber {
   }
 
   /** Show the evidence of a response, and which number is shown; `isAutomatic` is whether the service chose it. */
-  show({ several, alternatives }, number, isAutomatic) {
+  show({ several, alternatives, occurrences }, number, isAutomatic) {
     // A number that was requested may be larger than those of the slider.
     this.element.hidden = number > alternatives.length;
     this.slider.max = String(alternatives.length);
@@ -33,8 +39,8 @@ export class SensesNumber {
     this.slider.setAttribute("aria-valuetext", senses);
     this.chosen.textContent = isAutomatic ? `${senses} (automatic)` : senses;
     this.automatic.disabled = isAutomatic;
-    this.several.textContent = `The probability of several senses is ${percent(several)}. The bars show how well each number`
-      + " separates the occurrences (mean silhouette, at most 1).";
+    this.several.textContent = `${isFew(occurrences) ? "" : `The probability of several senses is ${percent(several)}. `
+    }The bars show how well each number of senses separates the occurrences: at 1, completely.`;
     this.evidence.replaceChildren(wordList(alternatives.slice(1).map(({ senses: each, separation, sizes }) =>
       ({ word: `${each} senses`, value: separation, text: short(separation), note: sizes.map((size) => count(size)).join(" · ") })), 0, "near wide-words"));
     this.evidence.querySelectorAll("li").forEach((row, i) => {

@@ -1,6 +1,6 @@
 /** The reader's sentences: from typed text and from files, and the frequent words in them. */
 
-import { bytes } from "../text.js";
+import { bytes, STOP_WORDS } from "../text.js";
 
 /** The maximum size of the chosen files; the service accepts request bodies of about this size. */
 export const MAX_BYTES = 4_000_000;
@@ -25,6 +25,13 @@ export function linesOf(text) {
   return text.split(/\r\n|[\r\n\u2028\u2029]/)
     .map((line, i) => ({ sentence: line.trim(), number: i + 1 }))
     .filter(({ sentence }) => sentence);
+}
+
+/** Return the sentences of a text; a line end also ends a sentence. */
+export function sentencesOf(text) {
+  const segmenter = new Intl.Segmenter(undefined, { granularity: "sentence" });
+  return linesOf(text).flatMap(({ sentence }) =>
+    Array.from(segmenter.segment(sentence), ({ segment }) => segment.trim())).filter(Boolean);
 }
 
 /** An error in a chosen file; the message is a sentence for the reader. */
@@ -62,18 +69,6 @@ async function readFile(file) {
   throw new FileError(`${file.name} is not a text file in UTF-8 or UTF-16.`);
 }
 
-/** English stop words, in lower case. */
-const STOP_WORDS = new Set(`a about above after again against all almost along already also although always am among an
-and another any are around as at away back be became because become been before began being below between both but by
-came can cannot could did do does doing done down during each either else even ever every few first for
-from further get gets go goes got had has have having he her here hers herself him himself his how however i
-if in into is it its itself just last later less let like made make makes many may me might mine more most much must
-my myself near neither never next no nor not nothing now of off often on once one only or other our ours ourselves out over
-own per put quite rather really said same say says second see seen several shall she should since so some
-something still such take taken than that the their theirs them themselves then there these they third this those though
-three through to together too took toward towards two under until up upon us used using very via was way we well
-went were what when where whether which while who whole whom whose why will with within without won would yes
-yet you your yours yourself yourselves`.split(/\s+/));
 /** Web and mail addresses, handles and hashtags: each is one token, so the words in them do not occur. */
 const UNSPLIT = /(?:(?:https?|ftp):\/\/|www\.)\S+|[\w.+-]{1,64}@[\w-]{1,63}\.\S+|(?<![\p{L}\p{N}_&])[@#][\p{L}\p{N}\p{M}_]+/giu;
 const WORD = /(?<![\p{L}\p{M}\p{N}])\p{L}[\p{L}\p{M}\p{N}]*(?:[-‐'’][\p{L}\p{N}][\p{L}\p{M}\p{N}]*)*/gu;

@@ -3,7 +3,7 @@
 import { ChosenOccurrence, SenseCards } from "./card.js";
 import { SensesForm } from "./form.js";
 import { MAX_POINTS, SensesMap } from "./map.js";
-import { SensesNumber, withNumber } from "./number.js";
+import { isFew, MIN_OCCURRENCES, SensesNumber, withNumber } from "./number.js";
 import { theme } from "../colors.js";
 import { fetchText } from "../client.js";
 import { changeDetector, countOf, download, h, pointAt, quietButton, viewElement } from "../elements.js";
@@ -23,7 +23,7 @@ export const build = (page) => new SensesView(page);
 class SensesView {
   constructor(page) {
     this.page = page;
-    this.form = new SensesForm(page);
+    this.form = new SensesForm(page, () => this.exchange.clear("Press “Find senses” to see the senses of a word in this text."));
     this.results = h("div", { class: "results senses" });
     this.exchange = new Exchange("polyseme-senses", this.results, (pointer) => this.#placeOf(pointer));
     this.exchange.source.querySelector("button").after(
@@ -31,7 +31,7 @@ class SensesView {
     this.number = new SensesNumber(page);
     this.summary = h("p", { class: "summary" });
     this.notes = h("ul", { class: "notes" });
-    this.figure = new Figure("polyseme-senses-map", "Map");
+    this.figure = new Figure("polyseme-senses-map", "Map", "x: first, y: second principal component");
     this.pointed = h("span", { class: "pointed" });
     this.chosen = new ChosenOccurrence(page);
     this.figure.element.append(
@@ -44,8 +44,7 @@ class SensesView {
       h("div", { class: "card" }, this.summary, this.notes), this.number.element,
       h("div", { class: "senses-main" }, this.cards.element, this.figure.element), this.exchange.source,
     );
-    this.element = viewElement("Senses", "The senses that a word has in your sentences, without labels: its occurrences are"
-      + " clustered by their contexts. Choose an example, or paste sentences and type a word.",
+    this.element = viewElement("Senses", "The senses that a word has in your sentences: occurrences with similar contexts form one.",
     this.form.element, this.exchange.problem, this.results);
     this.mapChanged = changeDetector();
     this.chosenChanged = changeDetector();
@@ -92,8 +91,9 @@ class SensesView {
     if (this.mapChanged(response, theme(), this.figure.width())) {
       this.#drawMap(response, sentences);
       this.summary.textContent = summaryOf(response);
-      this.notes.replaceChildren(...response.notes.map((note) => h("li", {}, note)));
-      this.notes.hidden = !response.notes.length;
+      const notes = notesOf(response);
+      this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
+      this.notes.hidden = !notes.length;
       this.cards.show(response, sentences, state);
     }
     Object.assign(this, { response, sentences });
@@ -168,5 +168,12 @@ function summaryOf({ word, senses, occurrences, separation }) {
   const sentences = new Set(occurrences.map(({ text }) => text)).size;
   const summary = `${number(occurrences.length, "occurrence")} of “${word}” in ${number(sentences, "sentence")}:`
     + ` ${number(senses.length, "sense")}.`;
-  return senses.length < 2 ? summary : `${summary} Their separation is ${short(separation)} (mean silhouette, at most 1).`;
+  return senses.length < 2 ? summary : `${summary} Their separation is ${short(separation)}, where 1 is complete.`;
+}
+
+/** Return the notes of a response; for few occurrences, what would help. */
+function notesOf({ notes, occurrences }) {
+  if (!isFew(occurrences)) return notes;
+  return [`${count(occurrences.length)} occurrences are too few to judge the number of senses: add sentences with the word until`
+    + ` there are ${MIN_OCCURRENCES}, one on each line, because a line is one context.`];
 }
