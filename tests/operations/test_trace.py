@@ -135,7 +135,9 @@ def test_each_head_is_the_attention_of_its_columns():
             for name, (start, width) in columns.items()
         }
         alone = steps_of(TraceRequest(tokens=arrays.tokens, **of_head))
-        assert list(alone) == list(whole)
+        assert [*alone, "concatenation"] == list(whole)
+        joined = np.array(whole["concatenation"])[:, 7 * head : 7 * head + 7]
+        np.testing.assert_array_equal(joined, whole["context"][head])
         for name, values in alone.items():
             np.testing.assert_allclose(whole[name][head], values, rtol=0, atol=1e-14)
 
@@ -155,7 +157,7 @@ def test_the_steps_are_the_arithmetic_of_attention(heads, scale):
     scaled = scores / np.sqrt(6 // heads) if scale else scores
     a = np.exp(scaled) / np.exp(scaled).sum(axis=-1, keepdims=True)
     context = a @ v
-    output = context.transpose(1, 0, 2).reshape(N, 21) @ np.array(given.output)
+    joined = context.transpose(1, 0, 2).reshape(N, 21)
     expected = {
         "embeddings": x[None],
         "queries": q,
@@ -166,13 +168,16 @@ def test_the_steps_are_the_arithmetic_of_attention(heads, scale):
         "weights": a,
         "weighted_values": a[..., None] * v[:, None],
         "context": context,
-        "output": output[None],
+        "concatenation": joined[None],
+        "output": (joined @ np.array(given.output))[None],
     }
     if not scale:
         del expected["scaled_scores"]
+    if heads == 1:
+        del expected["concatenation"]
     assert list(steps) == list(expected)
     for name, values in expected.items():
-        by_head = heads > 1 and name not in {"embeddings", "output"}
+        by_head = heads > 1 and name not in {"embeddings", "concatenation", "output"}
         found = steps[name] if by_head else steps[name][None]
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, values, rtol=0, atol=1e-12)

@@ -83,7 +83,7 @@ def test_a_broken_model_shows_its_problem_and_others_have_links(
     choice = reader.field("Model")
     expect(choice).to_have_value("second")
     options = choice.locator("option").all_text_contents()
-    assert options[:2] == ["second", "wiki-en (default)"]
+    assert options[:2] == ["wiki-en (default)", "second"]
     assert "broken" not in options
     assert '"model":"second"' in reader.command()
     reader.choose("Model", "wiki-en (default)")

@@ -48,6 +48,16 @@ def test_edited_numbers_give_numpys_result_and_are_in_the_address(open_page: Ope
     check_context(other, [[1, -0.5], [0.1, 7]], np.sqrt(2))
 
 
+def test_numbers_are_computed_with_while_they_are_typed(open_page: Open) -> None:
+    reader = open_page(steps_address(PLAIN))
+    reader.field(X).fill("1 -0.5\n1 0.2")
+    with reader.page.expect_response("**/v1/trace"):
+        reader.field(X).press_sequentially("5")
+    reader.settle()
+    assert reader.field(X).evaluate("(field) => field === document.activeElement")
+    check_context(reader, [[1, -0.5], [1, 0.25]])
+
+
 def test_own_numbers_start_from_the_example(open_page: Open) -> None:
     reader = open_page(steps_address(example=3))
     reader.press("Edit these numbers")

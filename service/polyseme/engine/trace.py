@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -23,11 +24,39 @@ FORMULAS = {
     "weights": "A = softmax of each row of the scores plus biases, over the visible keys",
     "weighted_values": "A[i,j]·V[j]",
     "context": "C[i] = Σj A[i,j]·V[j]",
+    "concatenation": "concat(C of all heads)",
     "position": "p, a unit vector for the position of the token",
     "layer_output": "Y",
     "contextual": "the output of the layer",
 }
 """The formulas that are the same for every layer."""
+
+
+Operation: TypeAlias = Literal[
+    "given",
+    "copy",
+    "product",
+    "dot_products",
+    "scaling",
+    "softmax",
+    "weighting",
+    "sum",
+    "concatenation",
+    "addition",
+    "combination",
+    "function",
+]
+"""How a step is computed from its operands.
+
+`given` has no operands: the values are in the request or in the model. `copy` and `product` take
+the rows of the first operand, `product` times the second, which is a weight of the request; the
+weights of a stored model are not in a trace, so that there is no second operand. `dot_products`
+are those of rows. `scaling` divides by the square root of the width of the queries. `softmax` is
+that of the sum of its operands where the operand `visible`, if there is one, is not 0. `weighting`
+multiplies each value by each weight, `sum` adds the results, `concatenation` joins the heads,
+`addition` adds the operands, and `combination` adds factors times unit vectors of the operands.
+`function` is one that the formula names.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,6 +66,15 @@ class Step:
     name: str
     formula: str
     values: Floats
+    operation: Operation
+    operands: tuple[str, ...] = ()
+    """names of steps, and of weights in the request, such as `query_weight`"""
+    factors: tuple[float, ...] = ()
+    """factors of the operands of a `combination`"""
+
+
+Origin: TypeAlias = tuple[Operation, *tuple[str, ...]]
+"""An operation and its operands."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +100,23 @@ class _Recorder:
         self._formulas = formulas
         self.steps: list[Step] = []
 
-    def __call__(self, name: str, values: Floats) -> Floats:
+    def __call__(
+        self,
+        name: str,
+        values: Floats,
+        operation: Operation,
+        *operands: str,
+        factors: tuple[float, ...] = (),
+    ) -> Floats:
         """Append a step and return its values; raise NonFiniteError if they are not finite."""
-        self.steps.append(Step(name, self._formulas[name], require_finite(values)))
+        formula = self._formulas[name]
+        self.steps.append(Step(name, formula, require_finite(values), operation, operands, factors))
         return values
+
+    @property
+    def last(self) -> str:
+        """The name of the last step."""
+        return self.steps[-1].name
 
 
 def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], number: int) -> list[Step]:
@@ -81,31 +132,60 @@ def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], number: int) 
     layer = wide[-1]
     step = _Recorder(_formulas(layer))
     with np.errstate(all="ignore"):
-        x = step("embeddings", contextualize(sentence, wide[:-1]).contextual)
+        x = step("embeddings", contextualize(sentence, wide[:-1]).contextual, "given")
         before = layer.norm == "before"
-        start = x
+        source = "embeddings"
         if layer.attention_norm and before:
-            start = step("attention_norm", layer.attention_norm(x))
-        queries, keys, values = layer.project(x, sentence)
-        context = _attend(queries, keys, values, sentence, layer.scoring, step)
-        output = step("output", layer.output(_join_heads(context)))
-        if layer.residual.kind == "unit" and layer.residual.position_share:
-            step("position", sinusoids(*x.shape))
-        x = step("residual", layer.residual(x, output))
+            step("attention_norm", layer.attention_norm(x), "function", source)
+            source = "attention_norm"
+        origins = [_origin(each, source) for each in (layer.query, layer.key, layer.value)]
+        context = _attend(layer.project(x, sentence), origins, sentence, layer.scoring, step)
+        joined = _join_heads(context, step)
+        output = step("output", layer.output(joined), *_origin(layer.output, step.last))
+        x = _trace_residual(layer, x, output, step)
         if layer.attention_norm and layer.norm == "after":
-            x = step("attention_norm", layer.attention_norm(x))
+            x = step("attention_norm", layer.attention_norm(x), "function", step.last)
         if layer.feed_forward:
-            norm, start = layer.feed_forward_norm, x
+            norm, start, source = layer.feed_forward_norm, x, step.last
             if norm and before:
-                start = step("feed_forward_norm", norm(x))
-            inner = step("feed_forward_inner", layer.feed_forward.activate(start))
-            x = x + step("feed_forward", layer.feed_forward.outer(inner))
+                start = step("feed_forward_norm", norm(x), "function", source)
+            inner = layer.feed_forward.activate(start)
+            step("feed_forward_inner", inner, "function", step.last)
+            x = x + step("feed_forward", layer.feed_forward.outer(inner), "function", step.last)
+            terms: tuple[str, ...] = (source, step.last)
             if norm and layer.norm == "after":
-                x = step("feed_forward_norm", norm(x))
+                x = step("feed_forward_norm", norm(x), "function", *terms)
+                terms = (step.last,)
+        else:
+            terms = (step.last,)
+        operation: Operation = "addition" if len(terms) > 1 else "copy"
         if _formula_of_final(layer):
-            x = layer.finish(step("layer_output", x), sentence)
-        step("contextual", x)
+            x = layer.finish(step("layer_output", x, operation, *terms), sentence)
+            operation, terms = "function", ("layer_output",)
+        step("contextual", x, operation, *terms)
     return step.steps
+
+
+def _origin(projection: Projection, source: str) -> tuple[Operation, str]:
+    """Return the operation and the operand of a projection of a stored model."""
+    is_identity = projection.weight is None and projection.bias is None
+    return ("copy" if is_identity else "product"), source
+
+
+def _trace_residual(layer: Layer, x: Floats, output: Floats, step: _Recorder) -> Floats:
+    """Record the position, if there is one, and the residual. [n, d], [n, d] -> [n, d]"""
+    residual = layer.residual
+    combined = residual(x, output)
+    if residual.kind == "none":
+        return step("residual", combined, "copy", "output")
+    if residual.kind == "add":
+        return step("residual", combined, "addition", "embeddings", "output")
+    operands, factors = ["output", "embeddings"], [1.0, residual.share]
+    if residual.position_share:
+        step("position", sinusoids(*x.shape), "given")
+        operands.append("position")
+        factors.append(residual.position_share)
+    return step("residual", combined, "combination", *operands, factors=tuple(factors))
 
 
 def trace_embeddings(
@@ -120,16 +200,28 @@ def trace_embeddings(
         Projection(None if weight is None else weight.astype(np.float64))
         for weight in (weights.query, weights.key, weights.value)
     )
-    layer = Layer(heads, query, key, value, scoring=Scoring(scale))
+    layer = Layer(heads, query, key, value, Projection(weights.output), scoring=Scoring(scale))
     formulas = _formulas(layer)
     if weights.columns:
         formulas = {name: _TRANSPOSED.sub(r"\1ᵀ", formula) for name, formula in formulas.items()}
     step, sentence = _Recorder(formulas), _unmasked(x)
     with np.errstate(all="ignore"):
-        step("embeddings", x)
-        context = _attend(*layer.project(x, sentence), sentence, layer.scoring, step)
+        step("embeddings", x, "given")
+        origins: list[Origin] = [
+            ("copy", "embeddings")
+            if weight is None
+            else ("product", "embeddings", f"{name}_weight")
+            for name, weight in (
+                ("query", query.weight),
+                ("key", key.weight),
+                ("value", value.weight),
+            )
+        ]
+        context = _attend(layer.project(x, sentence), origins, sentence, layer.scoring, step)
+        joined = _join_heads(context, step)
         if weights.output is not None:
-            step("output", _join_heads(context) @ weights.output.astype(np.float64))
+            product = joined @ weights.output.astype(np.float64)
+            step("output", product, "product", step.last, "output_weight")
     return step.steps
 
 
@@ -139,57 +231,64 @@ def trace_projected(
     """Return every step from queries and keys [n, h·k] and values [n, h·v] to the context."""
     given = {"queries": "Q", "keys": "K", "values": "V"}
     step = _Recorder({**FORMULAS, **_UNMASKED, **given})
-    q, k, v = (split_heads(x.astype(np.float64), heads) for x in (queries, keys, values))
+    projected = [split_heads(x.astype(np.float64), heads) for x in (queries, keys, values)]
     with np.errstate(all="ignore"):
-        _attend(q, k, v, _unmasked(values), Scoring(scale), step)
+        _join_heads(
+            _attend(projected, [("given",)] * 3, _unmasked(values), Scoring(scale), step), step
+        )
     return step.steps
 
 
 def _attend(
-    queries: Floats,
-    keys: Floats,
-    values: Floats,
+    projected: Sequence[Floats],
+    origins: Sequence[Origin],
     sentence: SentenceArrays,
     scoring: Scoring,
     record: _Recorder,
 ) -> Floats:
-    """Record attention one operation at a time. [h, n, k], [h, n, k], [h, n, v] -> [h, n, v]
+    """Record attention one operation at a time. 3 × [h, n, k or v] -> [h, n, v]
 
+    `projected` has queries, keys and values, and `origins` their operations and operands.
     `attention.attend` is tested against this definition. A single head has no axis in the steps.
     """
+    queries, keys, values = projected
     heads, n, k = queries.shape
 
-    def step(name: str, by_head: Floats) -> None:
-        record(name, by_head[0] if heads == 1 else by_head)
+    def step(name: str, by_head: Floats, operation: Operation, *operands: str) -> None:
+        record(name, by_head[0] if heads == 1 else by_head, operation, *operands)
 
-    for name, array in (("queries", queries), ("keys", keys), ("values", values)):
-        step(name, array)
+    for name, array, origin in zip(("queries", "keys", "values"), projected, origins, strict=True):
+        step(name, array, *origin)
     scores: Floats = queries @ keys.transpose(0, 2, 1)
-    step("scores", scores)
+    step("scores", scores, "dot_products", "queries", "keys")
     if scoring.scale:
         scores = scores / math.sqrt(k)
-        step("scaled_scores", scores)
+        step("scaled_scores", scores, "scaling", "scores")
+    terms = [record.last]
     if scoring.position_bias is not None:
         bias = relative_bias(scoring.position_bias, range(n), n)
-        step("position_bias", bias)
+        step("position_bias", bias, "given")
+        terms.append("position_bias")
         scores = scores + bias
     if scoring.word_bias and sentence.word_bias is not None:
-        word_bias = record("word_bias", sentence.word_bias)
+        word_bias = record("word_bias", sentence.word_bias, "given")
         if scoring.word_bias_scale is not None:
             scaled = scoring.word_bias_scale[:, None] * word_bias
-            step("scaled_word_bias", scaled)
+            step("scaled_word_bias", scaled, "function", "word_bias")
             word_bias = scaled[:, None]
+        terms.append(record.last)
         scores = scores + word_bias
     known = None if sentence.all_known else sentence.known
     masked = masked_keys(known, sentence.words, scoring.mask, range(n))
     if masked is not None:
-        record("visible", (~masked).astype(scores.dtype))
+        record("visible", (~masked).astype(scores.dtype), "given")
+        terms.append("visible")
     weights = softmax(scores.copy(), masked)
-    step("weights", weights)
+    step("weights", weights, "softmax", *terms)
     weighted = weights[:, :, :, None] * values[:, None, :, :]
-    step("weighted_values", weighted)
+    step("weighted_values", weighted, "weighting", "weights", "values")
     context: Floats = weights @ values
-    step("context", context)
+    step("context", context, "sum", "weighted_values")
     return context
 
 
@@ -203,10 +302,13 @@ def _unmasked(x: Floats) -> SentenceArrays:
     return SentenceArrays(x, np.ones(n, np.bool_), np.arange(n))
 
 
-def _join_heads(x: Floats) -> Floats:
-    """Concatenate the heads. [h, n, v] -> [n, h·v]"""
+def _join_heads(x: Floats, record: _Recorder) -> Floats:
+    """Concatenate the heads, a step if there are several. [h, n, v] -> [n, h·v]"""
     heads, n, width = x.shape
-    return np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, heads * width)
+    joined = np.ascontiguousarray(x.transpose(1, 0, 2)).reshape(n, heads * width)
+    if heads > 1:
+        record("concatenation", joined, "concatenation", "context")
+    return joined
 
 
 def _formula_of_final(layer: Layer) -> str:
@@ -234,7 +336,7 @@ def _formulas(layer: Layer) -> dict[str, str]:
         formulas[name] = f"{letter.upper()} = {product}{bias}"
     weight = "" if layer.output.weight is None else "·Wo"
     bias = "" if layer.output.bias is None else " + bo"
-    formulas["output"] = f"O = concat(C of all heads){weight}{bias}"
+    formulas["output"] = f"O = {'concat(C)' if layer.heads > 1 else 'C'}{weight}{bias}"
     if final := _formula_of_final(layer):
         formulas["contextual"] = f"Y{final}"
     if scoring.position_bias is None and not scoring.word_bias and scoring.mask == "all":

@@ -31,7 +31,7 @@ _FILES = {
 """Static files by path relative to /page/. A requested path is looked up here, never opened."""
 _PAGE_POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
-    " object-src 'none'; img-src 'self' data: blob:"
+    " object-src 'none'; img-src 'self' data:"
 )
 _SWAGGER = Path(__file__).parent / "vendor"
 _DOCS = """<!doctype html>

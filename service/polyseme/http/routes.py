@@ -171,7 +171,8 @@ def trace() -> Response:
 
 def _step(step: TraceStep) -> Iterator[bytes]:
     """Yield a step of a trace in JSON."""
-    facts = {"name": step.name, "formula": step.formula, "shape": step.shape}
+    names = ("name", "formula", "operation", "operands", "factors", "shape")
+    facts = {name: getattr(step, name) for name in names}
     yield orjson.dumps(facts)[:-1] + b',"values":'
     yield from array_parts(step.values)
     yield b"}"

@@ -8,7 +8,14 @@ import numpy as np
 from pydantic import Field, PlainValidator, model_validator
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.trace import Step, Weights, trace_embeddings, trace_layer, trace_projected
+from polyseme.engine.trace import (
+    Operation,
+    Step,
+    Weights,
+    trace_embeddings,
+    trace_layer,
+    trace_projected,
+)
 from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import MAX_COUNTED, count_tokens, tokenize_text
@@ -35,6 +42,11 @@ class TraceStep(OneLine):
     __pydantic_config__ = response("StepResponse")
     name: str
     formula: str
+    operation: Operation
+    operands: list[str] = field(repr=False)
+    """names of the steps that the step is computed from, and of weights of the request"""
+    factors: list[float] = field(repr=False)
+    """factors of the operands of a `combination`"""
     shape: list[int] = field(repr=False)
     values: Annotated[
         Floats,
@@ -157,7 +169,18 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
     values = ((step, np.ascontiguousarray(step.values)) for step in steps)
     return Trace(
         tokens,
-        [TraceStep(step.name, step.formula, [*array.shape], array) for step, array in values],
+        [
+            TraceStep(
+                step.name,
+                step.formula,
+                step.operation,
+                [*step.operands],
+                [*step.factors],
+                [*array.shape],
+                array,
+            )
+            for step, array in values
+        ],
     )
 
 
@@ -224,7 +247,7 @@ def _check_size(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: i
 
     k and v are the widths of a head, m is the number of hidden units of the feed-forward network.
     """
-    by_token = heads * (2 * k + 2 * v + 1) + 9 * d + m + 1
+    by_token = heads * (2 * k + 3 * v + 1) + 9 * d + m + 1
     numbers = heads * n * n * (v + 5) + n * by_token
     limits.check("max_trace_bytes", numbers * FLOAT64_BYTES)
     limits.check("max_answer_bytes", numbers * FLOAT64_BYTES)

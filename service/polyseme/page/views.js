@@ -34,7 +34,7 @@ export const VIEWS = {
     usesModel: true,
     defaults: {
       source: "example", example: "1", text: "The bank of the river", model: "", layer: "0", case: "auto",
-      numbers: "", head: "0", cell: "", decimals: "4",
+      numbers: "", head: "0", cell: "", decimals: "4", hide: "",
     },
     load: () => import("./steps/view.js"),
   },

@@ -1,9 +1,11 @@
 /** The card of one step: title, formula, shape, and a table that shows a block of its matrix. */
 
 import { isPart } from "./derivation.js";
+import { parseMatrix } from "./editor.js";
+import { printedNote } from "./printed.js";
 import { about, cellText } from "./trace.js";
 import { signedColor, textColorOn, theme, weightColor } from "../colors.js";
-import { h, labeled, quietButton, selectBox, setOptions, uniqueId } from "../elements.js";
+import { h, labeled, quietButton, selectBox, setOptions, setText, uniqueId } from "../elements.js";
 import { cellAfterKey, numberTable } from "../table.js";
 import { decimals } from "../text.js";
 
@@ -31,6 +33,7 @@ export class StepCard {
     this.place = h("div", {
       class: "wide", onclick: ({ target }) => this.#pick(this.#cellOf(target)), onkeydown: (event) => this.#press(event),
     });
+    this.result = new OwnResult(`My result: ${title}`, () => this.#draw());
     this.element = h(
       "section",
       { class: "card step", "aria-labelledby": id, "data-step": name },
@@ -40,6 +43,7 @@ export class StepCard {
       h("div", { class: "controls" }, this.querySelect && labeled("Query token", this.querySelect),
         this.columns.element, this.rows.element),
       this.place,
+      this.result.element,
     );
   }
 
@@ -55,7 +59,11 @@ export class StepCard {
     this.columns.count = columnNames.length;
     this.rows.count = rows.length;
     const isNew = trace !== this.view?.trace, shown = [cellText(cell), head].join();
-    if (isNew) this.columns.start = this.rows.start = 0;
+    this.result.element.hidden = trace.steps.get(name).operation === "given";
+    if (isNew) {
+      this.columns.start = this.rows.start = 0;
+      this.result.clear();
+    }
     /** Whether the trace, the chosen cell or the head is another one. */
     this.moved = isNew || shown !== this.shown;
     if (this.moved) {
@@ -69,8 +77,10 @@ export class StepCard {
   }
 
   #draw() {
-    const { trace, head, query, digits, printed } = this.view;
-    const drawn = [this.columns.start, this.rows.start, head, query, digits, printed.length, theme()].join();
+    const { trace, head, query, digits, printed, isHidden } = this.view;
+    const drawn = [
+      this.columns.start, this.rows.start, head, query, digits, printed.length, isHidden, this.result.text, theme(),
+    ].join();
     const focused = this.place.contains(document.activeElement);
     if (drawn !== this.drawn || trace !== this.drawnTrace) {
       Object.assign(this, { drawn, drawnTrace: trace });
@@ -84,18 +94,23 @@ export class StepCard {
   }
 
   #table() {
-    const { trace, head, query, digits, printed } = this.view;
+    const { trace, head, query, digits } = this.view;
+    const isHidden = this.view.isHidden && !this.result.element.hidden;
+    if (isHidden) this.result.element.open = true;
+    const printed = isHidden ? [] : this.view.printed;
+    const own = this.result.check(this.matrix.rows, digits);
     const { rows, rowNames, columnNames } = this.matrix;
     const { start: left } = this.columns, { start: top } = this.rows;
     const isShare = this.name === "weights" || this.name === "visible";
     const largest = rows.flat().reduce((size, number) => Math.max(size, Math.abs(number)), 0);
-    const notes = printed.filter(({ name }) => name === this.name);
+    const notes = printed.filter((note) => note.name === this.name && note.query === (this.querySelect ? query : null));
     const heading = (name) => h("bdi", { title: name }, name || "␣");
     const cell = (row, column) => numberCell(rows[row][column], {
       row, column,
       color: isShare ? weightColor(rows[row][column]) : signedColor(rows[row][column], largest),
       digits: this.name === "visible" ? 0 : digits,
       note: notes.find((note) => note.row === row && note.column === column),
+      isHidden, own: own[row]?.[column],
     });
     const shownColumns = range(left, Math.min(left + MAX_COLUMNS, columnNames.length));
     const shownRows = range(top, Math.min(top + MAX_ROWS, rows.length));
@@ -191,18 +206,67 @@ class Pager {
   }
 }
 
-/** Return a cell; with the `note` on a printed value, it has at least as many decimals as the printed value. */
-function numberCell(number, { row, column, color, digits, note }) {
+/**
+ * Return a cell. With the `note` on a printed value, it has at least as many decimals as the printed value; `own` is a number
+ * of the reader, `{text, isRight}`. A hidden cell shows no number but the reader's.
+ */
+function numberCell(number, { row, column, color, digits, note, isHidden, own }) {
+  const text = isHidden ? own?.text ?? "?" : decimals(number, Math.max(digits, note?.digits ?? 0));
   const td = h("td", {
     "data-row": row, "data-column": column, class: note && (note.wrong ? "misprinted" : "correctly-printed"),
-  }, h("span", { class: "number" }, decimals(number, Math.max(digits, note?.digits ?? 0))));
-  td.style.backgroundColor = color;
-  td.style.color = textColorOn(color);
-  if (note) {
-    const { wrong, printed } = note;
-    td.append(h("span", { class: "note" },
-      h("span", { class: "visually-hidden" }, ` printed ${wrong ? "" : "correctly "}in the notes: `),
-      wrong ? h("s", {}, printed) : [h("span", { "aria-hidden": "true" }, "✓"), printed]));
+  }, h("span", { class: "number" }, text));
+  if (!isHidden) {
+    td.style.backgroundColor = color;
+    td.style.color = textColorOn(color);
   }
+  if (note) td.append(printedNote(note.printed, note.wrong));
+  if (own) td.append(ownMark(own));
   return td;
+}
+
+/** Return the mark of a number of the reader. */
+export const ownMark = ({ isRight }) => h("span", { class: isRight ? "own right" : "own wrong" },
+  h("span", { "aria-hidden": "true" }, isRight ? " ✓" : " ✗"), h("span", { class: "visually-hidden" }, isRight ? " right" : " wrong"));
+
+/** The field for the reader's own result, which is compared cell by cell. */
+export class OwnResult {
+  /** `onchange()` is called when the text changes. */
+  constructor(title, onchange) {
+    this.area = h("textarea", {
+      rows: 2, class: "number", spellcheck: "false", autocomplete: "off", "aria-label": title, oninput: () => onchange(),
+    });
+    this.status = h("p", { class: "status", role: "status" });
+    this.element = h("details", { class: "own-result" }, h("summary", {}, "My result"), this.area, this.status);
+  }
+
+  get text() {
+    return this.area.value;
+  }
+
+  clear() {
+    this.area.value = "";
+    setText(this.status, "");
+  }
+
+  /**
+   * Compare the typed numbers with rows of right ones; return `{text, isRight}` for each. A number is right if it differs by
+   * at most half a unit of the last of `digits` decimals.
+   */
+  check(rows, digits) {
+    if (!this.text.trim()) {
+      setText(this.status, "");
+      return [];
+    }
+    const { rows: own = [], error } = parseMatrix(this.text);
+    const numbers = own.flat();
+    // One line is the numbers of the first rows, read from left to right.
+    const width = rows[0].length, isLine = own.length === 1 && numbers.length > width;
+    const cells = (isLine ? rows.map((_, i) => numbers.slice(i * width, (i + 1) * width)) : own)
+      .map((row, i) => row.map((number, j) => ({
+        text: decimals(number, digits), isRight: Math.abs(number - rows[i]?.[j]) <= 0.51 * 10 ** -digits,
+      })));
+    const right = cells.flat().filter(({ isRight }) => isRight).length, all = rows.length * width;
+    setText(this.status, error ?? `${right} of ${all} numbers are right to ${digits} decimals.`);
+    return cells;
+  }
 }

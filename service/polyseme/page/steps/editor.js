@@ -13,18 +13,25 @@ const TITLES = {
 /** The field in the pointer of an error: `/embeddings/0/1`, `/weights/key`, `/heads`. */
 const POINTER = /^\/(?:weights\/)?(\w+)/;
 
+/** Milliseconds after the last key until the typed numbers are computed with. */
+const PAUSE = 300;
+
 export class StepEditor {
   /** `onchange(request)` is called with a request, or with null if a matrix is not valid. */
   constructor(onchange) {
     this.notify = onchange;
     const change = () => this.#change();
+    const type = () => {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(change, PAUSE);
+    };
     this.kind = selectBox([["embeddings", "embeddings"], ["projected", "queries, keys, values"]], "embeddings",
       () => this.#startFrom());
-    this.heads = h("input", { type: "number", min: "1", class: "narrow", onchange: change });
+    this.heads = h("input", { type: "number", min: "1", class: "narrow", oninput: type, onchange: change });
     this.scale = h("input", { type: "checkbox", onchange: change });
     this.convention = selectBox([["row", "x·W (rows)"], ["column", "W·x (columns)"]], "row", change);
     this.conventionField = labeled("Convention", this.convention);
-    this.fields = Object.fromEntries(Object.entries(TITLES).map(([name, title]) => [name, new TextField(title, change)]));
+    this.fields = Object.fromEntries(Object.entries(TITLES).map(([name, title]) => [name, new TextField(title, type, change)]));
     for (const name of WEIGHTS) this.fields[name].area.placeholder = "none";
     this.element = h(
       "div",
@@ -75,6 +82,7 @@ export class StepEditor {
   }
 
   #change() {
+    clearTimeout(this.timer);
     const request = this.#read();
     this.invalid = !request;
     if (request) this.typed = JSON.stringify(request);
@@ -122,11 +130,11 @@ export class StepEditor {
 
 /** A text area with a label and an error message. */
 class TextField {
-  constructor(title, onchange) {
+  constructor(title, oninput, onchange) {
     this.error = h("p", { class: "error", role: "status", id: uniqueId("error") });
     this.area = h("textarea", {
       class: "number", rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
-      "aria-describedby": this.error.id, onchange,
+      "aria-describedby": this.error.id, oninput, onchange,
     });
     this.element = h("div", {}, labeled(title, this.area), this.error);
   }

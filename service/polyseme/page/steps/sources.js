@@ -1,9 +1,9 @@
 /** The source of the numbers (a worked example, a sentence or the reader's own numbers), and the request for them. */
 
 import { StepEditor } from "./editor.js";
-import { about } from "./trace.js";
+import { PrintedChecks } from "./printed.js";
 import {
-  caseField, choiceField, h, labeled, listModels, modelAndCase, modelField, numbered, quietButton, selectBox, setOptions,
+  caseField, choiceField, h, labeled, listModels, modelAndCase, modelField, numbered, optionDetails, quietButton, selectBox, setOptions,
 } from "../elements.js";
 
 const SOURCES = { example: "Worked example", sentence: "A sentence", numbers: "Own numbers" };
@@ -16,6 +16,7 @@ export class StepSources {
       if (request) page.update({ numbers: JSON.stringify(request) });
       else oninvalid();
     });
+    this.checks = new PrintedChecks();
     this.panels = { example: this.#example(), sentence: this.#sentence(), numbers: this.editor.element };
     this.buttons = Object.fromEntries(Object.entries(SOURCES).map(([source, title]) =>
       [source, quietButton(title, () => page.update({ source }, { push: true }))]));
@@ -26,10 +27,9 @@ export class StepSources {
 
   #example() {
     this.example = selectBox([], "", (example) => this.page.update({ example, cell: "" }, { push: true }));
-    this.printed = h("p", { class: "printed-sum" });
     const edit = quietButton("Edit these numbers", () =>
       this.page.update({ source: "numbers", numbers: JSON.stringify(this.request) }, { push: true }));
-    return h("div", {}, h("div", { class: "controls" }, labeled("Example", this.example), edit), this.printed);
+    return h("div", {}, h("div", { class: "controls" }, labeled("Example", this.example), edit), this.checks.summary);
   }
 
   #sentence() {
@@ -43,7 +43,8 @@ export class StepSources {
     };
     return h("div", {}, h("form", { class: "controls", onsubmit: submit },
       h("div", { class: "grow" }, labeled("Sentence", this.text)), this.layer.element,
-      this.cases.element, this.model.element, h("button", {}, "Show the steps")));
+      h("button", {}, "Show the steps"),
+      optionDetails(this.cases.element, this.model.element)));
   }
 
   /** Set the controls. */
@@ -72,12 +73,6 @@ export class StepSources {
     this.layer.show(layerOf(layer), numbered(layers));
   }
 
-  /** Compare an example with the values printed in teaching notes; show a summary and return the values. */
-  showPrinted(example, trace) {
-    const values = printedValues(example?.printed, trace);
-    this.printed.textContent = example ? printedSentence(values, trace) : "";
-    return values;
-  }
 }
 
 /** Return the example of a state, the first by default. Examples are counted from 1. */
@@ -112,42 +107,4 @@ function numbersOf(state, examples) {
     // Not JSON, or not an object.
   }
   return exampleOf(state, examples).request;
-}
-
-/**
- * Return the values that teaching notes print for an example: `{name, row, column, printed, digits, wrong}`.
- * A value is correct if it equals the service's, rounded to the printed decimals.
- */
-function printedValues(printed, trace) {
-  const digitsOfNumber = (number) => (String(number).split(".")[1] ?? "").length;
-  return Object.entries(printed ?? {}).flatMap(([label, values]) => {
-    const [name, indices = ""] = label.split("_row_");
-    const [row, column] = indices ? indices.split("_").map(Number) : [];
-    const digits = Math.max(...[values].flat(2).map(digitsOfNumber));
-    const rows = row === undefined ? values : [[values].flat()];
-    return rows.flatMap((numbers, i) => numbers.map((number, j) => {
-      const cell = { name, query: null, row: row ?? i, column: column ?? j };
-      // Slightly more than half a unit in the last place, for numbers that round either way.
-      const wrong = !(Math.abs(trace.number(cell, 0) - number) <= 0.51 * 10 ** -digits);
-      return { ...cell, printed: number.toFixed(digits), digits, wrong };
-    }));
-  });
-}
-
-/** Return a sentence about the number of wrong values and where they are. */
-function printedSentence(values, trace) {
-  if (!values.length) return "The notes print no values for this example.";
-  const wrong = values.filter((value) => value.wrong);
-  const single = values.length === 1;
-  const start = `The notes print ${single ? "1 value" : `${values.length} values`} for this example`;
-  if (!wrong.length) return `${start}: ${single ? "it is correct" : "all are correct"}.`;
-  let count = `${wrong.length} are wrong`;
-  if (wrong.length === values.length) count = "all of them are wrong";
-  else if (wrong.length === 1) count = "1 is wrong";
-  // "2 in the queries (row love), 4 in the keys (rows I, love)"
-  const where = [...Map.groupBy(wrong, ({ name }) => name)].map(([name, numbers]) => {
-    const rows = [...new Set(numbers.map(({ row }) => trace.words[row]))], s = rows.length > 1 ? "s" : "";
-    return `${numbers.length} in the ${about(name).title.toLowerCase()} (row${s} ${rows.join(", ")})`;
-  });
-  return `${start}, and ${count}: ${where.join(", ")}. Wrong values are struck through next to the correct ones.`;
 }

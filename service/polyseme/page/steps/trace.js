@@ -30,7 +30,8 @@ const STEPS = {
     "The value of each word times the weight that the query token gives it."],
   context: ["Context", "n, v", "The sum of each query token's weighted values."],
   output_weight: ["Output weights", "h·v, d", "Projects the contexts of all heads to the output."],
-  output: ["Output", "n, d", "The contexts of all heads concatenated, times the output weights if there are any."],
+  concatenation: ["Concatenation", "n, h·v", "The contexts of all heads, side by side."],
+  output: ["Output", "n, d", "The concatenated contexts times the output weights, if there are any."],
   position: ["Position", "n, d", "A unit vector that depends only on the word's position."],
   residual: ["Residual", "n, d", "The output of attention combined with its input."],
   feed_forward_norm: ["Feed-forward norm", "n, d",
@@ -42,10 +43,19 @@ const STEPS = {
   contextual: ["Contextual vectors", "n, d", "The output of the layer: one vector for each word in this sentence."],
 };
 
-/** Return the description of a step; an unknown step has its name as title. */
+/** The symbols of steps in formulas. */
+const SYMBOLS = {
+  embeddings: "X", attention_norm: "X̂", query_weight: "Wq", key_weight: "Wk", value_weight: "Wv", output_weight: "Wo",
+  queries: "Q", keys: "K", values: "V", scores: "S", scaled_scores: "S/√k", position_bias: "position bias",
+  word_bias: "word bias", scaled_word_bias: "word bias", context: "C", concatenation: "concat(C)", output: "O", residual: "R",
+  feed_forward: "F", layer_output: "Y", contextual: "Y",
+};
+
+/** Return the description of a step; an unknown step has its name as title. `term` is its name in a sum of logits. */
 export function about(name) {
   const [title, shape, does] = STEPS[name] ?? [name.replaceAll("_", " "), "n, d", ""];
-  return { title, shape, does };
+  const symbol = SYMBOLS[name];
+  return { title, shape, does, symbol, term: symbol?.startsWith("S") ? "score" : symbol };
 }
 
 /** The weights of a request, which are steps before the step that they compute. */
@@ -71,11 +81,7 @@ export class Trace {
     const values = this.request.weights?.[field];
     if (!values) return;
     const name = `${field}_weight`;
-    this.steps.set(name, { name, values, shape: [values.length, values[0].length], formula: `W${field[0]}` });
-  }
-
-  has(name) {
-    return this.steps.has(name);
+    this.steps.set(name, { name, values, shape: [values.length, values[0].length], formula: `W${field[0]}`, operation: "given" });
   }
 
   formula(name) {
@@ -126,13 +132,20 @@ export class Trace {
   /** Parse a cell such as `scores:1:2`, or return null; `weighted_values:1:2:0` starts with the query token. */
   cell(text) {
     const [name, ...parts] = text.split(":");
-    if (!this.has(name) || !parts.every((part) => /^\d{1,6}$/.test(part))) return null;
+    if (!this.steps.has(name) || !parts.every((part) => /^\d{1,6}$/.test(part))) return null;
     const indices = parts.map(Number);
     const query = name === "weighted_values" ? indices.shift() : null;
     if (indices.length !== 2 || query >= this.words.length) return null;
     const [row, column] = indices;
     const { rows } = this.matrix(name, 0, query);
     return row < rows.length && column < rows[0].length ? { name, query, row, column } : null;
+  }
+
+  /** Return a cell of a step in a row, if the step has the row; `row` is the query token of weighted values. */
+  firstCell(name, row) {
+    const query = name === "weighted_values" ? row : null;
+    const { rows } = this.matrix(name, 0, query);
+    return { name, query, row: query === null && row < rows.length ? row : 0, column: 0 };
   }
 
   /** Return the number in a cell. */

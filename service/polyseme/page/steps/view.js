@@ -1,12 +1,14 @@
 /** The view Step by step: every number of attention and how it is computed. */
 
-import { StepCard } from "./card.js";
-import { derive } from "./derivation.js";
+import { OwnResult, ownMark, StepCard } from "./card.js";
+import { derive, logitsOf, total } from "./derivation.js";
+import { openingCell } from "./printed.js";
 import { exampleOf, requestOf, sourceOf, StepSources } from "./sources.js";
 import { about, cellText, LETTERS, Trace } from "./trace.js";
 import { fetchText } from "../client.js";
 import { h, labeled, numbered, quietButton, selectBox, setOptions, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
+import { decimals } from "../text.js";
 
 const NOT_A_MATRIX = "A matrix is not valid. Correct it to see the steps.";
 
@@ -21,25 +23,23 @@ class StepsView {
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-steps", this.results);
     this.sources = new StepSources(page, () => this.exchange.clear(NOT_A_MATRIX));
-    this.panel = new DerivationPanel((name) => {
-      const { heading, element } = this.cards.get(name);
-      element.scrollIntoView({ block: "center" });
-      heading.focus({ preventScroll: true });
-    });
+    this.panel = new DerivationPanel((name) => this.#goTo(name), (by) => this.#walk(by));
     this.grid = h("div", { class: "step-cards" });
+    this.main = h("div", { class: "step-main" }, this.grid);
+    this.temperature = new Temperature();
+    this.hide = quietButton("Hide results", () => this.page.update({ hide: this.isHidden ? "" : "1" }));
     this.head = selectBox(numbered(1), "0", (head) => this.page.update({ head }));
     this.headField = labeled("Head", this.head);
-    this.digits = selectBox(numbered(11), "4", (decimals) => this.page.update({ decimals }));
+    this.digits = selectBox(numbered(11), "4", (count) => this.page.update({ decimals: count }));
     this.results.append(
-      h("div", { class: "controls" }, labeled("Decimals", this.digits), this.headField),
-      this.panel.element, this.grid,
+      h("div", { class: "controls" }, labeled("Decimals", this.digits), this.headField, this.hide),
+      this.main, this.sources.checks.element,
       h("details", { class: "letters" }, h("summary", {}, "Letters of the shapes"),
         h("dl", { class: "facts" }, LETTERS.flatMap(([letter, meaning]) => [h("dt", {}, letter), h("dd", {}, meaning)]))),
       this.exchange.source,
     );
-    this.element = viewElement("Step by step", "The worked examples are from notes that teach attention with numbers small enough to"
-      + " compute by hand; some print wrong values (the documentation, under Worked examples, has all that they print). Choose a number to see its arithmetic: it has a solid frame, and the"
-      + " numbers that it is computed from have a dashed frame.", this.sources.element, this.exchange.problem, this.results);
+    this.element = viewElement("Step by step", "Choose a number to see how it is computed: it has a solid frame, its operands a dashed one.",
+      this.sources.element, this.exchange.problem, this.results);
     this.element.classList.add("steps-view");
   }
 
@@ -77,20 +77,53 @@ class StepsView {
     const { trace } = this;
     const head = /^\d{1,4}$/.test(state.head) && Number(state.head) < trace.heads ? Number(state.head) : 0;
     const digits = /^(\d|10)$/.test(state.decimals) ? Number(state.decimals) : 4;
-    // Without a cell in the address, choose a score of two different words.
-    const cell = trace.cell(state.cell) ?? trace.cell("scores:0:1") ?? trace.cell("scores:0:0");
+    this.isHidden = state.hide === "1";
+    // Without a cell in the address, choose the one that the notes compute, else a score of two different words.
+    const cell = trace.cell(state.cell) ?? (example && openingCell(example, trace)) ?? trace.cell("scores:0:1") ?? trace.cell("scores:0:0");
     const derivation = derive(trace, cell, head, digits);
+    this.cell = cell;
     this.headField.hidden = trace.heads < 2;
     setOptions(this.head, numbered(trace.heads), String(head));
     this.digits.value = String(digits);
-    this.panel.show(trace.cellName(cell, head), derivation);
+    this.hide.textContent = this.isHidden ? "Show results" : "Hide results";
+    const isHidden = this.isHidden && trace.steps.get(cell.name).operation !== "given";
+    this.panel.show(trace.cellName(cell, head), derivation, { number: trace.number(cell, head), digits, isHidden });
     const query = cell.query ?? (cell.name.endsWith("_weight") ? 0 : cell.row);
-    const printed = this.sources.showPrinted(example, trace);
+    const printed = this.sources.checks.show(example, trace);
+    this.sources.checks.element.hidden ||= this.isHidden;
     this.#arrangeCards();
     const cards = [...trace.steps.keys()].map((name) => this.cards.get(name));
-    for (const card of cards) card.show({ trace, head, cell, query, digits, printed, parts: derivation.parts });
+    const view = { trace, head, cell, query, digits, printed, isHidden: this.isHidden, parts: derivation.parts };
+    for (const card of cards) card.show(view);
     for (const card of cards) card.scroll();
+    this.temperature.show(trace, Math.min(query, trace.words.length - 1), head, this.isHidden);
+    this.#placePanel(cell.name, state.cell);
     this.exchange.reportDrawn();
+  }
+
+  /** Put the derivation beside the cards, or in a narrow window after the card of the chosen cell; scroll to a linked cell. */
+  #placePanel(name, linked) {
+    const card = this.cards.get(name).element, isNarrow = matchMedia("(max-width: 64rem)").matches;
+    if (isNarrow && this.panel.element.previousElementSibling !== card) card.after(this.panel.element);
+    if (!isNarrow && this.panel.element.parentElement !== this.main) this.main.append(this.panel.element);
+    if (linked && this.linked !== this.response) card.scrollIntoView({ block: "center" });
+    this.linked = this.response;
+  }
+
+  /** Scroll to the card of a step, and focus its heading. */
+  #goTo(name) {
+    const { heading, element } = this.cards.get(name);
+    element.scrollIntoView({ block: "center" });
+    heading.focus({ preventScroll: true });
+  }
+
+  /** Choose a cell of the next step, or of the previous one, in the same row. */
+  #walk(by) {
+    const names = [...this.trace.steps.keys()], { name, query, row } = this.cell;
+    const next = names[names.indexOf(name) + by];
+    if (!next) return;
+    this.#choose(this.trace.firstCell(next, query ?? row));
+    this.cards.get(next).element.scrollIntoView({ block: "center" });
   }
 
   /** Put the cards in the order of the steps. A card is made once, so that it keeps the focus. */
@@ -102,36 +135,78 @@ class StepsView {
       if (!this.cards.has(name)) this.cards.set(name, new StepCard(name, (cell) => this.#choose(cell)));
     }
     this.grid.replaceChildren(...names.map((name) => this.cards.get(name).element));
+    this.cards.get("weights").element.append(this.temperature.element);
   }
 
   #choose(cell) {
     const { trace } = this;
-    // If the output concatenates the heads, each column belongs to one head.
-    const concatenated = cell.name === "output" && trace.heads > 1 && !trace.has("output_weight")
-      && !/Wo|bo/.test(trace.formula("output"));
+    // Each column of the concatenation belongs to one head.
+    const isJoined = cell.name === "concatenation";
     this.page.update({
       cell: cellText(cell),
-      ...(concatenated && { head: String(Math.floor(cell.column / trace.width("context"))) }),
+      ...(isJoined && { head: String(Math.floor(cell.column / trace.width("context"))) }),
     });
+  }
+}
+
+/** What scaling does: the weights of one row at another temperature. */
+class Temperature {
+  constructor() {
+    this.slider = h("input", { type: "range", min: "0.1", max: "5", step: "0.1", value: "1", oninput: () => this.#draw() });
+    this.text = h("output", {});
+    this.element = h("details", {}, h("summary", {}, "What scaling does"),
+      labeled("Temperature T: the scores are divided by T", this.slider), h("p", { class: "status" }, this.text));
+  }
+
+  /** Show the weights of row `row`; the scores before scaling are divided. */
+  show(trace, row, head, isHidden) {
+    Object.assign(this, { trace, row, head });
+    this.element.hidden = isHidden;
+    this.#draw();
+  }
+
+  #draw() {
+    const { trace, row, head } = this, temperature = Number(this.slider.value);
+    const { terms, logits } = logitsOf(trace, row, head);
+    const scaled = trace.array(terms[0].name, head)[row], scores = trace.array("scores", head)[row];
+    const mask = trace.steps.has("visible") ? trace.array("visible")[row] : logits.map(() => 1);
+    const divided = logits.map((logit, j) => logit - scaled[j] + scores[j] / temperature);
+    const largest = Math.max(...divided.filter((_, j) => mask[j]));
+    const powers = divided.map((logit, j) => (mask[j] ? Math.exp(logit - largest) : 0));
+    const weights = powers.map((power) => power / total(powers));
+    this.text.textContent = `T = ${decimals(temperature, 1)}, row ${trace.words[row]}: ${
+      weights.map((weight, j) => `${trace.words[j]} ${decimals(weight, 2)}`).join(", ")}. Scaling has T = √k = ${
+      decimals(Math.sqrt(trace.width("queries", head)), 2)}; a small T makes the largest weight 1, a large one makes all alike.`;
   }
 }
 
 /** The panel with the derivation of the chosen cell. */
 class DerivationPanel {
-  /** `onstep(name)` is called to go to the card of a step. */
-  constructor(onstep) {
+  /** `onstep(name)` is called to go to the card of a step, `onwalk(by)` to go to the next or the previous step. */
+  constructor(onstep, onwalk) {
     this.onstep = onstep;
+    this.own = new OwnResult("My result: this number", () => this.#check());
+    this.mark = h("span", {});
     this.text = h("div", { role: "status", class: "derived" });
     this.sources = h("div", { class: "buttons made-from" });
     this.element = h("section", { class: "derivation", "aria-label": "Derivation of the chosen cell", tabindex: "0" },
-      this.text, this.sources);
+      this.text, this.sources,
+      h("div", { class: "buttons" },
+        quietButton("‹ Previous step", () => onwalk(-1), { class: "quiet small" }),
+        quietButton("Next step ›", () => onwalk(1), { class: "quiet small" })),
+      this.own.element, this.mark);
   }
 
-  show(name, { symbols, lines, note, differs, parts }) {
-    const shown = JSON.stringify([name, symbols, lines, note, differs, parts]);
+  /** Show a derivation; `number` is the chosen number, which is not shown if it `isHidden`. */
+  show(name, { symbols, lines: all, note, differs, parts }, { number, digits, isHidden }) {
+    const lines = isHidden ? [] : all;
+    const shown = JSON.stringify([name, symbols, lines, note, differs, parts, digits, isHidden]);
     if (shown === this.shown) return;
-    this.shown = shown;
-    const explained = note || (lines.length ? "" : "For this step only the formula is shown.");
+    if (name !== this.name || number !== this.number) this.own.clear();
+    Object.assign(this, { shown, name, number, decimals: digits });
+    if (isHidden) this.own.element.open = true;
+    this.#check();
+    const explained = isHidden ? "Compute this number, and check it under “My result”." : note;
     this.text.replaceChildren(
       h("p", {}, h("strong", {}, name), " ", h("code", {}, symbols)),
       ...lines.map((line) => h("p", { class: "sum number" }, line)),
@@ -141,5 +216,10 @@ class DerivationPanel {
     const names = [...new Set(parts.map((part) => part.name))];
     this.sources.replaceChildren(...(names.length ? [h("span", { class: "muted" }, "Computed from")] : []),
       ...names.map((source) => quietButton(about(source).title, () => this.onstep(source), { class: "quiet small" })));
+  }
+
+  #check() {
+    const [own] = this.own.check([[this.number]], this.decimals).flat();
+    this.mark.replaceChildren(own ? ownMark(own) : "");
   }
 }

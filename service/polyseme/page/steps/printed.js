@@ -1,0 +1,179 @@
+/** What teaching notes print for an example, value by value, and the wrong ideas in it, each beside what is right. */
+
+import { logitsOf, total } from "./derivation.js";
+import { about } from "./trace.js";
+import { h } from "../elements.js";
+import { decimals } from "../text.js";
+
+const softmaxOf = (numbers) => {
+  const powers = numbers.map(Math.exp);
+  return powers.map((power) => power / total(powers));
+};
+
+/** Return the words that the notes print values for, and their indices in a trace; −1 for a word without a row. */
+function printedWords(names, trace) {
+  return names.map((word) => ({ word, i: trace.words.indexOf(word) }));
+}
+
+/**
+ * Values that are no step of a trace: `rows` returns `[{name, printed, right}]`, where `right` is undefined if it cannot be
+ * computed from what the notes print.
+ */
+const OTHERS = {
+  exponentials: {
+    title: "Powers e^S",
+    rows: (printed, trace, row) => printed.map((number, j) =>
+      ({ name: trace.words[j], printed: [number], right: [Math.exp(logitsOf(trace, row, 0).logits[j])] })),
+  },
+  sum: {
+    title: "Sum of the powers",
+    rows: (printed, trace, row) =>
+      [{ name: trace.words[row], printed: [printed], right: [total(logitsOf(trace, row, 0).logits.map(Math.exp))] }],
+  },
+  sum_of_weights: {
+    title: "Sum of the weights",
+    rows: (printed, trace) => [{ name: "each row", printed: [printed], right: [total(trace.array("weights")[0])] }],
+  },
+  weights_of_sum: {
+    title: "Weights in the sum",
+    rows: (printed, trace, row) => printedWords(Object.keys(printed), trace).map(({ word, i }) =>
+      ({ name: word, printed: [printed[word]], right: trace.array("weights")[row][i] && [trace.array("weights")[row][i]] })),
+  },
+  terms_of_sum: {
+    title: "Terms of the sum",
+    rows: (printed, trace, row, all) => printedWords(Object.keys(all.weights_of_sum), trace).map(({ word, i }, number) =>
+      ({ name: word, printed: printed[number], right: trace.array("weighted_values")[row][i] })),
+  },
+  five_scores: {
+    title: "Five scores",
+    rows: (printed) => printed.map((number, i) => ({ name: `score ${i}`, printed: [number] })),
+  },
+  softmax_of_five_scores: {
+    title: "Softmax of the five scores",
+    rows: (printed, _, __, all) => printed.map((number, i) =>
+      ({ name: `score ${i}`, printed: [number], right: [softmaxOf(all.five_scores)[i]] })),
+  },
+};
+
+/** Return a label such as `weights_row_0` or `scores_row_0_1` as the name of a step, a row and a column. */
+function parseLabel(label) {
+  const [name, indices] = label.split("_row_");
+  const [row, column] = indices ? indices.split("_").map(Number) : [];
+  return { name, row, column };
+}
+
+/** Return the cells of a trace that a label names, in rows, with the printed `values`. */
+function cellsOf({ name, row, column }, values, trace) {
+  if (!Array.isArray(values) && typeof values === "object") {
+    return printedWords(Object.keys(values), trace).map(({ word, i }) =>
+      ({ name, query: null, row, column: i, printed: values[word] }));
+  }
+  if (name === "weighted_values") {
+    return values.flatMap((numbers, i) => numbers.map((printed, j) => ({ name, query: row, row: i, column: j, printed })));
+  }
+  const rows = row === undefined ? values : [[values].flat()];
+  return rows.flatMap((numbers, i) => numbers.map((printed, j) =>
+    ({ name, query: null, row: row ?? i, column: column ?? j, printed })));
+}
+
+const digitsOf = (numbers) => Math.max(...[numbers].flat(2).map((number) => (String(number).split(".")[1] ?? "").length));
+
+/** Whether a printed value differs: slightly more than half a unit in the last place, for numbers that round either way. */
+const isWrong = (printed, right, digits) => !(Math.abs(right - printed) <= 0.51 * 10 ** -digits);
+
+/** Return the row that the notes compute in an example. */
+const rowOf = ({ printed = {}, right }) => [printed, right].flatMap(Object.keys).map((label) => parseLabel(label).row).find(Number.isInteger);
+
+/** Return the cell that an example opens at: the first that the notes compute. */
+export function openingCell({ right }, trace) {
+  const labels = Object.keys(right).map(parseLabel);
+  const first = labels.find(({ name, row }) => row !== undefined && trace.steps.has(name));
+  return first && trace.firstCell(first.name, first.row);
+}
+
+/**
+ * Return the checks of an example: the printed values of `cells` of steps, `{name, query, row, column, printed, digits,
+ * wrong}`, and `tables` of other values.
+ */
+export function checksOf(example, trace) {
+  const printed = example?.printed ?? {}, row = example && rowOf(example);
+  const cells = [], tables = [];
+  for (const [label, values] of Object.entries(printed)) {
+    const target = parseLabel(label), other = OTHERS[target.name];
+    const numbers = Array.isArray(values) || typeof values === "number" ? values : Object.values(values);
+    const digits = digitsOf(numbers);
+    const check = (number, right) => ({
+      printed: number.toFixed(digits), right, digits, wrong: right !== undefined && isWrong(number, right, digits),
+    });
+    if (!other) {
+      cells.push(...cellsOf(target, values, trace).map((cell) => ({ ...cell, ...check(cell.printed, trace.number(cell, 0)) })));
+      continue;
+    }
+    const rows = other.rows(values, trace, target.row ?? row, printed);
+    tables.push({
+      title: other.title,
+      rows: rows.map(({ name, printed: given, right = [] }) => ({ name, values: given.map((number, i) => check(number, right[i])) })),
+    });
+  }
+  return { cells, tables };
+}
+
+/** Return the right values that a label names, in words. */
+function rightText(label, example, trace) {
+  const { name, row } = parseLabel(label);
+  const values = OTHERS[name] ? example.right[label] : trace.array(name)[row];
+  const text = (numbers) => numbers.map((number) => decimals(number, 4)).join(", ");
+  const all = Array.isArray(values[0]) ? values.map((numbers) => `(${text(numbers)})`).join(", ") : text(values);
+  const isShare = name === "weights" || name === "softmax_of_five_scores";
+  const title = OTHERS[name]?.title ?? `${about(name).title} of ${trace.words[row]}`;
+  return `${title}: ${all}${isShare ? `; their sum is ${decimals(total(values), 2)}` : ""}.`;
+}
+
+/** The checks of the notes: a summary, the printed values that are no cell of a step, and the wrong ideas. */
+export class PrintedChecks {
+  constructor() {
+    this.summary = h("p", { class: "printed-sum" });
+    this.element = h("section", { class: "card printed", "aria-label": "What the notes print" });
+  }
+
+  /** Show the checks of an example, null for none; return those of cells. */
+  show(example, trace) {
+    const { cells, tables } = checksOf(example, trace);
+    const ideas = example?.notes ?? [];
+    this.summary.textContent = example ? summaryOf(cells, tables, ideas) : "";
+    this.element.hidden = !tables.length && !ideas.length;
+    this.element.replaceChildren(
+      h("h3", {}, "What the notes print"),
+      h("ul", { class: "ideas" }, ideas.map((idea, i) => h("li", {}, idea,
+        h("p", {}, h("strong", {}, "Right: "), rightText(example.notes_right[i], example, trace))))),
+      h("div", { class: "sides" }, tables.map(({ title, rows }) => h("table", { class: "checks" }, h("caption", {}, title),
+        rows.map(({ name, values }) => h("tr", {}, h("th", { scope: "row" }, name), values.map(checkCell)))))),
+    );
+    return cells;
+  }
+}
+
+/** Return a cell with a right value and the printed one. */
+function checkCell({ printed, right, digits, wrong }) {
+  const isUnknown = right === undefined;
+  return h("td", { class: isUnknown ? null : wrong ? "misprinted" : "correctly-printed" },
+    h("span", { class: "number" }, isUnknown ? "none" : decimals(right, Math.max(digits, 4))), printedNote(printed, wrong, isUnknown));
+}
+
+/** Return the note on a printed value. */
+export function printedNote(printed, wrong, isUnknown = false) {
+  const how = wrong || isUnknown ? "" : "correctly ";
+  return h("span", { class: "note" },
+    h("span", { class: "visually-hidden" }, ` printed ${how}in the notes: `),
+    wrong ? h("s", {}, printed) : [isUnknown ? "" : h("span", { "aria-hidden": "true" }, "✓"), printed]);
+}
+
+/** Return a sentence that counts the checks. */
+function summaryOf(cells, tables, ideas) {
+  const all = [...cells, ...tables.flatMap(({ rows }) => rows.flatMap(({ values }) => values))];
+  if (!all.length) return "The notes print no values for this example.";
+  const number = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+  const wrong = all.filter((value) => value.wrong).length, unknown = all.filter(({ right }) => right === undefined).length;
+  return `Checked here: ${number(all.length, "printed value")}, ${wrong || "none"} of them wrong (struck through beside the right one)${
+    unknown ? `, ${unknown} that cannot be computed` : ""}; ${ideas.length ? number(ideas.length, "wrong idea") : "no wrong idea"}.`;
+}
