@@ -66,8 +66,8 @@ def heatmap(text: str, tokens: Sequence[str], weights: Sequence[Any]) -> bytes:
     name = "head {1}" if len(weights) == 1 else "layer {0}, head {1}"
     panels = [
         (name.format(layer, head), matrix)
-        for layer, heads in enumerate(weights, 1)
-        for head, matrix in enumerate(heads, 1)
+        for layer, heads in enumerate(weights)
+        for head, matrix in enumerate(heads)
     ]
     label = LETTER * max(map(len, tokens)) + MARGIN
     side, top = CELL * len(tokens), label + (CELL if len(panels) > 1 else 0)
@@ -131,9 +131,14 @@ def _text(
     ET.SubElement(svg, "text", {**place, **more}).text = text
 
 
+def _numbers(head: Mapping[str, Any]) -> str:
+    """Return the numbers of a layer and of a head, from 0 as in the API; results count from 1."""
+    return f"{head['layer'] - 1}.{head['head'] - 1}"
+
+
 def heads(models: Mapping[str, Document]) -> dict[str, bytes]:
     """The pictures of what the heads of models attend to, by file name."""
-    names = [f"{one['layer']}.{one['head']}" for found in models.values() for one in found["heads"]]
+    names = [_numbers(one) for found in models.values() for one in found["heads"]]
     above = [(name, len(found["heads"])) for name, found in models.items()]
     tables = []
     for direction in next(iter(models.values()))["relations"]:
@@ -151,7 +156,7 @@ def heads(models: Mapping[str, Document]) -> dict[str, bytes]:
     deep = next(iter(models.values()))
     it = deep["sentences"]["tired"]
     rows = {
-        f"{one['layer']}.{one['head']} {one['name']}": [
+        f"{_numbers(one)} {one['name']}": [
             (f"{100 * weight:.0f}", weight)
             for weight in it["weights"][one["layer"] - 1][one["head"] - 1]
         ]
@@ -235,10 +240,10 @@ def head_panels(models: Mapping[str, Document]) -> bytes:
     svg = _element(MARGIN + count * (width + gap), 22 + len(layers) * (height + 26), title)
     for row, (name, layer, of_layer) in enumerate(layers):
         top = row * (height + 26)
-        _text(svg, MARGIN, top + 14, f"{name}, layer {layer}", **{"class": "strong"})
+        _text(svg, MARGIN, top + 14, f"{name}, layer {layer - 1}", **{"class": "strong"})
         for column, one in enumerate(of_layer):
             left, bottom = MARGIN + column * (width + gap), top + 40 + tall
-            label = f"{one['layer']}.{one['head']} {one['name']}"
+            label = f"{_numbers(one)} {one['name']}"
             _text(svg, left, top + 33, label, **{"class": "small"})
             for place, weight in enumerate(one["weight_at"]):
                 if round(tall * weight / most):

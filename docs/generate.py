@@ -148,7 +148,11 @@ ENVIRONMENT.globals |= {
         "numbers": _GROUP_NUMBERS,
     },
 }
-ENVIRONMENT.filters |= {"number": results.number, "wrap": results.wrap}
+ENVIRONMENT.filters |= {
+    "number": results.number,
+    "wrap": results.wrap,
+    "from_zero": results.from_zero,
+}
 
 
 def page(name: str) -> str:

@@ -1,5 +1,6 @@
 """What the templates of pages call: results of measurements, and figures as text."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -152,6 +153,11 @@ def size(count: float) -> str:
 def spelled(count: int) -> str:
     """A number up to ten as a word."""
     return SPELLED[count]
+
+
+def from_zero(name: str) -> str:
+    """Return a name with layers and heads counted from 0, as in the API; results count from 1."""
+    return re.sub(r"\b(layer|head) (\d+)", lambda found: f"{found[1]} {int(found[2]) - 1}", name)
 
 
 def wrap(page: str) -> str:

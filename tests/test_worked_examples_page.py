@@ -76,6 +76,5 @@ def test_every_printed_value_and_wrong_idea_is_on_the_page():
         for note in example.get("notes", []):
             assert note in words, note
     for number, section in enumerate(SECTIONS[3:], 1):
-        printed = {str(value) for value in flat(EXAMPLES[number - 1].get("printed", {}))}
-        shown = {str(Decimal(one)) for one in re.findall(r"\d+(?:\.\d+)?", section)}
-        assert {str(Decimal(value)) for value in printed} <= shown | {"0"}, number
+        printed = {Decimal(value) for value in flat(EXAMPLES[number - 1].get("printed", {}))}
+        assert printed <= {Decimal(one) for one in re.findall(r"\d+(?:\.\d+)?", section)}, number

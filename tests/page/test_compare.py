@@ -380,7 +380,7 @@ def test_an_address_with_invalid_occurrences_shows_the_first_example(visit: Open
 
 
 MISSING: list[tuple[Row, str]] = [
-    (("River bank", "mountain"), "the text does not contain this word as a token"),
+    (("River bank", "mountain"), "The word to compare is not in its sentence."),
     (("River bank", "bank", 1), "must be less than 1, the number of occurrences"),
     (("River bank", "bank", 2**53 - 1), "must be less than 1, the number of occurrences"),
     (("River bank", ""), "must not be empty"),
@@ -423,7 +423,7 @@ def test_an_unreachable_service_is_reported_and_recovers(open_page: Open) -> Non
 def test_an_unknown_word_has_no_static_mark_and_no_shift(visit: Open) -> None:
     rows: list[Row] = [("River qqzzxx", "qqzzxx"), BANKS[0], BANKS[1]]
     reader = visit(compare_address(rows))
-    assert words_of(reader, 1).nth(1).text_content() == "qqzzxxnot in the vocabulary"
+    assert words_of(reader, 1).nth(1).text_content() == "qqzzxxunknown"
     static = [name for name in places(reader) if name.startswith("Static")]
     assert static == ["Static vector of B and C (bank)"]
     assert "Contextual vector of A (qqzzxx)" in places(reader)

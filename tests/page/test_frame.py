@@ -353,27 +353,3 @@ def test_states_and_marks_are_visible_in_forced_colors(
         fill = style(selector, "fill")
         assert re.match("rgb", fill)
         assert fill != style("figure", "backgroundColor"), selector
-
-
-OVERLAP = """async () => {
-  const { pngBlob } = await import(new URL("page/figure.js", document.baseURI));
-  const { s } = await import(new URL("page/elements.js", document.baseURI));
-  const square = (x) => s("rect", { x, y: 0, width: 20, height: 20, fill: "#000000" });
-  const group = s("g", { opacity: 0.5, transform: "translate(10 0)" }, square(0), square(10));
-  const svg = s("svg", { viewBox: "0 0 60 20", width: 60, height: 20 }, group);
-  document.querySelector("figure").append(svg);
-  const bitmap = await createImageBitmap(await pngBlob(svg, 1));
-  svg.remove();
-  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
-  const context = canvas.getContext("2d", { willReadFrequently: true });
-  context.drawImage(bitmap, 0, 0);
-  return [15, 25, 35, 45].map((x) => context.getImageData(x + 12, 10 + 12, 1, 1).data[0]);
-}"""
-
-
-def test_opacity_of_a_group_applies_once_in_a_png(visit: Open) -> None:
-    """Two black squares that overlap, in a group of opacity 0.5 on white, are gray everywhere."""
-    first, both, second, outside = visit("#neighbors").page.evaluate(OVERLAP)
-    assert first == both == second
-    assert abs(first - 128) <= 3
-    assert outside == 255

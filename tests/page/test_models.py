@@ -61,7 +61,7 @@ def test_the_training_opens_keeps_the_focus_and_is_in_the_address(open_page: Ope
         reader.settle()
         expect(summary).to_be_focused()
         expect(facts).to_be_visible(visible="?" in address)
-    assert "macro f1" in card.text_content()
+    assert "macro_f1" in card.text_content()
     reader.theme("dark")
     expect(facts).to_be_visible()
     reader.reload()

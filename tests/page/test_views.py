@@ -11,6 +11,8 @@ from playwright.sync_api import expect
 
 from tests.page.conftest import Open
 from tests.page.driver import (
+    APPLE_ROWS,
+    APPLE_VIEW,
     APPLE_WORDS,
     BANKS,
     EIGHT,
@@ -135,9 +137,9 @@ SHOWN = """(svg) => [...svg.querySelectorAll("rect, line, circle, path, polygon,
 @pytest.mark.parametrize(
     ("fragment", "figure", "labels"),
     [
-        ("#attention", "Attention:", APPLE_WORDS),
-        ("#attention?picture=lines&word=4", "Attention:", APPLE_WORDS),
-        (compare_address(EIGHT), "Similarity", ["In context"]),
+        (APPLE_VIEW, "Attention:", APPLE_WORDS),
+        (f"{APPLE_VIEW}&picture=lines&word=4", "Attention:", APPLE_WORDS),
+        (compare_address(EIGHT), "in context", ["In context"]),
         (compare_address(EIGHT), "Map", ["A: Apple"]),
         ("#senses", "Map", []),
         ("#neighbors?word=river", "Nearest to river", ["rivers"]),
@@ -154,8 +156,10 @@ def test_a_saved_figure_has_the_shapes_and_texts_that_are_shown(
     assert svg.startswith("<?xml")
     assert "class=" not in svg
     found = re.findall(r"<(rect|line|circle|path|polygon|text)\b[^>]*>(?:([^<]*)</text>)?", svg)
-    # The first rectangle is the background.
-    assert [list(one) for one in found[1:]] == shown
+    # The first shapes are the background, the title and the axes.
+    assert found[1][1] == place.get_by_role("heading").first.text_content().replace("&", "&amp;")
+    assert found[2][1] != ""
+    assert [list(one) for one in found[3:]] == shown
     assert set(labels) <= {text for _, text in found}
     png = reader.saved(place.get_by_role("button", name="Save PNG"), tmp_path).read_bytes()
     assert len(colors_of(png)) > 20
@@ -371,7 +375,7 @@ PHONE = {"has_touch": True, "is_mobile": True}
 @pytest.mark.parametrize(
     ("view", "texts"),
     [
-        ("attention", ["Tap a cell.", "Tap a dimension."]),
+        ("attention", ["Tap a cell."]),
         ("attention?picture=lines", ["Tap a word on the left."]),
         ("compare", ["Tap a mark to read its name."]),
     ],
@@ -386,22 +390,41 @@ def test_a_touch_screen_has_instructions_for_touch(
 
 
 @slow
-def test_a_tap_shows_a_dimension_and_a_mark_before_its_link_opens(open_page: Open) -> None:
-    reader = open_page("#attention", width=390, **PHONE)
-    reader.page.get_by_role("slider").tap()
-    expect(reader.text("Dimension 150: static")).to_be_visible()
-    reader.go("#compare")
+def test_a_tap_shows_a_mark_before_its_link_opens(open_page: Open) -> None:
+    fragment = compare_address(APPLE_ROWS)
+    reader = open_page(fragment, width=390, **PHONE)
     mark = reader.page.locator(".flat-map .after.point").first
     word = mark.get_attribute("aria-label").split(":")[0]
     mark.locator(".ring").tap()
     expect(reader.page.locator(".pointed")).to_contain_text(f"{word}: near")
-    assert reader.address == "#compare"
+    assert reader.query.keys() == {"occurrences"}
     mark.locator(".ring").tap()
     reader.settle()
     assert reader.query == {"word": word}
 
 
+RESULTS = {
+    "attention": "section[aria-label=Words] strong",
+    "compare": ".models-beside h3",
+    "senses": ".summary",
+    "steps": "[data-step] td .number",
+    "neighbors": ".bars .row .number",
+    "models": ".facts dd",
+}
+"""The first result of each view: a headline or a number."""
+
+
 @slow
-def test_the_heatmap_starts_above_the_fold(visit: Open, several: httpx.Client) -> None:
-    reader = visit("#attention", service=several, width=1440)  # the window is 900 pixels high
-    assert reader.page.locator(".cells").bounding_box()["y"] < 800
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_the_result_is_in_the_window_without_scrolling(
+    open_page: Open, several: httpx.Client, width: int, height: int
+) -> None:
+    reader = open_page("#models", service=several, width=width)
+    reader.resize(width, height)
+    for view, result in RESULTS.items():
+        reader.go(f"#{view}")
+        box = reader.page.locator(result).first.bounding_box()
+        assert box["y"] + box["height"] <= height, view
+    reader.go("#attention")
+    if width == 1280:
+        assert reader.page.locator(".cells").bounding_box()["y"] < 800

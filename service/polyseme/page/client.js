@@ -31,6 +31,19 @@ export const key = stored("sessionStorage", "polyseme-key");
 /** Whether a text can be sent as a bearer token. */
 export const isSendableKey = (text) => /^[\u0021-\u007e]+$/.test(text);
 
+/** Messages of the service that name its fields, and what they are on the page. */
+const WORDING = [
+  [/^`word`: does not occur in the texts as a token\.$/, "The word does not occur in the sentences. Press a frequent word, or check the spelling."],
+  [/^`occurrences\[\d+\]\.word`: the text does not contain this word as a token\.$/, "The word to compare is not in its sentence."],
+  [/^(.*) has too many tokens: (\d+), over the limit \w+ of (\d+)\.$/, "$1 has $2 words, but at most $3 are allowed."],
+];
+
+/** Return a problem document in the words of the page. */
+function reworded(problem) {
+  const [pattern, text] = WORDING.find(([each]) => each.test(problem.detail)) ?? [];
+  return pattern ? { ...problem, detail: problem.detail.replace(pattern, text), hint: "" } : problem;
+}
+
 /** An error of a request: a problem document, or the reason why there is no response. */
 export class ServiceError extends Error {
   constructor({ title, detail, hint, errors, status = 0 }) {
@@ -100,7 +113,7 @@ function problemOf(text, { status, headers }) {
   } else if (status === 422 && Array.isArray(problem.errors) && problem.errors.length) {
     hint = "";
   }
-  return { ...problem, status, hint };
+  return reworded({ ...problem, status, hint });
 }
 
 /** Return the curl command for a request. The command contains `$POLYSEME_KEY` instead of the key. */

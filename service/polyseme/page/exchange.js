@@ -139,7 +139,7 @@ export class Exchange {
  */
 function errorNotice({ message, hint, errors, status }, request, placeOf) {
   // The message of a 422 has the first field.
-  const others = message.includes(errors[0]?.message) ? errors.slice(1) : errors;
+  const others = status === 422 ? errors.slice(1) : errors;
   const retry = status === 0 || status === 429 || status >= 500;
   return [
     h("p", {}, h("strong", {}, withCode(message)), " ", withCode(hint)),

@@ -86,16 +86,3 @@ function graphemes(text, limit) {
   }
   return parts;
 }
-
-/** English stop words, in lower case. */
-export const STOP_WORDS = new Set(`a about above after again against all almost along already also although always am among an
-and another any are around as at away back be became because become been before began being below between both but by
-came can cannot could did do does doing done down during each either else even ever every few first for
-from further get gets go goes got had has have having he her here hers herself him himself his how however i
-if in into is it its itself just last later less let like made make makes many may me might mine more most much must
-my myself near neither never next no nor not nothing now of off often on once one only or other our ours ourselves out over
-own per put quite rather really said same say says second see seen several shall she should since so some
-something still such take taken than that the their theirs them themselves then there these they third this those though
-three through to together too took toward towards two under until up upon us used using very via was way we well
-went were what when where whether which while who whole whom whose why will with within without won would yes
-yet you your yours yourself yourselves`.split(/\s+/));

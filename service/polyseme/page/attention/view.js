@@ -63,7 +63,7 @@ class AttentionView {
 /** Milliseconds after the last key until the typed sentence is shown. */
 const PAUSE = 250;
 const UNKNOWN = [
-  ["", "model's default"],
+  ["", "as in the model"],
   ["zero", "zero vector"],
   ["subword", "from subwords"],
   ["error", "reject"],

@@ -13,7 +13,7 @@ import { joinNames, letter } from "../text.js";
 /** Milliseconds after the last key until typed sentences are shown. */
 const PAUSE = 300;
 const COUNTS = ["3", "5", "8", "12", "20"];
-const SHARES = [["", "the model's"], ...["0", "0.2", "0.5", "1", "2", "4"].map((share) => [share, share])];
+const SHARES = [["", "as in the model"], ...["0", "0.2", "0.5", "1", "2", "4"].map((share) => [share, share])];
 
 export class CompareForm {
   /**
@@ -208,7 +208,7 @@ class OccurrenceField {
     this.label.textContent = `Sentence ${i + 1}`;
     this.mark.replaceChildren(badge(i));
     this.words.setAttribute("aria-label", `Word of sentence ${i + 1} to compare`);
-    this.remover.disabled = !removable;
+    this.remover.hidden = !removable;
     this.remover.setAttribute("aria-label", `Remove sentence ${i + 1}`);
     if (occurrence.text !== this.shown) this.input.value = occurrence.text;
     const same = ["text", "word", "nth"].every((name) => occurrence[name] === this.derived?.[name]);
@@ -259,7 +259,7 @@ class OccurrenceField {
           onclick: () => this.on.onpick(this.number, i),
         },
         text,
-        resolution === "oov" ? h("small", {}, "not in the vocabulary") : null,
+        resolution === "oov" ? h("small", {}, "unknown") : null,
       )));
       this.drawn = drawn;
     }

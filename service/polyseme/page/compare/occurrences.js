@@ -2,7 +2,7 @@
 
 import { fetchText } from "../client.js";
 import { modelAndCase } from "../elements.js";
-import { STOP_WORDS } from "../text.js";
+import STOP_WORDS from "../stop-words.json" with { type: "json" };
 
 /** The limits of this view; the service compares more than fit on the screen. */
 export const MIN_OCCURRENCES = 2, MAX_OCCURRENCES = 8;
@@ -56,7 +56,7 @@ const singleSpaced = (text) => text.replaceAll("\u200b", " ").replaceAll(IGNORAB
  */
 export const folded = (text) => singleSpaced(text).replaceAll(/[^ı]+/gu, (part) => part.toLowerCase().toUpperCase());
 
-const isContentWord = ({ text }) => /\p{L}/u.test(text) && !STOP_WORDS.has(text.toLowerCase());
+const isContentWord = ({ text }) => /\p{L}/u.test(text) && !STOP_WORDS.includes(text.toLowerCase());
 
 /** Return the longest content word of `tokens` that each of the other sentences (`others`, tokens too) has; "" if there is none. */
 export function sharedWord(tokens, others) {

@@ -23,7 +23,7 @@ class CompareView {
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-compare", this.results);
     this.similarity = new Similarity();
-    this.second = h("div", { class: "results" });
+    this.second = h("div", { class: "second" });
     this.secondExchange = new Exchange("polyseme-compare-second", this.second);
     this.secondSimilarity = new Similarity();
     this.second.append(this.secondSimilarity.element);

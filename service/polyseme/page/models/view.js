@@ -19,8 +19,8 @@ class ModelsView {
       + " each model's manifest. The service does not check whether a model was trained on these data sets.";
     this.cards = h("div", { class: "models" });
     this.results.append(this.cards, this.figure.element, this.exchange.source);
-    this.element = viewElement("Models", ["The models of this service. The field ", h("code", {}, "model"),
-      " of a request selects one; without it, the service uses the default model."], this.exchange.problem, this.results);
+    this.element = viewElement("Models", "The models of this service: their size, source, training and measured quality.",
+      this.exchange.problem, this.results);
   }
 
   async show({ model: open }) {
@@ -69,7 +69,8 @@ class ModelsView {
   /** Return the training section of the manifest. The address has the name of the model whose section is open. */
   #training({ id, training }) {
     if (!training || !Object.keys(training).length) return null;
-    const details = h("details", { "data-model": id }, h("summary", {}, `Training of ${id}`), factsOf(training));
+    const details = h("details", { "data-model": id }, h("summary", {}, `Training of ${id}`),
+      h("pre", { tabindex: "0", "aria-label": `Training of ${id}` }, JSON.stringify(training, null, 2)));
     details.addEventListener("toggle", () => {
       if (details.open !== (this.open === id)) this.page.update({ model: details.open ? id : "" });
     });
@@ -134,29 +135,4 @@ function measuresOf(quality) {
 /** Return a description list of `[name, value]` pairs. */
 function factList(pairs) {
   return h("dl", { class: "facts" }, pairs.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
-}
-
-/** Return a JSON object as nested description lists, without nulls, empty strings and empty lists. */
-function factsOf(object) {
-  const given = Object.entries(object).filter(([, value]) => value !== null && String(value) !== "");
-  return factList(given.map(([name, value]) => [name.replaceAll("_", " "), valueOf(value)]));
-}
-
-/** The maximum number of elements of a list that are shown. */
-const MAX_LISTED = 40;
-
-function valueOf(value) {
-  if (value === null || typeof value !== "object") return String(value);
-  if (!Array.isArray(value)) return factsOf(value);
-  const rest = value.length > MAX_LISTED ? ` … and ${value.length - MAX_LISTED} more` : "";
-  const shown = value.slice(0, MAX_LISTED);
-  const isObject = (element) => element !== null && typeof element === "object";
-  if (!shown.some(isObject)) return shown.join(", ") + rest;
-  // A flat object in a list is written on one line.
-  const item = (element) => {
-    if (!isObject(element)) return String(element);
-    if (Object.values(element).some(isObject)) return valueOf(element);
-    return Object.entries(element).map(([name, each]) => `${name.replaceAll("_", " ")} ${each ?? "–"}`).join(", ");
-  };
-  return h("ul", { class: "listed" }, shown.map((element) => h("li", {}, item(element))), rest && h("li", {}, rest));
 }

@@ -21,9 +21,7 @@ class NeighborsView {
     this.exchange = new Exchange("polyseme-neighbors", this.results);
     this.figure = new Figure("polyseme-neighbors", "Nearest words", "bars: cosines of static vectors");
     this.results.append(this.figure.element, this.exchange.source);
-    this.element = viewElement("Neighbors", "The words whose static vectors have the largest cosine with the static vector of"
-      + " a word, or with a sum of unit vectors: give several words, separated by commas, and words to subtract. Choose a"
-      + " word to see its neighbors.",
+    this.element = viewElement("Neighbors", "The words nearest to a word, or to a sum of words, separated by commas, minus others.",
     this.#form(), this.exchange.problem, this.results);
   }
 

@@ -14,38 +14,26 @@ const RADIUS = 7, SMALL = 5, MANY = 300;
 const REACH = 16;
 const MAX_KEYWORDS = 4;
 
-/** Corners of the shapes, for a radius of 1. The first shape is a circle. */
-const SHAPES = [
-  null,
-  [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]],
-  [[0, -1.2], [1.15, 0.85], [-1.15, 0.85]],
-  [[0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]],
-  [[0, 1.2], [1.15, -0.85], [-1.15, -0.85]],
-  plus(0),
-  plus(Math.PI / 4),
-  star(),
-];
-
-function plus(angle) {
-  const [a, b] = [1.2, 0.42];
-  const corners = [[-b, -a], [b, -a], [b, -b], [a, -b], [a, b], [b, b], [b, a], [-b, a], [-b, b], [-a, b], [-a, -b], [-b, -b]];
-  const cos = Math.cos(angle), sin = Math.sin(angle);
-  return corners.map(([x, y]) => [x * cos - y * sin, x * sin + y * cos]);
-}
-
-function star() {
-  return Array.from({ length: 10 }, (_, i) => {
-    const r = i % 2 ? 0.6 : 1.3, angle = (i * Math.PI) / 5;
-    return [r * Math.sin(angle), -r * Math.cos(angle)];
+/** Return the corners of a regular shape; with `inner`, every second corner is at this distance from the middle. */
+function corners(count, angle = 0, inner = 1.25) {
+  return Array.from({ length: count }, (_, i) => {
+    const r = i % 2 ? inner : 1.25, turned = angle + (2 * Math.PI * i) / count;
+    return [r * Math.sin(turned), -r * Math.cos(turned)];
   });
 }
 
+/** The corners of the shapes, for a radius of 1. The first shape is a circle. */
+const SHAPES = [
+  null, corners(4, Math.PI / 4), corners(3), corners(4), corners(3, Math.PI), corners(8, 0, 0.45), corners(8, Math.PI / 4, 0.45),
+  corners(10, 0, 0.55),
+];
+
 /** Return the mark of a sense at 0, 0: eight colors and eight shapes, in pairs that differ for up to 64 senses. */
 export function senseMark(sense, r = RADIUS, attributes = {}) {
-  const corners = SHAPES[(sense + Math.floor(sense / 8)) % 8];
+  const shape = SHAPES[(sense + Math.floor(sense / 8)) % 8];
   const all = { class: "mark", fill: categoryColor(sense), ...attributes };
-  return corners
-    ? s("polygon", { ...all, points: corners.map(([x, y]) => `${(x * r).toFixed(2)},${(y * r).toFixed(2)}`).join(" ") })
+  return shape
+    ? s("polygon", { ...all, points: shape.map(([x, y]) => `${(x * r).toFixed(2)},${(y * r).toFixed(2)}`).join(" ") })
     : s("circle", { ...all, r });
 }
 

@@ -1,5 +1,6 @@
 /** A trace as matrices, with the title, the shape and a description of each step. */
 
+import STEPS from "./steps.json" with { type: "json" };
 import { shorten } from "../text.js";
 
 /** The letters in shapes. */
@@ -8,54 +9,13 @@ export const LETTERS = [
   ["v", "width of a value in one head"], ["m", "width of the hidden layer"], ["h", "heads"],
 ];
 
-/** The title of each step, the letters of its shape without the axis of the heads, and a description. */
-const STEPS = {
-  embeddings: ["Embeddings", "n, d", "One vector for each word: the input of attention."],
-  attention_norm: ["Attention norm", "n, d", "Each row normalized to mean 0 and variance 1, then scaled and shifted."],
-  query_weight: ["Query weights", "d, h·k", "Projects embeddings to queries."],
-  key_weight: ["Key weights", "d, h·k", "Projects embeddings to keys."],
-  value_weight: ["Value weights", "d, h·v", "Projects embeddings to values."],
-  queries: ["Queries", "n, k", "A projection of each word, to compare with the keys."],
-  keys: ["Keys", "n, k", "A projection of each word, to compare with the queries."],
-  values: ["Values", "n, v", "A projection of each word. The context is a weighted sum of these values."],
-  scores: ["Scores", "n, n", "The dot product of the row's query and the column's key."],
-  scaled_scores: ["Scaled scores", "n, n", "The scores divided by √k, so that they do not grow with the width of the keys."],
-  position_bias: ["Position bias", "n, n", "A term of each score that depends on the distance between the two words."],
-  word_bias: ["Word bias", "n", "The logarithm of each word's informativeness, stored in the model."],
-  scaled_word_bias: ["Scaled word bias", "n",
-    "The word bias times the head's factor. It is added to each score that has the word as its key."],
-  visible: ["Visible", "n, n", "The attention mask: 1 where the row's word attends to the column's word, else 0."],
-  weights: ["Weights", "n, n", "The softmax of each row of scores: non-negative numbers that sum to 1."],
-  weighted_values: ["Weighted values", "n, n, v",
-    "The value of each word times the weight that the query token gives it."],
-  context: ["Context", "n, v", "The sum of each query token's weighted values."],
-  output_weight: ["Output weights", "h·v, d", "Projects the contexts of all heads to the output."],
-  concatenation: ["Concatenation", "n, h·v", "The contexts of all heads, side by side."],
-  output: ["Output", "n, d", "The concatenated contexts times the output weights, if there are any."],
-  position: ["Position", "n, d", "A unit vector that depends only on the word's position."],
-  residual: ["Residual", "n, d", "The output of attention combined with its input."],
-  feed_forward_norm: ["Feed-forward norm", "n, d",
-    "Each row normalized to mean 0 and variance 1, then scaled and shifted."],
-  feed_forward_inner: ["Feed-forward, hidden layer", "n, m",
-    "The hidden layer of a network that is applied to each word separately."],
-  feed_forward: ["Feed-forward", "n, d", "The network's output, which is added to each word's vector."],
-  layer_output: ["Output of the layer", "n, d", "One vector for each word, before it is whitened."],
-  contextual: ["Contextual vectors", "n, d", "The output of the layer: one vector for each word in this sentence."],
-};
-
-/** The symbols of steps in formulas. */
-const SYMBOLS = {
-  embeddings: "X", attention_norm: "X̂", query_weight: "Wq", key_weight: "Wk", value_weight: "Wv", output_weight: "Wo",
-  queries: "Q", keys: "K", values: "V", scores: "S", scaled_scores: "S/√k", position_bias: "position bias",
-  word_bias: "word bias", scaled_word_bias: "word bias", context: "C", concatenation: "concat(C)", output: "O", residual: "R",
-  feed_forward: "F", layer_output: "Y", contextual: "Y",
-};
-
-/** Return the description of a step; an unknown step has its name as title. `term` is its name in a sum of logits. */
+/**
+ * Return the description of a step: its `title`, the letters of its `shape` without the axis of the heads, what it `does`, and
+ * its `symbol` in formulas. An unknown step has its name as title. `term` is its name in a sum of logits.
+ */
 export function about(name) {
-  const [title, shape, does] = STEPS[name] ?? [name.replaceAll("_", " "), "n, d", ""];
-  const symbol = SYMBOLS[name];
-  return { title, shape, does, symbol, term: symbol?.startsWith("S") ? "score" : symbol };
+  const step = STEPS[name] ?? { title: name.replaceAll("_", " "), shape: "n, d", does: "" };
+  return { ...step, term: step.symbol?.startsWith("S") ? "score" : step.symbol };
 }
 
 /** The weights of a request, which are steps before the step that they compute. */
