@@ -46,7 +46,9 @@ def _address(name: str, **state: str) -> str:
 
 BANKS = json.dumps([["River bank flows", "bank", 0], ["Money bank grows", "bank", 0]])
 VIEWS = {
-    "attention": View(_address("attention", text=APPLES, row="0", column="1"), ".words", 1150),
+    "attention": View(
+        _address("attention", text=APPLES, case="lower", row="0", column="1"), ".words", 1150
+    ),
     "lines": View(_address("attention", text=APPLES, picture="lines")),
     "long": View(_address("attention", text=LONG)),
     "compare": View(_address("compare", occurrences=BANKS), "figure", 1250),

@@ -142,7 +142,11 @@ def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
     reader.go(compare_address(EIGHT))
     notes = captions(reader)[1:]
     assert [note.split(" are")[0] for note in notes[:2]] == ["C and D", "E and F"]
-    assert notes[2:] == ["H is unknown: its static vector is zero."]
+    assert notes[2:] == [
+        "A and B are different words of the vocabulary, “Apple” and “apple”: with the case “lower”,"
+        " they are one.",
+        "H is unknown: its static vector is zero.",
+    ]
 
 
 def test_the_map_has_the_services_positions_on_one_scale(visit: Open, client: httpx.Client) -> None:

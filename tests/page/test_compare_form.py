@@ -141,7 +141,7 @@ def test_sentences_are_added_up_to_eight_and_removed_down_to_two(open_page: Open
         reader.press("Remove sentence 1")
         expect(reader.page.locator(".occurrence")).to_have_count(number - 1)
     assert [row[0] for row in kept(reader)] == [row[0] for row in EIGHT[2:4]]
-    assert [button.is_disabled() for button in reader.button("Remove sentence").all()] == [True] * 2
+    expect(reader.button("Remove sentence")).to_have_count(0)
     reader.back()
     expect(reader.page.locator(".occurrence")).to_have_count(3)
 

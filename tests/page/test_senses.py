@@ -186,9 +186,11 @@ def test_frequent_words_are_content_words_in_their_most_frequent_form(visit: Ope
 
 def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> None:
     reader = open_page("#senses")
-    long = [*BANKS[:40], *["Yes, that is what they said."] * 4000]
+    long = [*BANKS[:40], *["Yes."] * 2000]
     paste(reader, "\n".join(long))
-    expect(reader.text("4,040 lines.")).to_be_visible()
+    expect(reader.text("pasted text: 2,040 lines; the field")).to_be_visible()
+    assert field(reader).input_value().splitlines() == [*long[:100], "…"]
+    assert field(reader).get_attribute("readonly") is not None
     reader.field("Word").fill("bank")
     reader.press("Find senses")
     assert points(reader).count() == 40
@@ -215,6 +217,8 @@ def test_errors_of_the_service_are_shown(open_page: Open) -> None:
     paste(reader, "a\n" * 16_385)
     reader.submit("Word", "a")
     expect(reader.problem).to_contain_text("16384")
+    reader.button("Remove the text").click()
+    expect(field(reader)).to_be_focused()
     field(reader).fill("The bank\nA bank")
     reader.field("Word").fill("bank")
     reader.page.locator("details.options summary").click()

@@ -62,7 +62,9 @@ export class TokenFigures {
         : `${word}: context changes ${percent(shift)} of its direction (1 − cosine of its two vectors).`;
     } else {
       const [before, after] = encoded.cosines(token, other);
-      this.headline.textContent = `${word} and ${shorten(encoded.words[other])}: ${short(before)} static, ${short(after)} in context`;
+      const areTwo = encoded.tokens[token].key !== encoded.tokens[other].key;
+      this.headline.textContent = `${word} and ${shorten(encoded.words[other])}: ${short(before)} static, ${short(after)} in context${
+        areTwo ? " (two words of the vocabulary; with the case “lower”, they are one)" : ""}`;
     }
     const start = ([name, vector]) =>
       `${name} (${Array.from(vector.slice(0, SUMMARY), (number) => decimals(number, 2)).join(", ")}, …)`;

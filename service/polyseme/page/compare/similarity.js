@@ -107,10 +107,12 @@ export function headline({ occurrences, static_similarity: before, contextual_si
   return change ? `${cosines} (${letter(i)} and ${letter(j)}, which context changes most)` : `${cosines}: context changes no pair`;
 }
 
-/** Return sentences about occurrences of one word and about unknown words. */
+/** Return sentences about occurrences of one word, about words that differ in case only, and about unknown words. */
 export function notesOf({ occurrences, contextual_similarity: after }) {
   const known = occurrences.map(({ token }, i) => ({ i, key: token.key })).filter(({ key }) => key !== null);
   const groups = [...Map.groupBy(known, ({ key }) => key).values()].filter((group) => group.length > 1);
+  const byCase = [...Map.groupBy(known, ({ key }) => key.toLowerCase()).values()]
+    .filter((group) => new Set(group.map(({ key }) => key)).size > 1);
   const unknown = occurrences.flatMap(({ token }, i) => (token.resolution === "oov" ? [i] : []));
   return [
     ...groups.map((group) => {
@@ -118,6 +120,8 @@ export function notesOf({ occurrences, contextual_similarity: after }) {
       return `${joinNames(group.map(({ i }) => letter(i)))} are one word, “${group[0].key}”, with one static vector: `
         + `${isSame ? "here, context does not tell them apart either" : "only context tells them apart"}.`;
     }),
+    ...byCase.map((group) => `${joinNames(group.map(({ i }) => letter(i)))} are different words of the vocabulary, ${
+      joinNames([...new Set(group.map(({ key }) => `“${key}”`))])}: with the case “lower”, they are one.`),
     ...unknown.map((i) => `${letter(i)} is unknown: its static vector is zero.`),
   ];
 }

@@ -1,6 +1,6 @@
 /** The form of Senses: examples, sentences and files, the word, and the number of senses. */
 
-import { FileError, frequentWords, isLong, linesOf, namesOf, readFiles, sentencesOf } from "./sentences.js";
+import { beginningOf, FileError, frequentWords, isLong, linesOf, namesOf, readFiles, sentencesOf } from "./sentences.js";
 import {
   exampleField, h, labeled, modelField, numbered, optionDetails, quietButton, selectBox, setOptions, setText, withValue,
 } from "../elements.js";
@@ -20,6 +20,8 @@ export class SensesForm {
     /** Texts that are too long for the address, by the name that the address has instead. */
     this.long = new Map();
     this.name = PASTED;
+    /** A long text whose beginning is in the text field, else null. */
+    this.whole = null;
     this.examples = exampleField(page, TEXTS, {
       reset: { point: "" },
       onpick: () => { this.shownText = this.shownWord = this.shownSenses = null; },
@@ -27,9 +29,11 @@ export class SensesForm {
     this.text = h("textarea", {
       rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
       oninput: () => this.#type(),
+      onpaste: (event) => this.#paste(event),
     });
-    this.splitter = quietButton("", () => this.#setText(sentencesOf(this.text.value).join("\n"), this.name, true), { class: "quiet small" });
+    this.splitter = quietButton("", () => this.#setText(sentencesOf(this.#current()).join("\n"), this.name, true), { class: "quiet small" });
     this.files = h("input", { type: "file", multiple: true, accept: "text/*,.txt,.text,.log", onchange: () => this.#read() });
+    this.remover = quietButton("Remove the text", () => this.#remove(), { class: "quiet small" });
     this.status = h("p", { class: "status", role: "status" });
     this.word = h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
     this.words = h("div", { class: "buttons", role: "group", "aria-label": "Frequent words" });
@@ -49,7 +53,7 @@ export class SensesForm {
       },
       this.examples.element,
       labeled("Sentences, one on each line", this.text),
-      h("div", { class: "buttons" }, this.status, this.splitter),
+      h("div", { class: "buttons" }, this.status, this.splitter, this.remover),
       h(
         "div",
         { class: "controls" },
@@ -95,12 +99,35 @@ export class SensesForm {
     }, PAUSE);
   }
 
-  /** Put a text into the field. */
+  /** Insert a long pasted text; the browser inserts others. */
+  #paste(event) {
+    const pasted = event.clipboardData.getData("text/plain").replaceAll(/\r\n?/g, "\n");
+    if (this.whole !== null || !isLong(pasted)) return;
+    event.preventDefault();
+    const { value, selectionStart, selectionEnd } = this.text;
+    this.#setText(value.slice(0, selectionStart) + pasted + value.slice(selectionEnd), PASTED, true);
+  }
+
+  /** Show a text. The text field has only the beginning of a long one, which cannot be edited. */
   #setText(text, name, isNew = false) {
+    const long = isLong(text), shown = long ? beginningOf(text) : text;
+    this.whole = long ? text : null;
     this.name = name;
-    if (this.text.value !== text) this.text.value = text;
+    if (this.text.value !== shown) this.text.value = shown;
+    this.text.readOnly = long;
+    this.remover.hidden = !long;
     this.#count();
     if (isNew) this.onchange();
+  }
+
+  #remove() {
+    this.#setText("", PASTED, true);
+    this.text.focus();
+  }
+
+  /** Return the text that a request would have. */
+  #current() {
+    return this.whole ?? this.text.value;
   }
 
   /** Put the text of the chosen files into the text field. */
@@ -119,9 +146,9 @@ export class SensesForm {
   /** Show the number of sentences and the frequent words. */
   #count() {
     clearTimeout(this.timer);
-    const text = this.text.value, all = linesOf(text).length;
+    const text = this.#current(), all = linesOf(text).length;
     const number = all === 1 ? "1 line" : `${count(all)} lines`;
-    setText(this.status, `${number}.`);
+    setText(this.status, this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the beginning.`);
     const sentences = sentencesOf(text).length;
     this.splitter.hidden = sentences <= all;
     this.splitter.textContent = `Split into ${count(sentences)} sentences`;
@@ -144,12 +171,12 @@ export class SensesForm {
 
   #isSubmitted() {
     const shown = this.shownText.replaceAll(/\r\n?/g, "\n");
-    return this.text.value === shown && this.word.value.trim() === this.shownWord;
+    return this.#current() === shown && this.word.value.trim() === this.shownWord;
   }
 
   #submit({ word }) {
     clearTimeout(this.timer);
-    const text = this.text.value;
+    const text = this.#current();
     const long = isLong(text);
     if (long) this.long.set(this.name, text);
     // The form already shows the text.

@@ -5,11 +5,21 @@ import { bytes } from "../text.js";
 
 /** The maximum size of the chosen files; the service accepts request bodies of about this size. */
 export const MAX_BYTES = 4_000_000;
-/** The maximum length of a text in the address. Browsers accept addresses of about 1 MB, where a letter may need 9 characters. */
-const MAX_LENGTH = 100_000;
+/**
+ * The maximum length and number of lines of a text in the address and in the text field. Browsers accept
+ * addresses of about 1 MB, where a letter may need 9 characters, and edit thousands of lines slowly.
+ */
+const MAX_LENGTH = 100_000, MAX_LINES = 2000;
+/** The number of lines of a long text that are shown. */
+const MAX_SHOWN = 100;
 
-/** Whether a text is too long for the address. */
-export const isLong = (text) => text.length > MAX_LENGTH;
+/** Whether a text is too long for the address and for the text field. */
+export function isLong(text) {
+  return text.length > MAX_LENGTH || text.split("\n", MAX_LINES + 1).length > MAX_LINES;
+}
+
+/** Return the beginning of a long text. */
+export const beginningOf = (text) => `${text.slice(0, MAX_LENGTH).split("\n", MAX_SHOWN).join("\n")}\n…`;
 
 /** Return the lines of a text that are not empty: `sentence` without the white space around it, and `number` from 1. */
 export function linesOf(text) {
