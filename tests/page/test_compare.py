@@ -143,8 +143,10 @@ def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
     notes = captions(reader)[1:]
     assert [note.split(" are")[0] for note in notes[:2]] == ["C and D", "E and F"]
     assert notes[2:] == [
-        "A and B are different words of the vocabulary, “Apple” and “apple”: with the case “lower”,"
-        " they are one.",
+        (
+            "A and B are different words of the vocabulary, “Apple” and “apple”: with the case"
+            " “lower”, they are one."
+        ),
         "H is unknown: its static vector is zero.",
     ]
 
