@@ -97,7 +97,7 @@ def test_every_head_of_every_layer_has_a_frame_and_a_title():
     picture = heatmap("a b", ["a", "b"], [[one, one, one], [one, one, one]])
     assert len([r for r in of_kind(picture, "rect") if r.get("class") == "frame"]) == 6
     texts = [text.text for text in of_kind(picture, "text")]
-    assert "layer 2, head 3" in texts
+    assert "layer 1, head 2" in texts
     assert texts.count("a") == 1 + 6
     lone = [text.text for text in of_kind(heatmap("a b", ["a", "b"], [[one]]), "text")]
     assert sorted(lone) == ["a", "a", "b", "b"]
@@ -155,4 +155,4 @@ def test_a_panel_has_bars_as_high_as_the_weights_of_its_head():
     picture = head_panels({"m": {"heads": heads}})
     bars = [(bar.get("class"), bar.get("height")) for bar in of_kind(picture, "rect")]
     assert bars == [("cell", "30"), ("frame", "15"), ("cell", "60")]
-    assert {"m, layer 1", "1.1 x", "1.2 x"} <= {one.text for one in of_kind(picture, "text")}
+    assert {"m, layer 0", "0.0 x", "0.1 x"} <= {one.text for one in of_kind(picture, "text")}

@@ -42,11 +42,6 @@ class TraceStep(OneLine):
     __pydantic_config__ = response("StepResponse")
     name: str
     formula: str
-    operation: Operation
-    operands: list[str] = field(repr=False)
-    """names of the steps that the step is computed from, and of weights of the request"""
-    factors: list[float] = field(repr=False)
-    """factors of the operands of a `combination`"""
     shape: list[int] = field(repr=False)
     values: Annotated[
         Floats,
@@ -55,6 +50,11 @@ class TraceStep(OneLine):
             json_schema_input_type=list[Any],
         ),
     ]
+    operation: Operation = field(default="function", repr=False)
+    operands: list[str] = field(default_factory=list, repr=False)
+    """names of the steps that the step is computed from, and of weights of the request"""
+    factors: list[float] = field(default_factory=list, repr=False)
+    """factors of the operands of a `combination`"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,11 +173,11 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
             TraceStep(
                 step.name,
                 step.formula,
+                [*array.shape],
+                array,
                 step.operation,
                 [*step.operands],
                 [*step.factors],
-                [*array.shape],
-                array,
             )
             for step, array in values
         ],
