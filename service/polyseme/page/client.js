@@ -6,21 +6,18 @@
  */
 export function stored(storage, name) {
   let memory = "";
+  const attempt = (action) => {
+    try {
+      return action(globalThis[storage]);
+    } catch {
+      return null;
+    }
+  };
   return {
-    get() {
-      try {
-        return globalThis[storage].getItem(name) ?? memory;
-      } catch {
-        return memory;
-      }
-    },
+    get: () => attempt((area) => area.getItem(name)) ?? memory,
     set(value) {
       memory = value;
-      try {
-        globalThis[storage].setItem(name, value);
-      } catch {
-        // The browser blocks site data.
-      }
+      attempt((area) => area.setItem(name, value));
     },
   };
 }

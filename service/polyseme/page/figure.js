@@ -113,7 +113,7 @@ function svgText({ drawing, heading, axes }) {
 }
 
 /** Return an SVG file as the blob of a PNG file, with `scale` pixels for each unit. */
-export async function pngBlob(svg, scale = 2) {
+async function pngBlob(svg, scale = 2) {
   const image = new Image();
   image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
   await image.decode();

@@ -1,24 +1,19 @@
 /** Formatting of numbers and words, and the width of text. */
 
-const { format } = globalThis.d3;
-
-const formats = new Map();
-
 /** Return a number with `count` decimals and a real minus sign; negative zero is 0. */
 export function decimals(number, count) {
-  if (!formats.has(count)) formats.set(count, format(`.${count}f`));
-  const text = formats.get(count)(number);
-  return /^−[0.]*$/.test(text) ? text.slice(1) : text;
+  const text = number.toFixed(count);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 }
 
 /** Return a weight or a cosine with two decimals. */
 export const short = (number) => decimals(number, 2);
 
 /** A fraction as a percentage. */
-export const percent = format(".0%");
+export const percent = (fraction) => `${decimals(100 * fraction, 0)}%`;
 
 /** A count with thousands separators. */
-export const count = format(",");
+export const { format: count } = new Intl.NumberFormat("en");
 
 /** A number of bytes in its decimal unit: 33.4 MB. */
 export function bytes(number) {

@@ -4,7 +4,7 @@ import STOP_WORDS from "../stop-words.json" with { type: "json" };
 import { bytes } from "../text.js";
 
 /** The maximum size of the chosen files; the service accepts request bodies of about this size. */
-export const MAX_BYTES = 4_000_000;
+const MAX_BYTES = 4_000_000;
 /**
  * The maximum length and number of lines of a text in the address and in the text field. Browsers accept
  * addresses of about 1 MB, where a letter may need 9 characters, and edit thousands of lines slowly.

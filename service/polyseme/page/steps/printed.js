@@ -95,7 +95,7 @@ export function openingCell({ right }, trace) {
  * Return the checks of an example: the printed values of `cells` of steps, `{name, query, row, column, printed, digits,
  * wrong}`, and `tables` of other values.
  */
-export function checksOf(example, trace) {
+function checksOf(example, trace) {
   const printed = example?.printed ?? {}, row = example && rowOf(example);
   const cells = [], tables = [];
   for (const [label, values] of Object.entries(printed)) {
