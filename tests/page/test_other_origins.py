@@ -87,7 +87,7 @@ def test_a_page_of_a_listed_origin_reads_responses_and_errors(
     assert accepted["status"] == 200
     assert [one["text"] for one in accepted["document"]["results"][0]["tokens"]][-1] == "river"
     assert accepted["seen"]["X-Request-ID"] == "request-of-a-page"
-    assert accepted["seen"]["Server-Timing"].startswith("parse;dur=")
+    assert accepted["seen"]["Server-Timing"].startswith("wait;dur=")
     assert accepted["seen"]["Content-Security-Policy"] is None
     rejected = fetched(browser, sites[0], service, "no-key")
     assert (rejected["status"], rejected["document"]["code"]) == (401, "unauthorised")
