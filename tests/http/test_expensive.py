@@ -12,19 +12,21 @@ import pytest
 
 from tests.http.expensive import EXPENSIVE, LARGEST, NDJSON, Expensive, cached_chunks
 from tests.http.proxy import NGINX, proxied, slow_client
-from tests.http.service import WAIT, Service, private_bytes, running
+from tests.http.service import Service, private_bytes, running
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux"),
 ]
 MB = 1 << 20
+PATIENCE = 300
+"""Seconds until a deadline or a timeout: the tests measure memory, also on a slow machine."""
 
 
 def send(service: Service, request: Expensive) -> httpx.Response:
     headers = {"Content-Type": "application/json", **request.headers}
     return httpx.post(
-        f"{service.url}{request.path}", content=request.body, headers=headers, timeout=WAIT
+        f"{service.url}{request.path}", content=request.body, headers=headers, timeout=PATIENCE
     )
 
 
@@ -41,7 +43,7 @@ def peak(process: int) -> int:
 @contextmanager
 def warm(folder: Path, workers: int):
     """A service whose workers have both bundled models."""
-    with running(folder, workers=workers) as service:
+    with running(folder, workers=workers, request_seconds=PATIENCE) as service:
         for model in ("wiki-en", "wiki-en-deep"):
             service.every_worker(
                 lambda model=model: service.ask(

@@ -11,7 +11,7 @@ import pytest
 
 from tests.http.conftest import expect_problem
 from tests.http.hostile import DEFINITIONS
-from tests.http.service import WAIT, inventory_document, private_bytes, running
+from tests.http.service import inventory_document, private_bytes, running
 
 ENTRIES = {
     "long string": b'"' + b"a" * 3_000_000 + b'"',
@@ -96,9 +96,9 @@ def test_every_list_of_a_schema_is_tested(path: str) -> None:
 
 def test_hostile_lists_cost_little_memory(tmp_path) -> None:
     statuses = set()
-    with running(tmp_path, workers=1, threads=1) as service:
+    with running(tmp_path, workers=1, threads=1, request_seconds=300) as service:
         (worker,) = service.workers()
-        with httpx.Client(base_url=service.url, timeout=WAIT) as client:
+        with httpx.Client(base_url=service.url, timeout=300) as client:
             client.post("/v1/encode", json={"input": "a"})
             idle = peak(worker)
             for path, content in hostile_bodies():
