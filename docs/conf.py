@@ -33,7 +33,7 @@ SECTIONS = {
             "client",
             "integrations",
         ),
-        *("openai", "inference", "importing", "bulk", "spark", "scale", "vector-stores"),
+        *("openai", "inference", "importing", "bulk", "arrow", "scale", "vector-stores"),
         *("training", "evaluation"),
     ],
     "Run it": [

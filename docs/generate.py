@@ -21,10 +21,6 @@ from pydantic.fields import FieldInfo
 
 import polyseme
 from polyseme import errors
-from polyseme.bulk.run import _MAX_DEATHS
-from polyseme.bulk.sources import _SHARD_BYTES
-from polyseme.bulk.tables import _GROUP_NUMBERS
-from polyseme.cli.bulk import _SHARD_ROWS
 from polyseme.cli.serve import SECRET
 from polyseme.http.openapi import document
 from polyseme.importing import closed_form
@@ -141,12 +137,6 @@ for function in (printed_evaluation, printed_senses):
 ENVIRONMENT.globals |= {
     "settings": Settings.model_fields,
     "secret": SECRET,
-    "bulk": {
-        "rows": _SHARD_ROWS,
-        "text_bytes": _SHARD_BYTES,
-        "deaths": _MAX_DEATHS,
-        "numbers": _GROUP_NUMBERS,
-    },
 }
 ENVIRONMENT.filters |= {
     "number": results.number,

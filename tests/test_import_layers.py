@@ -26,7 +26,8 @@ HTTP = "polyseme.http"
 IMPORTING, EVALUATION = "polyseme.importing", "polyseme_lab.evaluation"
 TRAINING = "polyseme_lab.training"
 CLOSED_FORM = "polyseme.importing.closed_form"
-CLIENT, BULK, VERSION = "polyseme.client", "polyseme.bulk", "polyseme.__version__"
+CLIENT, VERSION = "polyseme.client", "polyseme.__version__"
+ARROW, BULK = "polyseme.arrow", "polyseme.bulk"
 
 MAY_IMPORT = {
     ENGINE: {"numpy"},
@@ -81,7 +82,7 @@ MAY_IMPORT = {
     },
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),
-        *(KEYS, ATOMIC, BULK, CLIENT, PROGRESS, PROCESSES, TERMINAL, VERSION),
+        *(KEYS, ATOMIC, ARROW, BULK, CLIENT, PROGRESS, PROCESSES, TERMINAL, VERSION),
         "polyseme.http.server",
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
@@ -94,10 +95,13 @@ MAY_IMPORT = {
         *(CLIENT, OPERATIONS, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),
         "thinc",
     },
+    ARROW: {
+        *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, VALIDATION, "polyseme.client.local"),
+        *("polyseme.engine.arrays", "numpy", "pyarrow", "pydantic"),
+    },
     BULK: {
-        *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, ATOMIC, PROGRESS, PROCESSES, VERSION),
-        *("polyseme.client.local", "polyseme.engine.arrays", "numpy", "orjson", "pyarrow", "dask"),
-        *("distributed", "threadpoolctl"),
+        *(ARROW, ERRORS, ATOMIC, PROGRESS, PROCESSES, VERSION),
+        *("numpy", "orjson", "pyarrow"),
     },
     "polyseme_lab.commands": {
         *(ENGINE, ERRORS, MODELS, SETTINGS, VALIDATION, ATOMIC, CLIENT, EVALUATION, TRAINING),

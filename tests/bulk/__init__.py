@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from polyseme.bulk.job import BulkOptions, Job, fingerprint
-from polyseme.bulk.run import run
+from polyseme.arrow import Encoder, open_model
+from polyseme.bulk.files import find_files
+from polyseme.bulk.job import Job
+from polyseme.bulk.run import run, with_kept
 from polyseme.bulk.shards import write_shard
-from polyseme.bulk.sources import find_files
-from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run as run_command
 from tests.conftest import ROOT
@@ -29,11 +29,16 @@ bulk = partial(run_command, "bulk")
 """`polyseme bulk` in this process."""
 
 
-def job_of(out, **options):
-    """A job for the bundled model."""
-    folder = bundled_models() / BUNDLED
-    places = (bundled_models(),)
-    return Job(BulkOptions(**options), Path(out), BUNDLED, places, fingerprint(folder))
+def job_of(source, out, **options):
+    """The job and its files; as in the command, the default is contextual vectors of all tokens."""
+    of_job = {n: options.pop(n) for n in ("format", "compression", "shard_rows") if n in options}
+    options = {"include": "contextual", "pooling": None, **options}
+    model, folder = options.pop("model", BUNDLED), options.pop("models_dir", None)
+    sha256 = open_model(model, folder, None)[1]
+    encoder = Encoder(model=model, models_dir=folder, sha256=sha256, **options)
+    files = find_files(Path(source))
+    job = Job(encoder, Path(out), has_files=not Path(source).is_file(), **of_job)
+    return with_kept(job, files), files
 
 
 def inline(job, missing, on_shard):
@@ -44,7 +49,7 @@ def inline(job, missing, on_shard):
 
 def run_inline(source, out, **options):
     """Carry out a job in this process."""
-    return run(job_of(out, **options), find_files(Path(source)), inline, lambda _: None)
+    return run(*job_of(source, out, **options), inline, lambda _: None)
 
 
 def table_of(out):
@@ -112,4 +117,4 @@ def write_lines(path, lines):
 
 def many(count):
     """Different sentences."""
-    return [f"Row {n}: {SENTENCES[n % 5]} {n * 7919} ends here." for n in range(count)]
+    return [f"Row {i}: {SENTENCES[i % 5]} {i * 7919} ends here." for i in range(count)]

@@ -3,18 +3,13 @@
 import json
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import polyseme
 from polyseme.bulk import lines as reading
 from polyseme.bulk.job import ERRORS
 from polyseme.bulk.run import run
-from polyseme.bulk.sources import find_files
 from polyseme.errors import CommandError
-from polyseme.models.reader import read_model
-from polyseme.operations.options import EncodeOptions
 from tests.bulk import (
     bulk,
     inline,
@@ -50,23 +45,18 @@ HOSTILE = {
 }
 """Lines without vectors, and the code of their errors."""
 HARMLESS = ["", " \t\n", "bank\0bank", "\x1b[31m\x07", "\u202e\ufeff", "x" * 5000, "é" * 300]
-"""Texts that look hostile and have vectors."""
-
-
-@pytest.fixture(scope="module")
-def local():
-    return polyseme.load()
+"""Texts that look hostile and are not errors."""
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     """A hundred hostile lines among other ones; the text of each row, None for hostile lines."""
     texts, lines, codes = [], [], []
-    for number, text in enumerate(many(40) + HARMLESS * 10):
+    for i, text in enumerate(many(40) + HARMLESS * 10):
         lines.append(json.dumps({"text": text}).encode())
         texts.append(text)
-        if number < 100:
-            line, code = list(HOSTILE.items())[number % len(HOSTILE)]
+        if i < 100:
+            line, code = list(HOSTILE.items())[i % len(HOSTILE)]
             lines.append(line)
             codes.append((len(texts), code))
             texts.append(None)
@@ -83,61 +73,50 @@ def errors_of(out):
 
 
 @pytest.mark.parametrize("policy", ["null", "skip"])
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "npz"])
-def test_a_hundred_hostile_rows_are_listed_and_all_others_have_their_vectors(
-    source, local, tmp_path, kind, policy
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_hostile_rows_are_listed_and_others_have_vectors(
+    source, tmp_path, kind, policy, monkeypatch
 ):
+    monkeypatch.setattr("polyseme.arrow._BATCH_ROWS", 7)
     path, texts, codes = source
-    options = {"pooling": "mean", "format": kind, "shard_rows": 32, "batch_rows": 7}
+    options = {"pooling": "mean", "wordless": "zero", "format": kind, "shard_rows": 32}
     outcome = run_inline(path, tmp_path, max_sentence_tokens=LIMIT, on_error=policy, **options)
-    assert len(codes) == 100
     assert errors_of(tmp_path) == codes
-    totals = outcome.totals
-    assert (totals.rows, totals.failed, totals.missing) == (len(texts), 100, 0)
+    counts = outcome.counts
+    assert (counts.rows, counts.failed, counts.missing) == (len(texts), 100, 0)
     assert outcome.errors == {"too_large": 12, "unreadable": 88}
-    present = [row for row, text in enumerate(texts) if text is not None]
-    expected = local.encode([texts[row] for row in present], include=["contextual"])
-    pooled = local.embed([texts[row] for row in present], pooling="mean")
-    wanted = dict(zip(present, zip(expected, pooled, strict=True), strict=True))
-    rows = {}
-    if kind == "npz":
-        for part in sorted(tmp_path.glob("*.npz")):
-            archive = np.load(part, allow_pickle=False)
-            offsets = archive["offsets"]
-            for place, row in enumerate(archive["rows"].tolist()):
-                array = archive["contextual"][offsets[place] : offsets[place + 1]]
-                rows[row] = (
-                    (array if len(array) or row in wanted else None),
-                    archive["vectors"][place],
-                )
-    else:
-        table = table_of(tmp_path).to_pylist() if kind == "parquet" else lines_of(tmp_path)
-        rows = {row["row"]: (row["contextual"], row["vector"]) for row in table}
-    assert list(rows) == (present if policy == "skip" else list(range(len(texts))))
-    for row, (array, vector) in rows.items():
-        if row in wanted:
-            sentence, unit = wanted[row]
-            found = np.array(array, np.float32).reshape(-1, 300)
-            assert found.tobytes() == sentence.contextual.tobytes()
-            assert np.array(vector, np.float32).tobytes() == unit.tobytes()
+    present = [i for i, text in enumerate(texts) if text is not None]
+    local = polyseme.load()
+    sentences = local.encode([texts[i] for i in present], include=["contextual"])
+    pooled = local.embed([texts[i] for i in present], pooling="mean")
+    expected = dict(zip(present, zip(sentences, pooled, strict=True), strict=True))
+    table = table_of(tmp_path).to_pylist() if kind == "parquet" else lines_of(tmp_path)
+    assert [row["row"] for row in table] == (present if policy == "skip" else [*range(len(texts))])
+    by_row = dict(codes)
+    for row in table:
+        if row["row"] in expected:
+            sentence, unit = expected[row["row"]]
+            array = np.array(row["contextual"], np.float32).reshape(-1, 300)
+            assert array.tobytes() == sentence.contextual.tobytes()
+            assert np.array(row["vector"], np.float32).tobytes() == unit.tobytes()
+            assert row["error"] is None
         else:
-            assert array is None
-            assert kind == "npz" or vector is None
+            assert row["contextual"] is row["vector"] is row["truncated"] is None
+            assert row["error"].startswith(f"{by_row[row['row']]}: ")
 
 
-def test_rows_of_tokens_lack_the_tokens_of_rows_with_an_error(source, local, tmp_path):
+def test_rows_of_tokens_have_one_row_for_each_error(source, tmp_path):
     path, texts, codes = source
-    options = {"rows": "tokens", "max_sentence_tokens": LIMIT, "shard_rows": 64}
-    outcome = run_inline(path, tmp_path, **options)
+    run_inline(path, tmp_path, rows="tokens", max_sentence_tokens=LIMIT, shard_rows=64)
     assert errors_of(tmp_path) == codes
-    present = [row for row, text in enumerate(texts) if text is not None]
-    sentences = local.encode([texts[row] for row in present], include=["contextual"])
+    lengths = [len(one.tokens) for one in polyseme.load().encode([t or "" for t in texts])]
+    failed = {row for row, _ in codes}
+    expected = [i for i, n in enumerate(lengths) for _ in range(1 if i in failed else n)]
     table = table_of(tmp_path)
-    wanted = [row for row, one in zip(present, sentences, strict=True) for _ in one.tokens]
-    assert table["row"].to_pylist() == wanted
-    vectors = np.concatenate([one.contextual for one in sentences])
-    assert np.stack(table["vector"].to_numpy()).tobytes() == vectors.tobytes()
-    assert (outcome.totals.tokens, outcome.totals.failed) == (len(wanted), 100)
+    assert table["row"].to_pylist() == expected
+    for row in table.select(["row", "error", "token", "index"]).to_pylist():
+        is_null = {row["token"] is None, row["index"] is None, row["error"] is not None}
+        assert is_null == {row["row"] in failed}
 
 
 DEEP = 300
@@ -148,47 +127,14 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-def test_a_deeply_nested_value_to_keep_is_an_error_of_its_row(tmp_path, kind):
+def test_deeply_nested_value_to_keep_is_an_error_of_its_row(tmp_path):
     source = write_lines(tmp_path / "in.jsonl", KEPT)
     for policy, kept in (("null", ['{"a":[1]}', None, "2"]), ("skip", ['{"a":[1]}', "2"])):
-        out = tmp_path / policy
-        run_inline(source, out, keep=("k",), on_error=policy, format=kind)
-        assert errors_of(out) == [(1, "unreadable")]
-        rows = table_of(out).to_pylist() if kind == "parquet" else lines_of(out)
-        assert [row["k"] for row in rows] == kept
-    with pytest.raises(CommandError, match=r"in\.jsonl: row 1 has a value to keep that is nested"):
-        run_inline(source, tmp_path / "fail", keep=("k",), on_error="fail", format=kind)
-
-
-def test_with_fail_the_first_such_row_ends_the_job(source, tmp_path):
-    path, _, _ = source
-    with pytest.raises(CommandError, match=r"in\.jsonl: row 1 is not well-formed JSON"):
-        run_inline(path, tmp_path, on_error="fail")
-    lines = write_lines(tmp_path / "in.txt", ["short", LONG])
-    with pytest.raises(CommandError, match=r"Row 1 of in\.txt: A sentence has too many tokens"):
-        run_inline(lines, tmp_path / "out", max_sentence_tokens=LIMIT, on_error="fail")
-
-
-@pytest.mark.parametrize("words", [False, True], ids=["strings", "lists"])
-def test_rows_of_parquet_that_are_not_texts_are_listed(tmp_path, words):
-    values = pa.py_buffer(b"bank\xff\xferiver")
-    offsets = pa.py_buffer(np.array([0, 4, 6, 11], np.int32))
-    column = pa.StringArray.from_buffers(3, offsets, values)
-    if words:
-        ends = pa.array([0, 1, 2, 3, 5], pa.int32())
-        column = pa.concat_arrays([column, pa.array(["a", None])])
-        column = pa.ListArray.from_arrays(ends, column)
-    pq.write_table(pa.table({"text": column, "id": range(len(column))}), tmp_path / "in.parquet")
-    outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=("id",))
-    assert errors_of(tmp_path / "out") == [
-        (row, "unreadable") for row in ((1, 3) if words else (1,))
-    ]
-    table = table_of(tmp_path / "out")
-    assert table["id"].to_pylist() == list(range(len(column)))
-    keys = [["bank"], None, ["river"], *([None] if words else [])]
-    assert table["keys"].to_pylist() == keys
-    assert outcome.totals.missing == 0
+        run_inline(source, tmp_path / policy, keep=("k",), on_error=policy)
+        assert errors_of(tmp_path / policy) == [(1, "unreadable")]
+        assert table_of(tmp_path / policy)["k"].to_pylist() == kept
+    with pytest.raises(CommandError, match=r"Row 1 of in\.jsonl: The row has a value to keep that"):
+        run_inline(source, tmp_path / "out", keep=("k",), on_error="fail")
 
 
 def test_lines_that_are_too_long_or_not_utf8_are_listed(tmp_path, monkeypatch):
@@ -211,63 +157,49 @@ def test_lines_that_are_too_long_or_not_utf8_are_listed(tmp_path, monkeypatch):
         ("a.txt", b"\xff\n\xfe\n"),
     ],
 )
-def test_a_file_without_any_readable_row_ends_the_job(tmp_path, name, data):
+def test_file_without_any_readable_row_ends_the_job(tmp_path, name, data):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(CommandError, match=r"a\.(txt|jsonl)"):
         run_inline(tmp_path / name, tmp_path / "out")
 
 
-OVERFLOWING = {"encoding": EncodeOptions(include=["static"], dtype="float16")}
-
-
 @pytest.mark.parametrize("policy", ["null", "skip", "fail"])
-@pytest.mark.parametrize(
-    "options", [{}, {"format": "npz"}, {"rows": "tokens"}], ids=["sentences", "npz", "tokens"]
-)
-def test_vectors_that_overflow_are_errors_of_their_rows(tmp_path, monkeypatch, policy, options):
+@pytest.mark.parametrize("rows", ["sentences", "tokens"])
+def test_vectors_that_overflow_are_errors_of_their_rows(tmp_path, policy, rows):
     vectors = VECTORS.copy()
     vectors[-1] *= 1e5  # `end`
-    model = read_model(write_tiny(tmp_path / "tiny", vectors=vectors))
-    monkeypatch.setattr("polyseme.bulk.job._load_model", lambda *_: model)
-    texts = ["bank river", "bank end", "river bank", "end"]
-    source = write_lines(tmp_path / "in.txt", texts)
+    write_tiny(tmp_path / "models" / "tiny", vectors=vectors)
+    source = write_lines(tmp_path / "in.txt", ["bank river", "bank end", "river bank", "end"])
+    options = {"model": "tiny", "models_dir": tmp_path / "models", "include": "static"}
+    options |= {"dtype": "float16", "on_error": policy, "rows": rows}
     if policy == "fail":
-        with pytest.raises(CommandError, match=r"Row 1 of in\.txt: .* --dtype float32"):
-            run_inline(source, tmp_path / "out", on_error=policy, **OVERFLOWING, **options)
+        with pytest.raises(CommandError, match=r"Row 1 of in\.txt: .* `dtype` float32"):
+            run_inline(source, tmp_path / "out", **options)
         return
-    run_inline(source, tmp_path / "out", on_error=policy, **OVERFLOWING, **options)
+    run_inline(source, tmp_path / "out", **options)
     assert errors_of(tmp_path / "out") == [(1, "out_of_range"), (3, "out_of_range")]
-    if "format" in options:
-        archive = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
-        rows = archive["rows"].tolist()
-        assert archive["offsets"].tolist() == ([0, 2, 2, 4, 4] if policy == "null" else [0, 2, 4])
-        found = archive["static"].tolist()
-    else:
-        table = table_of(tmp_path / "out")
-        rows = table["row"].to_pylist()
-        if "rows" in options:
-            found = [list(vector) for vector in table["vector"].to_pylist()]
-        else:
-            found = [vector for row in table["static"].to_pylist() for vector in row or []]
+    table = table_of(tmp_path / "out")
+    column = "vector" if rows == "tokens" else "static"
+    values = table[column].to_pylist()
     bank, river = VECTORS[3].tolist(), VECTORS[4].tolist()
-    assert found == [bank, river, river, bank]
-    of_tokens = [0, 0, 2, 2]
-    of_sentences = [0, 1, 2, 3] if policy == "null" else [0, 2]
-    assert rows == (of_tokens if "rows" in options else of_sentences)
+    present = [bank, river, river, bank] if rows == "tokens" else [[bank, river], [river, bank]]
+    assert [value for value in values if value] == present
+    indices = [0, 0, 1, 2, 2, 3] if rows == "tokens" else [0, 1, 2, 3]
+    left = indices if policy == "null" else [i for i in indices if i in (0, 2)]
+    assert table["row"].to_pylist() == left
 
 
-TRUNCATE = {"encoding": EncodeOptions(include=["contextual"], truncate=True)}
 CHANGES = [
-    ({}, TRUNCATE, 2),
-    (TRUNCATE, {}, 2),
-    ({}, {"max_sentence_tokens": 100}, 2),
-    ({}, {"on_error": "skip"}, 2),
-    ({"on_error": "skip"}, {"on_error": "null"}, 2),
+    ({}, {"truncate": True}),
+    ({"truncate": True}, {}),
+    ({}, {"max_sentence_tokens": 100}),
+    ({}, {"on_error": "skip"}),
+    ({"on_error": "skip"}, {"on_error": "null"}),
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "shards"), CHANGES, ids=range(len(CHANGES)))
-def test_a_repeated_job_may_change_what_concerns_single_rows(tmp_path, before, after, shards):
+@pytest.mark.parametrize(("before", "after"), CHANGES, ids=range(len(CHANGES)))
+def test_repeated_job_may_change_options_of_single_rows(tmp_path, before, after):
     """Only the shards of such rows are written again, and the folder is that of a new job."""
     lines = many(40)
     lines[3] = lines[37] = LONG
@@ -275,50 +207,41 @@ def test_a_repeated_job_may_change_what_concerns_single_rows(tmp_path, before, a
     same = {"shard_rows": 4, "max_sentence_tokens": LIMIT}
     run_inline(source, tmp_path / "out", **{**same, **before})
     outcome = run_inline(source, tmp_path / "out", **{**same, **after})
-    assert outcome.progress.rows == 4 * shards
+    assert outcome.progress.rows == 8
     run_inline(source, tmp_path / "new", **{**same, **after})
     assert shards_of(tmp_path / "out") == shards_of(tmp_path / "new")
     again = run_inline(source, tmp_path / "out", **{**same, **after})
-    assert (again.progress.rows, again.totals) == (0, outcome.totals)
+    assert (again.progress.rows, again.counts) == (0, outcome.counts)
 
 
-def test_a_lower_limit_is_another_job(tmp_path):
+def test_lower_limit_is_another_job(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(8))
     run_inline(source, tmp_path / "out", max_sentence_tokens=LIMIT)
     with pytest.raises(CommandError, match="another job's shards"):
         run_inline(source, tmp_path / "out", max_sentence_tokens=LIMIT - 1)
 
 
-def test_a_job_that_a_row_ended_goes_on_with_another_policy(tmp_path):
-    lines = [*many(8), LONG, *many(3)]
-    source = write_lines(tmp_path / "in.txt", lines)
+def test_job_that_a_row_ended_goes_on_with_another_policy(tmp_path):
+    source = write_lines(tmp_path / "in.txt", [*many(8), LONG, *many(3)])
     same = {"shard_rows": 4, "max_sentence_tokens": LIMIT}
-    with pytest.raises(CommandError, match=r"Row 8 of in\.txt"):
+    with pytest.raises(CommandError, match=r"Row 8 of in\.txt: A sentence has too many tokens: 50"):
         run_inline(source, tmp_path / "out", on_error="fail", **same)
     outcome = run_inline(source, tmp_path / "out", **same)
-    assert (outcome.progress.rows, outcome.progress.found, outcome.totals.failed) == (4, 2, 1)
+    assert (outcome.progress.rows, outcome.progress.existing, outcome.counts.failed) == (4, 2, 1)
 
 
-def test_the_list_of_a_missing_shard_is_a_clear_error(tmp_path):
-    source = write_lines(tmp_path / "in.txt", [LONG])
-    run_inline(source, tmp_path / "out", max_sentence_tokens=LIMIT)
-    (tmp_path / "out" / "_part-00000.errors.jsonl").unlink()
-    with pytest.raises(CommandError, match=r"is damaged: remove part-00000\.parquet"):
-        run_inline(source, tmp_path / "out", max_sentence_tokens=LIMIT)
-
-
-def test_progress_is_that_of_written_shards_and_ends_at_the_size_of_the_input(tmp_path):
+def test_progress_ends_at_the_size_of_the_input(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(40))
     size, seen = source.stat().st_size, []
-    job = job_of(tmp_path / "out", shard_rows=4)
-    run(job, find_files(source), inline, lambda now: seen.append(now.bytes / size))
+    job, files = job_of(source, tmp_path / "out", shard_rows=4)
+    run(job, files, inline, lambda now: seen.append(now.bytes / size))
     assert seen == sorted(seen)
     assert len(seen) == 10
     assert seen[0] < 0.2
     assert seen[-1] == pytest.approx(1, rel=1e-6)
 
 
-def test_the_command_says_how_many_rows_have_an_error_and_where_they_are(tmp_path):
+def test_command_says_how_many_rows_have_an_error_and_where(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["bank", "word " * 1030, "river"])
     out = tmp_path / "out"
     code, stdout, stderr = bulk(source, out, "--workers", "1")
@@ -331,7 +254,7 @@ def test_the_command_says_how_many_rows_have_an_error_and_where_they_are(tmp_pat
         "row": 1,
         "code": "too_large",
         "error": "A sentence has too many tokens: 1030, over the limit max_sentence_tokens of 1024."
-        " --truncate cuts such sentences.",
+        " The option `truncate` truncates such texts.",
     }
     code, stdout, _ = bulk(source, out, "--workers", "1", "--truncate")
     assert (code, b"  0 with an error  1 shard " in stdout) == (0, True)

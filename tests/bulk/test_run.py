@@ -4,17 +4,14 @@ import fcntl
 import multiprocessing
 import os
 import signal
-from dataclasses import replace
 from functools import partial
 
 import orjson
-import pyarrow as pa
 import pytest
 
 from polyseme.bulk.run import run, write_in_processes
-from polyseme.bulk.sources import find_files, kept_schema, split_shards
+from polyseme.bulk.sources import split_shards
 from polyseme.errors import CommandError
-from polyseme.operations.options import EncodeOptions
 from tests.bulk import (
     command_of,
     job_of,
@@ -23,6 +20,7 @@ from tests.bulk import (
     run_inline,
     shards_of,
     start_bulk,
+    table_of,
     until,
     workers_of,
     write_lines,
@@ -32,7 +30,7 @@ from tests.signals import default_handling, handler_of
 ROWS, SHARD = 1_600, 40
 SHARDS = ROWS // SHARD
 OPTIONS = ("--workers", "2", "--shard-rows", str(SHARD), "--include", "none", "--pooling", "mean")
-NARROW = {"encoding": EncodeOptions(include=[]), "pooling": "mean", "shard_rows": SHARD}
+NARROW = {"include": (), "pooling": "mean", "shard_rows": SHARD}
 """A small job, so that many runs are fast."""
 
 
@@ -61,9 +59,7 @@ def writes_shard(out):
 
 
 @pytest.mark.slow
-def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
-    source, undisturbed, tmp_path
-):
+def test_killed_runs_leave_the_bytes_of_one_run(source, undisturbed, tmp_path):
     out = tmp_path / "out"
     for shards in (0, 12):
         process = start_bulk(source, out, *OPTIONS)
@@ -83,7 +79,7 @@ def test_runs_that_are_killed_again_and_again_leave_the_bytes_of_one_run(
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_the_job_at_once_without_partial_files(source, tmp_path):
+def test_ctrl_c_stops_the_job_without_partial_files(source, tmp_path):
     out = tmp_path / "out"
     with default_handling(signal.SIGINT):
         process = start_bulk(source, out, *OPTIONS)
@@ -108,8 +104,7 @@ def test_ctrl_c_ends_the_job_only_where_no_lock_is_held(tmp_path):
 
     with handler_of(signal.SIGINT, signal.default_int_handler), pytest.raises(KeyboardInterrupt):
         run(
-            job_of(tmp_path / "out", **NARROW),
-            find_files(source),
+            *job_of(source, tmp_path / "out", **NARROW),
             partial(write_in_processes, workers=1),
             interrupt,
         )
@@ -117,7 +112,7 @@ def test_ctrl_c_ends_the_job_only_where_no_lock_is_held(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, undisturbed, tmp_path):
+def test_worker_that_dies_is_replaced(source, undisturbed, tmp_path):
     out = tmp_path / "out"
     process = start_bulk(source, out, *OPTIONS)
     until(lambda: len(parts(out)) > 3, process)
@@ -128,8 +123,8 @@ def test_a_worker_that_dies_is_replaced_and_its_shards_written_again(source, und
 
 
 @pytest.mark.slow
-def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
-    job = job_of(tmp_path)
+def test_workers_that_always_die_end_the_run(tmp_path):
+    job, _ = job_of(write_lines(tmp_path / "in.txt", ["a"]), tmp_path / "out")
     with pytest.raises(CommandError, match=r"Workers die repeatedly, .* fewer --workers"):
         write_in_processes(job, [WorkerKiller()], lambda _: None, workers=1)
 
@@ -137,7 +132,7 @@ def test_workers_that_die_every_time_end_the_run_with_one_sentence(tmp_path):
 class WorkerKiller:
     """Takes the place of a shard and ends the worker that unpickles it."""
 
-    number = 0
+    index = 0
 
     def __reduce__(self):
         return os._exit, (9,)
@@ -149,60 +144,12 @@ def test_only_missing_shards_are_written_again(tmp_path):
     run_inline(source, out, shard_rows=10)
     before, times = shards_of(out), {one.name: one.stat().st_mtime_ns for one in parts(out)}
     outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.progress.rows, outcome.progress.found, outcome.totals.rows) == (0, 5, 50)
+    assert (outcome.progress.rows, outcome.progress.existing, outcome.counts.rows) == (0, 5, 50)
     assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == times
     parts(out)[2].unlink()
     outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.progress.rows, outcome.totals.rows) == (10, 50)
+    assert (outcome.progress.rows, outcome.counts.rows) == (10, 50)
     assert shards_of(out) == before
-
-
-PLAIN = {
-    "include": ["contextual"],
-    "heads": "all",
-    "oov": None,
-    "case": "auto",
-    "truncate": False,
-    "dtype": "float32",
-    "pooling": None,
-    "format": "parquet",
-    "packing": "none",
-    "keep": [],
-    "column": "text",
-    "shard_rows": 4096,
-    "batch_rows": 1024,
-    "max_sentence_tokens": 1024,
-}
-"""The options in the manifest of a job with default values."""
-
-
-@pytest.mark.parametrize(
-    ("options", "document"),
-    [
-        ({}, PLAIN),
-        (
-            {"encoding": EncodeOptions(include=["static"], phrases=True, share=2.0)},
-            {**PLAIN, "include": ["static"], "phrases": True, "share": 2.0},
-        ),
-        (
-            {"rows": "tokens", "words": ("b", "a"), "keep": ("id",), "compression": "zstd"},
-            {
-                **PLAIN,
-                "rows": "tokens",
-                "words": ["a", "b"],
-                "exact": False,
-                "keep": ["id"],
-                "packing": "zstd",
-            },
-        ),
-    ],
-    ids=["default values", "encoding", "tokens"],
-)
-def test_jobs_of_earlier_versions_can_be_continued(tmp_path, options, document):
-    """The manifest is the same, also for options that were added later."""
-    assert job_of(tmp_path, **options, on_error="fail").options.document() == document
-    now = job_of(tmp_path, **options).options.document()
-    assert now == {**document, "on_error": "null"}
 
 
 def test_another_job_is_rejected_and_nothing_changes(tmp_path):
@@ -210,14 +157,50 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
     before = shards_of(out)
-    with pytest.raises(CommandError, match=r"shards \(other options: include\)"):
-        run_inline(source, out, shard_rows=10, encoding=EncodeOptions(include=["static"]))
-    with pytest.raises(CommandError, match=r"shards \(other options: exact, rows, words\)"):
+    with pytest.raises(CommandError, match=r"shards \(other include\)"):
+        run_inline(source, out, shard_rows=10, include="static")
+    with pytest.raises(CommandError, match=r"shards \(other rows, words\)"):
         run_inline(source, out, shard_rows=10, rows="tokens", words=("bank",))
     write_lines(source, [*many(19), "another last sentence"])
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(source, out, shard_rows=10)
     assert shards_of(out) == before
+
+
+def test_job_is_the_same_if_the_contents_of_its_files_are(tmp_path):
+    source = write_lines(tmp_path / "in.txt", many(20))
+    run_inline(source, tmp_path / "out", shard_rows=10)
+    before = shards_of(tmp_path / "out")
+    content = source.read_bytes()
+    source.unlink()
+    source.write_bytes(content)
+    os.utime(source, (1, 1))
+    assert run_inline(source, tmp_path / "out", shard_rows=10).progress.rows == 0
+    assert shards_of(tmp_path / "out") == before
+
+
+def test_new_files_in_a_folder_become_new_shards(tmp_path):
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    write_lines(folder / "b.txt", many(25))
+    run_inline(folder, out, shard_rows=10)
+    before = shards_of(out)
+    write_lines(folder / "a.txt", many(5))
+    write_lines(folder / "c.txt", many(7))
+    outcome = run_inline(folder, out, shard_rows=10)
+    assert (outcome.progress.rows, outcome.counts.rows, outcome.shards) == (12, 37, 5)
+    after = shards_of(out)
+    assert {name: after[name] for name in before if "part" in name} == {
+        name: content for name, content in before.items() if "part" in name
+    }
+    columns = table_of(out).select(["file", "row"]).to_pydict()
+    assert columns["file"] == ["b.txt"] * 25 + ["a.txt"] * 5 + ["c.txt"] * 7
+    assert columns["row"] == [*range(25), *range(5), *range(7)]
+    assert run_inline(folder, out, shard_rows=10).progress.rows == 0
+    assert shards_of(out) == after
+    (folder / "a.txt").unlink()
+    with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
+        run_inline(folder, out, shard_rows=10)
 
 
 def test_a_shard_that_the_job_does_not_have_is_rejected(tmp_path):
@@ -252,50 +235,47 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path):
     run_inline(source, out)
 
 
-@pytest.mark.parametrize(("kind", "data"), [("parquet", b"PAR1"), ("npz", b"PK")])
-def test_a_damaged_shard_is_named(tmp_path, kind, data):
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+@pytest.mark.parametrize("name", ["part-00001", "_part-00001.json"])
+def test_damaged_shard_is_named(tmp_path, kind, name):
     source = write_lines(tmp_path / "in.txt", many(20))
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10, format=kind)
-    parts(out)[1].write_bytes(data)
+    path = out / (name if name.endswith("json") else f"{name}.{kind}")
+    path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CommandError, match=rf"part-00001\.{kind} is damaged: remove it"):
         run_inline(source, out, shard_rows=10, format=kind)
 
 
-def split(source, rows):
-    """The shards of a source."""
-    files = find_files(source)
-    return split_shards(files, "text", kept_schema(files, "text", ()), rows)
+def split(job, files, rows):
+    """The shards of files."""
+    return split_shards([files], "text", job.kept.remove(0), rows)
 
 
-def job_with_folder(tmp_path, **options):
-    out = tmp_path / "out"
-    out.mkdir()
-    return replace(job_of(out, **options), kept=pa.schema([]))
-
-
-def test_the_input_is_read_no_further_ahead_than_two_shards_for_each_worker(tmp_path):
+def test_input_is_read_two_shards_ahead_for_each_worker(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(120))
     read, written, ahead = [], [], []
+    job, files = job_of(source, tmp_path / "out")
+    job.out.mkdir()
 
     def shards():
-        for shard in split(source, 4):
-            read.append(shard.number)
+        for shard in split(job, files, 4):
+            read.append(shard.index)
             ahead.append(len(read) - len(written))
             yield shard
 
-    job = job_with_folder(tmp_path)
-    write_in_processes(job, shards(), lambda one: written.append(one.number), workers=2)
+    write_in_processes(job, shards(), lambda one: written.append(one.index), workers=2)
     assert sorted(written) == list(range(30))
     # A shard that is done while the next is fetched may be reported a moment later.
     assert max(ahead) <= 2 * 2 + 1
-    assert len({one.name for one in job.out.iterdir()}) == 30
+    assert len(parts(job.out)) == 30
 
 
 def test_no_process_remains_after_an_invalid_row(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*many(40), "word " * 2000, *many(40)])
     before = set(multiprocessing.active_children())
-    job = job_with_folder(tmp_path, on_error="fail")
+    job, files = job_of(source, tmp_path / "out", on_error="fail")
+    job.out.mkdir()
     with pytest.raises(CommandError, match=r"Row 40 of in\.txt"):
-        write_in_processes(job, split(source, 4), lambda _: None, workers=2)
+        write_in_processes(job, split(job, files, 4), lambda _: None, workers=2)
     assert set(multiprocessing.active_children()) == before

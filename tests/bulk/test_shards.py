@@ -1,8 +1,7 @@
 """Shards in Parquet and as NumPy archives have the contents of the service's responses."""
 
-import io
+import hashlib
 import json
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import polyseme
+from polyseme.arrow import METADATA_KEY
 from polyseme.errors import CommandError
-from polyseme.operations.options import EncodeOptions
-from tests.bulk import SENTENCES, job_of, run_inline, shards_of, table_of, write_lines
+from polyseme.models.reader import bundled_models
+from polyseme.settings import BUNDLED
+from tests.bulk import SENTENCES, run_inline, shards_of, table_of, write_lines
 
 ALL = ["static", "contextual", "features", "attention"]
 
@@ -28,8 +29,9 @@ def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
     source = write_lines(folder / "in.txt", SENTENCES)
     options = {
-        "encoding": EncodeOptions(include=ALL),
+        "include": ALL,
         "pooling": "informativeness",
+        "wordless": "zero",
         "keep": ("text",),
     }
     run_inline(source, folder / "out", shard_rows=2, **options)
@@ -51,7 +53,7 @@ def test_arrays_have_the_bits_of_the_response(table, local, part):
 
 def test_tokens_point_into_the_text_and_have_their_resolution(table):
     for row in table.to_pylist():
-        places = zip(row["starts"], row["ends"], strict=True)
+        places = zip(row["starts"], row["stops"], strict=True)
         assert [row["text"][start:end] for start, end in places] == row["tokens"]
     place = row["tokens"].index("unbankable")
     assert (row["resolutions"][place], row["keys"][place]) == ("subword", None)
@@ -68,9 +70,10 @@ def test_columns_have_the_types_that_are_documented(table):
     assert {field.name: field.type for field in table.schema} == {
         "row": pa.int64(),
         "text": pa.string(),
+        "error": pa.string(),
         "truncated": pa.int32(),
         **dict.fromkeys(("tokens", "keys", "resolutions"), pa.list_(pa.string())),
-        **dict.fromkeys(("starts", "ends"), pa.list_(pa.int32())),
+        **dict.fromkeys(("starts", "stops"), pa.list_(pa.int32())),
         **dict.fromkeys(("static", "contextual"), vectors),
         "features": pa.list_(pa.list_(pa.float32(), 600)),
         "attention": pa.list_(pa.float32()),
@@ -80,18 +83,17 @@ def test_columns_have_the_types_that_are_documented(table):
 
 def test_without_arrays_only_the_pooled_vector_is_written(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    nothing = EncodeOptions(include=[])
-    run_inline(source, tmp_path / "out", encoding=nothing, pooling="mean")
+    run_inline(source, tmp_path / "out", include=(), pooling="mean", wordless="zero")
     table = table_of(tmp_path / "out")
-    assert table.column_names == ["row", "truncated", "vector"]
+    assert table.column_names == ["row", "error", "truncated", "vector"]
     found = np.array(table["vector"].to_pylist(), np.float32)
     assert found.tobytes() == local.embed(SENTENCES, pooling="mean").tobytes()
 
 
 def test_float16_numbers_are_float32_ones_rounded_once(tmp_path, local):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    half = EncodeOptions(include=["contextual"], dtype="float16")
-    run_inline(source, tmp_path / "out", encoding=half, pooling="informativeness")
+    options = {"dtype": "float16", "pooling": "informativeness", "wordless": "zero"}
+    run_inline(source, tmp_path / "out", **options)
     table = table_of(tmp_path / "out")
     assert table.schema.field("vector").type == pa.list_(pa.float16(), 300)
     answers = local.encode(SENTENCES)
@@ -114,20 +116,21 @@ def test_compressed_files_are_smaller_and_have_the_same_numbers(tmp_path):
     assert compressed < 0.95 * plain
 
 
-def test_a_row_without_a_text_has_nulls_and_shifts_no_other(tmp_path, local):
+def test_row_without_a_text_has_nulls_and_shifts_no_other(tmp_path, local, monkeypatch):
+    monkeypatch.setattr("polyseme.arrow._BATCH_ROWS", 2)
     texts = ["the river bank", None, "", None, "the money bank"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
-    outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", pooling="mean", batch_rows=2)
+    outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", pooling="mean")
     rows = table_of(tmp_path / "out").to_pylist()
     assert [row["row"] for row in rows] == [0, 1, 2, 3, 4]
     lengths = [None if row["tokens"] is None else len(row["tokens"]) for row in rows]
     assert lengths == [3, None, 0, None, 3]
     for number in (1, 3):
         assert {value for name, value in rows[number].items() if name != "row"} == {None}
-    assert rows[2]["vector"] == [0.0] * 300
+    assert rows[2]["vector"] is None
     last = np.array(rows[4]["contextual"], np.float32)
     assert last.tobytes() == local.encode(["the money bank"])[0].contextual.tobytes()
-    assert outcome.totals.missing == 2
+    assert outcome.counts.missing == 2
 
 
 def test_pre_tokenized_words_have_no_offsets(tmp_path, local):
@@ -147,16 +150,15 @@ def test_a_sentence_over_the_limit_is_rejected_by_its_row(tmp_path):
     with pytest.raises(CommandError) as caught:
         run_inline(source, tmp_path / "out", max_sentence_tokens=5, on_error="fail")
     assert caught.value.sentence.startswith("Row 2 of in.txt: A sentence has too many tokens: 7")
-    assert "--truncate" in caught.value.sentence
+    assert "`truncate`" in caught.value.sentence
     assert not list((tmp_path / "out").glob("*part*"))
 
 
 def test_a_truncated_sentence_has_the_number_of_its_removed_tokens(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
-    truncated = EncodeOptions(include=["contextual"], truncate=True)
-    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, encoding=truncated)
+    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, truncate=True)
     assert table_of(tmp_path / "out")["truncated"].to_pylist() == [0, 2]
-    assert outcome.totals.truncated == 2
+    assert outcome.counts.truncated == 2
 
 
 def test_kept_columns_are_unchanged(tmp_path):
@@ -206,7 +208,7 @@ def test_a_kept_column_may_have_the_internal_name_of_the_texts(tmp_path):
     "options",
     [
         {"pooling": "mean"},
-        {"pooling": "mean", "encoding": EncodeOptions(include=[])},  # tokens' vectors are in memory
+        {"pooling": "mean", "include": ()},
         {"rows": "tokens"},
     ],
     ids=str,
@@ -215,8 +217,9 @@ def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeyp
     lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)
     run_inline(source, tmp_path / "one", keep=("text",), **options)
-    monkeypatch.setattr("polyseme.bulk.tables._GROUP_NUMBERS", 7000)
-    monkeypatch.setattr("polyseme.bulk.tables._BATCH_CHARACTERS", 300)
+    monkeypatch.setattr("polyseme.arrow.GROUP_BYTES", 3000)
+    monkeypatch.setattr("polyseme.bulk.shards.GROUP_BYTES", 3000)
+    monkeypatch.setattr("polyseme.arrow._BATCH_BYTES", 300)
     run_inline(source, tmp_path / "many", keep=("text",), **options)
     file = tmp_path / "many" / "part-00000.parquet"
     assert pq.read_metadata(file).num_row_groups > 5
@@ -238,88 +241,64 @@ def test_the_totals_are_those_of_the_rows(tmp_path):
         "missing": 0,
         "failed": 0,
     }
-    assert outcome.totals.tokens == job_file["totals"]["tokens"]
+    assert outcome.counts.tokens == job_file["totals"]["tokens"]
 
 
 def test_a_source_without_rows_has_one_shard_with_the_columns(tmp_path):
     source = write_lines(tmp_path / "in.txt", [])
     run_inline(source, tmp_path / "out", pooling="mean")
-    assert set(shards_of(tmp_path / "out")) == {"_bulk.json", "part-00000.parquet"}
+    assert set(shards_of(tmp_path / "out")) == {
+        "_bulk.json",
+        "_part-00000.json",
+        "part-00000.parquet",
+    }
     table = table_of(tmp_path / "out")
     assert len(table) == 0
     assert {"tokens", "contextual", "vector"} <= set(table.column_names)
 
 
-def test_a_worker_rejects_a_model_with_another_checksum(tmp_path):
-    job = job_of(tmp_path)
-    other = replace(job, sha256="0" * 64)
-    with pytest.raises(CommandError, match="or another version of it"):
-        other.load_model()
-
-
-def test_an_archive_is_the_response_of_the_service_with_row_numbers(tmp_path, client):
-    source = write_lines(tmp_path / "in.txt", SENTENCES)
-    outcome = run_inline(
-        source, tmp_path / "out", encoding=EncodeOptions(include=ALL), format="npz", shard_rows=3
-    )
-    first = 0
-    for name in ("part-00000.npz", "part-00001.npz"):
-        texts = SENTENCES[first : first + 3]
-        answer = client.post(
-            "/v1/encode",
-            json={"input": texts, "include": sorted(ALL)},
-            headers={"Accept": "application/x-npz"},
-        )
-        wanted = np.load(io.BytesIO(answer.content), allow_pickle=False)
-        found = np.load(tmp_path / "out" / name, allow_pickle=False)
-        assert {*found.files} == {*wanted.files, "rows"}
-        for member in wanted.files:
-            assert found[member].dtype == wanted[member].dtype
-            assert found[member].tobytes() == wanted[member].tobytes()
-        assert found["rows"].tolist() == list(range(first, first + len(texts)))
-        first += 3
-    assert outcome.totals.rows == 5
-
-
-def test_pooled_vectors_of_an_archive_are_rounded_once(tmp_path):
-    source = write_lines(tmp_path / "in.txt", SENTENCES)
-    half = EncodeOptions(include=[], dtype="float16")
-    run_inline(source, tmp_path / "out", encoding=half, format="npz", pooling="informativeness")
-    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
-    assert {*found.files} == {"offsets", "tokens", "rows", "vectors"}
-    wanted = polyseme.load().embed(SENTENCES, pooling="informativeness").astype(np.float16)
-    assert found["vectors"].tobytes() == wanted.tobytes()
-    assert found["vectors"].shape == wanted.shape
-
-
-@pytest.mark.parametrize("kind", ["parquet", "npz"])
-def test_an_invalid_row_is_named_with_its_file(tmp_path, kind):
+def test_invalid_row_is_named_with_its_file(tmp_path):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", ["river", "bank"])
     write_lines(tmp_path / "in" / "b.txt", ["apple", "money", "zxqvbnt"])
-    encoding = EncodeOptions(include=["static"], oov="error")
-    with pytest.raises(CommandError, match=r"Row 2 of b\.txt: A word .* --oov zero"):
-        run_inline(
-            tmp_path / "in", tmp_path / "out", encoding=encoding, format=kind, on_error="fail"
-        )
+    with pytest.raises(
+        CommandError, match=r"Row 2 of b\.txt: A word .* `oov` with the value `zero`"
+    ):
+        run_inline(tmp_path / "in", tmp_path / "out", oov="error", on_error="fail")
 
 
 def test_rows_of_several_files_name_their_file(tmp_path):
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
     write_lines(tmp_path / "in" / "b.txt", SENTENCES[2:])
-    for kind in ("npz", "parquet"):
-        run_inline(tmp_path / "in", tmp_path / kind, format=kind)
-    found = np.load(tmp_path / "npz" / "part-00000.npz", allow_pickle=False)
-    table = table_of(tmp_path / "parquet")
-    names, rows = ["a.txt"] * 2 + ["b.txt"] * 3, [0, 1, 0, 1, 2]
-    assert found["files"].tolist() == table["file"].to_pylist() == names
-    assert found["rows"].tolist() == table["row"].to_pylist() == rows
+    run_inline(tmp_path / "in", tmp_path / "out")
+    table = table_of(tmp_path / "out")
+    assert table["file"].to_pylist() == ["a.txt"] * 2 + ["b.txt"] * 3
+    assert table["row"].to_pylist() == [0, 1, 0, 1, 2]
 
 
-def test_a_row_without_a_text_has_no_tokens_in_an_archive(tmp_path):
-    pq.write_table(pa.table({"text": ["the bank", None, "the"]}), tmp_path / "in.parquet")
-    outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", format="npz")
-    found = np.load(tmp_path / "out" / "part-00000.npz", allow_pickle=False)
-    assert found["offsets"].tolist() == [0, 2, 2, 3]
-    assert outcome.totals.missing == 1
+def test_partitions_of_folders_are_kept(tmp_path):
+    for name, text in (("year=2024/lang=en%20gb", "bank"), ("year=2025/lang=de", "river")):
+        folder = tmp_path / "in" / name
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"text": [text], "id": [1]}), folder / "a.parquet")
+    null = tmp_path / "in" / "year=__HIVE_DEFAULT_PARTITION__"
+    null.mkdir()
+    pq.write_table(pa.table({"text": ["apple"], "id": [2]}), null / "a.parquet")
+    run_inline(tmp_path / "in", tmp_path / "out", keep=("id",))
+    columns = table_of(tmp_path / "out").select(["id", "year", "lang"]).to_pydict()
+    assert columns == {
+        "id": [1, 1, 2],
+        "year": ["2024", "2025", None],
+        "lang": ["en gb", "de", None],
+    }
+
+
+def test_shards_name_the_model_and_its_checksum(tmp_path):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    run_inline(source, tmp_path / "out")
+    facts = json.loads(table_of(tmp_path / "out").schema.metadata[METADATA_KEY])
+    manifest = (bundled_models() / BUNDLED / "manifest.json").read_bytes()
+    assert facts["model"] == BUNDLED
+    assert facts["sha256"] == hashlib.sha256(manifest).hexdigest()
+    assert facts["options"]["include"] == ["contextual"]

@@ -14,18 +14,29 @@ import pytest
 import zstandard
 
 from polyseme.bulk import lines as reading
-from polyseme.bulk.sources import find_files, kept_schema, read, split_shards
+from polyseme.bulk.files import find_files
+from polyseme.bulk.sources import kept_schema, read, split_shards
 from polyseme.errors import CommandError
 from tests.bulk import SENTENCES, write_lines
 
 
 def texts_of(path, column="text", keep=()):
     """The text and the kept columns of each row."""
-    found = []
-    for source in find_files(path):
-        for piece in read(source, column, keep):
-            found += zip(*(one.to_pylist() for one in piece.rows.columns), strict=True)
-    return found
+    values = []
+    for file in find_files(path):
+        for rows, _ in read(file, column, keep):
+            for i, problem in enumerate(rows.problems, rows.first):
+                if problem:
+                    raise CommandError(f"{rows.file}: row {i} {problem}.")
+            columns = [column.to_pylist() for column in (rows.texts, *rows.kept)]
+            values += zip(*columns, strict=True)
+    return values
+
+
+def dict_of(rows, *names):
+    """The columns of rows by name."""
+    columns = [column.to_pylist() for column in (rows.texts, *rows.kept)]
+    return dict(zip(("text", *names), columns, strict=True))
 
 
 def write(path, rows):
@@ -172,9 +183,9 @@ def test_a_csv_has_the_quotes_of_rfc_4180(tmp_path, content, rows):
 def test_a_row_of_a_table_that_is_not_utf8_has_no_text(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(b"id\ttext\n1\ta\xff\n2\tb\n\xff\tc\n")
-    (chunk,) = read(*find_files(path), "text", ("id",), strict=False)
-    assert chunk.rows.to_pydict() == {"_texts": [None, "b", None], "id": ["1", "2", None]}
-    assert chunk.problems == dict.fromkeys((0, 2), "is not text in UTF-8")
+    ((rows, _),) = read(*find_files(path), "text", ("id",))
+    assert dict_of(rows, "id") == {"text": [None, "b", None], "id": ["1", "2", None]}
+    assert rows.problems == ["is not text in UTF-8", None, "is not text in UTF-8"]
 
 
 VALUES = {
@@ -274,10 +285,10 @@ def test_a_kept_string_of_parquet_that_is_not_utf8_costs_only_its_row(tmp_path, 
     if nested:
         column = pa.StructArray.from_arrays([column], ["x"])
     pq.write_table(pa.table({"text": ["1", "2", "3"], "k": column}), tmp_path / "a.parquet")
-    (chunk,) = read(*find_files(tmp_path / "a.parquet"), "text", ("k",), strict=False)
+    ((rows, _),) = read(*find_files(tmp_path / "a.parquet"), "text", ("k",))
     a, c = ({"x": "a"}, {"x": "c"}) if nested else ("a", "c")
-    assert chunk.rows.to_pydict() == {"_texts": ["1", None, "3"], "k": [a, None, c]}
-    assert chunk.problems == {1: "is not text in UTF-8"}
+    assert dict_of(rows, "k") == {"text": ["1", None, "3"], "k": [a, None, c]}
+    assert rows.problems == [None, "is not text in UTF-8", None]
 
 
 def test_folders_and_patterns_are_read_file_by_file(tmp_path):
@@ -293,20 +304,20 @@ def test_folders_and_patterns_are_read_file_by_file(tmp_path):
     assert [one.name for one in find_files(tmp_path / "?.txt")] == ["a.txt", "b.txt"]
 
 
-def split(path, most, keep=()):
-    """The number of each shard, and its rows: file, row, text."""
+def split(path, max_rows, keep=()):
+    """The index of each shard, and its rows: file, row, text."""
     files = find_files(path)
     kept = kept_schema(files, "text", keep)
     return [
         (
-            shard.number,
+            shard.index,
             [
-                (rows.name, rows.first + index, text)
-                for rows in shard.ranges
-                for index, text in enumerate(rows.rows.column(0).to_pylist())
+                (rows.file, i, text)
+                for rows in shard.parts
+                for i, text in enumerate(rows.texts.to_pylist(), rows.first)
             ],
         )
-        for shard in split_shards(files, "text", kept, most)
+        for shard in split_shards([files], "text", kept, max_rows)
     ]
 
 
@@ -320,7 +331,7 @@ def test_shard_boundaries_do_not_depend_on_files_and_chunks(tmp_path, monkeypatc
         (3, [("b.txt", 3, "6")]),
     ]
     assert split(tmp_path, 2) == wanted
-    shards = split_shards(find_files(tmp_path), "text", pa.schema([]), 2)
+    shards = split_shards([find_files(tmp_path)], "text", pa.schema([]), 2)
     # The bytes of a file are divided among its rows, without its line breaks.
     assert [round(shard.bytes, 6) for shard in shards] == [4, 4, 4, 2]
     monkeypatch.setattr(reading, "READ_BYTES", 3)
@@ -437,10 +448,10 @@ def test_two_columns_of_parquet_are_rejected_only_if_they_are_used(tmp_path):
 def test_a_single_row_that_cannot_be_read_ends_a_job_of_any_policy(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", ["[1]"])
     with pytest.raises(CommandError, match="row 0 is an array, not an object"):
-        list(read(*find_files(path), "text", (), strict=False))
+        list(read(*find_files(path), "text", ()))
     write_lines(path, ["[1]", '{"text": "a"}'])
-    (chunk,) = read(*find_files(path), "text", (), strict=False)
-    assert chunk.rows.to_pydict() == {"_texts": [None, "a"]}
+    ((rows, _),) = read(*find_files(path), "text", ())
+    assert dict_of(rows) == {"text": [None, "a"]}
 
 
 def test_a_column_of_numbers_is_rejected_as_texts(tmp_path):
@@ -482,10 +493,11 @@ ALLOWED_GROWTH = 64 << 20
 READ = """
 import re, sys
 from pathlib import Path
-from polyseme.bulk.sources import find_files, kept_schema, split_shards
+from polyseme.bulk.files import find_files
+from polyseme.bulk.sources import kept_schema, split_shards
 files = find_files(Path(sys.argv[1]))
 kept = kept_schema(files, "text", ("id",) if len(sys.argv) > 2 else ())
-rows = sum(len(shard) for shard in split_shards(files, "text", kept, 4096))
+rows = sum(len(shard) for shard in split_shards([files], "text", kept, 4096))
 # Not ru_maxrss, which includes the process that started this one.
 (peak,) = re.findall(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
 print(rows, int(peak) * 1024)

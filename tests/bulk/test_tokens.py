@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from polyseme.errors import CommandError
-from polyseme.operations.options import EncodeOptions
 from tests.bulk import SENTENCES, lines_of, run_inline, shards_of, table_of, write_lines
 
 BANKS = {"rows": "tokens", "words": ("bank", "apple")}
@@ -17,7 +16,7 @@ BANKS = {"rows": "tokens", "words": ("bank", "apple")}
 
 def including(part, **options):
     """The options of a job with rows of tokens and this array."""
-    return {"rows": "tokens", "encoding": EncodeOptions(include=[part], **options)}
+    return {"rows": "tokens", "include": part, **options}
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +40,12 @@ def vectors_of(table):
 def sentences(source, tmp_path_factory):
     """The tokens, contextual vectors and features of the sentences."""
     out = tmp_path_factory.mktemp("sentences") / "out"
-    include = ["contextual", "features"]
-    run_inline(source, out, encoding=EncodeOptions(include=include))
+    run_inline(source, out, include=("contextual", "features"))
     return table_of(out).to_pylist()
 
 
 def test_every_occurrence_has_a_row_whatever_its_case(table):
-    columns = table.select(["row", "place", "token", "start", "end", "key", "resolution"])
+    columns = table.select(["row", "index", "token", "start", "stop", "key", "resolution"])
     assert [tuple(row.values()) for row in columns.to_pylist()] == [
         (0, 2, "bank", 10, 14, "bank", "exact"),
         (2, 4, "bank", 15, 19, "bank", "exact"),
@@ -57,19 +55,19 @@ def test_every_occurrence_has_a_row_whatever_its_case(table):
     ]
     for row in table.to_pylist():
         assert row["text"] == SENTENCES[row["row"]]
-        assert row["text"][row["start"] : row["end"]] == row["token"]
+        assert row["text"][row["start"] : row["stop"]] == row["token"]
 
 
 def test_the_vector_is_that_of_the_token_in_its_sentence(table, sentences):
-    wanted = [sentences[row["row"]]["contextual"][row["place"]] for row in table.to_pylist()]
+    wanted = [sentences[row["row"]]["contextual"][row["index"]] for row in table.to_pylist()]
     assert vectors_of(table).tobytes() == np.array(wanted, np.float32).tobytes()
 
 
 def test_columns_have_the_types_that_are_documented(table):
     assert {field.name: field.type for field in table.schema} == {
         "row": pa.int64(),
-        **dict.fromkeys(("text", "token", "key", "resolution"), pa.string()),
-        **dict.fromkeys(("place", "start", "end"), pa.int32()),
+        **dict.fromkeys(("text", "error", "token", "key", "resolution"), pa.string()),
+        **dict.fromkeys(("truncated", "index", "start", "stop"), pa.int32()),
         "vector": pa.list_(pa.float32(), 300),
     }
 
@@ -83,11 +81,11 @@ def test_without_words_every_token_has_a_row(source, tmp_path, sentences):
     outcome = run_inline(source, tmp_path / "out", **including("features", dtype="float16"))
     table = table_of(tmp_path / "out")
     assert table["token"].to_pylist() == [word for one in sentences for word in one["tokens"]]
-    assert table["place"].to_pylist() == [n for one in sentences for n in range(len(one["tokens"]))]
+    assert table["index"].to_pylist() == [n for one in sentences for n in range(len(one["tokens"]))]
     assert table.schema.field("vector").type == pa.list_(pa.float16(), 600)
     wanted = np.array([row for one in sentences for row in one["features"]], np.float16)
     assert vectors_of(table).tobytes() == wanted.tobytes()
-    assert (outcome.totals.rows, outcome.totals.tokens) == (5, len(table))
+    assert (outcome.counts.rows, outcome.counts.tokens) == (5, len(table))
 
 
 def test_only_sentences_with_the_words_are_encoded(tmp_path):
@@ -96,13 +94,13 @@ def test_only_sentences_with_the_words_are_encoded(tmp_path):
     options = {"rows": "tokens", "max_sentence_tokens": 5}
     outcome = run_inline(source, tmp_path / "out", words=("bank",), **options)
     assert table_of(tmp_path / "out")["row"].to_pylist() == [0, 3]
-    assert (outcome.totals.rows, outcome.totals.tokens) == (4, 2)
+    assert (outcome.counts.rows, outcome.counts.tokens) == (4, 2)
     with pytest.raises(CommandError, match=r"Row 1 of in\.txt: A sentence has too many tokens: 7"):
         run_inline(source, tmp_path / "other", words=("c",), on_error="fail", **options)
     truncated = {**options, **including("contextual", truncate=True)}
     outcome = run_inline(source, tmp_path / "cut", words=("c", "g"), **truncated)
     assert table_of(tmp_path / "cut")["token"].to_pylist() == ["c"]
-    assert outcome.totals.truncated == 2
+    assert outcome.counts.truncated == 2
 
 
 def test_white_space_in_a_phrase_counts_as_one_space(tmp_path):
@@ -119,7 +117,7 @@ def test_words_of_a_list_have_a_place_and_no_offsets(tmp_path):
     options = {"column": "words", "keep": ("id",), **BANKS}
     outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", **options)
     table = table_of(tmp_path / "out")
-    rows = table.select(["row", "id", "place", "start", "end"]).to_pylist()
+    rows = table.select(["row", "id", "index", "start", "stop"]).to_pylist()
     assert [tuple(row.values()) for row in rows] == [
         (0, "a", 1, None, None),
         (2, "c", 2, None, None),
@@ -127,13 +125,13 @@ def test_words_of_a_list_have_a_place_and_no_offsets(tmp_path):
     run_inline(tmp_path / "in.parquet", tmp_path / "sentences", column="words")
     first, _, last = table_of(tmp_path / "sentences")["contextual"].to_pylist()
     assert vectors_of(table).tolist() == [first[1], last[2]]
-    assert outcome.totals.missing == 1
+    assert outcome.counts.missing == 1
 
 
 def test_words_that_do_not_occur_give_an_empty_table_with_the_columns(source, tmp_path):
     outcome = run_inline(source, tmp_path / "out", rows="tokens", words=("quark",))
     table = table_of(tmp_path / "out")
-    assert len(table) == outcome.totals.tokens == 0
+    assert len(table) == outcome.counts.tokens == 0
     assert table.column_names[-1] == "vector"
 
 
@@ -141,7 +139,7 @@ def test_words_that_do_not_occur_give_an_empty_table_with_the_columns(source, tm
     "options",
     [
         BANKS,
-        {"encoding": EncodeOptions(include=["static", "attention"]), "pooling": "mean"},
+        {"include": ("static", "attention"), "pooling": "mean"},
         including("static", dtype="float16"),
     ],
     ids=["occurrences", "sentences", "float16"],
@@ -175,7 +173,7 @@ def test_a_missing_shard_of_lines_is_written_again_with_its_totals(source, tmp_p
     assert {"part-00001.jsonl", "_part-00001.json"} <= before.keys()
     (out / "part-00001.jsonl").unlink()
     again = run_inline(source, out, format="jsonl", shard_rows=2, **BANKS)
-    assert (again.progress.rows, again.totals) == (2, first.totals)
+    assert (again.progress.rows, again.counts) == (2, first.counts)
     assert shards_of(out) == before
     (out / "_part-00001.json").unlink()
     with pytest.raises(CommandError, match=r"part-00001\.jsonl is damaged: remove it"):

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
+from polyseme.arrow import NOT_UTF8
 from polyseme.bulk.files import (
     MAX_ROW_BYTES,
-    NOT_UTF8,
     READ_BYTES,
     TOO_LONG,
     Columns,

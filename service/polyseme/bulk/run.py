@@ -1,52 +1,46 @@
-"""Run a job: write its missing shards with processes on this machine or with a cluster."""
+"""Run a job: write its missing shards with processes on this machine."""
 
 import gc
 import multiprocessing
 import os
 import signal
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
-from polyseme import __version__
+from polyseme.arrow import Counts, Encoding
 from polyseme.atomic_files import atomic_files
 from polyseme.bulk.files import InputFile
 from polyseme.bulk.job import ERRORS, Job, lock_folder, write_manifest
-from polyseme.bulk.shards import ShardResult, errors_path, read_totals, write_shard
+from polyseme.bulk.shards import ShardResult, facts_path, origin, read_facts, write_shard
 from polyseme.bulk.sources import Shard, kept_schema, read, split_shards
-from polyseme.bulk.tables import COLUMNS, Totals
 from polyseme.errors import CommandError, PolysemeError
-from polyseme.models.model import Model
 from polyseme.processes import exit_with_parent
 
 OnShard: TypeAlias = Callable[[ShardResult], None]
 """Called with the result of each shard that has been written."""
 WriteShards: TypeAlias = Callable[[Job, Iterable[Shard], OnShard], None]
-"""`write_in_processes` or `write_on_cluster`, with `workers` or `address` bound by `partial`."""
+"""`write_in_processes` with `workers` bound by `partial`."""
 
 _SHARDS_AHEAD = 2
 """Maximum number of unfinished shards for each worker: the current one and the next."""
-_CLUSTER_TIMEOUT = 60
-"""Seconds to wait for the scheduler of a cluster, and then for the first worker."""
 _MAX_DEATHS = 3
 """The run fails when workers have died this many times while the same shard was pending."""
 _SAMPLE_ROWS = 256
 """Rows from which the size of the output is estimated."""
-_JSON_BYTES = 12
-"""Typical bytes of a number and its comma in JSON."""
+_JSON_RATIO = 3
+"""How much larger numbers are as JSON."""
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
@@ -58,134 +52,117 @@ class RunProgress:
     """approximate bytes of the input whose rows are written, also by earlier runs"""
     rows: int = 0
     tokens: int = 0
-    found: int = 0
+    existing: int = 0
     """number of shards that an earlier run has written"""
 
 
-def estimate_bytes(job: Job, model: Model, files: Sequence[InputFile]) -> int:
-    """Return the approximate size of the numbers in the output, from the first rows of the input.
-
-    Raises the errors of `read`.
-    """
-    options = job.options
-    per_token, per_pair = options.encoding.array_numbers(model)
-    per_row = model.manifest.dimension if options.pooling else 0
-    size = _JSON_BYTES if options.format == "jsonl" else np.dtype(options.encoding.dtype).itemsize
-    for file in files:
-        for chunk in read(file, options.column, (), strict=False):
-            texts = chunk.rows.column(0).slice(0, _SAMPLE_ROWS).to_pylist()
-            most = options.max_sentence_tokens
-            lengths = [len(model.tokenizer.look_up(text or "", "auto", most)) for text in texts]
-            if texts:
-                numbers = sum(per_row + n * (per_token + n * per_pair) for n in lengths)
-                part = chunk.bytes_read * len(texts) / len(chunk.rows)
-                return int(size * numbers * sum(file.bytes for file in files) / max(part, 1))
-    return 0
-
-
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     """The result of a run."""
 
-    totals: Totals
-    """totals of all shards, also of earlier runs"""
-    shards: int
-    bytes: int
     progress: RunProgress
     """progress of this run alone"""
-    peak: int
+    counts: Counts = field(default_factory=Counts)
+    """counts of all shards, also of earlier runs"""
+    shards: int = 0
+    bytes: int = 0
+    peak: int = 0
     """sum of the peak memory of all workers in bytes; each counts the shared memory"""
-    errors: Counter[str]
+    errors: Counter[str] = field(default_factory=Counter)
     """number of rows with an error by code"""
+
+
+def with_kept(job: Job, files: Sequence[InputFile]) -> Job:
+    """Return the job with the schema of the columns to copy.
+
+    Raises the errors of `read` and of `Encoding`, and CommandError if the input is in OUT.
+    """
+    out = Path(os.path.realpath(job.out))
+    if any(out in file.path.resolve().parents for file in files):
+        raise CommandError("The input is in the folder of the output: use another folder.")
+    columns = [pa.field("row", pa.int64()), pa.field("file", pa.string())][: 1 + job.has_files]
+    kept = kept_schema(files, job.encoder.column, job.encoder.keep)
+    job = replace(job, kept=pa.schema([*columns, *kept]))
+    Encoding(job.encoder, job.kept)
+    return job
+
+
+def estimate_bytes(job: Job, files: Sequence[InputFile]) -> int:
+    """Return the approximate size of the output, from the first rows of the input."""
+    encoding = Encoding(replace(job.encoder, on_error="null"), job.kept)
+    names = job.kept.names[1 + job.has_files :]
+    for file in files:
+        for chunk, bytes_read in read(file, job.encoder.column, names):
+            rows = chunk.slice(0, _SAMPLE_ROWS)
+            columns = [*origin(rows, has_files=job.has_files), *rows.kept]
+            batches = encoding.batches(rows.texts, columns, rows.problems)
+            size = sum(batch.nbytes for batch in batches)
+            if len(rows):
+                size *= _JSON_RATIO if job.format == "jsonl" else 1
+                part = bytes_read * len(rows) / len(chunk)
+                return int(size * sum(file.bytes for file in files) / max(part, 1))
+    return 0
 
 
 def run(
     job: Job,
-    files: list[InputFile],
+    files: Sequence[InputFile],
     write: WriteShards,
     on_progress: Callable[[RunProgress], None],
 ) -> Outcome:
-    """Write the missing shards of a job and mark the job as complete.
+    """Write the missing shards of a job of `with_kept`, and mark the job as complete.
 
     Raises CommandError if it fails, ModelFolderError if a worker finds the model damaged; the next
     run of the same job writes only the missing shards.
     """
-    options = job.options
-    for name in options.keep:
-        if name in COLUMNS[options.rows] or options.keep.count(name) > 1:
-            raise CommandError(f"--keep {name}: this column name is reserved, or given twice.")
-    out = Path(os.path.realpath(job.out))
-    if any(out in file.path.resolve().parents for file in files):
-        raise CommandError("The input is in the folder of the output: use another folder.")
-    strict = job.strict
-    kept = kept_schema(files, options.column, options.keep, strict=strict)
-    job = replace(job, kept=kept, several_files=len(files) > 1)
-    document = {
-        "format": "polyseme-bulk",
-        "format_version": 1,
-        "polyseme": __version__,
-        "model": {"name": job.model, "sha256": job.sha256},
-        "options": options.document(),
-        "input": [file.document() for file in files],
-    }
     progress = RunProgress()
-    peaks: dict[tuple[str, int], int] = {}
-    numbers: list[int] = []
+    peaks: Counter[int] = Counter()
+    paths: list[Path] = []
+    own = 1 + job.has_files
+    kept = pa.schema(list(job.kept)[own:])
 
-    def missing_shards() -> Iterator[Shard]:
+    def missing_shards(groups: Sequence[Sequence[InputFile]]) -> Iterator[Shard]:
         finished = job.finished_shards()
-        shards = split_shards(files, options.column, kept, options.shard_rows, strict=strict)
-        for shard in shards:
-            numbers.append(shard.number)
-            if job.shard_path(shard.number).name in finished:
-                progress.found += 1
+        for shard in split_shards(groups, job.encoder.column, kept, job.shard_rows):
+            paths.append(job.shard_path(shard.index))
+            if paths[-1].name in finished:
+                progress.existing += 1
                 progress.bytes += shard.bytes
             else:
                 yield shard
 
     def on_shard(result: ShardResult) -> None:
-        peaks[result.process] = max(result.peak, peaks.get(result.process, 0))
-        progress.rows += result.totals.rows
-        progress.tokens += result.totals.tokens
+        peaks[result.process] = max(result.peak, peaks[result.process])
+        progress.rows += result.counts.rows
+        progress.tokens += result.counts.tokens
         progress.bytes += result.bytes
         on_progress(progress)
 
-    with lock_folder(job.out, document) as rows_changed:
-        if rows_changed:
+    with lock_folder(job, files) as plan:
+        if plan.rows_changed:
             for path in map(job.out.joinpath, job.finished_shards()):
-                of_shard = read_totals(path)
-                if of_shard.failed or of_shard.truncated:
+                counts, _ = read_facts(path)
+                if counts.failed or counts.truncated:
                     path.unlink()
-                    errors_path(path).unlink(missing_ok=True)
-            write_manifest(job.out, document, None)
-        write(job, missing_shards(), on_shard)
-        paths = [job.shard_path(number) for number in numbers]
+                    facts_path(path).unlink()
+        write(job, missing_shards(plan.groups), on_shard)
         if job.finished_shards() != {path.name for path in paths}:
             raise CommandError("The folder contains shards of another job: use another folder.")
-        totals = sum((read_totals(path) for path in paths), Totals())
-        size = sum(path.stat().st_size for path in paths)
-        codes = write_errors(job.out / ERRORS, paths) if totals.failed else Counter()
-        if not totals.failed:
-            job.out.joinpath(ERRORS).unlink(missing_ok=True)
-        write_manifest(job.out, document, {"shards": len(paths), **asdict(totals)})
-    return Outcome(totals, len(paths), size, progress, sum(peaks.values()), codes)
-
-
-def write_errors(path: Path, shards: Sequence[Path]) -> Counter[str]:
-    """Write the rows with an error of all shards into one file; return their numbers by code."""
-    codes: Counter[str] = Counter()
-    with atomic_files(path) as (file,):
-        for shard in shards:
-            if read_totals(shard).failed:
-                try:
-                    lines = errors_path(shard).read_bytes()
-                    codes.update(orjson.loads(line)["code"] for line in lines.splitlines())
-                except (OSError, ValueError, TypeError, KeyError):
-                    raise CommandError(
-                        f"{errors_path(shard).name} is damaged: remove {shard.name} and run again."
-                    ) from None
-                file.write(lines)
-    return codes
+        outcome = Outcome(progress, shards=len(paths), peak=peaks.total())
+        outcome.bytes = sum(path.stat().st_size for path in paths)
+        with atomic_files(job.out / ERRORS) as (file,):
+            for path in paths:
+                counts, errors = read_facts(path)
+                for one in fields(Counts):
+                    total = getattr(outcome.counts, one.name) + getattr(counts, one.name)
+                    setattr(outcome.counts, one.name, total)
+                outcome.errors.update(error["code"] for error in errors)
+                file.writelines(orjson.dumps(error) + b"\n" for error in errors)
+        if not outcome.counts.failed:
+            job.out.joinpath(ERRORS).unlink()
+        totals = {"shards": len(paths), **asdict(outcome.counts)}
+        write_manifest(job.out, plan.document, totals)
+    return outcome
 
 
 def write_in_processes(
@@ -205,8 +182,8 @@ def write_in_processes(
             deaths.update(pending.keys() or {-1})
             if max(deaths.values()) >= _MAX_DEATHS:
                 raise CommandError(
-                    "Workers die repeatedly, perhaps for lack of memory: use fewer --workers or a"
-                    " smaller --batch-rows. Finished shards are kept."
+                    "Workers die repeatedly, perhaps for lack of memory: use fewer --workers."
+                    " Finished shards are kept."
                 ) from None
 
 
@@ -229,7 +206,7 @@ def _write_in_pool(
         pool = ProcessPoolExecutor(workers, _CONTEXT, start_worker, (job,))
 
         def submit(shard: Shard) -> None:
-            pending[shard.number] = shard
+            pending[shard.index] = shard
             pool.submit(write_shard, job, shard).add_done_callback(finished.put)
 
         try:
@@ -248,7 +225,7 @@ def _write_in_pool(
                 if future is None:
                     signal.default_int_handler(signal.SIGINT, None)
                 result = future.result()
-                del pending[result.number]
+                del pending[result.index]
                 on_shard(result)
         except BaseException:
             for child in set(multiprocessing.active_children()) - before:
@@ -280,8 +257,8 @@ def start_worker(job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     exit_with_parent()
     pa.set_cpu_count(1)
-    with suppress(CommandError, PolysemeError):  # writing the first shard raises it again
-        job.load_model()
+    with suppress(PolysemeError):  # writing the first shard raises it again
+        Encoding(job.encoder, job.kept)
     tune_garbage_collector()
 
 
@@ -293,51 +270,3 @@ def tune_garbage_collector() -> None:
     """
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
-
-
-def write_on_cluster(job: Job, shards: Iterable[Shard], on_shard: OnShard, *, address: str) -> None:
-    """Write shards as tasks of a Dask cluster, whose workers have the model and share the folder.
-
-    The scheduler gives the shards of a lost worker to another one. Raises CommandError if the
-    scheduler or the workers fail, or if a row cannot be encoded.
-    """
-    import distributed
-
-    dask: Any = distributed  # only partly typed
-    remaining = iter(shards)
-    try:
-        client = dask.Client(address, timeout=_CLUSTER_TIMEOUT, set_as_default=False)
-    except (OSError, TimeoutError, ValueError):
-        raise CommandError(
-            "The Dask scheduler does not respond: give its address to --scheduler, such as"
-            " tcp://host:8786."
-        ) from None
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=_CLUSTER_TIMEOUT)
-        except TimeoutError:
-            raise CommandError("The scheduler has no workers: start some, and run again.") from None
-        futures = dask.as_completed(loop=client.loop)
-        while True:
-            at_once = _SHARDS_AHEAD * max(1, sum(client.nthreads().values()))
-            while futures.count() < at_once and (shard := next(remaining, None)) is not None:
-                with warnings.catch_warnings():
-                    # Dask recommends `scatter` for large data, but a lost worker loses it.
-                    warnings.simplefilter("ignore", UserWarning)
-                    futures.add(client.submit(write_shard, job, shard, pure=False))
-            if futures.is_empty():
-                return
-            future = next(futures)
-            try:
-                result: ShardResult = future.result()
-            except dask.KilledWorker:
-                raise CommandError(
-                    "Workers die repeatedly while they write one shard, perhaps for lack of memory:"
-                    " use a smaller --batch-rows; finished shards are kept."
-                ) from None
-            except dask.CancelledError:
-                raise CommandError(
-                    "The scheduler has disconnected: run again when it is available."
-                ) from None
-            on_shard(result)
-            future.release()

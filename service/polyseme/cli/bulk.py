@@ -2,28 +2,18 @@
 
 import shutil
 import time
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from polyseme.bulk.job import (
-    ERRORS,
-    BulkOptions,
-    Compression,
-    Job,
-    OnError,
-    RowKind,
-    ShardFormat,
-    fingerprint,
-)
 from polyseme.cli.options import (
     choice_option,
     column_option,
     exit_on_signals,
     field_option,
-    given_fields,
     model_option,
     require_package,
     require_unicode,
@@ -31,24 +21,21 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.errors import CommandError, InvalidError, counted
-from polyseme.models.model import Model
-from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
-from polyseme.operations.inventory import (
-    ApplySensesRequest,
-    SenseInventory,
-    apply_senses,
-    load_inventory,
-)
-from polyseme.operations.options import PER_TOKEN, EncodeOptions
+from polyseme.operations.inventory import SenseInventory, load_inventory
+from polyseme.operations.options import EncodeOptions
 from polyseme.progress import ConsoleProgress
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 
-_SHARD_ROWS = {"npz": 1024, "tokens": 4096, "few vectors": 16_384}
-"""Default number of input rows of a shard. Shards of typical sentences have at most about 120 MB.
-All texts and tokens of a .npz shard are in memory."""
+if TYPE_CHECKING:
+    from polyseme.bulk.files import InputFile
+    from polyseme.bulk.job import Job
+    from polyseme.bulk.run import Outcome
+
+_MANY_VECTORS, _FEW_VECTORS = 4096, 16_384
+"""Maximum rows of a shard by default, with arrays of all tokens and without."""
 _SHARDS, _LEAST_ROWS = 16, 256
 """A small input has about this many shards, or shards of this many rows, so that several workers
 have work."""
@@ -86,7 +73,7 @@ def _parse_words(
 @field_option(EncodeOptions, "share")
 @choice_option(
     "--rows",
-    get_args(RowKind),
+    ("sentences", "tokens"),
     "sentences",
     "A row of the output: a sentence, or a token with one `vector` for a vector store.",
 )
@@ -114,38 +101,31 @@ def _parse_words(
 @field_option(EncodeOptions, "heads", "Attention of each head, or the mean of the heads.")
 @choice_option(
     "--format",
-    get_args(ShardFormat),
+    ("parquet", "jsonl"),
     "parquet",
-    "Parquet files, lines of JSON, or NumPy archives like those of /v1/encode.",
+    "Parquet files or lines of JSON.",
 )
 @field_option(EncodeOptions, "dtype", "Data type of the numbers; float16 takes half the space.")
 @choice_option(
     "--compression",
-    get_args(Compression),
+    ("none", "zstd"),
     "none",
     "Compression of the numbers in Parquet; zstd saves a sixth and takes longer.",
 )
 @click.option(
     "--shard-rows",
     type=click.IntRange(1, 10_000_000),
-    help="Rows of the input for an output file.  [default: up to {tokens}; npz: {npz}; --include"
-    " none or --words: {few vectors}]".format(**_SHARD_ROWS),
-)
-@click.option(
-    "--batch-rows",
-    type=click.IntRange(1, 1_000_000),
-    default=1024,
-    show_default=True,
-    help="Maximum number of rows that a worker encodes at once.",
+    help=f"Maximum rows of the input for an output file.  [default: up to {_MANY_VECTORS}; with"
+    f" --include none or --words {_FEW_VECTORS}]",
 )
 @field_option(EncodeOptions, "oov", "What to do with unknown words, as in `polyseme encode`.")
 @field_option(EncodeOptions, "truncate")
 @choice_option(
     "--on-error",
-    get_args(OnError),
+    ("null", "skip", "fail"),
     "null",
     "A row that cannot be encoded gets no vectors (null), is left out (skip) or ends the job"
-    f" (fail). {ERRORS} in OUT lists such rows.",
+    " (fail). _errors.jsonl in OUT lists such rows.",
 )
 @click.option(
     "--workers",
@@ -153,63 +133,63 @@ def _parse_words(
     default=usable_cpus,
     help="Number of processes that encode and write; by default one per processor.",
 )
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Address of a Dask cluster, such as tcp://host:8786, to use instead of --workers.",
-)
 @shared_options
 @field_option(EncodeOptions, "case")
 @model_option
 @with_registry
-def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **options: Any) -> None:
+def bulk(
+    source: Path, out: Path, registry: Registry, settings: Settings, workers: int, **options: Any
+) -> None:
     """Encode the texts of IN into shards in the folder OUT.
 
     IN is a file, a folder of files or a pattern in quotes: .parquet, or .jsonl, .csv, .tsv or .txt
     (one sentence per line); all but .parquet also with .gz, .zst or .bz2. The same command
-    continues a run that was stopped. Needs pyarrow: pip install 'polyseme[bulk]'.
+    continues a run that was stopped, and encodes new files. Needs pyarrow: pip install
+    'polyseme[bulk]'.
     """
     require_package("pyarrow", "Bulk work needs pyarrow", "bulk")
-    if options["scheduler"]:
-        require_package("distributed", "A cluster needs Dask", "cluster")
-    _check_options(options)
-    from polyseme.bulk.run import estimate_bytes, run, write_in_processes, write_on_cluster
-    from polyseme.bulk.sources import find_files
+    from polyseme.arrow import Encoder, open_model
+    from polyseme.bulk.files import find_files, require_local
+    from polyseme.bulk.job import Job
+    from polyseme.bulk.run import estimate_bytes, run, with_kept, write_in_processes
 
-    name = options["model"] or registry.default
-    model = registry.model(name)
-    fields = given_fields(EncodeOptions, options)
-    fields["include"] = [part for part in options["include"] if part != "none"]
-    encoding = EncodeOptions.of(**fields)
-    encoding.oov_policy(model)
-    encoding.check_share(model)
-    kind = "tokens" if encoding.include and not options["words"] else "few vectors"
-    kind = "npz" if options["format"] == "npz" else kind
+    require_unicode((options["column"], *options["keep"], *options["words"]))
+    require_local(out)
     files = find_files(source)
-    if not options["shard_rows"]:
-        compressed = (file.compression or file.kind == "parquet" for file in files)
-        texts = sum(
-            file.bytes * (_COMPRESSED if small else 1)
-            for file, small in zip(files, compressed, strict=True)
-        )
-        rows = max(texts // _ROW_BYTES // _SHARDS, _LEAST_ROWS)
-        options["shard_rows"] = min(1 << (rows.bit_length() - 1), _SHARD_ROWS[kind])
-    options["senses"] = tuple(_inventory(path, model) for path in options["senses"])
-    unchanged = {k: v for k, v in options.items() if k in BulkOptions.__dataclass_fields__}
+    include = tuple(part for part in options["include"] if part != "none")
+    if "none" in options["include"] and (include or options["rows"] == "tokens"):
+        raise click.UsageError("--include none cannot be combined with arrays or rows of tokens.")
+    if options["rows"] == "tokens" and options["pooling"]:
+        raise click.UsageError("--pooling is for rows of sentences, not of tokens.")
+    if options["format"] != "parquet" and options["compression"] != "none":
+        raise click.UsageError("--compression is for Parquet.")
+    name = options["model"] or registry.default
+    models_dir = settings.models_dir.absolute()
+    options |= {
+        "model": name,
+        "models_dir": models_dir,
+        "sha256": open_model(name, models_dir, None)[1],
+        "include": include,
+        "max_sentence_tokens": settings.max_sentence_tokens,
+        "senses": tuple(map(_inventory, options["senses"])),
+    }
+    names = {one.name for one in fields(Encoder) if one.init} & options.keys()
+    encoder = Encoder(**{name: options[name] for name in names})
+    few = not include or encoder.words or (encoder.senses and encoder.rows == "tokens")
+    most = _FEW_VECTORS if few else _MANY_VECTORS
     job = Job(
-        BulkOptions(encoding, max_sentence_tokens=settings.max_sentence_tokens, **unchanged),
+        encoder,
         out.absolute(),
-        name,
-        (bundled_models(), settings.models_dir.absolute()),
-        fingerprint(registry.folder(name)),
+        options["format"],
+        options["compression"],
+        options["shard_rows"] or _shard_rows(files, most),
+        has_files=not source.is_file(),
     )
-    write = partial(write_in_processes, workers=options["workers"])
-    if options["scheduler"]:
-        write = partial(write_on_cluster, address=options["scheduler"])
     start = time.perf_counter()
+    job = with_kept(job, files)
     size = sum(file.bytes for file in files)
-    if not options["words"]:
-        _warn_of_size(estimate_bytes(job, model, files), size, job)
+    _warn_of_size(estimate_bytes(job, files), size, job)
+    write = partial(write_in_processes, workers=workers)
     try:
         with exit_on_signals(), ConsoleProgress().stage("encoding", size) as stage:
             outcome = run(job, files, write, lambda now: stage.reach(int(now.bytes), now.rows))
@@ -220,7 +200,7 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
         echo(message, err=True)
         raise SystemExit(stop.code if isinstance(stop, SystemExit) else 1) from None
     seconds = time.perf_counter() - start
-    totals, progress = outcome.totals, outcome.progress
+    totals, progress = outcome.counts, outcome.progress
     echo(
         f"{counted(totals.rows, 'row')}  {counted(totals.tokens, 'token')} "
         f" {totals.unknown:,} unknown "
@@ -229,11 +209,11 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
         f" {outcome.bytes / 1e6:,.0f} MB"
     )
     if totals.failed:
-        echo(_described_errors(outcome, out / ERRORS, options["on_error"]), err=True)
-    if options["words"] and not totals.tokens:
+        echo(_described_errors(outcome, out, options["on_error"]), err=True)
+    if encoder.words and not totals.tokens:
         echo("polyseme: no token of the texts is one of the --words.", err=True)
     speed = f"{progress.rows / seconds:,.0f} sentences and {progress.tokens / seconds:,.0f} tokens"
-    before = counted(progress.found, "shard")
+    before = counted(progress.existing, "shard")
     echo(
         f"polyseme: {speed} per second; {before} existed before; peak memory of"
         f" the workers: {outcome.peak / 1e6:,.0f} MB",
@@ -241,7 +221,18 @@ def bulk(source: Path, out: Path, registry: Registry, settings: Settings, **opti
     )
 
 
-def _warn_of_size(output: int, size: int, job: Job) -> None:
+def _shard_rows(files: "list[InputFile]", most: int) -> int:
+    """Return the rows of a shard: up to `most`, or fewer so that all workers have work."""
+    compressed = (file.compression or file.kind == "parquet" for file in files)
+    texts = sum(
+        file.bytes * (_COMPRESSED if is_small else 1)
+        for file, is_small in zip(files, compressed, strict=True)
+    )
+    rows = max(texts // _ROW_BYTES // _SHARDS, _LEAST_ROWS)
+    return min(1 << (rows.bit_length() - 1), most)
+
+
+def _warn_of_size(output: int, size: int, job: "Job") -> None:
     """Say how large an output will be that is large and far larger than the input, or the disk."""
     folder = next(place for place in (job.out, *job.out.parents) if place.exists())
     free = shutil.disk_usage(folder).free
@@ -260,53 +251,21 @@ def _warn_of_size(output: int, size: int, job: Job) -> None:
         )
 
 
-def _described_errors(outcome: Any, path: Path, policy: OnError) -> str:
+def _described_errors(outcome: "Outcome", out: Path, policy: str) -> str:
     """Return the sentences about rows with an error."""
     counts = ", ".join(f"{count:,} {code}" for code, count in outcome.errors.most_common())
-    failed = counted(outcome.totals.failed, "row")
+    failed = counted(outcome.counts.failed, "row")
     fate = "without vectors" if policy == "null" else "left out"
     return (
-        f"polyseme: {failed} with an error, {fate} ({counts}); {path} lists"
-        " them. The same command with other --truncate, --on-error or"
-        " POLYSEME_MAX_SENTENCE_TOKENS writes only their shards again."
+        f"polyseme: {failed} with an error, {fate} ({counts}); {out / '_errors.jsonl'} lists them."
+        " The same command with other --truncate, --on-error or POLYSEME_MAX_SENTENCE_TOKENS writes"
+        " only their shards again."
     )
 
 
-def _inventory(path: Path, model: Model) -> SenseInventory:
-    """Read an inventory. Raises CommandError if it is none, or of another model."""
+def _inventory(path: Path) -> SenseInventory:
+    """Read an inventory. Raises CommandError if the file has none."""
     try:
-        inventory = load_inventory(path)
-        apply_senses(model, ApplySensesRequest.of(inventory=inventory, texts=[""]))
+        return load_inventory(path)
     except InvalidError as error:
         raise CommandError(f"{path.name}: {error}") from None
-    return inventory
-
-
-def _check_options(options: dict[str, Any]) -> None:
-    """Raise UsageError for options that do not fit together."""
-    include, words, pooling = options["include"], options["words"], options["pooling"]
-    if "none" in include:
-        if len(include) > 1:
-            raise click.UsageError("--include none cannot be combined with arrays.")
-        if not pooling and not options["senses"]:
-            raise click.UsageError(
-                "--include none leaves nothing to write without --pooling or --senses."
-            )
-    if options["format"] == "npz" and options["keep"]:
-        raise click.UsageError("--keep is not for npz: a NumPy archive has no other columns.")
-    if options["format"] != "parquet" and options["compression"] != "none":
-        raise click.UsageError("--compression is for Parquet.")
-    if options["senses"] and (options["rows"] == "tokens" or options["format"] == "npz"):
-        raise click.UsageError("--senses is for rows of sentences in Parquet and jsonl.")
-    if options["rows"] == "sentences":
-        if words:
-            raise click.UsageError("--words needs --rows tokens.")
-    elif options["format"] == "npz":
-        raise click.UsageError("--rows tokens is for Parquet and jsonl.")
-    elif pooling:
-        raise click.UsageError("--pooling is for rows of sentences, not of tokens.")
-    elif len(include) > 1 or include[0] not in PER_TOKEN:
-        raise click.UsageError("--rows tokens needs one --include: static, contextual or features.")
-    if options["exact"] and not words:
-        raise click.UsageError("--exact needs --words.")
-    require_unicode((options["column"], *options["keep"], *words))

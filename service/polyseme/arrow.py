@@ -1,0 +1,796 @@
+"""Encoding of Arrow tables: `Encoder` is a function from a table of texts to a table of vectors.
+
+`polyseme bulk` runs it over files, and Spark, Ray and Dask run it over their own batches.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from itertools import chain
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from polyseme.client.local import SINGLE_THREAD
+from polyseme.engine.arrays import Floats, NonFiniteError
+from polyseme.errors import (
+    FieldError,
+    InvalidError,
+    ModelFolderError,
+    OutOfRangeError,
+    PolysemeError,
+    UnknownWordError,
+    install_command,
+    listed,
+)
+from polyseme.models.manifest import MANIFEST
+from polyseme.models.model import Model
+from polyseme.models.registry import Registry
+from polyseme.operations.compare import match_forms, may_occur, word_places
+from polyseme.operations.embed import DEFAULT_POOLING, Pooling, pool, pooled_part
+from polyseme.operations.encode import Text, TokenCounts, cast, encode_stacks, tokenize
+from polyseme.operations.inventory import (
+    ApplySensesRequest,
+    SenseInventory,
+    apply_senses,
+    load_inventory,
+)
+from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
+from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
+from polyseme.operations.schema import Share
+from polyseme.settings import BUNDLED, Settings
+from polyseme.tokenizer import Case, ResolvedToken, Tokenized
+from polyseme.validation import validation_message
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"This needs pyarrow: {install_command('bulk')}.") from error
+
+ArrayPart: TypeAlias = Literal["static", "contextual", "features", "attention"]
+RowKind: TypeAlias = Literal["sentences", "tokens"]
+OnError: TypeAlias = Literal["null", "skip", "fail"]
+"""A row that cannot be encoded becomes a row of nulls with its `error`, no row, or an exception."""
+METADATA_KEY = b"polyseme"
+"""The key of the model, its checksum and the options in the metadata of a schema."""
+NOT_UTF8 = "is not text in UTF-8"
+ROW_OPTIONS = ("on_error", "truncate", "max_sentence_tokens")
+"""Options that only change rows with an error or with a truncated text."""
+TOKEN_COLUMNS = {
+    "token": pa.string(),
+    "start": pa.int32(),
+    "stop": pa.int32(),
+    "key": pa.string(),
+    "resolution": pa.string(),
+}
+"""The columns of tokens; in rows of sentences, they are lists, and their names are plural."""
+SENSE_COLUMNS = {
+    "sense": pa.int32(),
+    "label": pa.string(),
+    "confidence": pa.float32(),
+    "unsure": pa.bool_(),
+}
+NUMBERS = ("static", "contextual", "features", "attention", "vector")
+"""The columns of floating-point numbers."""
+_BATCH_ROWS, _BATCH_BYTES = 1024, 1 << 20
+"""Maximum number of texts, and approximate maximum size of texts, that are tokenized together."""
+GROUP_BYTES = 32 << 20
+"""Approximate maximum size of a batch of the result, unless it is one row."""
+_VALUE_BYTES = 8
+"""Size of a value, beside the bytes of a string."""
+_STRINGS = {
+    *(pa.string(), pa.large_string(), pa.string_view()),
+    *(pa.binary(), pa.large_binary(), pa.binary_view()),
+}
+LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+_LIST_VIEWS = (pa.ListViewType, pa.LargeListViewType)
+_HINTS = {
+    "too_large": "The option `truncate` truncates such texts.",
+    "unknown_word": "The option `oov` with the value `zero` gives such words a zero vector.",
+    "out_of_range": "Use the `dtype` float32, or a model with smaller vectors.",
+}
+_SPARK_TYPES = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "date32[day]": "date",
+    "timestamp[us]": "timestamp_ntz",
+    **{name: name for name in ("string", "binary", "float", "double")},
+}
+"""Spark's names of Arrow's types."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Encoder:
+    """A function from a table with a column of texts to a table of their vectors.
+
+    It holds names and options only, so it can be pickled; each process opens the model once. The
+    result has the columns of `keep`, then `error`, `truncated` and the requested ones, and its
+    schema's metadata has the model, its checksum and the options. A row has the same bits in every
+    batch. Raises InvalidError if an option is invalid.
+    """
+
+    model: str = BUNDLED
+    """the name of the model"""
+    models_dir: str | Path | None = None
+    """the folder of models; None is the folder of the settings"""
+    sha256: str | None = None
+    """the required sha256 of the model's manifest, which has the checksum of each file"""
+    column: str = "text"
+    """the column of texts: strings, or lists of words"""
+    keep: tuple[str, ...] = ()
+    """columns to copy"""
+    include: tuple[ArrayPart, ...] = ()
+    """the arrays to write, with the tokens of each text; with rows of tokens, the array of
+    `vector`, by default `contextual`"""
+    pooling: Pooling | None = DEFAULT_POOLING
+    """with rows of sentences, the pooling of `vector`; None leaves it out"""
+    rows: RowKind = "sentences"
+    """what a row of the result is: a text or a token"""
+    words: tuple[str, ...] = ()
+    """with rows of tokens, write only the occurrences of these words, and those of `senses`"""
+    exact: bool = False
+    """whether an occurrence must have the case of its word in `words`"""
+    senses: tuple[SenseInventory | str | Path, ...] = ()
+    """inventories, or their files, whose senses are assigned to the occurrences of their words"""
+    oov: OovPolicy | None = None
+    case: Case = "auto"
+    phrases: bool = False
+    truncate: bool = False
+    share: Share = None
+    heads: Literal["all", "mean"] = "all"
+    max_sentence_tokens: Annotated[int, Field(ge=1)] = MAX_SENTENCE_TOKENS
+    on_error: OnError = "null"
+    wordless: Literal["null", "zero"] = "null"
+    """a `vector` without a direction, such as that of a text without a known word"""
+    dtype: Dtype = "float32"
+    lists: Literal["fixed", "variable"] = "fixed"
+    """vectors as fixed-size lists, or as lists of variable size for Spark"""
+    options: EncodeOptions = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("keep", "include", "words", "senses"):
+            value: Any = getattr(self, name)
+            is_one = isinstance(value, str | Path | SenseInventory)
+            object.__setattr__(self, name, (value,) if is_one else tuple(value))
+        _check_types(self)
+        inventories = (
+            one if isinstance(one, SenseInventory) else load_inventory(one) for one in self.senses
+        )
+        object.__setattr__(self, "senses", tuple(inventories))
+        if self.rows == "tokens" and not self.include:
+            object.__setattr__(self, "include", ("contextual",))
+        _check_combination(self)
+        names = EncodeOptions.model_fields.keys() & {one.name for one in fields(self)}
+        options = {name: getattr(self, name) for name in names} | {"include": [*self.include]}
+        object.__setattr__(self, "options", EncodeOptions.of(**options))
+
+    def __call__(self, data: Any) -> Any:
+        """Encode a `pyarrow.RecordBatch` or `pyarrow.Table`; return the same kind.
+
+        Raises InvalidError if a column is missing or of another type, or if a row cannot be encoded
+        and `on_error` is `fail`; UnknownModelError or ModelFolderError if the model cannot be read.
+        """
+        if isinstance(data, pa.Table):
+            schema = self.schema(data.schema)
+            return pa.Table.from_batches(map(self, data.to_batches()), schema)
+        if not isinstance(data, pa.RecordBatch):
+            raise TypeError("An Encoder takes a pyarrow.RecordBatch or a pyarrow.Table.")
+        names = data.schema.names
+        encoding = Encoding(self, self._kept(data.schema))
+        texts, problems = clean_texts(data.column(names.index(self.column)))
+        kept = [data.column(names.index(name)) for name in self.keep]
+        batches = list(encoding.batches(texts, kept, problems))
+        if len(batches) == 1:
+            return batches[0]
+        return pa.concat_batches([encoding.schema.empty_table().to_batches()[0], *batches])
+
+    def schema(self, input_schema: Any) -> Any:
+        """Return the `pyarrow.Schema` of the result for that of the input.
+
+        Raises InvalidError if a column is missing or of another type.
+        """
+        return Encoding(self, self._kept(input_schema)).schema
+
+    def spark_ddl(self, input_schema: Any) -> str:
+        """Return the schema of the result for `mapInArrow` of Spark.
+
+        `input_schema` is that of a Spark DataFrame, or a `pyarrow.Schema`. Raises InvalidError for
+        a type that Spark does not have, and without `lists="variable"`.
+        """
+        kept: dict[str, str] = {}
+        if not isinstance(input_schema, pa.Schema):
+            # A Spark DataFrame; only the type of the texts matters for the other columns.
+            kinds = {one.name: one.dataType.simpleString() for one in input_schema.fields}
+            kept = {name: kind for name, kind in kinds.items() if name in self.keep}
+            lists = {name: pa.list_(pa.string()) for name in kinds if "array" in kinds[name]}
+            input_schema = pa.schema({**dict.fromkeys(kinds, pa.string()), **lists})
+        columns = []
+        for one in self.schema(input_schema):
+            name = one.name.replace("`", "``")
+            columns.append(f"`{name}` {kept.get(one.name) or _spark_type(one.type)}")
+        return ", ".join(columns)
+
+    def document(self) -> dict[str, Any]:
+        """Return the options that the values of the result depend on, as JSON has them."""
+        others = {"model", "models_dir", "sha256", "column", "keep", "senses", "options"}
+        names = [one.name for one in fields(self) if one.name not in {*others, *ROW_OPTIONS}]
+        checksums = [hashlib.sha256(one.to_json()).hexdigest() for one in self.inventories]
+        return {name: getattr(self, name) for name in names} | {"senses": checksums}
+
+    @property
+    def inventories(self) -> tuple[SenseInventory, ...]:
+        """The inventories of `senses`, whose files have been read."""
+        return self.senses  # type: ignore[return-value]
+
+    def _kept(self, schema: Any) -> Any:
+        """Return the schema of the columns to copy; raise InvalidError unless all columns exist."""
+        for name, option in [(self.column, "column"), *((name, "keep") for name in self.keep)]:
+            count = schema.names.count(name)
+            if count != 1:
+                columns = f"the columns are {listed([one[:40] for one in schema.names])}"
+                raise _invalid(option, f"there are {count} columns {name}; {columns}")
+        kind = schema.field(self.column).type
+        if text_type(kind) is None:
+            raise _invalid("column", f"{self.column} has the type {kind} instead of strings")
+        return pa.schema([schema.field(name) for name in self.keep])
+
+
+def _check_types(encoder: Encoder) -> None:
+    """Raise InvalidError if an argument does not have the type of its field."""
+    errors = []
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    hints = get_type_hints(Encoder, include_extras=True)
+    for name, kind in hints.items():
+        try:
+            if name != "options":
+                is_class = isinstance(kind, type)
+                adapter = TypeAdapter(kind, config=None if is_class else config)
+                adapter.validate_python(getattr(encoder, name), strict=True)
+        except ValidationError as error:
+            message = validation_message(error.errors(include_url=False, include_input=False)[0])
+            errors.append(FieldError((name,), message))
+    if errors:
+        raise InvalidError(errors)
+
+
+def _check_combination(encoder: Encoder) -> None:
+    """Raise InvalidError for arguments that do not fit together."""
+    if encoder.rows == "tokens":
+        if len(encoder.include) > 1 or encoder.include[0] not in PER_TOKEN:
+            raise _invalid("include", "rows of tokens have one: static, contextual or features")
+        if any(inventory.phrases != encoder.phrases for inventory in encoder.inventories):
+            raise _invalid("phrases", "the inventories of `senses` have another value")
+    elif encoder.words:
+        raise _invalid("words", "these are for rows of tokens")
+    elif not (encoder.include or encoder.pooling or encoder.senses):
+        raise _invalid("pooling", "without `include` and `senses`, nothing else is written")
+    if encoder.exact and not encoder.words:
+        raise _invalid("exact", "this needs `words`")
+    if not all(word.strip() for word in encoder.words):
+        raise _invalid("words", "a word is empty")
+
+
+def _invalid(option: str, message: str) -> InvalidError:
+    return InvalidError([FieldError((option,), message)])
+
+
+def _spark_type(kind: Any) -> str:
+    """Return Spark's name of an Arrow type; raise InvalidError if Spark does not have it."""
+    if pa.types.is_list(kind):
+        return f"array<{_spark_type(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{one.name}: {_spark_type(one.type)}' for one in kind)}>"
+    if str(kind) not in _SPARK_TYPES:
+        option = {pa.FixedSizeListType: "lists", pa.DataType: "dtype"}.get(type(kind), "keep")
+        raise _invalid(option, f"Spark has no type {kind}")
+    return _SPARK_TYPES[str(kind)]
+
+
+@cache
+def open_model(name: str, models_dir: Path | None, sha256: str | None) -> tuple[Model, str]:
+    """Return a model, opened once in this process, and the sha256 of its manifest.
+
+    Raises UnknownModelError if there is none, ModelFolderError if it is another one or damaged.
+    """
+    registry = Registry.of(models_dir or Settings().models_dir, name)
+    try:
+        actual = hashlib.sha256(registry.folder(name).joinpath(MANIFEST).read_bytes()).hexdigest()
+    except OSError:
+        raise ModelFolderError(f"{MANIFEST} cannot be read.") from None
+    if sha256 not in (None, actual):
+        raise ModelFolderError(
+            f"the model {name} has the sha256 {actual}, not {sha256}; copy the same version of the"
+            " model to each machine."
+        )
+    return registry.model(name), actual
+
+
+@dataclass
+class Counts:
+    """Counts of the texts that have been encoded."""
+
+    rows: int = 0
+    tokens: int = 0
+    """tokens of the texts; with rows of tokens, those that are written"""
+    unknown: int = 0
+    """tokens without a vector"""
+    truncated: int = 0
+    """words that were cut off"""
+    missing: int = 0
+    """rows without a text"""
+    failed: int = 0
+    """rows with an error"""
+
+
+@dataclass
+class _Row:
+    """A text of the input and what is written for it."""
+
+    index: int
+    sentence: Tokenized | None
+    """None for a row without a text, or with one that needs no vectors"""
+    error: str | None
+    is_null: bool
+    positions: Sequence[int] | None = None
+    """the indices of the tokens to write; None for all"""
+
+    @property
+    def words(self) -> list[ResolvedToken]:
+        """The tokens to write, without offsets if the sentence has a text."""
+        words = self.sentence.words if self.sentence else []
+        return words if self.positions is None else [words[i] for i in self.positions]
+
+    @property
+    def starts(self) -> Sequence[int | None]:
+        """The offset of each token to write; None in a list of words."""
+        if self.sentence is None:
+            return []
+        starts: Sequence[int | None] = self.sentence.starts
+        if self.sentence.text is None:
+            starts = [None] * len(self.sentence.words)
+        return starts if self.positions is None else [starts[i] for i in self.positions]
+
+
+class Encoding:
+    """The work of an Encoder on one input: its batches, the counts, and the rows with an error."""
+
+    def __init__(self, encoder: Encoder, kept: Any) -> None:
+        """Open the model; `kept` is the `pyarrow.Schema` of the columns to copy.
+
+        Raises the errors of `open_model`, and InvalidError if the model lacks an option or a column
+        has the name of one of the result.
+        """
+        folder = None if encoder.models_dir is None else Path(encoder.models_dir)
+        self.model, self.sha256 = open_model(encoder.model, folder, encoder.sha256)
+        self.encoder, self.width = encoder, self.model.manifest.dimension
+        self.is_tokens = encoder.rows == "tokens"
+        self.pooling = None if self.is_tokens else encoder.pooling
+        self.counts = Counts()
+        self.errors: list[tuple[int, str]] = []
+        """the rows of the last input of `batches` that have an error, and what it is"""
+        options = encoder.options
+        options.oov_policy(self.model)
+        options.check_share(self.model)
+        if encoder.inventories:
+            self._senses([""])
+        # Encode in float32, so that a pooled vector is rounded only once, after pooling.
+        pooled = [pooled_part(self.pooling)] if self.pooling else []
+        include = [*options.include, *pooled]
+        self.options = options.model_copy(update={"include": include, "dtype": "float32"})
+        self.numbers: dict[ArrayPart, tuple[int, int]] = {}
+        """for n tokens, an array has n·a + n²·b numbers"""
+        for part in (part for part in get_args(ArrayPart) if part in encoder.include):
+            alone = options.model_copy(update={"include": [part]})
+            self.numbers[part] = alone.array_numbers(self.model)
+        self.forms = [(match_forms(encoder.words, exact=encoder.exact), encoder.exact)]
+        for word in (inventory.word_forms for inventory in encoder.inventories):
+            self.forms.append((match_forms(word.forms, exact=word.exact), word.exact))
+        self.has_words = bool(encoder.words or encoder.senses)
+        self.only_words = self.has_words and (self.is_tokens or not include)
+        """whether only texts in which a word may occur are tokenized"""
+        self.schema = self._schema(kept)
+
+    def _schema(self, kept: Any) -> Any:
+        encoder = self.encoder
+        real = pa.float16() if encoder.dtype == "float16" else pa.float32()
+        columns: dict[str, Any] = {"error": pa.string(), "truncated": pa.int32()}
+        senses = SENSE_COLUMNS if encoder.senses else {}
+        if self.is_tokens:
+            columns |= {"index": pa.int32()} | TOKEN_COLUMNS | senses
+            columns["vector"] = self._list_type(real, self.numbers[encoder.include[0]][0])
+        else:
+            if senses:
+                position = {"word": pa.string(), "start": pa.int32(), "stop": pa.int32()}
+                columns["senses"] = pa.list_(pa.struct(list((position | senses).items())))
+            if encoder.include:
+                columns |= {f"{name}s": pa.list_(kind) for name, kind in TOKEN_COLUMNS.items()}
+            for part, (per_token, _) in self.numbers.items():
+                columns[part] = pa.list_(self._list_type(real, per_token) if per_token else real)
+            if self.pooling:
+                columns["vector"] = self._list_type(real, self.width)
+        for i, name in enumerate(kept.names):
+            if name in columns or name in kept.names[:i]:
+                raise _invalid("keep", f"the result has another column {name}")
+        facts = {"model": encoder.model, "sha256": self.sha256, "options": encoder.document()}
+        metadata = {METADATA_KEY: json.dumps(facts)}
+        return pa.schema([*kept, *(pa.field(*one) for one in columns.items())], metadata)
+
+    def _list_type(self, kind: Any, width: int) -> Any:
+        return pa.list_(kind, width if self.encoder.lists == "fixed" else -1)
+
+    def batches(
+        self, texts: Any, kept: Sequence[Any], problems: Sequence[str | None]
+    ) -> Iterator[Any]:
+        """Yield the result as `pyarrow.RecordBatch`es of bounded size.
+
+        `texts` is an array of strings or of lists of strings; `problems` says what is wrong with a
+        row that could not be read. Raises InvalidError for a row with an error if `on_error` is
+        `fail`.
+        """
+        self.errors.clear()
+        if self.encoder.senses and pa.types.is_list(texts.type):
+            raise _invalid("senses", "senses need texts, not lists of words")
+        for start, end in ranges(row_bytes(texts), _BATCH_BYTES, _BATCH_ROWS):
+            columns = [column.slice(start, end - start) for column in kept]
+            batch = texts.slice(start, end - start).to_pylist()
+            with SINGLE_THREAD:
+                rows = self._tokenize(batch, problems[start:end])
+                written = self._without_errors(rows, rows, start)
+            for first, last in ranges([self._bytes(row) for row in written], GROUP_BYTES):
+                with SINGLE_THREAD:
+                    results = self._encode(written[first:last], columns, start)
+                yield from results
+
+    def _bytes(self, row: _Row) -> int:
+        """Return the approximate size of the numbers of a row."""
+        n, written = len(row.sentence.words) if row.sentence else 0, len(row.words)
+        arrays = sum(written * a + n * n * b for a, b in self.numbers.values())
+        return (arrays + (self.width if self.pooling else 0) + 1) * 4
+
+    def _tokenize(self, texts: list[Text | None], problems: Sequence[str | None]) -> list[_Row]:
+        """Tokenize the texts whose vectors or senses are written."""
+        candidates = texts
+        if self.only_words:
+            candidates = [
+                text if text is not None and self._may_have_words(text) else None for text in texts
+            ]
+        sentences = self._sentences(candidates)
+        rows = []
+        for i, (text, one, problem) in enumerate(zip(texts, sentences, problems, strict=True)):
+            error = one if isinstance(one, str) else None
+            if problem:
+                error = f"unreadable: The row {problem}."
+            sentence = one if isinstance(one, Tokenized) else None
+            self.counts.missing += text is None and not problem
+            row = _Row(i, sentence, error, text is None)
+            if sentence and self.is_tokens and self.has_words:
+                tokens = [token.text for token in sentence.words]
+                positions = {
+                    i
+                    for forms, exact in self.forms
+                    for i in word_places(tokens, forms, exact=exact)
+                }
+                row.positions = sorted(positions)
+            rows.append(row)
+        self.counts.rows += len(rows)
+        return rows
+
+    def _may_have_words(self, text: Text) -> bool:
+        if not isinstance(text, str):
+            return True
+        return any(may_occur(text, forms, exact=exact) for forms, exact in self.forms)
+
+    def _sentences(self, texts: Sequence[Text | None]) -> list[Tokenized | str | None]:
+        """Return the tokens of each text or its error; None for None."""
+        limits = Limits(max_sentence_tokens=self.encoder.max_sentence_tokens)
+        try:
+            present = [text for text in texts if text is not None]
+            tokenized = iter(tokenize(self.model, present, self.options, limits))
+            return [None if text is None else next(tokenized) for text in texts]
+        except PolysemeError as error:
+            if len(texts) == 1:
+                return [row_error(error)]
+            return [one for text in texts for one in self._sentences([text])]
+
+    def _without_errors(self, new: Sequence[_Row], rows: list[_Row], first: int) -> list[_Row]:
+        """Record the errors of new rows, and return the rows to write."""
+        for row in new:
+            if row.error:
+                self.errors.append((first + row.index, row.error))
+                self.counts.failed += 1
+                if self.encoder.on_error == "fail":
+                    name = f"{self.encoder.column}[{first + row.index}]"
+                    raise _invalid(name, row.error.rstrip("."))
+        if self.encoder.on_error == "skip":
+            return [row for row in rows if not row.error]
+        return rows
+
+    def _encode(self, rows: list[_Row], columns: Sequence[Any], first: int) -> list[Any]:
+        """Return rows as record batches; a row whose numbers overflow has an error."""
+        try:
+            arrays, vectors = self._arrays(rows)
+        except (NonFiniteError, OutOfRangeError):
+            overflowing = []
+            for row in rows:
+                try:
+                    self._arrays([row])
+                except (NonFiniteError, OutOfRangeError):
+                    row.error, row.sentence, row.positions = (
+                        row_error(OutOfRangeError()),
+                        None,
+                        None,
+                    )
+                    overflowing.append(row)
+            return self._encode(self._without_errors(overflowing, rows, first), columns, first)
+        counts = TokenCounts(row.sentence for row in rows if row.sentence)
+        self.counts.truncated += counts.truncated
+        if self.is_tokens:
+            return self._token_batches(rows, columns, arrays)
+        self.counts.tokens += counts.tokens
+        self.counts.unknown += counts.oov
+        return [self._sentence_batch(rows, columns, arrays, vectors)]
+
+    def _arrays(self, rows: Sequence[_Row]) -> tuple[dict[ArrayPart, NDArray[Any]], Floats]:
+        """Return the numbers of each array, one row after another, and the sentence vectors.
+
+        Arrow's memory pool keeps memory for the next batch; the system takes long to provide it.
+        -> [S, d]
+        """
+        dtype = np.dtype(self.encoder.dtype)
+        sentences = [row.sentence or Tokenized([]) for row in rows]
+        lengths = np.array([len(sentence.words) for sentence in sentences], np.int64)
+        written = np.array([len(row.words) for row in rows], np.int64)
+        ends: dict[ArrayPart, list[int]] = {}
+        numbers: dict[ArrayPart, NDArray[Any]] = {}
+        for part, (per_token, per_pair) in self.numbers.items():
+            ends[part] = np.cumsum([0, *(written * per_token + lengths**2 * per_pair)]).tolist()
+            buffer = pa.allocate_buffer(ends[part][-1] * dtype.itemsize)
+            numbers[part] = np.frombuffer(buffer, dtype)
+        pooled = np.zeros((len(rows), self.width if self.pooling else 0), np.float32)
+        for stack, arrays in encode_stacks(self.model, sentences, self.options):
+            for part, values in numbers.items():
+                array = cast(arrays[part], self.encoder.dtype)
+                for i, of_sentence in zip(stack, array, strict=True):
+                    positions = rows[i].positions
+                    part_of_it = of_sentence if positions is None else of_sentence[positions]
+                    values[ends[part][i] : ends[part][i + 1]] = part_of_it.reshape(-1)
+            if self.pooling:
+                words = [sentences[i].words for i in stack]
+                vectors = arrays[pooled_part(self.pooling)]
+                pooled[list(stack)] = pool(self.model, words, vectors, self.pooling)
+        return numbers, cast(pooled, self.encoder.dtype)
+
+    def _sentence_batch(
+        self,
+        rows: Sequence[_Row],
+        columns: Sequence[Any],
+        arrays: dict[ArrayPart, NDArray[Any]],
+        vectors: Floats,
+    ) -> Any:
+        is_null = np.array([row.is_null or row.error is not None for row in rows], np.bool_)
+        lengths = np.array([len(row.words) for row in rows], np.int64)
+
+        def lists(values: Any, counts: NDArray[np.int64] = lengths) -> Any:
+            offsets = pa.array(np.cumsum([0, *counts], dtype=np.int32))
+            return pa.ListArray.from_arrays(offsets, values, mask=pa.array(is_null))
+
+        result = take_rows(columns, [row.index for row in rows])
+        result.append(pa.array([row.error for row in rows], pa.string()))
+        truncated = np.array([row.sentence.truncated if row.sentence else 0 for row in rows])
+        result.append(pa.array(truncated, pa.int32(), mask=is_null))
+        if self.encoder.senses:
+            senses = self._senses([_text(row) for row in rows])
+            kind = self.schema.field("senses").type
+            pairs = zip(senses, is_null.tolist(), strict=True)
+            result.append(pa.array([None if null else one for one, null in pairs], kind))
+        if self.encoder.include:
+            result += map(lists, token_columns(rows))
+        for part, (per_token, per_pair) in self.numbers.items():
+            if per_token:
+                of_tokens = arrays[part].reshape(-1, per_token)
+                result.append(lists(self._vectors(of_tokens, np.zeros(len(of_tokens), np.bool_))))
+            else:  # attention weights in C order
+                result.append(lists(pa.array(arrays[part]), lengths**2 * per_pair))
+        if self.pooling:
+            result.append(self._vectors(vectors, is_null | self._is_wordless(vectors)))
+        return pa.RecordBatch.from_arrays(result, schema=self.schema)
+
+    def _vectors(self, vectors: Floats, is_null: NDArray[np.bool_]) -> Any:
+        """Return an Arrow array of vectors. [m, d], [m]"""
+        values, mask = pa.array(vectors.reshape(-1)), pa.array(is_null)
+        if self.encoder.lists == "fixed":
+            return pa.FixedSizeListArray.from_arrays(values, vectors.shape[1], mask=mask)
+        offsets = pa.array(range(0, len(values) + 1, vectors.shape[1]), pa.int32())
+        return pa.ListArray.from_arrays(offsets, values, mask=mask)
+
+    def _is_wordless(self, vectors: Floats) -> NDArray[np.bool_]:
+        """Return which vectors have no direction and are written as null. [m, d] -> [m]"""
+        if self.encoder.wordless == "zero":
+            return np.zeros(len(vectors), np.bool_)
+        return np.logical_not(vectors.any(axis=1))
+
+    def _token_batches(
+        self, rows: Sequence[_Row], columns: Sequence[Any], arrays: dict[ArrayPart, NDArray[Any]]
+    ) -> list[Any]:
+        """Return a row for each token to write, and one for each row with an error."""
+        counts = np.array([len(row.words) for row in rows], np.int64)
+        has_error = np.array([row.error is not None for row in rows], np.bool_)
+        positions = chain.from_iterable(
+            range(len(row.words)) if row.positions is None else row.positions for row in rows
+        )
+        tokens = token_columns(rows)
+        ((part, values),) = arrays.items()
+        vectors = values.reshape(-1, self.numbers[part][0])
+        tokens = [pa.array(list(positions), pa.int32()), *tokens]
+        if self.encoder.senses:
+            tokens += self._sense_columns(rows)
+        tokens.append(self._vectors(vectors, self._is_wordless(vectors)))
+        total = int(counts.sum())
+        self.counts.tokens += total
+        self.counts.unknown += sum(word.resolution == "oov" for row in rows for word in row.words)
+        of_rows = np.repeat(np.arange(len(rows)), np.maximum(counts, has_error))
+        if has_error.any():
+            of_tokens = np.zeros(len(of_rows), np.int64)
+            of_tokens[~has_error[of_rows]] = np.arange(total)
+            indices = pa.array(of_tokens, mask=has_error[of_rows])
+            tokens = [column.take(indices) for column in tokens]
+        errors = pa.array([row.error for row in rows], pa.string())
+        truncated = [None if row.error else row.sentence and row.sentence.truncated for row in rows]
+        columns = [*take_rows(columns, [row.index for row in rows]), errors]
+        columns.append(pa.array(truncated, pa.int32()))
+        sizes = np.sum([row_bytes(column) for column in columns], axis=0)[of_rows]
+        batches = []
+        for start, end in ranges(sizes, GROUP_BYTES):
+            copied = [column.take(pa.array(of_rows[start:end])) for column in columns]
+            copied += [column.slice(start, end - start) for column in tokens]
+            batches.append(pa.RecordBatch.from_arrays(copied, schema=self.schema))
+        return batches
+
+    def _sense_columns(self, rows: Sequence[_Row]) -> list[Any]:
+        """Return the sense of each token to write; null for a word without an inventory."""
+        senses: list[dict[str, Any]] = []
+        for row, occurrences in zip(rows, self._senses([_text(row) for row in rows]), strict=True):
+            by_start = {one["start"]: one for one in occurrences}
+            senses += [by_start.get(start, {}) for start in row.starts]
+        return [
+            pa.array([one.get(name) for one in senses], kind)
+            for name, kind in SENSE_COLUMNS.items()
+        ]
+
+    def _senses(self, texts: Sequence[str]) -> list[list[dict[str, Any]]]:
+        """Return the occurrences of the inventories' words in each text, with their senses."""
+        result: list[list[dict[str, Any]]] = [[] for _ in texts]
+        for inventory in self.encoder.inventories if texts else ():
+            request = ApplySensesRequest.of(inventory=inventory, texts=[*texts])
+            for one in apply_senses(self.model, request).occurrences:
+                facts = {"word": inventory.word, "stop": one.end, **vars(one)}
+                result[one.text].append(facts)
+        return result
+
+
+def _text(row: _Row) -> str:
+    """Return the text of a row, up to its last token if it is truncated."""
+    sentence = row.sentence
+    if sentence is None or sentence.text is None:
+        return ""
+    if not sentence.truncated:
+        return sentence.text
+    return sentence.text[: sentence.starts[-1] + len(sentence.words[-1].text)]
+
+
+def row_error(error: PolysemeError) -> str:
+    """Return the code of the error of a row, what is wrong and what to do."""
+    detail = error.detail
+    if isinstance(error, InvalidError) and not isinstance(error, UnknownWordError):
+        detail = "; ".join(one.message for one in error.errors) + "."
+    return f"{error.code}: {detail} {_HINTS.get(error.code, error.hint)}"
+
+
+def token_columns(rows: Sequence[_Row]) -> list[Any]:
+    """Return the Arrow arrays of TOKEN_COLUMNS for the tokens to write of all rows."""
+    words = list(chain.from_iterable(row.words for row in rows))
+    texts, keys, resolutions = (list(map(itemgetter(i), words)) for i in (0, 3, 4))
+    starts = pa.array(list(chain.from_iterable(row.starts for row in rows)), pa.int32())
+    stops = pc.add(starts, pa.array(list(map(len, texts)), pa.int32()))
+    strings = [pa.array(values, pa.string()) for values in (texts, keys, resolutions)]
+    return [strings[0], starts, stops, *strings[1:]]
+
+
+def take_rows(columns: Sequence[Any], indices: Sequence[int]) -> list[Any]:
+    """Return rows of columns, without a copy if they are consecutive."""
+    start, count = (indices[0], len(indices)) if indices else (0, 0)
+    if not count or indices[-1] - start + 1 == count:
+        return [column.slice(start, count) for column in columns]
+    return [column.take(pa.array(indices)) for column in columns]
+
+
+def ranges(
+    sizes: Sequence[int] | NDArray[np.int64], max_bytes: int, max_rows: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of consecutive ranges of rows, of one row or up to a size."""
+    sums, start = np.cumsum(sizes, dtype=np.int64), 0
+    while start < len(sums):
+        before = sums[start - 1] if start else 0
+        end = max(int(np.searchsorted(sums, before + max_bytes, "right")), start + 1)
+        end = min(end, start + (max_rows or end))
+        yield start, end
+        start = end
+
+
+def text_type(kind: Any) -> Any:
+    """Return the type to which texts of an Arrow type are cast; None if they are not texts."""
+    if isinstance(kind, pa.DictionaryType):
+        return text_type(kind.value_type)
+    if isinstance(kind, LISTS):
+        return pa.list_(pa.string()) if text_type(kind.value_type) == pa.string() else None
+    # Other programs write a column of nulls for texts that are all missing.
+    return pa.string() if kind in _STRINGS or kind == pa.null() else None
+
+
+def clean_texts(texts: Any) -> tuple[Any, list[str | None]]:
+    """Return texts as strings or lists of strings, and what is wrong with rows, which are null."""
+    texts = texts.cast(text_type(texts.type), safe=False)  # other programs may write invalid UTF-8
+    problems: list[str | None] = [None] * len(texts)
+    for i in invalid_rows(texts):
+        problems[i] = NOT_UTF8
+    if pa.types.is_list(texts.type) and texts.flatten().null_count:
+        for i, words in enumerate(texts):
+            if words.is_valid and words.values.null_count:
+                problems[i] = "has a list with a word that is null"
+    return without_rows(texts, problems), problems
+
+
+def without_rows(array: Any, problems: Sequence[Any]) -> Any:
+    """Return an array with nulls in rows that have a problem."""
+    if not any(problems):
+        return array
+    mask = np.array([bool(problem) for problem in problems], np.bool_)
+    return array.take(pa.array(np.arange(len(array)), mask=mask))
+
+
+def invalid_rows(array: Any) -> list[int]:
+    """Return the indices of the rows that have a string that is not UTF-8."""
+    rows = []
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        for i in range(len(array)):
+            try:
+                array.take(pa.array([i])).validate(full=True)
+            except pa.ArrowInvalid:
+                rows.append(i)
+    return rows
+
+
+def row_bytes(array: Any) -> NDArray[np.int64]:
+    """Return the approximate size of each row of an Arrow array. -> [n]"""
+    kind, sizes = array.type, np.full(len(array), _VALUE_BYTES, np.int64)
+    if isinstance(kind, pa.DictionaryType):
+        of_values = np.append(row_bytes(array.dictionary), _VALUE_BYTES)
+        indices = array.indices.fill_null(len(array.dictionary))
+        sizes = of_values[indices.to_numpy(zero_copy_only=False)]
+    elif isinstance(kind, pa.StructType):
+        sizes += np.sum([*map(row_bytes, array.flatten())], axis=0, dtype=np.int64)
+    elif isinstance(kind, pa.MapType):
+        items = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+        sizes = row_bytes(pa.ListArray.from_arrays(array.offsets, items))
+    elif isinstance(kind, (*LISTS, *_LIST_VIEWS)):
+        lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        sums = np.append(0, np.cumsum(row_bytes(array.flatten())))
+        ends = np.cumsum(lengths, dtype=np.int64)
+        sizes += sums[ends] - sums[ends - lengths]
+    elif kind in _STRINGS and "view" not in str(kind):
+        sizes += pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    else:
+        sizes += array.nbytes // max(len(array), 1)
+    return sizes
