@@ -182,7 +182,7 @@ class Encoder:
         """
         if isinstance(data, pa.Table):
             schema = self.schema(data.schema)
-            return pa.Table.from_batches(map(self, data.to_batches()), schema)
+            return pa.Table.from_batches(map(self, data.combine_chunks().to_batches()), schema)
         if not isinstance(data, pa.RecordBatch):
             raise TypeError("An Encoder takes a pyarrow.RecordBatch or a pyarrow.Table.")
         names = data.schema.names
@@ -190,9 +190,9 @@ class Encoder:
         texts, problems = clean_texts(data.column(names.index(self.column)))
         kept = [data.column(names.index(name)) for name in self.keep]
         batches = list(encoding.batches(texts, kept, problems))
-        if len(batches) == 1:
+        if len(batches) == 1:  # not copied
             return batches[0]
-        return pa.concat_batches([encoding.schema.empty_table().to_batches()[0], *batches])
+        return pa.concat_batches(batches or [pa.RecordBatch.from_pylist([], encoding.schema)])
 
     def schema(self, input_schema: Any) -> Any:
         """Return the `pyarrow.Schema` of the result for that of the input.

@@ -1,0 +1,239 @@
+"""`polyseme.arrow.Encoder`: tables of texts to tables of vectors."""
+
+import hashlib
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import polyseme
+from polyseme.arrow import METADATA_KEY, Encoder
+from polyseme.client.local import LocalModel
+from polyseme.errors import InvalidError, ModelFolderError, UnknownModelError
+from polyseme.models.reader import bundled_models
+from polyseme.settings import BUNDLED
+from tests.bulk import SENTENCES
+from tests.operations.test_senses import MONEY, RIVER
+
+TEXTS = ["The river bank", None, "", "word " * 2000, " \n", "Money in the bank"]
+BATCH = pa.RecordBatch.from_pydict({"id": range(len(TEXTS)), "text": TEXTS})
+
+
+@pytest.fixture(scope="module")
+def local():
+    return polyseme.load()
+
+
+@pytest.fixture(scope="module")
+def inventory(bundled):
+    """The senses of *bank*."""
+    return LocalModel(bundled).senses("bank", RIVER + MONEY, senses=2).inventory
+
+
+def vectors_of(table, column="vector"):
+    return np.array([vector for vector in table[column].to_pylist() if vector], np.float32)
+
+
+def test_rows_have_the_vectors_of_embed_or_null(local):
+    table = Encoder(keep="id")(BATCH)
+    assert table.schema.names == ["id", "error", "truncated", "vector"]
+    assert table["id"].equals(BATCH["id"])
+    assert [vector is None for vector in table["vector"].to_pylist()] == [False, *[True] * 4, False]
+    assert vectors_of(table).tobytes() == local.embed([TEXTS[0], TEXTS[5]]).tobytes()
+    error = "too_large: A sentence has too many tokens: 2000, over the limit"
+    assert [one and one[: len(error)] for one in table["error"].to_pylist()] == [
+        *([None] * 3),
+        error,
+        *([None] * 2),
+    ]
+    assert table["truncated"].to_pylist() == [0, None, 0, None, 0, 0]
+
+
+def test_wordless_vectors_may_be_zero():
+    vectors = Encoder(wordless="zero")(BATCH)["vector"].to_pylist()
+    assert vectors[2] == vectors[4] == [0.0] * 300
+    assert vectors[1] is vectors[3] is None
+
+
+def test_error_rows_may_be_skipped_or_raise():
+    assert Encoder(keep="id", on_error="skip")(BATCH)["id"].to_pylist() == [0, 1, 2, 4, 5]
+    with pytest.raises(InvalidError, match=r"`text\[3\]`: too_large: A sentence has too many"):
+        Encoder(on_error="fail")(BATCH)
+    with pytest.raises(InvalidError, match=r"`text\[4\]`"):
+        Encoder(on_error="fail")(pa.Table.from_batches([BATCH.slice(4), BATCH.slice(1)]))
+    table = Encoder(truncate=True)(BATCH)
+    assert (table["error"].null_count, table["truncated"].to_pylist()[3]) == (6, 976)
+
+
+@pytest.mark.parametrize("lists", ["fixed", "variable"])
+def test_rows_have_the_same_bits_in_every_batch(lists):
+    options = {"keep": "id", "include": ("static", "contextual", "attention"), "lists": lists}
+    encode = Encoder(**options)
+    whole = encode(pa.Table.from_batches([BATCH, BATCH]))
+    assert whole.schema == encode.schema(BATCH.schema)
+    alone = [encode(BATCH.slice(i, 1)) for i in range(len(TEXTS))]
+    assert pa.Table.from_batches(alone * 2).equals(whole)
+    assert encode(BATCH.slice(0, 0)).schema == whole.schema
+    first, before = encode(BATCH), whole.slice(0, len(TEXTS))
+    encode(BATCH.slice(4))  # the next call does not overwrite the memory of a result
+    assert pa.Table.from_batches([first]).equals(before)
+    values = Encoder(**options | {"lists": "fixed"})(BATCH).to_pylist()
+    assert values == first.to_pylist()
+
+
+CHILD = """
+import pickle, sys
+encode, batch = pickle.loads(sys.stdin.buffer.read())
+sys.stdout.buffer.write(pickle.dumps(encode(batch)))
+"""
+
+
+def test_pickled_encoder_gives_the_same_bits_in_another_process(inventory):
+    encode = Encoder(keep="id", include="features", senses=inventory)
+    data = pickle.dumps((encode, BATCH))
+    assert len(data) < 50_000
+    command = [sys.executable, "-c", CHILD]
+    done = subprocess.run(command, input=data, capture_output=True, check=True)
+    assert pickle.loads(done.stdout).equals(encode(BATCH))
+
+
+def test_metadata_has_the_model_and_the_options():
+    manifest = (bundled_models() / BUNDLED / "manifest.json").read_bytes()
+    sha256 = hashlib.sha256(manifest).hexdigest()
+    schema = Encoder(sha256=sha256, pooling="sif").schema(BATCH.schema)
+    facts = json.loads(schema.metadata[METADATA_KEY])
+    assert (facts["model"], facts["sha256"]) == (BUNDLED, sha256)
+    assert (facts["options"]["pooling"], facts["options"]["dtype"]) == ("sif", "float32")
+
+
+def test_tokens_have_rows_with_offsets_and_vectors(local):
+    table = Encoder(rows="tokens", keep="id", words=("BANK", "money"))(BATCH)
+    columns = ["id", "index", "token", "start", "stop", "key", "resolution"]
+    assert [tuple(row.values()) for row in table.select(columns).to_pylist()] == [
+        (0, 2, "bank", 10, 14, "bank", "exact"),
+        (5, 0, "Money", 0, 5, "Money", "exact"),
+        (5, 3, "bank", 13, 17, "bank", "exact"),
+    ]
+    first, second = local.encode([TEXTS[0], TEXTS[5]])
+    expected = np.stack([first.contextual[2], second.contextual[0], second.contextual[3]])
+    assert vectors_of(table).tobytes() == expected.tobytes()
+
+
+def test_tokens_of_words_and_senses_are_written_in_one_pass(local, inventory):
+    batch = pa.RecordBatch.from_pydict({"text": [*SENTENCES, None, "zebra " * 2000]})
+    table = Encoder(rows="tokens", words="river", senses=inventory)(batch)
+    rows = table.select(["token", "start", "sense", "label", "confidence", "unsure"]).to_pylist()
+    expected = local.apply(inventory, SENTENCES).occurrences
+    banks = [row for row in rows if row["token"] == "bank"]
+    assert [(row["start"], row["sense"], row["label"], row["unsure"]) for row in banks] == [
+        (one.start, one.sense, one.label, one.unsure) for one in expected
+    ]
+    assert [row["sense"] for row in rows if row["token"] == "river"] == [None, None]
+    assert len(rows) == len(banks) + 2
+    # The text that has no such word is not tokenized.
+    assert table["error"].null_count == len(rows)
+
+
+def test_senses_alone_skip_texts_that_lack_the_word(inventory):
+    batch = pa.RecordBatch.from_pydict(
+        {"text": ["zebra " * 2000, "bank " * 2000, "the bank", None]}
+    )
+    table = Encoder(pooling=None, senses=inventory)(batch)
+    senses = table["senses"].to_pylist()
+    assert [one if one is None else len(one) for one in senses] == [0, None, 1, None]
+    assert [one is None for one in table["error"].to_pylist()] == [True, False, True, True]
+    cut = Encoder(pooling=None, senses=inventory, truncate=True, max_sentence_tokens=5)(batch)
+    assert len(cut["senses"][1]) == 5
+
+
+TYPES = [pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int8(), pa.string())]
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_texts_may_have_any_type_of_strings(kind):
+    texts = pa.array(TEXTS[:3]).cast(kind)
+    table = Encoder()(pa.table({"text": texts}))
+    assert table.equals(Encoder()(pa.table({"text": TEXTS[:3]})))
+
+
+def test_unreadable_texts_are_errors_of_their_rows(local):
+    texts = pa.array([b"bank", b"\xff", None]).view(pa.string())
+    table = Encoder()(pa.table({"text": texts}))
+    error = "unreadable: The row is not text in UTF-8."
+    assert table["error"].to_pylist() == [None, error, None]
+    words = pa.array([["New York", "bank"], ["a", None], None])
+    table = Encoder(include="contextual", pooling=None)(pa.table({"text": words}))
+    error = "unreadable: The row has a list with a word that is null."
+    assert table["error"].to_pylist() == [None, error, None]
+    assert table["starts"].to_pylist() == [[None, None], None, None]
+    expected = local.encode([["New York", "bank"]])[0].contextual
+    assert np.array(table["contextual"][0].as_py(), np.float32).tobytes() == expected.tobytes()
+
+
+INVALID = {
+    "`pooling`: must be": {"pooling": "cls"},
+    "`rows`: must be": {"rows": "words"},
+    "`include`": {"include": ("scores",)},
+    "`max_sentence_tokens`: must be": {"max_sentence_tokens": 0},
+    "`on_error`: must be": {"on_error": None},
+    "`truncate`": {"truncate": "yes"},
+    "`include`: rows of tokens have one": {"rows": "tokens", "include": ("static", "features")},
+    "`words`: these are for rows of tokens": {"words": "bank"},
+    "`exact`: this needs `words`": {"rows": "tokens", "exact": True},
+    "`words`: a word is empty": {"rows": "tokens", "words": ("a", " ")},
+    "`pooling`: without `include` and `senses`": {"pooling": None},
+}
+
+
+@pytest.mark.parametrize(("message", "options"), INVALID.items(), ids=INVALID)
+def test_invalid_options_are_rejected_at_once(message, options):
+    with pytest.raises(InvalidError, match=message):
+        Encoder(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"column": "texts"}, "`column`: there are 0 columns texts; the columns are id, text"),
+        ({"column": "id"}, "`column`: id has the type int64 instead of strings"),
+        ({"keep": ("no",)}, "`keep`: there are 0 columns no"),
+        ({"keep": ("id", "id")}, "`keep`: the result has another column id"),
+        ({"oov": "subword", "model": "wiki-en-deep"}, None),
+    ],
+    ids=str,
+)
+def test_tables_that_do_not_fit_are_rejected(options, message):
+    if message is None:
+        Encoder(**options)(BATCH)
+        return
+    with pytest.raises(InvalidError, match=message):
+        Encoder(**options).schema(BATCH.schema)
+    with pytest.raises(InvalidError, match=message):
+        Encoder(**options)(BATCH)
+
+
+def test_another_model_is_rejected():
+    with pytest.raises(ModelFolderError, match=r"has the sha256 [0-9a-f]{64}, not 0000"):
+        Encoder(sha256="0" * 64)(BATCH)
+    with pytest.raises(UnknownModelError, match="nobody"):
+        Encoder(model="nobody")(BATCH)
+    with pytest.raises(TypeError, match=r"pyarrow\.RecordBatch"):
+        Encoder()(BATCH.to_pydict())
+
+
+def test_ddl_of_spark_has_the_types_of_the_schema():
+    schema = pa.schema({"text": pa.string(), "a`b": pa.int64(), "day": pa.date32()})
+    encode = Encoder(keep=("a`b", "day"), include="static", lists="variable")
+    assert encode.spark_ddl(schema) == (
+        "`a``b` bigint, `day` date, `error` string, `truncated` int, `tokens` array<string>,"
+        " `starts` array<int>, `stops` array<int>, `keys` array<string>,"
+        " `resolutions` array<string>, `static` array<array<float>>, `vector` array<float>"
+    )
+    with pytest.raises(InvalidError, match="`lists`: Spark has no type fixed_size_list"):
+        Encoder().spark_ddl(schema)
+    with pytest.raises(InvalidError, match="`dtype`: Spark has no type halffloat"):
+        Encoder(dtype="float16", lists="variable").spark_ddl(schema)
