@@ -150,6 +150,56 @@ def test_senses_alone_skip_texts_that_lack_the_word(inventory):
     assert len(cut["senses"][1]) == 5
 
 
+PARTS = ("static", "contextual", "features", "attention")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("part", PARTS)
+def test_arrays_have_the_bits_of_encode_rounded_once(local, part, dtype):
+    batch = pa.RecordBatch.from_pydict({"text": SENTENCES})
+    options = {"include": part, "pooling": "informativeness", "wordless": "zero", "dtype": dtype}
+    table = Encoder(**options)(batch)
+    sentences = local.encode(SENTENCES, include=[part])
+    for text, row, sentence in zip(SENTENCES, table.to_pylist(), sentences, strict=True):
+        expected = getattr(sentence, part).astype(dtype)
+        assert np.array(row[part], dtype).reshape(expected.shape).tobytes() == expected.tobytes()
+        assert row["tokens"] == sentence.words
+        pairs = zip(row["starts"], row["stops"], strict=True)
+        assert [text[start:stop] for start, stop in pairs] == row["tokens"]
+    pooled = local.embed(SENTENCES, pooling="informativeness").astype(dtype)
+    assert np.array(table["vector"].to_pylist(), dtype).tobytes() == pooled.tobytes()
+    last = table.to_pylist()[-1]
+    i = last["tokens"].index("unbankable")
+    assert (last["resolutions"][i], last["keys"][i]) == ("subword", None)
+    assert (last["resolutions"][i + 1], last["keys"][i + 1]) == ("exact", "is")
+
+
+@pytest.mark.parametrize("part", ["static", "contextual", "features"])
+def test_every_token_has_a_row_without_words(part):
+    batch = pa.RecordBatch.from_pydict({"text": SENTENCES})
+    rows = Encoder(include=part, pooling=None)(batch).to_pylist()
+    table = Encoder(rows="tokens", include=part)(batch)
+    assert table["token"].to_pylist() == [token for row in rows for token in row["tokens"]]
+    assert table["index"].to_pylist() == [i for row in rows for i in range(len(row["tokens"]))]
+    vectors = [vector if any(vector) else None for row in rows for vector in row[part]]
+    assert table["vector"].to_pylist() == vectors
+
+
+def tokens_of(texts, words, **options):
+    batch = pa.RecordBatch.from_pydict({"text": texts})
+    return Encoder(rows="tokens", words=words, **options)(batch)["token"].to_pylist()
+
+
+def test_words_are_compared_without_case_and_white_space():
+    assert tokens_of(SENTENCES, "Apple") == ["Apple", "apple"]
+    assert tokens_of(SENTENCES, "Apple", exact=True) == ["Apple"]
+    assert tokens_of(SENTENCES, "quark") == []
+    texts = ["a high  speed train", "high time", "the High\nspeed line"]
+    assert tokens_of(texts, "high speed", phrases=True) == ["high  speed", "High\nspeed"]
+    words = [["the", "bank"], None, ["New York", "river", "Bank"]]
+    assert tokens_of(words, ("bank", "new york")) == ["bank", "New York", "Bank"]
+
+
 TYPES = [pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int8(), pa.string())]
 
 

@@ -1,4 +1,4 @@
-"""Shards in Parquet and as NumPy archives have the contents of the service's responses."""
+"""Shards have the rows of the encoder, the columns to keep, and facts about themselves."""
 
 import hashlib
 import json
@@ -8,104 +8,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import polyseme
-from polyseme.arrow import METADATA_KEY
+from polyseme.arrow import METADATA_KEY, Encoder
 from polyseme.errors import CommandError
 from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
-from tests.bulk import SENTENCES, run_inline, shards_of, table_of, write_lines
+from tests.bulk import SENTENCES, lines_of, run_inline, shards_of, table_of, write_lines
 
-ALL = ["static", "contextual", "features", "attention"]
-
-
-@pytest.fixture(scope="module")
-def local():
-    return polyseme.load()
+TOKENS = {"rows": "tokens", "words": ("bank", "apple")}
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    """The table of a job with every array, the pooled vector and the texts."""
-    folder = tmp_path_factory.mktemp("all")
-    source = write_lines(folder / "in.txt", SENTENCES)
-    options = {
-        "include": ALL,
-        "pooling": "informativeness",
-        "wordless": "zero",
-        "keep": ("text",),
-    }
-    run_inline(source, folder / "out", shard_rows=2, **options)
-    return table_of(folder / "out")
-
-
-def test_every_row_is_present_once_and_in_order(table):
-    assert table["row"].to_pylist() == [0, 1, 2, 3, 4]
-    assert table["text"].to_pylist() == SENTENCES
-
-
-@pytest.mark.parametrize("part", ALL)
-def test_arrays_have_the_bits_of_the_response(table, local, part):
-    for row, answer in zip(table[part], local.encode(SENTENCES, include=[part]), strict=True):
-        wanted = getattr(answer, part)
-        found = np.array(row.as_py(), np.float32).reshape(wanted.shape)
-        assert found.tobytes() == wanted.tobytes()
-
-
-def test_tokens_point_into_the_text_and_have_their_resolution(table):
-    for row in table.to_pylist():
-        places = zip(row["starts"], row["stops"], strict=True)
-        assert [row["text"][start:end] for start, end in places] == row["tokens"]
-    place = row["tokens"].index("unbankable")
-    assert (row["resolutions"][place], row["keys"][place]) == ("subword", None)
-    assert (row["resolutions"][place + 1], row["keys"][place + 1]) == ("exact", "is")
-
-
-def test_the_pooled_vector_is_that_of_embed(table, local):
-    found = np.array(table["vector"].to_pylist(), np.float32)
-    assert found.tobytes() == local.embed(SENTENCES, pooling="informativeness").tobytes()
-
-
-def test_columns_have_the_types_that_are_documented(table):
-    vectors = pa.list_(pa.list_(pa.float32(), 300))
-    assert {field.name: field.type for field in table.schema} == {
-        "row": pa.int64(),
-        "text": pa.string(),
-        "error": pa.string(),
-        "truncated": pa.int32(),
-        **dict.fromkeys(("tokens", "keys", "resolutions"), pa.list_(pa.string())),
-        **dict.fromkeys(("starts", "stops"), pa.list_(pa.int32())),
-        **dict.fromkeys(("static", "contextual"), vectors),
-        "features": pa.list_(pa.list_(pa.float32(), 600)),
-        "attention": pa.list_(pa.float32()),
-        "vector": pa.list_(pa.float32(), 300),
-    }
-
-
-def test_without_arrays_only_the_pooled_vector_is_written(tmp_path, local):
+@pytest.mark.parametrize("options", [{"pooling": "mean"}, TOKENS], ids=["sentences", "tokens"])
+def test_shards_have_the_rows_of_the_encoder(tmp_path, options):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
-    run_inline(source, tmp_path / "out", include=(), pooling="mean", wordless="zero")
+    run_inline(source, tmp_path / "out", shard_rows=2, keep=("text",), **options)
     table = table_of(tmp_path / "out")
-    assert table.column_names == ["row", "error", "truncated", "vector"]
-    found = np.array(table["vector"].to_pylist(), np.float32)
-    assert found.tobytes() == local.embed(SENTENCES, pooling="mean").tobytes()
+    rows = pa.table({"row": range(len(SENTENCES)), "text": SENTENCES})
+    expected = Encoder(
+        **{"include": "contextual", "pooling": None, "keep": ("row", "text"), **options}
+    )
+    assert table.equals(expected(rows))
+    assert table.schema.names == expected.schema(rows.schema).names
 
 
-def test_float16_numbers_are_float32_ones_rounded_once(tmp_path, local):
-    source = write_lines(tmp_path / "in.txt", SENTENCES)
-    options = {"dtype": "float16", "pooling": "informativeness", "wordless": "zero"}
-    run_inline(source, tmp_path / "out", **options)
-    table = table_of(tmp_path / "out")
-    assert table.schema.field("vector").type == pa.list_(pa.float16(), 300)
-    answers = local.encode(SENTENCES)
-    for row, answer in zip(table["contextual"], answers, strict=True):
-        found = np.array(row.as_py(), np.float16).reshape(-1, 300)
-        assert found.tobytes() == answer.contextual.astype(np.float16).tobytes()
-    vectors = np.array(table["vector"].to_pylist(), np.float16)
-    wanted = local.embed(SENTENCES, pooling="informativeness").astype(np.float16)
-    assert vectors.tobytes() == wanted.tobytes()
-
-
-def test_compressed_files_are_smaller_and_have_the_same_numbers(tmp_path):
+def test_compressed_files_are_smaller_and_have_equal_numbers(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES * 50)
     for compression in ("none", "zstd"):
         run_inline(source, tmp_path / compression, compression=compression)
@@ -114,59 +39,6 @@ def test_compressed_files_are_smaller_and_have_the_same_numbers(tmp_path):
         (tmp_path / name / "part-00000.parquet").stat().st_size for name in ("none", "zstd")
     )
     assert compressed < 0.95 * plain
-
-
-def test_row_without_a_text_has_nulls_and_shifts_no_other(tmp_path, local, monkeypatch):
-    monkeypatch.setattr("polyseme.arrow._BATCH_ROWS", 2)
-    texts = ["the river bank", None, "", None, "the money bank"]
-    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
-    outcome = run_inline(tmp_path / "in.parquet", tmp_path / "out", pooling="mean")
-    rows = table_of(tmp_path / "out").to_pylist()
-    assert [row["row"] for row in rows] == [0, 1, 2, 3, 4]
-    lengths = [None if row["tokens"] is None else len(row["tokens"]) for row in rows]
-    assert lengths == [3, None, 0, None, 3]
-    for number in (1, 3):
-        assert {value for name, value in rows[number].items() if name != "row"} == {None}
-    assert rows[2]["vector"] is None
-    last = np.array(rows[4]["contextual"], np.float32)
-    assert last.tobytes() == local.encode(["the money bank"])[0].contextual.tobytes()
-    assert outcome.counts.missing == 2
-
-
-def test_pre_tokenized_words_have_no_offsets(tmp_path, local):
-    words = [["the", "bank"], ["New York", "river"]]
-    pq.write_table(pa.table({"words": words}), tmp_path / "in.parquet")
-    run_inline(tmp_path / "in.parquet", tmp_path / "out", column="words")
-    rows = table_of(tmp_path / "out").to_pylist()
-    assert [row["tokens"] for row in rows] == words
-    assert rows[1]["starts"] == [None, None]
-    found = np.array(rows[1]["contextual"], np.float32)
-    assert found.tobytes() == local.encode(words)[1].contextual.tobytes()
-
-
-def test_a_sentence_over_the_limit_is_rejected_by_its_row(tmp_path):
-    lines = ["short", "short", "a b c d e f g", "short"]
-    source = write_lines(tmp_path / "in.txt", lines)
-    with pytest.raises(CommandError) as caught:
-        run_inline(source, tmp_path / "out", max_sentence_tokens=5, on_error="fail")
-    assert caught.value.sentence.startswith("Row 2 of in.txt: A sentence has too many tokens: 7")
-    assert "`truncate`" in caught.value.sentence
-    assert not list((tmp_path / "out").glob("*part*"))
-
-
-def test_a_truncated_sentence_has_the_number_of_its_removed_tokens(tmp_path):
-    source = write_lines(tmp_path / "in.txt", ["short", "a b c d e f g"])
-    outcome = run_inline(source, tmp_path / "out", max_sentence_tokens=5, truncate=True)
-    assert table_of(tmp_path / "out")["truncated"].to_pylist() == [0, 2]
-    assert outcome.counts.truncated == 2
-
-
-def test_kept_columns_are_unchanged(tmp_path):
-    table = pa.table({"id": pa.array([7, None, 9], pa.int16()), "text": ["a", "b", "c"]})
-    pq.write_table(table, tmp_path / "in.parquet")
-    run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=("id", "text"), shard_rows=2)
-    kept = table_of(tmp_path / "out").select(["id", "text"])
-    assert kept.equals(table)
 
 
 def test_kept_columns_of_any_type_have_their_values(tmp_path):
@@ -192,33 +64,25 @@ FAR = [pa.array([10**8], pa.int32()).cast(pa.date32()), pa.array([10**17], pa.ti
 
 
 @pytest.mark.parametrize("far", FAR, ids=["date", "time"])
-def test_a_date_that_python_lacks_is_an_error_in_lines_of_json(tmp_path, far):
+def test_date_that_python_lacks_is_an_error_in_lines_of_json(tmp_path, far):
     pq.write_table(pa.table({"text": ["a"], "k": far}), tmp_path / "in.parquet")
     with pytest.raises(CommandError, match="JSON lines cannot have, such as one after the year"):
         run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=("k",), format="jsonl")
 
 
-def test_a_kept_column_may_have_the_internal_name_of_the_texts(tmp_path):
-    source = write_lines(tmp_path / "in.jsonl", ['{"text": "a bank", "_texts": "b"}'])
-    run_inline(source, tmp_path / "out", keep=("_texts",))
-    assert table_of(tmp_path / "out")["_texts"].to_pylist() == ["b"]
-
-
 @pytest.mark.parametrize(
     "options",
-    [
-        {"pooling": "mean"},
-        {"pooling": "mean", "include": ()},
-        {"rows": "tokens"},
-    ],
+    [{"pooling": "mean"}, {"pooling": "mean", "include": ()}, {"rows": "tokens"}],
     ids=str,
 )
-def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypatch, options):
-    lines = [f"{text} {number}" for number, text in enumerate(SENTENCES * 4)]
+def test_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypatch, options):
+    lines = [f"{text} {i}" for i, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)
     run_inline(source, tmp_path / "one", keep=("text",), **options)
-    monkeypatch.setattr("polyseme.arrow.GROUP_BYTES", 3000)
-    monkeypatch.setattr("polyseme.bulk.shards.GROUP_BYTES", 3000)
+    metadata = pq.read_metadata(tmp_path / "one" / "part-00000.parquet")
+    assert metadata.num_row_groups == 1
+    for name in ("polyseme.arrow.GROUP_BYTES", "polyseme.bulk.shards.GROUP_BYTES"):
+        monkeypatch.setattr(name, 3000)
     monkeypatch.setattr("polyseme.arrow._BATCH_BYTES", 300)
     run_inline(source, tmp_path / "many", keep=("text",), **options)
     file = tmp_path / "many" / "part-00000.parquet"
@@ -226,7 +90,7 @@ def test_a_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeyp
     assert table_of(tmp_path / "many").equals(table_of(tmp_path / "one"))
 
 
-def test_the_totals_are_those_of_the_rows(tmp_path):
+def test_totals_are_those_of_the_rows(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     outcome = run_inline(source, tmp_path / "out", shard_rows=2)
     table = table_of(tmp_path / "out")
@@ -244,7 +108,7 @@ def test_the_totals_are_those_of_the_rows(tmp_path):
     assert outcome.counts.tokens == job_file["totals"]["tokens"]
 
 
-def test_a_source_without_rows_has_one_shard_with_the_columns(tmp_path):
+def test_source_without_rows_has_one_shard_with_the_columns(tmp_path):
     source = write_lines(tmp_path / "in.txt", [])
     run_inline(source, tmp_path / "out", pooling="mean")
     assert set(shards_of(tmp_path / "out")) == {
@@ -265,6 +129,47 @@ def test_invalid_row_is_named_with_its_file(tmp_path):
         CommandError, match=r"Row 2 of b\.txt: A word .* `oov` with the value `zero`"
     ):
         run_inline(tmp_path / "in", tmp_path / "out", oov="error", on_error="fail")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [TOKENS, {"include": ("static", "attention"), "pooling": "mean"}, {"dtype": "float16"}],
+    ids=["tokens", "sentences", "float16"],
+)
+def test_lines_of_json_have_the_values_of_parquet(tmp_path, options):
+    source = tmp_path / "in.parquet"
+    texts = ["the river bank", None, "", "An apple"]
+    kept = pa.array([1, None, 3, 4], pa.decimal128(4, 2))
+    pq.write_table(pa.table({"text": texts, "id": kept}), source)
+    for kind in ("parquet", "jsonl"):
+        run_inline(source, tmp_path / kind, keep=("id",), format=kind, shard_rows=3, **options)
+    rows = table_of(tmp_path / "parquet").to_pylist()
+    # Numbers of JSON have the digits of their type.
+    real = {"float16": np.float16}.get(options.get("dtype"), np.float32)
+
+    def rounded(value):
+        if isinstance(value, list):
+            return [rounded(one) for one in value]
+        return real(value) if isinstance(value, float) else value
+
+    lines = [
+        {name: rounded(value) for name, value in one.items()}
+        for one in lines_of(tmp_path / "jsonl")
+    ]
+    for row in rows:
+        row["id"] = row["id"] and str(row["id"])
+    assert lines == [{name: rounded(value) for name, value in row.items()} for row in rows]
+
+
+def test_missing_shard_is_written_again_with_its_facts(tmp_path):
+    source, out = write_lines(tmp_path / "in.txt", SENTENCES), tmp_path / "out"
+    first = run_inline(source, out, format="jsonl", shard_rows=2, **TOKENS)
+    before = shards_of(out)
+    assert {"part-00001.jsonl", "_part-00001.json"} <= before.keys()
+    (out / "part-00001.jsonl").unlink()
+    again = run_inline(source, out, format="jsonl", shard_rows=2, **TOKENS)
+    assert (again.progress.rows, again.counts) == (2, first.counts)
+    assert shards_of(out) == before
 
 
 def test_rows_of_several_files_name_their_file(tmp_path):
