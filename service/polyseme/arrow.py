@@ -5,7 +5,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from itertools import chain
@@ -163,6 +163,8 @@ class Encoder:
             is_one = isinstance(value, str | Path | SenseInventory)
             object.__setattr__(self, name, (value,) if is_one else tuple(value))
         _check_types(self)
+        if self.models_dir is not None:  # other processes may have other working directories
+            object.__setattr__(self, "models_dir", Path(self.models_dir).absolute())
         inventories = (
             one if isinstance(one, SenseInventory) else load_inventory(one) for one in self.senses
         )
@@ -297,12 +299,12 @@ def _spark_type(kind: Any) -> str:
 
 
 @cache
-def open_model(name: str, models_dir: Path | None, sha256: str | None) -> tuple[Model, str]:
+def open_model(name: str, models_dir: str | Path | None, sha256: str | None) -> tuple[Model, str]:
     """Return a model, opened once in this process, and the sha256 of its manifest.
 
     Raises UnknownModelError if there is none, ModelFolderError if it is another one or damaged.
     """
-    registry = Registry.of(models_dir or Settings().models_dir, name)
+    registry = Registry.of(Path(models_dir or Settings().models_dir), name)
     try:
         actual = hashlib.sha256(registry.folder(name).joinpath(MANIFEST).read_bytes()).hexdigest()
     except OSError:
@@ -360,6 +362,15 @@ class _Row:
             starts = [None] * len(self.sentence.words)
         return starts if self.positions is None else [starts[i] for i in self.positions]
 
+    @property
+    def text(self) -> str:
+        """The text, up to its last token if it is truncated."""
+        sentence = self.sentence
+        if sentence is None or sentence.text is None:
+            return ""
+        end = sentence.starts[-1] + len(sentence.words[-1].text) if sentence.truncated else None
+        return sentence.text[:end]
+
 
 class Encoding:
     """The work of an Encoder on one input: its batches, the counts, and the rows with an error."""
@@ -370,8 +381,7 @@ class Encoding:
         Raises the errors of `open_model`, and InvalidError if the model lacks an option or a column
         has the name of one of the result.
         """
-        folder = None if encoder.models_dir is None else Path(encoder.models_dir)
-        self.model, self.sha256 = open_model(encoder.model, folder, encoder.sha256)
+        self.model, self.sha256 = open_model(encoder.model, encoder.models_dir, encoder.sha256)
         self.encoder, self.width = encoder, self.model.manifest.dimension
         self.is_tokens = encoder.rows == "tokens"
         self.pooling = None if self.is_tokens else encoder.pooling
@@ -515,7 +525,7 @@ class Encoding:
             return [row for row in rows if not row.error]
         return rows
 
-    def _encode(self, rows: list[_Row], columns: Sequence[Any], first: int) -> list[Any]:
+    def _encode(self, rows: list[_Row], columns: Sequence[Any], first: int) -> Iterable[Any]:
         """Return rows as record batches; a row whose numbers overflow has an error."""
         try:
             arrays, vectors = self._arrays(rows)
@@ -525,11 +535,8 @@ class Encoding:
                 try:
                     self._arrays([row])
                 except (NonFiniteError, OutOfRangeError):
-                    row.error, row.sentence, row.positions = (
-                        row_error(OutOfRangeError()),
-                        None,
-                        None,
-                    )
+                    row.error = row_error(OutOfRangeError())
+                    row.sentence = row.positions = None
                     overflowing.append(row)
             return self._encode(self._without_errors(overflowing, rows, first), columns, first)
         counts = TokenCounts(row.sentence for row in rows if row.sentence)
@@ -589,7 +596,7 @@ class Encoding:
         truncated = np.array([row.sentence.truncated if row.sentence else 0 for row in rows])
         result.append(pa.array(truncated, pa.int32(), mask=is_null))
         if self.encoder.senses:
-            senses = self._senses([_text(row) for row in rows])
+            senses = self._senses([row.text for row in rows])
             kind = self.schema.field("senses").type
             pairs = zip(senses, is_null.tolist(), strict=True)
             result.append(pa.array([None if null else one for one, null in pairs], kind))
@@ -621,7 +628,7 @@ class Encoding:
 
     def _token_batches(
         self, rows: Sequence[_Row], columns: Sequence[Any], arrays: dict[ArrayPart, NDArray[Any]]
-    ) -> list[Any]:
+    ) -> Iterable[Any]:
         """Return a row for each token to write, and one for each row with an error."""
         counts = np.array([len(row.words) for row in rows], np.int64)
         has_error = np.array([row.error is not None for row in rows], np.bool_)
@@ -629,8 +636,8 @@ class Encoding:
             range(len(row.words)) if row.positions is None else row.positions for row in rows
         )
         tokens = token_columns(rows)
-        ((part, values),) = arrays.items()
-        vectors = values.reshape(-1, self.numbers[part][0])
+        ((name, values),) = arrays.items()
+        vectors = values.reshape(-1, self.numbers[name][0])
         tokens = [pa.array(list(positions), pa.int32()), *tokens]
         if self.encoder.senses:
             tokens += self._sense_columns(rows)
@@ -649,17 +656,19 @@ class Encoding:
         columns = [*take_rows(columns, [row.index for row in rows]), errors]
         columns.append(pa.array(truncated, pa.int32()))
         sizes = np.sum([row_bytes(column) for column in columns], axis=0)[of_rows]
-        batches = []
-        for start, end in ranges(sizes, GROUP_BYTES):
-            copied = [column.take(pa.array(of_rows[start:end])) for column in columns]
-            copied += [column.slice(start, end - start) for column in tokens]
-            batches.append(pa.RecordBatch.from_arrays(copied, schema=self.schema))
-        return batches
+
+        def part(start: int, end: int) -> Any:
+            arrays = [column.take(pa.array(of_rows[start:end])) for column in columns]
+            arrays += [column.slice(start, end - start) for column in tokens]
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+        # Each part copies its columns when it is needed: tokens repeat those of their text.
+        return (part(start, end) for start, end in ranges(sizes, GROUP_BYTES))
 
     def _sense_columns(self, rows: Sequence[_Row]) -> list[Any]:
         """Return the sense of each token to write; null for a word without an inventory."""
         senses: list[dict[str, Any]] = []
-        for row, occurrences in zip(rows, self._senses([_text(row) for row in rows]), strict=True):
+        for row, occurrences in zip(rows, self._senses([row.text for row in rows]), strict=True):
             by_start = {one["start"]: one for one in occurrences}
             senses += [by_start.get(start, {}) for start in row.starts]
         return [
@@ -676,16 +685,6 @@ class Encoding:
                 facts = {"word": inventory.word, "stop": one.end, **vars(one)}
                 result[one.text].append(facts)
         return result
-
-
-def _text(row: _Row) -> str:
-    """Return the text of a row, up to its last token if it is truncated."""
-    sentence = row.sentence
-    if sentence is None or sentence.text is None:
-        return ""
-    if not sentence.truncated:
-        return sentence.text
-    return sentence.text[: sentence.starts[-1] + len(sentence.words[-1].text)]
 
 
 def row_error(error: PolysemeError) -> str:
