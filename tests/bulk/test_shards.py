@@ -78,6 +78,7 @@ def test_date_that_python_lacks_is_an_error_in_lines_of_json(tmp_path, far):
 def test_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypatch, options):
     lines = [f"{text} {i}" for i, text in enumerate(SENTENCES * 4)]
     source = write_lines(tmp_path / "in.txt", lines)
+    monkeypatch.setattr("polyseme.arrow._BATCH_ROWS", 3)
     run_inline(source, tmp_path / "one", keep=("text",), **options)
     metadata = pq.read_metadata(tmp_path / "one" / "part-00000.parquet")
     assert metadata.num_row_groups == 1

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from polyseme.arrow import row_bytes, without_rows
-from polyseme.bulk.files import InputFile, find_files
+from polyseme.bulk.files import InputFile
 from polyseme.bulk.lines import read_jsonl, read_table, read_text
 from polyseme.bulk.parquet import read_parquet
 from polyseme.errors import CommandError, counted
 from polyseme.progress import Progress
 
-__all__ = ["find_files", "kept_schema", "read", "read_texts", "split_shards"]
 _SHARD_BYTES = 16 << 20
 """Approximate maximum size of the texts of a shard: shards of long texts have fewer rows."""
 

@@ -39,7 +39,7 @@ class SentenceSource:
     """The sentences with a word or one of its forms, read from files."""
 
     def __init__(self, paths: Sequence[Path], column: str, word: WordForms) -> None:
-        from polyseme.bulk.sources import find_files
+        from polyseme.bulk.files import find_files
 
         self.files = [file for path in paths for file in find_files(path)]
         self.column, self.word = column, word
