@@ -89,7 +89,7 @@ _STRINGS = {
     *(pa.string(), pa.large_string(), pa.string_view()),
     *(pa.binary(), pa.large_binary(), pa.binary_view()),
 }
-LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 _LIST_VIEWS = (pa.ListViewType, pa.LargeListViewType)
 _HINTS = {
     "too_large": "The option `truncate` truncates such texts.",
@@ -188,9 +188,10 @@ class Encoder:
         if not isinstance(data, pa.RecordBatch):
             raise TypeError("An Encoder takes a pyarrow.RecordBatch or a pyarrow.Table.")
         names = data.schema.names
-        encoding = Encoding(self, self._kept(data.schema))
+        schema = self._kept(data.schema)
+        encoding = Encoding(self, schema)
         texts, problems = clean_texts(data.column(names.index(self.column)))
-        kept = [data.column(names.index(name)) for name in self.keep]
+        kept = [data.column(names.index(one.name)).cast(one.type) for one in schema]
         batches = list(encoding.batches(texts, kept, problems))
         if len(batches) == 1:  # not copied
             return batches[0]
@@ -244,7 +245,8 @@ class Encoder:
         kind = schema.field(self.column).type
         if text_type(kind) is None:
             raise _invalid("column", f"{self.column} has the type {kind} instead of strings")
-        return pa.schema([schema.field(name) for name in self.keep])
+        kept = [schema.field(name) for name in self.keep]
+        return pa.schema([one.with_type(without_views(one.type)) for one in kept])
 
 
 def _check_types(encoder: Encoder) -> None:
@@ -730,10 +732,23 @@ def text_type(kind: Any) -> Any:
     """Return the type to which texts of an Arrow type are cast; None if they are not texts."""
     if isinstance(kind, pa.DictionaryType):
         return text_type(kind.value_type)
-    if isinstance(kind, LISTS):
+    if isinstance(kind, _LISTS):
         return pa.list_(pa.string()) if text_type(kind.value_type) == pa.string() else None
     # Other programs write a column of nulls for texts that are all missing.
     return pa.string() if kind in _STRINGS or kind == pa.null() else None
+
+
+def without_views(kind: Any) -> Any:
+    """Return a type with strings instead of views of strings, which Arrow does not take yet."""
+    if kind in {pa.string_view(), pa.binary_view()}:
+        return pa.string() if kind == pa.string_view() else pa.binary()
+    if isinstance(kind, _LISTS) and "view" in str(kind):
+        return pa.list_(without_views(kind.value_type))
+    if isinstance(kind, pa.StructType):
+        return pa.struct([field.with_type(without_views(field.type)) for field in kind])
+    if isinstance(kind, pa.MapType):
+        return pa.map_(without_views(kind.key_type), without_views(kind.item_type))
+    return kind
 
 
 def clean_texts(texts: Any) -> tuple[Any, list[str | None]]:
@@ -783,7 +798,7 @@ def row_bytes(array: Any) -> NDArray[np.int64]:
     elif isinstance(kind, pa.MapType):
         items = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
         sizes = row_bytes(pa.ListArray.from_arrays(array.offsets, items))
-    elif isinstance(kind, (*LISTS, *_LIST_VIEWS)):
+    elif isinstance(kind, (*_LISTS, *_LIST_VIEWS)):
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         sums = np.append(0, np.cumsum(row_bytes(array.flatten())))
         ends = np.cumsum(lengths, dtype=np.int64)

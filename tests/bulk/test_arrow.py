@@ -210,6 +210,20 @@ def test_texts_may_have_any_type_of_strings(kind):
     assert table.equals(Encoder()(pa.table({"text": TEXTS[:3]})))
 
 
+def test_columns_of_any_type_are_copied_for_each_token():
+    columns = {
+        "view": pa.array(["x", None], pa.string_view()),
+        "views": pa.array([["x"], None], pa.list_(pa.string_view())),
+        "dictionary": pa.array(["x", "y"]).dictionary_encode(),
+        "struct": pa.array([{"a": 1}, None]),
+        "text": pa.array(["a bank", "river"]),
+    }
+    table = Encoder(rows="tokens", keep=tuple(columns))(pa.table(columns))
+    rows = table.select([*columns]).to_pylist()
+    assert rows == [rows[0], rows[0], rows[2]]
+    assert [rows[0], rows[2]] == pa.table(columns).to_pylist()
+
+
 def test_unreadable_texts_are_errors_of_their_rows(local):
     texts = pa.array([b"bank", b"\xff", None]).view(pa.string())
     table = Encoder()(pa.table({"text": texts}))

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from polyseme.arrow import (
-    LISTS,
     NOT_UTF8,
     clean_texts,
     invalid_rows,
@@ -23,6 +22,7 @@ from polyseme.arrow import (
     row_bytes,
     text_type,
     without_rows,
+    without_views,
 )
 from polyseme.bulk.files import (
     MAX_ROW_BYTES,
@@ -55,7 +55,7 @@ def read_parquet(file: InputFile, names: list[str]) -> Iterator[Columns]:
             f"{file.name}: the column of texts has the type {types[0]}; --column must name a column"
             " of strings or of lists of strings."
         )
-    kept_types = [_without_views(kind) for kind in types[1:]]
+    kept_types = [without_views(kind) for kind in types[1:]]
     pairs = zip(names, [texts_type, *kept_types], strict=True)
     decodable = [name for name, kind in pairs if _is_decodable(kind)]
     used = [(i, leaf) for i, leaf in enumerate(leaves) if _belongs(leaf.path, names)]
@@ -86,19 +86,6 @@ def read_parquet(file: InputFile, names: list[str]) -> Iterator[Columns]:
 def _belongs(path: str, names: Sequence[str]) -> bool:
     """Return whether a path of a Parquet schema is that of a column, or of a part of one."""
     return any(path == name or path.startswith(f"{name}.") for name in names)
-
-
-def _without_views(kind: Any) -> Any:
-    """Return a type with strings instead of views of strings, which Arrow does not take yet."""
-    if kind in {pa.string_view(), pa.binary_view()}:
-        return pa.string() if kind == pa.string_view() else pa.binary()
-    if isinstance(kind, LISTS) and "view" in str(kind):
-        return pa.list_(_without_views(kind.value_type))
-    if isinstance(kind, pa.StructType):
-        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
-    if isinstance(kind, pa.MapType):
-        return pa.map_(_without_views(kind.key_type), _without_views(kind.item_type))
-    return kind
 
 
 def _is_decodable(kind: Any) -> bool:
