@@ -341,7 +341,7 @@ GIVEN, ROWS = dict.fromkeys(("queries", "keys", "values"), ((1.0,),)), [[1.0]] *
         ("max_pairs", 9999, "/v1/encode", {"input": LONG}, 10_000),
         ("max_trace_tokens", 49, "/v1/trace", {"text": LONG}, 50),
         ("max_occurrences", 49, "/v1/senses", {"word": "river", "texts": [LONG]}, 50),
-        ("max_trace_bytes", 100, "/v1/trace", {"tokens": ["a"], **GIVEN}, 546),
+        ("max_trace_bytes", 100, "/v1/trace", {"tokens": ["a"], **GIVEN}, 572),
         ("max_trace_tokens", 49, "/v1/trace", {"tokens": ["a"] * 50, "embeddings": ROWS}, 50),
         ("max_sentence_tokens", 49, "/v1/compare", {"occurrences": [OCCURRENCE] * 2}, 50),
     ],

@@ -288,7 +288,7 @@ def test_only_texts_that_may_have_the_word_count_against_the_limits(tmp_path):
     with pytest.raises(TooLargeError) as caught:
         find_senses(model, SensesRequest(word="bank", texts=[LONG, LONG + "bank"]), limits)
     assert caught.value.errors == [FieldError(("texts", 1), "has 41 tokens")]
-    assert "`truncate` of /v1/encode" in caught.value.hint
+    assert "`truncate: true` of /v1/encode" in caught.value.hint
     with pytest.raises(TooLargeError):
         find_senses(model, SensesRequest(word="bank", texts=texts), Limits(max_sentences=4))
 

@@ -26,8 +26,7 @@ _TOO_LARGE = {
 }
 _HINTS = {
     "max_sentence_tokens": "Shorten the sentence, or raise the limit."
-    " `truncate` of /v1/encode, /v1/embeddings, /v2 and `encode` in"
-    " Python truncates it.",
+    " `truncate: true` of /v1/encode, /v1/embeddings and /v2 truncates it.",
     "max_pairs": "Send shorter sentences or fewer of them: the pairs of a sentence grow with the"
     " square of its length.",
     "max_occurrences": "Send a sample of the texts, or use the command `polyseme senses`,"
