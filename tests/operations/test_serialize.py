@@ -274,7 +274,8 @@ def test_a_large_response_is_written_in_parts_of_the_same_content(deep, monkeypa
         return document_of(deep, texts, "base64" if form == "base64" else "float", include=EVERY)
 
     whole = content()
-    for name, value in (("_PART_NUMBERS", 100), ("_PART_BYTES", 500), ("_SLICE", 300)):
+    sizes = {"_WHOLE_NUMBERS": 100, "_PART_NUMBERS": 100, "_PART_BYTES": 500, "_SLICE": 300}
+    for name, value in sizes.items():
         monkeypatch.setattr(serialize, name, value)
     assert content() == whole
     encoded = ask(deep, texts, include=EVERY)

@@ -61,7 +61,7 @@ from polyseme.tokenizer import Tokenized
 _Body = TypeVar("_Body", bound=BaseModel)
 routes = Blueprint("routes", __name__, url_prefix="/v1")
 _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
-_WHOLE = 1 << 20
+_WHOLE = 4 << 20
 """Maximum bytes of a response that is sent in one part, with its length."""
 
 

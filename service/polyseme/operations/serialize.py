@@ -28,6 +28,8 @@ _JSON_NUMBER_BYTES = 17.0
 """Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
 _PART_NUMBERS = 1 << 17
 """Numbers of an array that are written at once."""
+_WHOLE_NUMBERS = 1 << 19
+"""Numbers of a response that is written at once, which takes less time than parts."""
 _PART_BYTES, _SLICE = 1 << 18, 3 << 18
 """Bytes that are sent at once, and bytes of an array that are converted at once."""
 
@@ -151,7 +153,7 @@ def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, A
 
 def sentence_parts(one: Encoded, encoding: Encoding = "float") -> Iterator[bytes]:
     """Yield a `SentenceDocument` in JSON; one part unless its arrays are large."""
-    if not _are_large([one]):
+    if _count_numbers([one]) <= _PART_NUMBERS:
         yield orjson.dumps(sentence_document(one, encoding), option=orjson.OPT_SERIALIZE_NUMPY)
         return
     yield orjson.dumps({"tokens": token_documents(one.sentence)})[:-1]
@@ -161,9 +163,9 @@ def sentence_parts(one: Encoded, encoding: Encoding = "float") -> Iterator[bytes
     yield f',"truncated":{one.truncated}}}'.encode()
 
 
-def _are_large(sentences: Iterable[Encoded]) -> bool:
-    """Return whether the arrays of sentences are written in parts."""
-    return sum(a.size for one in sentences for a in one.arrays.values()) > _PART_NUMBERS
+def _count_numbers(sentences: Iterable[Encoded]) -> int:
+    """Return the number of values in the arrays of sentences."""
+    return sum(a.size for one in sentences for a in one.arrays.values())
 
 
 def array_parts(array: Floats, encoding: Encoding = "float") -> Iterator[bytes]:
@@ -286,7 +288,7 @@ def encode_json(
     after: dict[str, Any] = {"usage": usage(counts)}
     if terms is not None:
         after["terms"] = terms
-    if _are_large(sentences):
+    if _count_numbers(sentences) > _WHOLE_NUMBERS:
         results = (sentence_parts(one, encoding) for one in sentences)
         yield from json_parts(facts, "results", results, after)
     else:
