@@ -106,6 +106,50 @@ def test_the_steps_are_in_the_order_of_the_arithmetic(norm):
         assert set(step.operands) <= {one.name for one in steps[:i]}, step.name
 
 
+def recomputed(step, values):  # noqa: PLR0911 - a case for each operation
+    """The values of a step from its operands; None if the operands alone do not determine them."""
+    terms = [values[name] for name in step.operands]
+    match step.operation:
+        case "copy":
+            return terms[0]
+        case "concatenation":
+            return np.concatenate(terms[0], axis=-1)
+        case "dot_products":
+            return np.einsum("...ik,...jk->...ij", *terms)
+        case "scaling":
+            return terms[0] / np.sqrt(values["queries"].shape[-1])
+        case "weighting":
+            return np.einsum("...ij,...jv->...ijv", *terms)
+        case "sum":
+            return terms[0].sum(-2)
+        case "addition":
+            return sum(terms)
+        case "combination":
+            norms = [np.linalg.norm(term, axis=-1, keepdims=True) for term in terms]
+            units = [t / np.where(n, n, 1) for t, n in zip(terms, norms, strict=True)]
+            total = sum(f * u for f, u in zip(step.factors, units, strict=True))
+            return np.where(norms[0] + norms[1] > 0, total, 0)  # a zero row stays zero
+    return None
+
+
+def test_operations_of_the_operands_give_the_values():
+    seen = set()
+    for case in CASES:
+        for number, layer in enumerate(case.layers):
+            steps = trace_layer(case.sentence, case.layers, number)
+            values = {step.name: step.values for step in steps}
+            names = [step.name for step in steps]
+            for step in steps:
+                expected = recomputed(step, values) if names.count(step.name) == 1 else None
+                if expected is not None and not (step.operation == "copy" and layer.heads > 1):
+                    seen.add(step.operation)
+                    if step.name == "values":  # those of unknown tokens are zero
+                        expected = np.where(case.sentence.known[:, None], expected, 0)
+                    assert_close(step.values, expected)
+    expected = {"copy", "concatenation", "dot_products", "scaling", "weighting", "sum"}
+    assert seen >= expected | {"addition", "combination"}
+
+
 def test_a_norm_that_is_used_twice_is_two_steps():
     norm = LayerNorm(np.ones(3, np.float32), np.zeros(3, np.float32))
     wide = Projection(np.eye(3, dtype=np.float32) * np.float32(3))

@@ -50,7 +50,8 @@ Operation: TypeAlias = Literal[
 
 `given` has no operands: the values are in the request or in the model. `copy` and `product` take
 the rows of the first operand, `product` times the second, which is a weight of the request; the
-weights of a stored model are not in a trace, so that there is no second operand. `dot_products`
+weights of a stored model are not in a trace, so that there is no second operand. In either case,
+the values of unknown tokens are zero. `dot_products`
 are those of rows. `scaling` divides by the square root of the width of the queries. `softmax` is
 that of the sum of its operands where the operand `visible`, if there is one, is not 0. `weighting`
 multiplies each value by each weight, `sum` adds the results, `concatenation` joins the heads,
