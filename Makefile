@@ -8,7 +8,7 @@ DATA ?= ../shared/data/eval
 SENSES ?= ../shared/data/senses
 
 .PHONY: serve test test-all reliability check format model results image lock sbom docs site release clean
-.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention ablation examples pipelines deep minilm)
+.PHONY: $(addprefix results-,similarity wic coarsewsd senses closed-form attention pipelines deep minilm)
 
 serve: $(VENV)/.installed
 	exec $(BIN)/polyseme serve --port $(PORT)
@@ -54,7 +54,7 @@ model: $(VENV)/.installed-test
 		--tags $(SENSES)/google_wsd.tar.xz
 
 # Measures the bundled models, for `make docs` (three quarters of an hour with -j2 on two cores).
-MEASURED := similarity wic coarsewsd senses closed-form attention ablation examples pipelines deep
+MEASURED := similarity wic coarsewsd senses closed-form attention pipelines deep
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
 EVALUATE := nice $(BIN)/polyseme evaluate
 RESULTS := lab/results
@@ -77,10 +77,6 @@ results-closed-form: $(VENV)/.installed-test
 		--json $(RESULTS)/senses-closed-form.json
 results-attention: $(VENV)/.installed-test
 	$(EVALUATE) attention $(SENSES)/google_wsd.tar.xz --json $(RESULTS)/explanation.json
-results-ablation: $(VENV)/.installed-test
-	nice $(BIN)/python lab/studies/ablation.py --senses $(SENSES) --output $(RESULTS)/ablation.json
-results-examples: $(VENV)/.installed-test
-	$(BIN)/python lab/studies/examples.py --corpus $(CORPUS)/simplewiki.txt.zst --output $(RESULTS)/examples.json
 
 # Measures pseudo-words, sentences and tagging with the model $(1), into files with the prefix $(2).
 define PIPELINES

@@ -11,9 +11,7 @@ pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 import matplotlib as mpl
 from docs.charts import CELL, grids, head_panels, heatmap, images
 from docs.results import trainings
-from lab.studies.trials import record
 
-from polyseme.models.manifest import Manifest
 from tests.conftest import ROOT
 
 IMAGES, RESULTS = ROOT / "docs" / "images", ROOT / "lab" / "results"
@@ -40,7 +38,7 @@ def test_the_heads_are_those_of_the_bundled_models():
     for name, measured in _document("heads")["models"].items():
         manifest = json.loads((ROOT / "models" / name / "manifest.json").read_text("utf-8"))
         expected = {name: entry["sha256"] for name, entry in manifest["files"].items()}
-        assert measured["files"] == expected, "run `lab/studies/heads.py` and `make docs`"
+        assert measured["files"] == expected, "run `the retired heads.py` and `make docs`"
 
 
 def test_the_screenshots_show_the_bundled_model():
@@ -108,24 +106,6 @@ def test_a_hostile_sentence_is_escaped_in_its_picture():
     picture = heatmap(token, [token, "b"], [[[[0.0, 1.0], [1.0, 0.0]]]])
     assert not of_kind(picture, "script")
     assert [text.text for text in of_kind(picture, "text")].count(token) == 2
-
-
-def test_a_record_agrees_with_the_manifest_of_the_model():
-    recipe = {"init": "model", "feed_forward": None, "tune_embeddings": False, "interpolate": 0.6}
-    training = {
-        "recipe": recipe,
-        "data": {"tags": 250, "paragraphs": 0},
-        "held_out": {"before": {"auc": 1.0}, "trained": {"auc": 3.0}, "kept": {"auc": 2.0}},
-        "steps": 300,
-        "seed": 7,
-        "seconds": 20.7,
-        "history": [{"step": 0}],
-    }
-    manifest = Manifest.model_validate({**MANIFEST, "training": training})
-    found = record(manifest, "a run")
-    assert (found["before"], found["after"]) == ({"auc": 1.0}, {"auc": 2.0})
-    expected = {"tags": 250, "seed": 7, "layers": len(manifest.layers), "heads": manifest.heads}
-    assert expected.items() <= found["settings"].items()
 
 
 @pytest.mark.parametrize("one", trainings(), ids=lambda one: one["name"])

@@ -10,8 +10,8 @@ be ended and continued at any time; the model is the moving average of the weigh
 
     python lab/factory/train_wiki_en_deep.py … --steps 94500 --decay 0.0423
 
-in which the rate falls to 0 in the last 4,000 steps. `lab/studies/half_weights.py` writes the
-result with float16 weights as `models/wiki-en-deep`. `fit_senses.py --model` adds the projection
+in which the rate falls to 0 in the last 4,000 steps. `--half models/wiki-en-deep` writes the
+trained model with float16 weights, without training. `fit_senses.py --model` adds the projection
 for senses, and the same with `--pairs` the rule.
 
 `--state FOLDER` writes the model of the newest checkpoint into a folder of models, without
@@ -22,13 +22,15 @@ from pathlib import Path
 
 import click
 
+from polyseme.models.reader import read_model
+from polyseme.models.writer import rewrite_model
 from polyseme_lab.commands.train import corpus_options, run_train
 from polyseme_lab.evaluation.downstream import read_pseudowords
 from polyseme_lab.training.config import COARSEWSD
 from polyseme_lab.training.run import checkpoint_names
 
 NAME = "deep"
-"""The name of the model until `half_weights.py` writes it as `wiki-en-deep`, which is taken."""
+"""The name of the model until `--half` writes it as `wiki-en-deep`, which is taken."""
 STEPS = 91_000
 """Number of steps at a constant rate: 139 million tokens."""
 SCORE_EVERY = 500
@@ -48,10 +50,21 @@ def left_out(pseudowords: Path) -> list[str]:
 @click.option("--steps", default=STEPS, show_default=True, help="Total number of steps.")
 @click.option("--decay", default=0.0, help="Share of the steps in which the rate falls to 0.")
 @click.option("--state", type=click.Path(path_type=Path), help="Only write the present model.")
+@click.option("--half", type=click.Path(path_type=Path), help="Only write it with float16 weights.")
 def main(
-    corpus: Path, pseudowords: Path, work: Path, steps: int, decay: float, state: Path | None
+    corpus: Path,
+    pseudowords: Path,
+    work: Path,
+    steps: int,
+    decay: float,
+    state: Path | None,
+    half: Path | None,
 ) -> None:
     """Train `wiki-en-deep`, or write its present state."""
+    if half:
+        model = read_model(work / "models" / NAME)
+        rewrite_model(half.absolute(), model, weights_dtype="float16")
+        return
     checkpoints = work / "checkpoints"
     checkpoints.mkdir(parents=True, exist_ok=True)
     words = work / "leave_out.txt"

@@ -1,9 +1,7 @@
 """spaCy's taggers, entity recognizers and text classifiers train on Polyseme's vectors."""
 
-import json
 import pickle
 import re
-import tarfile
 
 import numpy as np
 import pytest
@@ -17,13 +15,11 @@ from polyseme.client.local import LocalModel
 from polyseme.errors import UnknownModelError
 from polyseme.integrations import forget
 from polyseme.integrations import spacy as integration
-from polyseme_lab.evaluation.downstream import read_tagged_sentences, span_f1, tag_accuracy
 from tests.conftest import ROOT
 from tests.integrations.documents import STATIC, TEXT, D
 
 pytestmark = pytest.mark.usefixtures("deep")
 
-DATA = ROOT.parent / "shared/data/eval/downstream.tar.xz"
 WIDTH = 7
 SENSES = [("river bank", "WATER"), ("money bank", "MONEY"), ("high river bank", "WATER"),
           ("apple money bank", "MONEY")]  # fmt: skip
@@ -196,55 +192,3 @@ def test_the_layer_can_be_combined_with_hashed_attributes():
     nlp = trained(page_config("tagger", embed=hashed), updates=120)
     assert nlp.get_pipe("tok2vec").model.layers[-1].get_dim("nI") == 16 + 8
     assert [nlp(text)[-1].tag_ for text, _ in SENSES] == [label for _, label in SENSES]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with the data sets; tests add the vectors of the bundled model."""
-    if not DATA.exists():
-        pytest.skip("needs the data sets in shared/data")
-    folder = tmp_path_factory.mktemp("data")
-    with tarfile.open(DATA) as archive:
-        archive.extractall(folder, filter="data")
-    return folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "score", "sentences", "epochs"),
-    [("pos", tag_accuracy, 600, 3), ("ner", span_f1, 800, 4)],
-)
-def test_features_learn_more_than_spacys_static_vectors(
-    task, score, sentences, epochs, folder, monkeypatch
-):
-    """A part of the comparison of lab/studies/pipelines.py: the first sentences."""
-    from lab.studies import pipelines
-
-    monkeypatch.delenv("POLYSEME_MODELS_DIR")
-    forget()
-    if not (folder / "vectors").exists():
-        pipelines.write_vectors(folder / "vectors")
-    data = {
-        split: read_tagged_sentences(folder / f"downstream/{task}/{split}.tsv")[:sentences]
-        for split in ("train", "dev")
-    }
-    found = {
-        system: score(data["dev"], pipelines.train(task, system, data, folder, epochs)).value
-        for system in ("spacy-static", "features")
-    }
-    assert found["features"] > found["spacy-static"] + 1, found
-
-
-def test_the_documented_scores_are_the_measured_ones():
-    page = (ROOT / "docs/integrations.md").read_text("utf-8")
-    measured = json.loads((ROOT / "lab/results/pipelines.json").read_text("utf-8"))
-    systems = measured["spacy"]
-    for scores in systems.values():
-        cells = [f"{s['value']} [{s['low']}, {s['high']}]" for s in scores.values()]
-        assert f"| {' | '.join(cells)} |" in page
-    for task in ("pos", "ner"):
-        assert systems["features"][task]["low"] > systems["spacy-static"][task]["high"]
-    for name in ("tf-idf", "vectors", "both"):
-        figures = [measured["sklearn"][task][name] for task in ("entity", "senses")]
-        cells = [str(score) for one in figures for score in one.values()]
-        assert f"| {' | '.join(cells)} |" in page

@@ -103,11 +103,14 @@ def test_layers_over_the_bundled_vectors_are_trained_and_written(tmp_path: Path)
     (tmp_path / "pairs.jsonl").write_text(json.dumps(pair) + "\n")
     script = [sys.executable, ROOT / "lab/factory/train_wiki_en_deep.py", "--corpus", corpus]
     script += ["--pseudowords", tmp_path / "pairs.jsonl", "--work", tmp_path / "work"]
-    for more in (("--steps", "2"), ("--steps", "3"), ("--state", tmp_path / "state")):
+    state, half = tmp_path / "state", tmp_path / "state" / "half"
+    for more in (("--steps", "2"), ("--steps", "3"), ("--state", state), ("--half", half)):
         done = subprocess.run([*script, *more], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    for folder, steps in ((tmp_path / "work" / "models", 3), (tmp_path / "state", 3)):
-        training = read_model(folder / "deep").manifest.training
-        assert (training["base"], training["steps"]) == ("wiki-en", steps)
+    for folder in (tmp_path / "work" / "models" / "deep", state / "deep", half):
+        manifest = read_model(folder).manifest
+        training = manifest.training
+        assert manifest.weights_dtype == ("float16" if folder == half else "float32")
+        assert (training["base"], training["steps"]) == ("wiki-en", 3)
         assert {"river", "flood", "bank", "java"} <= set(training["recipe"]["leave_out"])
         assert training["recipe"]["decay"] == 0

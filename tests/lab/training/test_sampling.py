@@ -195,6 +195,6 @@ def test_the_configured_share_of_words_is_held_out(share):
 
 
 def test_the_held_out_words_stay_the_same():
-    # `lab/studies/ablation.py` selects the words that a published model was not trained on.
+    # An evaluation selects the words that a published model was not trained on.
     held = [n for n in range(40) if is_held_out(f"word{n}", 0.2, 1)]
     assert held == [7, 12, 18, 20, 24, 30, 34, 35]

@@ -7,10 +7,9 @@
 - *Unsure*: an inventory of all senses but one; the area under the ROC curve with which the distance
   below the threshold tells test sentences of the absent sense from others.
 
-python lab/studies/kept_senses.py --tags google_wsd.tar.xz --data EVALUATION_SETS [--half choosing]
+python lab/factory/kept_senses.py --tags google_wsd.tar.xz --data EVALUATION_SETS [--half choosing]
 """
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,9 +20,6 @@ import click
 import numpy as np
 import orjson
 from sklearn.metrics import roc_auc_score
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "factory"))
-
 from tagged_nouns import read_drawn, read_nouns
 
 from polyseme.engine.arrays import Floats, Integers
