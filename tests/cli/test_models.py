@@ -432,43 +432,35 @@ def test_word2vec_text_is_exported_and_imported_again(polyseme, tmp_path):
     assert np.array_equal(again.vectors, VECTORS)
 
 
-def test_the_projector_gets_a_folder_with_two_files(polyseme, tmp_path):
-    out = tmp_path / "made" / "projector"
-    done = polyseme("models", "export", "tiny", "--format", "projector", "--output", out)
-    assert done == (0, b"", b"")
-    assert sorted(path.name for path in out.iterdir()) == ["metadata.tsv", "vectors.tsv"]
-    assert (out / "metadata.tsv").read_text().splitlines() == list(TINY_WORDS)
-    limited = ["models", "export", "tiny", "--format", "projector", "--limit", "2"]
-    assert polyseme(*limited, "--output", out).returncode == 0
-    assert (out / "metadata.tsv").read_text().splitlines() == list(TINY_WORDS[:2])
-    assert len((out / "vectors.tsv").read_text().splitlines()) == 2
+def test_exported_text_is_converted_for_the_projector(polyseme, tmp_path):
+    out = tmp_path / "tiny.txt"
+    assert polyseme("models", "export", "tiny", "--output", out, "--limit", 3).returncode == 0
+    script = [sys.executable, "-m", "gensim.scripts.word2vec2tensor", "--input", out]
+    subprocess.run([*script, "--output", tmp_path / "tiny"], check=True, capture_output=True)
+    assert (tmp_path / "tiny_metadata.tsv").read_text().split() == list(TINY_WORDS[:3])
+    vectors = np.loadtxt(tmp_path / "tiny_tensor.tsv", np.float32, delimiter="\t")
+    assert np.array_equal(vectors, VECTORS[:3])
 
 
 def test_skipped_words_are_counted_on_standard_error(tmp_path):
     words = ["New York", "a\tb", *TINY_WORDS[2:]]
     write_tiny(tmp_path / "models" / "spaced", words=words)
-    for kind, skipped in (("word2vec-text", "2 words"), ("projector", "1 word")):
-        out = tmp_path / kind
-        arguments = ["models", "export", "spaced", "--format", kind, "--output", out]
-        done = run(*arguments, models_dir=tmp_path / "models")
-        assert (done.returncode, done.stdout) == (0, b"")
-        sentence = f"polyseme: Skipped {skipped} with white space.\n"
-        assert done.stderr.decode() == sentence
+    arguments = ["models", "export", "spaced", "--format", "word2vec-text", "--output"]
+    done = run(*arguments, tmp_path / "out", models_dir=tmp_path / "models")
+    assert done == (0, b"", b"polyseme: Skipped 2 words with white space.\n")
 
 
 def test_a_failed_write_is_reported_in_one_sentence(polyseme, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("before")
     os.mkfifo(tmp_path / "pipe")
-    missing, projector = tmp_path / "none" / "out.txt", ["--format", "projector", "--output"]
-    for arguments, sentence in {
-        ("--output", missing): f"There is no such folder ({tmp_path / 'none'}).",
-        ("--output", tmp_path / "folder"): "The path exists and is not a regular file ({}).",
-        ("--output", tmp_path / "pipe"): "The path exists and is not a regular file ({}).",
-        (*projector, tmp_path / "file"): "File exists ({}).",
+    for output, sentence in {
+        tmp_path / "none" / "out.txt": f"There is no such folder ({tmp_path / 'none'}).",
+        tmp_path / "folder": "The path exists and is not a regular file ({}).",
+        tmp_path / "pipe": "The path exists and is not a regular file ({}).",
     }.items():
-        done = polyseme("models", "export", "tiny", *arguments)
-        message = f"polyseme: {sentence.format(arguments[-1])}\n"
+        done = polyseme("models", "export", "tiny", "--output", output)
+        message = f"polyseme: {sentence.format(output)}\n"
         assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", message)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "pipe"]
     assert not any((tmp_path / "folder").iterdir())
@@ -504,14 +496,10 @@ def send_signal(process, folder, number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "number"),
-    [("word2vec-text", signal.SIGINT), ("projector", signal.SIGTERM)],
-    ids=str,
-)
-def test_an_interrupted_export_leaves_nothing(tmp_path, kind, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_export_leaves_nothing(tmp_path, number):
     with default_handling(number):
-        process = start_export("--format", kind, "--output", tmp_path / "out")
+        process = start_export("--output", tmp_path / "out")
     assert send_signal(process, tmp_path, number) not in {0, -number}
     assert not any(tmp_path.iterdir())
 
@@ -525,9 +513,8 @@ def test_an_export_under_nohup_goes_on(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["word2vec-text", "projector"])
-def test_an_export_to_a_full_disk_leaves_nothing(tmp_path, kind):
-    process = start_export("--format", kind, "--output", tmp_path / "out", before=SMALL_FILES)
+def test_an_export_to_a_full_disk_leaves_nothing(tmp_path):
+    process = start_export("--output", tmp_path / "out", before=SMALL_FILES)
     stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout, stderr) == (1, b"", b"polyseme: File too large.\n")
     assert not any(tmp_path.iterdir())

@@ -1,5 +1,6 @@
 """The blocks of docs/integrations.md run unchanged and print the documented output."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,17 +9,20 @@ from contextlib import redirect_stdout
 from inspect import signature
 from io import StringIO
 
+import numpy as np
 import pytest
 
+import polyseme
 from polyseme.integrations.sklearn import ContextualVectorizer
 from polyseme.integrations.spacy import Contextualizer
 from tests.conftest import ROOT
-from tests.environments import python_of
+from tests.environments import python_of, run_in
 
 PAGE = (ROOT / "docs/integrations.md").read_text("utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", PAGE, re.DOTALL)
 IN_PROCESS = [block for block in BLOCKS if "bertviz" not in block[0]]
 (BERTVIZ,) = [code for code, _ in BLOCKS if "bertviz" in code]
+(PROJECTOR,) = [code for code, _ in BLOCKS if "projector_config" in code]
 
 
 def test_the_blocks_in_one_session_print_the_documented_output(tmp_path, monkeypatch):
@@ -33,12 +37,18 @@ def test_the_blocks_in_one_session_print_the_documented_output(tmp_path, monkeyp
 
 
 @pytest.mark.clients
-def test_the_block_for_bertviz_runs_in_its_environment(tmp_path):
+def test_bertviz_draws_the_weights_of_its_recipe(tmp_path):
     # The packages of BertViz's environment come first, then those of this one.
     paths = [str(ROOT / "service"), sysconfig.get_path("purelib")]
-    script = f"import sys\nsys.path += {paths}\n{BERTVIZ}"
+    call = "head_view(attention, sentence.words"
+    assert call in BERTVIZ
+    recipe = BERTVIZ.replace(call, f"page = {call}, html_action='return'")
     done = subprocess.run(
-        [python_of("bertviz"), "-c", script],
+        [
+            python_of("bertviz"),
+            "-c",
+            f"import sys\nsys.path += {paths}\n{recipe}\nprint(page.data)",
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -47,7 +57,21 @@ def test_the_block_for_bertviz_runs_in_its_environment(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "IPython.core.display.Javascript" in done.stdout
+    (view,) = json.loads(re.search(r"const params = (\{.*\});", done.stdout)[1])["attention"]
+    (sentence,) = polyseme.load().encode(["He sat on the bank of the river"])
+    assert view["left_text"] == view["right_text"] == sentence.words
+    assert np.array_equal(np.array(view["attn"], np.float32), sentence.attention)
+
+
+@pytest.mark.clients
+def test_tensorboard_serves_the_points_of_its_recipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = {}
+    exec(PROJECTOR, session)
+    shown = json.loads(run_in("tensorboard", "tensorboard_projector.py", "projection"))
+    assert bytes.fromhex(shown["vectors"]) == session["vectors"].tobytes()
+    assert shown["embedding"]["tensorShape"] == list(session["vectors"].shape)
+    assert shown["metadata"].splitlines()[5] == "bank\tHe sat on the bank of the river ."
 
 
 @pytest.mark.parametrize("class_", [Contextualizer, ContextualVectorizer])

@@ -5,7 +5,7 @@ import errno
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -29,7 +29,7 @@ from polyseme.importing.importer import tune as tune_model
 from polyseme.importing.options import Convention, Format, ImportOptions, ImportProblem
 from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import weights_file
-from polyseme.models.export import export_projector, export_word2vec
+from polyseme.models.export import export_word2vec
 from polyseme.models.manifest import Dtype, Manifest
 from polyseme.models.reader import bundled_models, read_model
 from polyseme.models.registry import Registry, unusable_entries
@@ -402,36 +402,21 @@ def _importing() -> Iterator[None]:
 @models.command("export")
 @click.argument("name")
 @choice_option(
-    "--format",
-    ("word2vec-text", "projector"),
-    "word2vec-text",
-    "One text file, or the Embedding Projector's vectors.tsv and metadata.tsv.",
-    "kind",
+    "--format", ["word2vec-text"], "word2vec-text", "Format of the file.", expose_value=False
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="Output file, replaced if it exists; for `projector` the folder, created if missing.",
+    help="Output file, replaced if it exists.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of words to write.")
 @with_registry
-def export(name: str, kind: str, output: Path, limit: int | None, registry: Registry) -> None:
+def export(name: str, output: Path, limit: int | None, registry: Registry) -> None:
     """Export the static vectors of a model for other programs."""
     model = registry.model(name)
     with exit_on_signals():
-        if kind == "word2vec-text":
-            skipped = export_word2vec(model, output, limit)
-        else:
-            created = not output.exists()
-            try:
-                output.mkdir(parents=True, exist_ok=True)
-                files = output / "vectors.tsv", output / "metadata.tsv"
-                skipped = export_projector(model, *files, limit)
-            finally:
-                if created:
-                    with suppress(OSError):  # it is not empty
-                        output.rmdir()
+        skipped = export_word2vec(model, output, limit)
     if skipped:
         words = counted(skipped, "word")
         echo(f"polyseme: Skipped {words} with white space.", err=True)
