@@ -1,4 +1,4 @@
-# docs/containers.md describes how to build, run and verify this image.
+# docs/operation.md describes how to build, run and verify this image.
 ARG BASE=python:3.11-slim
 
 # Dependencies from the package index. Only a change of the lock files rebuilds this stage.

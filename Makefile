@@ -30,7 +30,7 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(PYTEST) $(ARGS)
 
-# Measures reliability in full (three quarters of an hour), for `make docs`.
+# Measures reliability in full (three quarters of an hour).
 reliability: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/reliability.py
 	$(BIN)/python benchmarks/attack.py
@@ -53,7 +53,7 @@ model: $(VENV)/.installed-test
 	PYTHONHASHSEED=0 $(BIN)/python lab/factory/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \
 		--tags $(SENSES)/google_wsd.tar.xz
 
-# Measures the bundled models, for `make docs` (three quarters of an hour with -j2 on two cores).
+# Measures the bundled models (three quarters of an hour with -j2 on two cores).
 MEASURED := similarity wic coarsewsd senses closed-form attention pipelines deep
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
 EVALUATE := nice $(BIN)/polyseme evaluate
@@ -103,7 +103,7 @@ results-minilm: $(VENV)/.installed-test
 	$(EVALUATE) coarsewsd $(DATA) --systems minilm --json $(RESULTS)/coarsewsd-minilm.json
 	$(EVALUATE) senses $(DATA) --compare --json $(RESULTS)/senses-minilm.json
 
-# Generates pages, snapshots and figures from the code and from measurements.
+# Writes the tables of settings and errors, and the OpenAPI document.
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/generate.py
 

@@ -10,7 +10,7 @@ and two workers: each alone, the worst sixteen times at once, and the largest re
 at once. Last, hundreds of connections send nothing. Meanwhile, another process sends short requests
 and probes on the port for them.
 `--bounded` searches briefly, sends only what it finds, and writes nothing. Results:
-results/attack.json, which docs/reliability.md shows.
+results/attack.json.
 """
 
 import os

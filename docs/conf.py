@@ -9,7 +9,8 @@ copyright = "the Polyseme authors"  # noqa: A001 - a setting of Sphinx
 extensions = ["myst_parser"]
 root_doc = "docs/index"
 include_patterns = [
-    *("docs/*.md", "docs/decisions/*.md", "benchmarks/README.md", "lab/README.md"),
+    *("docs/*.md", "docs/decisions/*.md", "benchmarks/README.md", "benchmarks/results/*.md"),
+    *("lab/README.md", "lab/results/*.md"),
     *("models/README.md", "models/weights/README.md"),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
 ]
@@ -20,41 +21,20 @@ suppress_warnings = ["misc.highlighting_failure"]
 html_theme = "furo"
 html_title = "Polyseme"
 html_show_sphinx = False
+ROOT = Path(__file__).parents[1]
+REPORTS = sorted(ROOT.glob("*/results/*.md"))
 SECTIONS = {
     "Use it": [
-        *(
-            "/README",
-            "tour",
-            "install",
-            "pipeline",
-            "api",
-            "senses",
-            "page",
-            "client",
-            "integrations",
-        ),
-        *("openai", "inference", "importing", "bulk", "arrow", "scale", "vector-stores"),
-        *("training", "evaluation"),
+        *("/README", "install", "tour", "api", "client", "cli", "importing", "languages"),
+        *("senses", "pipelines", "bulk", "training", "page"),
     ],
-    "Run it": [
-        *("containers", "kubernetes", "settings", "keys", "watching", "reliability", "errors"),
-        "compatibility",
-        "/SECURITY",
-    ],
+    "Run it": ["operation", "settings", "/SECURITY", "compatibility"],
     "Understand it": [
-        *("tokenizer", "mathematics", "closed-form", "worked-examples", "/models/README"),
-        *(
-            "/models/weights/README",
-            "quality",
-            "explanation",
-            "heads",
-            "performance",
-            "measurements",
-        ),
+        *("mathematics", "worked-examples", "/models/README", "/models/weights/README"),
+        *("quality", "speed", "decisions/README"),
     ],
-    "Develop it": [
-        *("/CONTRIBUTING", "/CHANGELOG", "decisions/README", "/lab/README", "/benchmarks/README")
-    ],
+    "Develop it": ["/CONTRIBUTING", "/CHANGELOG", "/lab/README", "/benchmarks/README"],
+    "Reports": [f"/{file.with_suffix('').relative_to(ROOT)}" for file in REPORTS],
 }
 """The pages of the side bar. Sphinx warns of a page that is not here."""
 

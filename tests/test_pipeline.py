@@ -1,4 +1,4 @@
-"""docs/pipeline.md: its blocks, run in order with GloVe vectors, print the documented output."""
+"""The example of docs/importing.md, run with GloVe vectors, prints the documented output."""
 
 import os
 import re
@@ -7,8 +7,9 @@ import subprocess
 import pytest
 
 from tests.conftest import COMMAND, ROOT, printed, start
+from tests.pages import section
 
-PAGE = (ROOT / "docs/pipeline.md").read_text("utf-8")
+PAGE = section("importing.md", "An example")
 VECTORS = ROOT.parent / "shared/data/vectors"
 BLOCKS = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = [line.split() for line in re.findall(r"^polyseme .*$", PAGE, re.MULTILINE)]

@@ -65,15 +65,6 @@ def fragments(block: str) -> list[str]:
     return [part for part in dense.split("…") if part]
 
 
-def test_readme_is_short_and_begins_with_commands_and_a_request() -> None:
-    assert len(README.splitlines()) <= 150
-    prose = re.sub(r"!?\[[^]]*\]\([^)]*\)", "", README.partition("```")[0])
-    assert len(prose.split()) < 120
-    first, second = re.findall(r"```(\w+)\n", README)[:2]
-    assert (first, second) == ("sh", "sh") and len(REQUESTS) == 1
-    assert all(f"`{name}`" in README for name in ("make test", "make test-all"))
-
-
 @pytest.mark.parametrize(("command", "response"), REQUESTS)
 def test_the_request_gets_the_documented_response(port: int, command: str, response: str) -> None:
     assert "localhost:8000" in command
@@ -96,10 +87,12 @@ def require_fragments(documented: str, response: str) -> None:
         place = found + len(fragment)
 
 
-def test_the_commands_without_a_server_run(tmp_path: Path) -> None:
-    block = README.split("without a server:")[1].split("```sh\n")[1].split("```")[0]
-    commands = [line for line in block.splitlines() if line]
-    assert len(commands) == 3
+def test_the_commands_of_the_page_on_the_command_line_run(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    commands = [line for line in block.splitlines() if not line.startswith("polyseme serve")]
+    assert len(commands) == 4
+    (tmp_path / "sentences.txt").write_text("River bank flows\n", "utf-8")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for command in commands:
         subprocess.run(
@@ -109,16 +102,18 @@ def test_the_commands_without_a_server_run(tmp_path: Path) -> None:
             check=True,
             capture_output=True,
         )
-    assert (tmp_path / "vectors.npz").stat().st_size > 0
+    for name in ("vectors.npz", "vectors.ndjson"):
+        assert (tmp_path / name).stat().st_size > 0
 
 
-def test_the_program_prints_the_documented_output() -> None:
-    ((program, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
+def test_the_programs_print_the_documented_output() -> None:
+    programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
+    assert len(programs) == README.count("```python")
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
+        [sys.executable, "-W", "error", "-c", "".join(code for code, _ in programs)],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     )
-    assert done.stdout == printed
+    assert done.stdout == "".join(output for _, output in programs)

@@ -174,7 +174,7 @@ def test_block_of_the_page_reads_the_output_of_the_command(tmp_path, monkeypatch
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     assert bulk(source, tmp_path / "vectors", "--workers", "1")[0] == 0
     page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
-    (block,) = (one.split("```")[0] for one in page.split("```python\n")[1:])
+    block = page.split("```python\n")[1].split("```")[0]
     monkeypatch.chdir(tmp_path)
     namespace = {}
     exec(block, namespace)

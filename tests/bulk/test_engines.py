@@ -1,4 +1,4 @@
-"""The programs of docs/arrow.md with real clusters of Spark, Ray and Dask, which lose workers."""
+"""The programs of docs/bulk.md with real clusters of Spark, Ray and Dask, which lose workers."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from tests.bulk import many, run_inline, table_of, until
 from tests.conftest import PYTHONPATH, ROOT, free_port
 from tests.environments import python_of
 
-PAGE = ROOT / "docs" / "arrow.md"
+PAGE = ROOT / "docs" / "bulk.md"
 BLOCK = ROOT / "tests" / "environments" / "page_block.py"
 FILES, ROWS = 6, 400
 COLUMNS = ["id", "error", "truncated", "vector"]
@@ -121,7 +121,7 @@ def test_dask_writes_the_bytes_of_the_command_and_loses_a_worker(folder, expecte
     port = address.rsplit(":", 1)[1]
     running = [subprocess.Popen(c, cwd=folder) for c in ([*run, "--port", port], work, work)]
     page = re.sub("tcp://127.0.0.1:8786", address, PAGE.read_text("utf-8"))
-    copy = folder / "arrow.md"
+    copy = folder / "bulk.md"
     copy.write_text(page, "utf-8")
     (folder / "vectors.parquet").mkdir()
     try:
@@ -140,7 +140,7 @@ def test_dask_writes_the_bytes_of_the_command_and_loses_a_worker(folder, expecte
 @pytest.mark.parametrize("heading", ["Spark", "Ray", "Dask"])
 def test_programs_have_at_most_five_lines_of_code(heading):
     (section,) = re.findall(
-        rf"^## {heading}\n(.*?)(?=^## |\Z)", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
+        rf"^### {heading}\n(.*?)(?=^###? |\Z)", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     lines = [line for line in block.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The recipes of docs/vector-stores.md, in their own environment and with a real PostgreSQL."""
+"""The recipes for vector stores, in their own environment and with a real PostgreSQL."""
 
 import os
 import re
@@ -13,17 +13,20 @@ import pyarrow as pa
 import pytest
 
 from polyseme.arrow import Encoder
-from tests.conftest import PYTHONPATH, ROOT
+from tests.conftest import PYTHONPATH
 from tests.environments import python_of
+from tests.pages import section
 
 pytestmark = pytest.mark.clients
 
-PAGE = (ROOT / "docs" / "vector-stores.md").read_text("utf-8")
-((_, QUERY),) = re.findall(r"^## (2\. .*?)\n```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = section("pipelines.md", "Vector stores")
+(QUERY,) = re.findall(r"^### Query\n```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
 STORES = {
     name: (code, printed)
     for name, code, printed in re.findall(
-        r"^## (\w+)\n[^#]*?```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL
+        r"^### (\w+)\n[^#]*?```python\n(.*?)```\n\n```text\n(.*?)```",
+        PAGE,
+        re.MULTILINE | re.DOTALL,
     )
 }
 

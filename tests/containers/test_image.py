@@ -1,4 +1,4 @@
-"""The image, run as docs/containers.md says."""
+"""The image, run as docs/operation.md says."""
 
 import json
 import os
@@ -35,33 +35,6 @@ for binary in (False, True):
 import gensim.models.fasttext, gensim.downloader
 print("read")
 """
-
-
-PRINT_SIZES = """
-import json, sysconfig
-from collections import Counter
-from pathlib import Path
-packages = Path(sysconfig.get_path("purelib"))
-sizes = Counter()
-for file in packages.rglob("*"):
-    if file.is_file():
-        path = file.relative_to(packages).as_posix()
-        name = path.partition("/")[0].partition(".")[0].partition("-")[0]
-        part = name if name in ("scipy", "numpy", "gensim", "polyseme") else "other"
-        part = "model" if path.startswith("polyseme/bundled/") else part
-        sizes[part] += file.stat().st_size
-        sizes["bytecode"] += file.stat().st_size * (file.suffix == ".pyc")
-print(json.dumps(sizes))
-"""
-PARTS = {
-    "SciPy": "scipy",
-    "NumPy": "numpy",
-    "gensim": "gensim",
-    "other dependencies": "other",
-    "the bundled models": "model",
-    "Polyseme": "polyseme",
-}
-"""The parts of the packages by the first words of their rows in docs/containers.md."""
 
 
 pytestmark = NEEDS_AN_ENGINE
@@ -122,21 +95,11 @@ def test_the_image_does_not_have_the_laboratory(inside):
     assert "does not have `polyseme train`" in done.stderr
 
 
-def test_the_parts_of_the_image_have_the_documented_sizes(image, podman, inside):
+def test_the_image_has_the_documented_size(image, podman):
     size = int(podman("image", "inspect", "--format", "{{.Size}}", image).stdout)
-    sizes = json.loads(inside("python", "-c", PRINT_SIZES).stdout)
-    page = (ROOT / "docs" / "containers.md").read_text("utf-8").partition("## Size\n")[2]
-    rows = dict(re.findall(r"^\| (.+?)(?:,.*)? \| (\d+) \|$", page, re.MULTILINE))
-    found = {row: sizes[part] for row, part in PARTS.items()}
-    found["Debian and Python 3.11"] = size - sum(found.values())
-    assert rows.keys() == found.keys()
-    stated = (
-        re.search(r"about (\d+) MB uncompressed", page),
-        re.search(r"(\d+) MB are bytecode", page),
-    )
-    pairs = [(size, stated[0][1]), (sizes["bytecode"], stated[1][1])]
-    for actual, documented in [*pairs, *((found[row], rows[row]) for row in rows)]:
-        assert actual / 10**6 == pytest.approx(int(documented), rel=0.04, abs=2)
+    page = (ROOT / "docs" / "operation.md").read_text("utf-8")
+    stated = int(re.search(r"about (\d+) MB uncompressed", page)[1])
+    assert size / 10**6 == pytest.approx(stated, rel=0.04, abs=2)
 
 
 def test_the_user_of_the_image_is_not_root(image, podman):

@@ -1,4 +1,4 @@
-"""docs/inference.md and docs/openai.md: their blocks run unchanged with the documented output."""
+"""The blocks for OpenAI's and Triton's clients run unchanged with the documented output."""
 
 import re
 import shutil
@@ -9,14 +9,14 @@ import pytest
 from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError, TooLargeError
 from polyseme.http.errors import openai_error
 from polyseme.http.inference import DATATYPES
-from tests.conftest import ROOT
 from tests.environments import python_of
 from tests.http.conftest import python_output, shell_output
+from tests.pages import section
 from tests.test_readme import require_fragments
 
 
 class Page(NamedTuple):
-    """A page, its blocks with their outputs, and the environment of its clients."""
+    """A section, its blocks with their outputs, and the environment of its clients."""
 
     text: str
     shell: list[tuple[str, str]]
@@ -24,14 +24,14 @@ class Page(NamedTuple):
     environment: str
 
 
-def page(name, environment):
-    text = (ROOT / "docs" / name).read_text("utf-8")
+def page(text, environment):
     shell = re.findall(r"```sh\n([^`]*)```\n\n```json\n(.*?)```", text, re.DOTALL)
     python = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
     return Page(text, shell, python, environment)
 
 
-INFERENCE, OPENAI = page("inference.md", "triton"), page("openai.md", "openai")
+INFERENCE = page(section("api.md", "The Open Inference Protocol"), "triton")
+OPENAI = page(section("pipelines.md", "OpenAI's clients"), "openai")
 
 
 @pytest.mark.parametrize(("page", "blocks"), [(INFERENCE, (3, 2)), (OPENAI, (2, 3))])

@@ -1,4 +1,4 @@
-"""docs/keys.md: its commands run unchanged, in order, with the documented results."""
+"""The commands for keys, rates and origins run unchanged, in order, with the documented results."""
 
 import os
 import re
@@ -16,8 +16,9 @@ from polyseme.api_keys import find_key, key_file_line, read_key_file
 from polyseme.http.middleware import SECURITY_HEADERS
 from tests.conftest import ROOT, free_port
 from tests.http.service import WAIT, until
+from tests.pages import section
 
-PAGE = (ROOT / "docs" / "keys.md").read_text("utf-8")
+PAGE = section("operation.md", "Keys, rate limits and CORS")
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 CREATE, SERVE, ASK, ADD, REMOVE, SERVE_RATES, SERVE_ORIGINS, PREFLIGHT = BLOCKS
 OUTPUTS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)

@@ -1,4 +1,4 @@
-"""The blocks of docs/integrations.md run unchanged and print the documented output."""
+"""The blocks for spaCy, scikit-learn, … run unchanged and print the documented output."""
 
 import json
 import os
@@ -17,8 +17,12 @@ from polyseme.integrations.sklearn import ContextualVectorizer
 from polyseme.integrations.spacy import Contextualizer
 from tests.conftest import ROOT
 from tests.environments import python_of, run_in
+from tests.pages import section
 
-PAGE = (ROOT / "docs/integrations.md").read_text("utf-8")
+PAGE = "".join(
+    section("pipelines.md", heading)
+    for heading in ("spaCy", "scikit-learn", "BertViz and the Embedding Projector")
+)
 BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", PAGE, re.DOTALL)
 IN_PROCESS = [block for block in BLOCKS if "bertviz" not in block[0]]
 (BERTVIZ,) = [code for code, _ in BLOCKS if "bertviz" in code]

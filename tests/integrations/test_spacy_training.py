@@ -15,8 +15,8 @@ from polyseme.client.local import LocalModel
 from polyseme.errors import UnknownModelError
 from polyseme.integrations import forget
 from polyseme.integrations import spacy as integration
-from tests.conftest import ROOT
 from tests.integrations.documents import STATIC, TEXT, D
+from tests.pages import section
 
 pytestmark = pytest.mark.usefixtures("deep")
 
@@ -143,8 +143,7 @@ def trained(config, updates=60):
 
 def page_config(*components, **settings):
     """The documented configuration with some components and the tiny model."""
-    page = (ROOT / "docs/integrations.md").read_text("utf-8")
-    (block,) = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
+    (block,) = re.findall(r"```ini\n(.*?)```", section("pipelines.md", "spaCy"), re.DOTALL)
     config = Config().from_str(block, interpolate=False)
     listener = config["components"]["tagger"]["model"]["tok2vec"]
     config["components"]["textcat"] = {

@@ -12,11 +12,10 @@ import polyseme
 from polyseme.client import LocalModel
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.tokenizer import FORMS, NUMBER_FORMS, Tokenizer, resolve, resolve_all, tokenize
-from tests.conftest import ROOT
+from tests.pages import section
 from tests.tokenizer.vocabularies import PROPERTY
 
-PAGE = (ROOT / "docs/tokenizer.md").read_text("utf-8")
-SECTION = PAGE.split("## Invisible characters and other spellings")[1].split("\n## ")[0]
+SECTION = section("languages.md", "Invisible characters and other spellings")
 
 
 def unescaped(text: str) -> str:

@@ -113,7 +113,7 @@ def read_data_set(directory: Path, name: str) -> Files:
     if not files:
         raise CommandError(
             f"The folder has neither {name}.tar.xz (or another .tar) nor the extracted"
-            " files of that set; docs/evaluation.md has the download addresses."
+            " files of that set; docs/training.md has the download addresses."
         )
     return files
 

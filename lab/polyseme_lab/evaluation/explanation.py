@@ -1,6 +1,6 @@
 """Measure how well the attention weights of each head explain a contextual vector.
 
-docs/explanation.md has the formulas.
+docs/training.md has the formulas.
 """
 
 from collections.abc import Sequence

@@ -129,7 +129,7 @@ def measure_senses(
     if not results:
         raise CommandError(
             f"The folder has no coarsewsd.tar.xz, {PSEUDOWORDS[0]} or {semeval.FOLDER};"
-            " docs/evaluation.md describes the sets."
+            " docs/training.md describes the sets."
         )
     return results
 

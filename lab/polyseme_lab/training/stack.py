@@ -167,7 +167,7 @@ _BATCHES, _PER_WORD = 200, 30
 _POWER, _SHRINKAGE, _SHARE, _RIDGE = 0.25, 0.03, 0.5, 0.01
 """The power of the covariance that is divided by, what is added to its eigenvalues relative to
 their mean, the share of the word's own part that is subtracted, and the penalty of the regression,
-relative to the mean square of a column. docs/decisions/0035 has the choice."""
+relative to the mean square of a column. docs/decisions/0024 has the choice."""
 _SCORED_AT_ONCE = 256
 """Number of hidden words to compare with the whole vocabulary at once."""
 

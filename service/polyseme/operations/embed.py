@@ -232,7 +232,7 @@ def token_weights(
 
     A token without a vector has the weight 0. Weights are relative to the largest of a sentence.
     `informativeness` is s = exp(word bias): 1e-3 / (1e-3 + p) for a word of relative frequency p
-    (docs/closed-form.md). `sif` and `whitened` are a / (a + p) with a = 1e-4 (Arora et al. 2017)
+    (docs/mathematics.md). `sif` and `whitened` are a / (a + p) with a = 1e-4 (Arora et al. 2017)
     and the p of s. A composed word has the mean word bias of the tokens of its length, and for
     `sif` and `whitened` that of the words. For `mean`, and without word biases, the weight of each
     token with a vector is 1.

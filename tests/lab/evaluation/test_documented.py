@@ -1,4 +1,4 @@
-"""The statements and commands of docs/evaluation.md."""
+"""The statements and commands for `polyseme evaluate` in docs/training.md."""
 
 import json
 import lzma
@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -18,11 +17,12 @@ from polyseme_lab.evaluation.systems import MINILM, MOST_FREQUENT, NAMES, SERVED
 from tests.cli.conftest import run
 from tests.conftest import PYTHONPATH
 from tests.lab.evaluation.sets import COARSE, WIC, WORDSIM, unpacked
+from tests.pages import section
 from tests.tiny import write_tiny
 
 pytestmark = pytest.mark.slow
 
-PAGE = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text("utf-8")
+PAGE = section("training.md", "Evaluation")
 COMMANDS = re.search(r"```console\n(.*?)```", PAGE, re.DOTALL)[1].splitlines()
 
 
@@ -57,7 +57,7 @@ def test_every_option_and_every_system_is_documented():
             assert any(flag in PAGE for flag in (*option.opts, *option.secondary_opts)), option.name
     for name in (MOST_FREQUENT, *NAMES, MINILM):
         assert f"`{name}`" in PAGE
-    through_http = next(part for part in PAGE.split("## ") if part.startswith("Through HTTP"))
+    through_http = next(part for part in PAGE.split("### ") if part.startswith("Through HTTP"))
     for name in NAMES:
         assert (f"`{name}`" in through_http) == (name in SERVED_NAMES), name
 

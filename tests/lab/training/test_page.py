@@ -12,8 +12,9 @@ from polyseme_lab.commands.train import train
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
 from polyseme_lab.training.corpus import read_tagged
 from tests.lab.training.world import world_model, write_corpus, write_tags
+from tests.pages import section
 
-PAGE = (Path(__file__).parents[3] / "docs" / "training.md").read_text("utf-8")
+PAGE = section("training.md", "Training")
 COMMANDS = [
     line.strip()
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)

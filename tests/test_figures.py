@@ -1,0 +1,189 @@
+"""Figures that pages quote are those of the files of results."""
+
+import json
+from functools import cache
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@cache
+def result(name):
+    """The content of a JSON file of results."""
+    (file,) = ROOT.glob(f"*/results/{name}.json")
+    return json.loads(file.read_text("utf-8"))
+
+
+def figure(name, *keys):
+    """The number at a path of keys in a file of results."""
+    found = result(name)
+    for key in keys:
+        found = found[key]
+    return found["value"] if isinstance(found, dict) else found
+
+
+def coarsewsd(system, file="coarsewsd"):
+    return [figure(file, "systems", system, score) for score in ("accuracy", "macro_f1")]
+
+
+def wic(system, file="wic"):
+    return figure(file, "systems", system, "accuracy")
+
+
+def both(name, *keys):
+    """The figures of wiki-en and wiki-en-deep."""
+    return [figure(name, *keys), figure(f"deep-{name}", *keys)]
+
+
+def hours_for_a_billion(case):
+    """Hours of 16 cores, of which `polyseme bulk` is measured on two."""
+    return 1e9 / (8 * figure("bulk", "cases", case, "bulk_sentences_a_second")) / 3600
+
+
+PSEUDOWORDS, TAGS = ("pseudowords", "systems"), ("tagging-pos", "systems")
+FOUND = ("senses", "sets", "coarsewsd", "systems", "model", "ari_given")
+SEVERAL = ("senses", "sets", "pseudowords", "systems", "model", "auc")
+CORRELATION = {
+    name: figure("sentences", "systems", name, "spearman")
+    for name in ("static-mean", "whitened", "mean")
+}
+REQUESTS, LISTS = ("requests_per_second", "words", "20", "base64"), ("lists", "ratios")
+PUBLISHED = {
+    one["title"]: one for one in result("coarsewsd")["published"] if one["title"][:4] == "BERT"
+}
+BERT = PUBLISHED["BERT-base, nearest sense centroid"]
+
+QUOTES = [
+    (
+        "README.md",
+        "right for {:.1f} %, that of BERT-base for {:.1f} %, and the mean of contexts for {:.1f} %",
+        [coarsewsd("model")[0], BERT["accuracy"], coarsewsd("mean")[0]],
+    ),
+    *(
+        ("docs/quality.md", f"| {title} | {{:.1f}} | {{:.1f}} | {{:.1f}} |", figures)
+        for title, figures in {
+            "static vector": [*coarsewsd("static"), wic("static")],
+            "plain mean of the context": [*coarsewsd("mean"), wic("mean")],
+            "random projections": [*coarsewsd("random"), wic("random")],
+            "closed form": [*coarsewsd("closed-form"), wic("closed-form")],
+            "contextual vector (wiki-en)": [*coarsewsd("model"), wic("model")],
+            "contextual vector (wiki-en-deep)": [
+                *coarsewsd("model", "deep-coarsewsd"),
+                wic("model", "deep-wic"),
+            ],
+        }.items()
+    ),
+    (
+        "docs/quality.md",
+        "| all-MiniLM-L6-v2, last layer | {:.1f} | {:.1f} |",
+        coarsewsd("minilm", "coarsewsd-minilm"),
+    ),
+    (
+        "docs/quality.md",
+        "| BERT-base (Loureiro et al. 2021, published) | {:.1f} | {:.1f} |",
+        [BERT["accuracy"], BERT["macro_f1"]],
+    ),
+    (
+        "docs/quality.md",
+        "macro-F1 | {:.1f} | {:.1f} | {:.1f} |",
+        [figure(*PSEUDOWORDS, "mean", "balanced"), *both(*PSEUDOWORDS, "model", "balanced")],
+    ),
+    (
+        "docs/quality.md",
+        "linear, accuracy | {:.1f} | {:.1f} | {:.1f} |",
+        [figure(*TAGS, "static", "score"), *both(*TAGS, "features", "score")],
+    ),
+    (
+        "docs/quality.md",
+        "a linear tagger has {:.1f} with it",
+        [figure(*TAGS, "contextual", "score")],
+    ),
+    (
+        "docs/quality.md",
+        "{:.1f} with equal weights and {:.1f} whitened; a mean of contextual vectors has {:.1f}",
+        CORRELATION.values(),
+    ),
+    ("docs/quality.md", "adjusted Rand index | | {:.1f} | {:.1f} |", both(*FOUND)),
+    ("docs/quality.md", "area under the curve | | {:.1f} | {:.1f} |", both(*SEVERAL)),
+    (
+        "docs/speed.md",
+        "two workers | {:,.0f} | [requests]",
+        [figure(*REQUESTS, "service", "requests_per_second")],
+    ),
+    ("docs/speed.md", "prepared response | {:.2f} |", [figure(*REQUESTS, "ratio")]),
+    (
+        "docs/speed.md",
+        "one sentence at a time | {:.0f} |",
+        [figure("lists", "microseconds", "one by one")],
+    ),
+    (
+        "docs/speed.md",
+        "in lists of 1,024 sentences | {:.0f} |",
+        [figure("lists", "microseconds", "lists of 1,024")],
+    ),
+    (
+        "docs/speed.md",
+        "takes so many times as long | {:.0f} |",
+        [figure(*LISTS, "MiniLM, batches, to lists of 1,024")],
+    ),
+    (
+        "docs/speed.md",
+        "takes {:.0f} to {:.0f} times as long as `wiki-en`",
+        [figure(*LISTS, f"deep, to wiki-en, {kind}") for kind in ("one by one", "lists of 1,024")],
+    ),
+    (
+        "docs/speed.md",
+        "sentences of 5 to 60 tokens | {:,} |",
+        [figure("engine", "sentences", "1000", "tokens_per_second", "engine, without")],
+    ),
+    (
+        "docs/speed.md",
+        "attention with the same weights | {:.1f} |",
+        [figure("engine", "sentences", "1000", "ratios", "without, to torch")],
+    ),
+    *(
+        (
+            "docs/speed.md",
+            f"{case}{rest} | {{:,}} |",
+            [figure("bulk", "cases", case, "bulk_sentences_a_second")],
+        )
+        for case, rest in {
+            "sentence vectors": ", two workers",
+            "contextual vectors": " of every token",
+        }.items()
+    ),
+    (
+        "docs/speed.md",
+        "about {:.1f} hours as sentence vectors and {:.0f} hours",
+        [hours_for_a_billion(case) for case in ("sentence vectors", "contextual vectors")],
+    ),
+    (
+        "docs/speed.md",
+        "{:,} responses had no error, and memory grew by {:.2f} %",
+        [figure("reliability", "soak", key) for key in ("answered", "growth_percent")],
+    ),
+    ("docs/speed.md", "Of {:,} hostile requests", [figure("reliability", "hostile", "sent")]),
+    (
+        "docs/speed.md",
+        "took at most {:.2f} s meanwhile",
+        [figure("attack", "worst", "longest_other_seconds")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("page", "text", "figures"), QUOTES, ids=[quote[1] for quote in QUOTES])
+def test_quoted_figures_are_measured(page, text, figures):
+    words = " ".join((ROOT / page).read_text("utf-8").split())
+    assert text.format(*figures) in words
+
+
+def test_all_requests_of_the_load_were_answered():
+    assert figure("reliability", "soak", "lost") == 0
+
+
+def test_results_are_of_the_bundled_models():
+    manifest = json.loads((ROOT / "models/wiki-en/manifest.json").read_text("utf-8"))
+    quality = manifest["quality"]
+    assert quality["coarsewsd"]["macro_f1"] == coarsewsd("model")[1]
+    assert quality["wic"]["dev_accuracy"] == wic("model")
