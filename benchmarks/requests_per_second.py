@@ -21,11 +21,12 @@ from typing import Any
 import click
 import httpx
 import orjson
-from gunicorns import SERVICE, Running, running
 from record import record
 from sentences import sentences
+from serving import Running, running
 from wrk import Posted, Posting, middle, post
 
+BARE = Path(__file__).with_name("bare.py")
 LENGTHS = (10, 20, 50, 200)
 ENCODINGS = {"base64": "base64", "npz": "float", "json": "float"}
 """The field `encoding` by the format of the response."""
@@ -125,14 +126,14 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
     with (
         tempfile.TemporaryDirectory() as requests,
         tempfile.TemporaryDirectory() as responses,
-        running(SERVICE, workers=workers) as service,
+        running(workers=workers) as service,
     ):
         files = write_bodies(Path(requests))
         steady = steadiness(service, files[20, "base64"], seconds)
         for (_, kind), bodies in files.items():
             response = typical(service.address, bodies, kind)
             Path(responses, bodies.name).write_bytes(response)
-        with running(f"bare:bare_app({responses!r})", workers=workers) as bare:
+        with running([str(BARE), responses], workers=workers) as bare:
             for (length, kind), bodies in files.items():
                 both = {"service": (service, "/v1/encode"), "bare": (bare, f"/{bodies.name}")}
                 posting = Posting(bodies, accept(kind), connections, seconds)

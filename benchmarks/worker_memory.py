@@ -9,38 +9,48 @@ private dirty memory are from /proc/PID/smaps_rollup, summed over gunicorn's mas
 Results: results/worker_memory.json.
 """
 
+import random
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
-from processes import children, megabytes
+import httpx
+from processes import megabytes
 from record import record
 from sentences import bundled
-from serving import import_synthetic, post, served
+from serving import Running, running
+from synthetic import import_synthetic
 from synthetic import words as synthetic_words
 
 _FIRST = 400
 """The number of requests per worker before the first measurement."""
+_CLIENTS = 8
 
 
-def memory(master: int) -> dict[str, float]:
+def post(service: Running, requests: int, vocabulary: list[str], model: str) -> None:
+    """Post sentences for a model from several clients at the same time.
+
+    A kept connection stays with one worker; new connections, one for each request, reach all.
+    """
+    rng = random.Random(requests)  # noqa: S311 - no secret
+    texts = [" ".join(rng.sample(vocabulary, 30)) for _ in range(requests)]
+
+    def send(text: str) -> None:
+        body = {"input": text, "model": model, "encoding": "base64"}
+        httpx.post(f"{service.address}/v1/encode", json=body, timeout=60).raise_for_status()
+
+    with ThreadPoolExecutor(_CLIENTS) as clients:
+        list(clients.map(send, texts))
+
+
+def memory(service: Running) -> dict[str, float]:
     """Return PSS and private dirty memory of the master and its workers, in MB."""
-    pids = [master, *children(master)]
+    pids = [service.master, *service.workers()]
     return {
         f"{name.lower()}_mb": round(sum(megabytes(pid, name) for pid in pids), 1)
         for name in ("Pss", "Private_Dirty")
     }
-
-
-def of_bundled(models: Path) -> dict[str, dict[str, float]]:
-    """Return the memory of a service with `wiki-en`, and after requests to `wiki-en-deep` too."""
-    vocabulary = list(map(bundled().vocabulary.word, range(20_000)))
-    found = {}
-    with served(models, "wiki-en", 1) as master:
-        for model in ("wiki-en", "wiki-en-deep"):
-            post(_FIRST, vocabulary, 1, model)
-            found[model] = memory(master)
-    return found
 
 
 @click.command()
@@ -49,38 +59,23 @@ def of_bundled(models: Path) -> dict[str, dict[str, float]]:
 @click.option("--requests", default=10_000)
 def main(words: int, width: int, requests: int) -> None:
     """Run the benchmark."""
+    results: dict[str, dict[str, dict[str, float]]] = {"early": {}, "later": {}, "bundled": {}}
     with tempfile.TemporaryDirectory() as folder:
-        models = Path(folder) / "models"
-        import_synthetic(models, words, width)
-        vocabulary = synthetic_words(words)
-        by_workers = {}
+        import_synthetic(Path(folder), words, width)
         for workers in (1, 2, 8):
-            with served(models, "synthetic", workers) as master:
-                post(_FIRST * workers, vocabulary, 1)
-                early = memory(master)
-                post(requests, vocabulary, 2)
-                by_workers[workers] = {"early": early, "later": memory(master)}
-            click.echo(f"{workers} workers  {by_workers[workers]}")
-        both = of_bundled(models)
-        click.echo(both)
-        record(
-            "worker_memory",
-            ["gunicorn", "flask", "numpy"],
-            {
-                "words": words,
-                "width": width,
-                "requests": requests,
-                "workers": {str(workers): figures for workers, figures in by_workers.items()},
-                "bundled": both,
-                "each_further_worker_mb": {
-                    when: {
-                        kind: round((by_workers[8][when][kind] - by_workers[1][when][kind]) / 7, 1)
-                        for kind in ("pss_mb", "private_dirty_mb")
-                    }
-                    for when in ("early", "later")
-                },
-            },
-        )
+            with running(models_dir=folder, model="synthetic", workers=workers) as service:
+                post(service, _FIRST * workers, synthetic_words(words), "synthetic")
+                results["early"][f"{workers} workers"] = memory(service)
+                post(service, requests, synthetic_words(words), "synthetic")
+                results["later"][f"{workers} workers"] = memory(service)
+        with running(workers=1) as service:
+            vocabulary = list(map(bundled().vocabulary.word, range(20_000)))
+            for model in ("wiki-en", "wiki-en-deep"):
+                post(service, _FIRST, vocabulary, model)
+                results["bundled"][model] = memory(service)
+    click.echo(results)
+    about = {"words": words, "width": width, "requests": requests}
+    record("worker_memory", ["gunicorn", "flask", "numpy"], {**about, **results})
 
 
 if __name__ == "__main__":

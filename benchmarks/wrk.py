@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 import orjson
-from gunicorns import Running
+from serving import Running
 
 _SCRIPT = Path(__file__).parent / "posting.lua"
 _TRIES = 200
@@ -39,8 +39,6 @@ class Posting:
     accept: str
     connections: int
     seconds: int
-    kept: bool = True
-    """whether connections are kept; otherwise each request opens a new one"""
 
     def command(self, url: str) -> list[str]:
         """Return the command line of wrk."""
@@ -48,8 +46,7 @@ class Posting:
         if program is None:
             raise SystemExit("wrk is not installed; on Debian: apt-get install wrk.")
         about = ["-t1", f"-c{self.connections}", f"-d{self.seconds}s", "--timeout", "30s"]
-        script = ["-s", str(_SCRIPT), url, "--", str(self.bodies), self.accept]
-        return [program, *about, *script, "keep-alive" if self.kept else "close"]
+        return [program, *about, "-s", str(_SCRIPT), url, "--", str(self.bodies), self.accept]
 
 
 def post(server: Running, path: str, posting: Posting, *, shared: bool = False) -> Posted:
@@ -74,8 +71,8 @@ def post(server: Running, path: str, posting: Posting, *, shared: bool = False) 
 
 
 def _connections(server: Running, posting: Posting) -> list[int]:
-    """Return the number of connections of each worker; wait up to a second for all if kept."""
-    for _ in range(_POLLS if posting.kept else 1):
+    """Return the number of connections of each worker; wait up to a second for all."""
+    for _ in range(_POLLS):
         time.sleep(_PAUSE)
         counts = server.connections()
         if sum(counts) >= posting.connections:

@@ -27,7 +27,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import layer_entry, tensors_from_layers
 from polyseme.progress import Progress
-from polyseme_lab.commands.evaluate import write_json
+from polyseme_lab import report
 from polyseme_lab.commands.train import run_train
 from polyseme_lab.evaluation.coarsewsd import known_words
 from polyseme_lab.evaluation.datasets import Files, read_archive
@@ -196,7 +196,7 @@ def ship(name: str, weights: bytes, results: Document) -> None:
     measured = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
     measured[name] = results
     document = {known: measured[known] for known in FILES if known in measured}
-    write_json(RESULTS, document)
+    report.write(RESULTS, document)
     page = WEIGHTS / "README.md"
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
     after = rest.partition(END)[2]

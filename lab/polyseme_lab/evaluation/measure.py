@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
@@ -114,7 +113,6 @@ def similarity(pairs: Sequence[tuple[float, str, str]], source: Source) -> Simil
     return SimilarityResult(figure, len(kept), len(pairs) - len(kept))
 
 
-PACKAGES = ("numpy", "scikit-learn", "scipy")
 PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativeness", "model")
 """The model, three baselines and two ablations."""
 
@@ -176,8 +174,7 @@ def _measure(
             results = measure_coarsewsd(
                 config.directory, source.knows, vectors, most_frequent=most_frequent
             )
-    versions = {package: version(package) for package in PACKAGES}
-    return replace(results, facts={"model": name, **results.facts, "versions": versions})
+    return replace(results, facts={"model": name, **results.facts})
 
 
 def measure_coarsewsd(
