@@ -110,6 +110,7 @@ results-minilm: $(VENV)/.installed-test
 # Generates pages, snapshots and figures from the code and from measurements.
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/openapi.py
 
 # The documentation as a searchable site in build/site. A dead link is an error.
 site: $(VENV)/.installed-test

@@ -1,4 +1,4 @@
-"""Render the pages from their templates, and write the OpenAPI document and the pictures.
+"""Render the pages from their templates, and draw the pictures.
 
 make docs           (a test compares the committed files with the output)
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import jinja2
 import numpy as np
-import orjson
 from docs import charts, results
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
@@ -22,7 +21,6 @@ from pydantic.fields import FieldInfo
 import polyseme
 from polyseme import errors
 from polyseme.cli.serve import SECRET
-from polyseme.http.openapi import document
 from polyseme.importing import closed_form
 from polyseme.settings import Settings
 from polyseme_lab.evaluation.results import (
@@ -150,17 +148,11 @@ def page(name: str) -> str:
     return ENVIRONMENT.get_template(f"{name}.jinja").render()
 
 
-def openapi() -> str:
-    """The OpenAPI document."""
-    style = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    return orjson.dumps(document(), option=style).decode()
-
-
 NAMES = sorted(file.stem for file in TEMPLATES.glob("*.jinja"))
 PAGES = {
     "README.md" if name == "README.md" else f"docs/{name}": functools.partial(page, name)
     for name in NAMES
-} | {"docs/openapi.json": openapi}
+}
 """What makes each file, by its path in the repository."""
 
 

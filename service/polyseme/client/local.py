@@ -1,11 +1,10 @@
 """A model in this process, with the same interface as a client."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry, find_models
 from polyseme.models.writer import rewrite_model
-from polyseme.operations.compare import CompareRequest, compare
+from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import (
     DEFAULT_POOLING,
     EmbeddingsRequest,
@@ -27,14 +26,10 @@ from polyseme.operations.embed import (
     embed,
 )
 from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
-from polyseme.operations.inventory import ApplySensesRequest, apply_senses
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
-from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import SensesRequest, senses
 from polyseme.operations.serialize import manifest_document
-from polyseme.operations.trace import TraceRequest, trace
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
 
@@ -42,16 +37,6 @@ LIMITS = Limits(max_sentence_tokens=MAX_SENTENCE_TOKENS)
 """The cost of a sentence grows with the square of its length. Other sizes are not limited."""
 SINGLE_THREAD = SingleThread()
 """The context manager of all local models."""
-
-
-_FUNCTIONS: dict[type, Callable[..., Any]] = {
-    ApplySensesRequest: apply_senses,
-    CompareRequest: compare,
-    NeighborsRequest: neighbors,
-    SensesRequest: senses,
-    TraceRequest: trace,
-}
-"""The function of each request."""
 
 
 class LocalModel(Encoder):
@@ -85,7 +70,8 @@ class LocalModel(Encoder):
 
     def _call(self, request: Request[Result]) -> Result:
         with _computing():
-            result: Result = _FUNCTIONS[type(request)](self.model, request, self._limits)
+            operation = OPERATIONS[type(request)]
+            result: Result = operation.function(self.model, request, self._limits)
         return result
 
     def __repr__(self) -> str:
