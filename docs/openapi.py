@@ -19,8 +19,15 @@ import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from polyseme import __version__
-from polyseme.http.inference import HEADER_LENGTH, VERSION, Datatype, InferRequest, OutputName
-from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
+from polyseme.http.inference import (
+    BINARY,
+    HEADER_LENGTH,
+    VERSION,
+    Datatype,
+    InferRequest,
+    OutputName,
+)
+from polyseme.http.parsing import JSON, NDJSON, NPZ
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
 
