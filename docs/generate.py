@@ -1,16 +1,14 @@
-"""Write the tables of settings and errors into pages, and the OpenAPI document (`make docs`)."""
+"""Write the tables of settings and errors into pages (`make docs`)."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from polyseme.cli.serve import SECRET
 from polyseme.errors import PolysemeError
-from polyseme.http.openapi import document
 from polyseme.settings import Settings
 
 HERE = Path(__file__).parent
@@ -53,15 +51,9 @@ def errors() -> Iterator[str]:
         yield f"| {error.status} | `{error.code}` | {error.title} | {error.hint} |"
 
 
-def openapi() -> str:
-    """The OpenAPI document."""
-    style = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    return orjson.dumps(document(), option=style).decode()
-
-
 def pages() -> dict[Path, str]:
     """The text of each file, with the present rows below the head of its generated table."""
-    made = {HERE / "openapi.json": openapi()}
+    made = {}
     for name, head, rows in (
         ("settings.md", "| variable | flag | default | bounds | meaning |", settings()),
         ("api.md", "| status | code | title | what to do |", errors()),

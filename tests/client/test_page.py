@@ -1,5 +1,6 @@
 """docs/client.md and the notebook: every block runs."""
 
+import inspect
 import json
 import os
 import re
@@ -8,10 +9,17 @@ import sys
 
 import pytest
 
+from polyseme.client import Client
 from polyseme.client.client import CONCURRENCY, KEY_VARIABLE
 from polyseme.client.encoder import Encoder
 from polyseme.client.requests import BATCH_BYTES, BATCH_SENTENCES
-from polyseme.client.transport import DEFAULTS, RETRY_STATUSES
+from polyseme.client.transport import (
+    LONGEST_WAIT,
+    MAX_ANSWER_BYTES,
+    RETRIES,
+    RETRY_STATUSES,
+    TIMEOUT,
+)
 from tests.conftest import PYTHONPATH, ROOT
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")
@@ -45,7 +53,7 @@ def test_every_block_of_the_page_runs(address, capsys, monkeypatch):
     assert printed[:3] == ["['one']", "['two']", "300"]
     unknown = "A word of the request is not in the vocabulary: zxqwv. `texts[0]`: token 2 is "
     assert printed[3].startswith(unknown)
-    assert printed[4].startswith("No service responds at this address: start one")
+    assert printed[4].startswith("The service does not respond (ConnectError: [Errno 111] ")
 
 
 def test_the_page_names_every_method_and_the_defaults():
@@ -54,13 +62,14 @@ def test_the_page_names_every_method_and_the_defaults():
     assert f"`batch_sentences` ({BATCH_SENTENCES})" in PAGE
     assert f"`batch_bytes` ({BATCH_BYTES >> 10} KiB)" in PAGE
     assert f"`concurrency` ({CONCURRENCY})" in PAGE
-    assert f"`max_answer_bytes` ({DEFAULTS['max_answer_bytes'] >> 20} MiB)" in PAGE
-    assert f"`retries` ({DEFAULTS['retries']})" in PAGE
-    assert f"`longest_wait` ({DEFAULTS['longest_wait']} seconds)" in PAGE
-    assert f"`timeout` ({DEFAULTS['timeout']} seconds" in PAGE
+    assert f"`max_answer_bytes` ({MAX_ANSWER_BYTES >> 20} MiB)" in PAGE
+    assert f"`retries` ({RETRIES})" in PAGE
+    assert f"`longest_wait` ({LONGEST_WAIT:g} seconds)" in PAGE
+    assert f"`timeout` ({TIMEOUT:g} seconds" in PAGE
     assert "{}, {}, {} or {}".format(*RETRY_STATUSES) in PAGE
     assert f"`{KEY_VARIABLE}`" in PAGE
-    assert all(f"`{name}" in PAGE for name in DEFAULTS)
+    parameters = inspect.signature(Client).parameters.values()
+    assert all(f"`{p.name}" in PAGE for p in parameters if p.kind == p.KEYWORD_ONLY)
 
 
 def outputs_of(file):
