@@ -14,12 +14,12 @@ from polyseme import progress
 from polyseme.bulk.files import MAX_ROW_BYTES
 from polyseme.cli.sense_files import SentenceSource, tag_sentences
 from polyseme.cli.senses import _picture
-from polyseme.operations.inventory import load_inventory
-from polyseme.operations.occurrences import WordForms
-from polyseme.operations.senses import SensesRequest
+from polyseme.senses.find import SensesRequest
+from polyseme.senses.inventory import load_inventory
+from polyseme.senses.occurrences import WordForms
 from tests.cli.conftest import run
 from tests.operations.calls import senses_in
-from tests.operations.test_senses import MONEY, RIVER
+from tests.senses.test_find import MONEY, RIVER
 
 
 @pytest.fixture(scope="module")

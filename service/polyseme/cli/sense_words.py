@@ -25,10 +25,10 @@ from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.operations.inventory import SenseInventory, load_inventory
-from polyseme.operations.senses import SensesRequest, find_senses
 from polyseme.processes import exit_with_parent, interruptions_blocked
 from polyseme.progress import ConsoleProgress
+from polyseme.senses.find import SensesRequest, find_senses
+from polyseme.senses.inventory import SenseInventory, load_inventory
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
 """The maximum number of sentences of a word to cluster, and of all words, which are in memory."""

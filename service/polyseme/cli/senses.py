@@ -33,9 +33,9 @@ from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted, listed
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
-from polyseme.operations.inventory import SenseInventory, load_inventory
-from polyseme.operations.occurrences import WordForms
-from polyseme.operations.senses import FoundSenses, SensesRequest, find_senses, senses_of
+from polyseme.senses.find import FoundSenses, SensesRequest, find_senses, senses_of
+from polyseme.senses.inventory import SenseInventory, load_inventory
+from polyseme.senses.occurrences import WordForms
 from polyseme.terminal import echo
 
 MAX_SENTENCES = 2000

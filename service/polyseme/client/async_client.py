@@ -54,12 +54,12 @@ from polyseme.client.transport import (
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import Comparison, Occurrence
 from polyseme.operations.embed import Pooling
-from polyseme.operations.inventory import AppliedSenses, SenseInventory
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import Senses
 from polyseme.operations.trace import Trace, TraceRequest
+from polyseme.senses.find import Senses
+from polyseme.senses.inventory import AppliedSenses, SenseInventory
 from polyseme.tokenizer import Case
 
 if TYPE_CHECKING:

@@ -27,14 +27,14 @@ from polyseme.operations.embed import (
     embed,
 )
 from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
-from polyseme.operations.inventory import ApplySensesRequest, apply_senses
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import SensesRequest, senses
 from polyseme.operations.serialize import manifest_document
 from polyseme.operations.trace import TraceRequest, trace
+from polyseme.senses.find import SensesRequest, senses
+from polyseme.senses.inventory import ApplySensesRequest, apply_senses
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
 

@@ -32,12 +32,12 @@ from polyseme.client.results import (
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.compare import CompareRequest, Comparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
-from polyseme.operations.inventory import AppliedSenses, ApplySensesRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import Senses, SensesRequest
 from polyseme.operations.trace import Trace, TraceRequest
+from polyseme.senses.find import Senses, SensesRequest
+from polyseme.senses.inventory import AppliedSenses, ApplySensesRequest
 
 if TYPE_CHECKING:
     import httpx

@@ -18,11 +18,11 @@ from polyseme.http.parsing import BINARY, JSON, NDJSON, NPZ
 from polyseme.operations.compare import CompareRequest, MappedComparison
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
-from polyseme.operations.inventory import AppliedSenses, ApplySensesRequest
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest
-from polyseme.operations.senses import MappedSenses, SensesRequest
 from polyseme.operations.serialize import EncodeDocument
 from polyseme.operations.trace import Trace, TraceRequest
+from polyseme.senses.find import MappedSenses, SensesRequest
+from polyseme.senses.inventory import AppliedSenses, ApplySensesRequest
 
 _REF = "#/components/schemas/{model}"
 _PROBLEM = "application/problem+json"

@@ -35,13 +35,9 @@ from polyseme.operations.encode import (
     paths_of,
     tokenize,
 )
-from polyseme.operations.inventory import ApplySensesRequest
-from polyseme.operations.inventory import apply_senses as applied
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.neighbors import neighbors as nearest
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.senses import SensesRequest
-from polyseme.operations.senses import senses as find_senses
 from polyseme.operations.serialize import (
     Format,
     array_parts,
@@ -55,6 +51,10 @@ from polyseme.operations.serialize import (
 )
 from polyseme.operations.trace import TraceRequest, TraceStep
 from polyseme.operations.trace import trace as steps
+from polyseme.senses.find import SensesRequest
+from polyseme.senses.find import senses as find_senses
+from polyseme.senses.inventory import ApplySensesRequest
+from polyseme.senses.inventory import apply_senses as applied
 from polyseme.stages import stage
 from polyseme.tokenizer import Tokenized
 

@@ -11,7 +11,7 @@ from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.limits import Limits
-from polyseme.operations.senses import (
+from polyseme.senses.find import (
     MappedSenses,
     Senses,
     SensesRequest,

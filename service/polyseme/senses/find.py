@@ -14,13 +14,15 @@ from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.clustering import MIN_OCCURRENCES, Clusters, Divisions, divide
 from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
 from polyseme.operations.encode import count_tokens
-from polyseme.operations.inventory import Keyword, Matching, SenseInventory, inventory_of
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.neighbors import Neighbor
-from polyseme.operations.occurrences import (
+from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, SharedOptions
+from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
+from polyseme.senses.clustering import MIN_OCCURRENCES, Clusters, Divisions, divide
+from polyseme.senses.inventory import Keyword, Matching, SenseInventory, inventory_of
+from polyseme.senses.occurrences import (
     ContextExplainer,
     FoundOccurrence,
     WordForms,
@@ -29,8 +31,6 @@ from polyseme.operations.occurrences import (
     locate,
     project_occurrences,
 )
-from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, SharedOptions
-from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, spellings
 

@@ -22,7 +22,6 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
-from polyseme.operations.clustering import DEFAULT_RULE
 from polyseme.operations.compare import (
     OccurrenceRequest,
     locate_occurrences,
@@ -33,6 +32,7 @@ from polyseme.operations.compare import (
 from polyseme.operations.encode import contextualize_each, stacks, tokenize
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import EncodeOptions
+from polyseme.senses.clustering import DEFAULT_RULE
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
 GRAMMAR_HEADS = (0.5, 0.5)

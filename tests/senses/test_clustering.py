@@ -8,8 +8,8 @@ import scipy.cluster.vq
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from polyseme.operations import clustering
-from polyseme.operations.clustering import (
+from polyseme.senses import clustering
+from polyseme.senses.clustering import (
     DECISION,
     FURTHER,
     MAX_CLUSTERED,

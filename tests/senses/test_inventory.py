@@ -10,8 +10,10 @@ from pydantic import TypeAdapter
 
 from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError, TooLargeError
-from polyseme.operations import inventory as inventories
-from polyseme.operations.inventory import (
+from polyseme.operations.limits import Limits
+from polyseme.senses import inventory as inventories
+from polyseme.senses.find import SensesRequest, senses
+from polyseme.senses.inventory import (
     AppliedSenses,
     ApplySensesRequest,
     SenseInventory,
@@ -20,16 +22,14 @@ from polyseme.operations.inventory import (
     load_inventory,
     read_inventory,
 )
-from polyseme.operations.limits import Limits
-from polyseme.operations.occurrences import (
+from polyseme.senses.occurrences import (
     encode_occurrences,
     find_projection,
     project,
     surround,
 )
-from polyseme.operations.senses import SensesRequest, senses
 from tests.operations.calls import senses_in
-from tests.operations.test_senses import MONEY, RIVER
+from tests.senses.test_find import MONEY, RIVER
 from tests.tiny import tiny_model
 
 

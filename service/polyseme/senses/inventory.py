@@ -27,17 +27,9 @@ from polyseme.engine.arrays import Floats
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
-from polyseme.operations.clustering import Divisions, assign
 from polyseme.operations.compare import OccurrenceRequest
 from polyseme.operations.encode import count_tokens
 from polyseme.operations.limits import Limits
-from polyseme.operations.occurrences import (
-    WordForms,
-    find_projection,
-    locate,
-    project,
-    surround,
-)
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
 from polyseme.operations.schema import (
     ModelName,
@@ -46,6 +38,14 @@ from polyseme.operations.schema import (
     Vector,
     invalid_fields,
     response,
+)
+from polyseme.senses.clustering import Divisions, assign
+from polyseme.senses.occurrences import (
+    WordForms,
+    find_projection,
+    locate,
+    project,
+    surround,
 )
 from polyseme.stages import stage
 

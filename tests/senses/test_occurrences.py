@@ -18,11 +18,12 @@ from polyseme.errors import FieldError, TooLargeError
 from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.models.weights import ContextProjection
-from polyseme.operations import occurrences
 from polyseme.operations.compare import match_forms, may_occur, word_places
-from polyseme.operations.inventory import ApplySensesRequest, apply_senses
 from polyseme.operations.limits import Limits
-from polyseme.operations.occurrences import (
+from polyseme.senses import occurrences
+from polyseme.senses.find import SensesRequest, find_senses
+from polyseme.senses.inventory import ApplySensesRequest, apply_senses
+from polyseme.senses.occurrences import (
     REACH,
     ContextExplainer,
     encode_occurrences,
@@ -31,7 +32,6 @@ from polyseme.operations.occurrences import (
     project,
     surround,
 )
-from polyseme.operations.senses import SensesRequest, find_senses
 from polyseme.tokenizer import resolve_all, tokenize
 from tests.operations.calls import senses_in
 from tests.tiny import VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
