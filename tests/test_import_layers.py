@@ -207,6 +207,16 @@ def test_no_modules_import_each_other():
     assert circles(graph) == []
 
 
+SHARED = {f"{OPERATIONS}.{name}" for name in ("schema", "options", "limits", "encode")}
+"""What an operation may import of the others."""
+
+
+def test_operations_do_not_import_each_other():
+    for path in SERVICE.joinpath("polyseme", "operations").glob("*.py"):
+        others = {name.rpartition(".")[0] for name in imports(path) if within(name, OPERATIONS)}
+        assert others <= SHARED, path.name
+
+
 def importers_of(package):
     return {
         module_of(path) for path in files() if any(within(name, package) for name in imports(path))

@@ -20,7 +20,7 @@ from polyseme.engine.layers import contextualize
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.operations.compare import CompareRequest, compare
-from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.schema import Neighbor
 from polyseme.tokenizer import tokenize
 
 SENTENCES = {

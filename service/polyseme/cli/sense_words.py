@@ -27,7 +27,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.processes import exit_with_parent, interruptions_blocked
 from polyseme.progress import ConsoleProgress
-from polyseme.senses.find import SensesRequest, find_senses
+from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory, load_inventory
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
@@ -147,10 +147,9 @@ def _find(source: Path, item: tuple[str, list[str]]) -> bytes | None:
     request = SensesRequest.of(word=word, texts=texts, neighbors=0, examples=0, inventory=True)
     try:
         with SINGLE_THREAD:
-            found = find_senses(_models[source], request)
+            return require_inventory(find_senses(_models[source], request)).to_json()
     except InvalidError:
         return None
-    return found.inventory(_models[source], request).to_json()
 
 
 def _file_name(word: str) -> str:

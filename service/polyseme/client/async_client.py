@@ -54,9 +54,8 @@ from polyseme.client.transport import (
 from polyseme.errors import TooLargeError
 from polyseme.operations.compare import Comparison, Occurrence
 from polyseme.operations.embed import Pooling
-from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.schema import Request, Result
+from polyseme.operations.schema import Neighbor, Request, Result
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.find import Senses
 from polyseme.senses.inventory import AppliedSenses, SenseInventory

@@ -13,9 +13,9 @@ from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, V
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
-from polyseme.operations.neighbors import Neighbor, NeighborsRequest
+from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.options import Dtype, EncodeOptions, OovPolicy, Part
-from polyseme.operations.schema import Request, Result
+from polyseme.operations.schema import Neighbor, Request, Result
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.senses.find import Senses, SensesRequest, require_inventory
 from polyseme.senses.inventory import (

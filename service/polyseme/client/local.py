@@ -33,7 +33,7 @@ from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.serialize import manifest_document
 from polyseme.operations.trace import TraceRequest, trace
-from polyseme.senses.find import SensesRequest, senses
+from polyseme.senses.find import SensesRequest, find_senses
 from polyseme.senses.inventory import ApplySensesRequest, apply_senses
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
@@ -48,7 +48,7 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
     ApplySensesRequest: apply_senses,
     CompareRequest: compare,
     NeighborsRequest: neighbors,
-    SensesRequest: senses,
+    SensesRequest: find_senses,
     TraceRequest: trace,
 }
 """The function of each request."""

@@ -35,6 +35,7 @@ from polyseme.operations.encode import (
     paths_of,
     tokenize,
 )
+from polyseme.operations.limits import number_bytes
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.neighbors import neighbors as nearest
 from polyseme.operations.options import EncodeOptions
@@ -45,14 +46,12 @@ from polyseme.operations.serialize import (
     json_parts,
     manifest_document,
     npz_parts,
-    number_bytes,
     sentence_parts,
     usage,
 )
 from polyseme.operations.trace import TraceRequest, TraceStep
 from polyseme.operations.trace import trace as steps
-from polyseme.senses.find import SensesRequest
-from polyseme.senses.find import senses as find_senses
+from polyseme.senses.find import SensesRequest, find_senses
 from polyseme.senses.inventory import ApplySensesRequest
 from polyseme.senses.inventory import apply_senses as applied
 from polyseme.stages import stage

@@ -19,10 +19,9 @@ from polyseme.operations.encode import (
     tokenize,
     windows,
 )
-from polyseme.operations.limits import Limits, reserve
+from polyseme.operations.limits import Limits, number_bytes, reserve
 from polyseme.operations.options import EncodeOptions, Encoding, Part
 from polyseme.operations.schema import Input, Request, response
-from polyseme.operations.serialize import number_bytes
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, Tokenized
 

@@ -7,7 +7,7 @@ vary count less, directions in which different words differ count more; see
 sentences. For a folder without the file, the first request of a process computes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, Integers, NonFiniteError, require_finite, unit
 from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import Contextualized, contextualize
+from polyseme.engine.layers import Layer, contextualize
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
 from polyseme.operations.compare import (
@@ -29,7 +29,7 @@ from polyseme.operations.compare import (
     may_occur,
     word_places,
 )
-from polyseme.operations.encode import contextualize_each, stacks, tokenize
+from polyseme.operations.encode import stacks, tokenize
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import EncodeOptions
 from polyseme.senses.clustering import DEFAULT_RULE
@@ -38,8 +38,6 @@ from polyseme.tokenizer import ResolvedToken, Tokenized
 GRAMMAR_HEADS = (0.5, 0.5)
 """Threshold and weight. A head whose `word_bias_scale` is below the threshold attends to adjacent
 words for grammar, which blurs the clusters, so its columns are multiplied by the weight."""
-_OCCURRENCES_AT_ONCE, _NUMBERS_AT_ONCE = 64, 1 << 22
-"""Occurrences of a text are computed together; these bounds limit memory."""
 REACH = 2
 """Distance in words at which another word has 1/e of its weight, in `surroundings`."""
 SHRINKAGE = 1.0
@@ -49,36 +47,13 @@ RANDOM_SENTENCES, RANDOM_WORDS = 400, 20
 BIAS_RANGE = (-6.9, -1e-9)
 """The word biases of an import: log(1e-3/(1e-3 + p)) for frequencies p from 1 to 1e-12."""
 SEED = 1
-_ROWS_AT_ONCE = 1024
-"""Occurrences that are projected together; this bound limits memory."""
 EQUAL = 1e-5
 """Contexts nearer than this to the mean differ from it by rounding errors only."""
+_BLOCK_OCCURRENCES, _BLOCK_VALUES = 64, 1 << 22
+"""Occurrences of a stack are computed together; these bounds limit memory."""
 HIDDEN = ResolvedToken("", None, None, None, "oov", None)
 """A token that hides a word: it has no vector, and no other token is an occurrence of its word."""
 _estimated: WeakKeyDictionary[Model, ContextProjection] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True)
-class FoundOccurrence:
-    """An occurrence of the word, with its static vector and its context."""
-
-    text: int
-    """index of the text"""
-    start: int | None
-    end: int | None
-    key: str | None
-    static: Floats
-    """[d]"""
-    context: Floats
-    """[d], of norm 1, or zero without a known word to attend to"""
-    surroundings: Floats
-    """[3d]: the context, and two means of the static vectors of the other words"""
-    words: Sequence[str]
-    """the w distinct words of the text that have a letter or digit, casefolded; the occurrences of
-    a text share them"""
-    attended: Floats
-    """[w]: attention weight (mean of the heads) times informativeness of each of `words`; 0 for the
-    word of the occurrence"""
 
 
 class WordForms(NamedTuple):
@@ -93,11 +68,11 @@ class WordForms(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Sentences, the places of the occurrences in each, and the numbers of their texts."""
+    """Sentences, the positions of the occurrences in each, and the indices of their texts."""
 
     sentences: list[Tokenized]
-    places: list[list[int]]
-    numbers: list[list[int]]
+    positions: list[list[int]]
+    texts: list[list[int]]
     """indices of `texts` or `occurrences` in the request"""
 
 
@@ -119,244 +94,225 @@ def locate(
     options = EncodeOptions(phrases=word.phrases)
     if occurrences is not None:
         limits.check("max_occurrences", len(occurrences))
-        sentences, found = locate_occurrences(model, occurrences, options, limits)
-        return Located(sentences, [[*at.values()] for at in found], [[*at] for at in found])
+        sentences, tokens = locate_occurrences(model, occurrences, options, limits)
+        return Located(sentences, [[*at.values()] for at in tokens], [[*at] for at in tokens])
     texts = texts or []
     limits.check("max_sentences", len(texts))
-    wanted = match_forms(word.forms, exact=word.exact)
-    having = []
+    forms = match_forms(word.forms, exact=word.exact)
+    indices = []
     for index, text in enumerate(texts):
         check_budget()
-        if may_occur(text, wanted, exact=word.exact):
-            having.append(index)
+        if may_occur(text, forms, exact=word.exact):
+            indices.append(index)
     sentences = tokenize(
-        model, [texts[index] for index in having], options, limits, lambda n: ("texts", having[n])
+        model, [texts[i] for i in indices], options, limits, lambda n: ("texts", indices[n])
     )
     spelled = ([token.text for token in sentence.words] for sentence in sentences)
-    places = [word_places(words, wanted, exact=word.exact) for words in spelled]
-    limits.check("max_occurrences", sum(map(len, places)))
-    numbers = [[index] * len(at) for index, at in zip(having, places, strict=True)]
-    return Located(sentences, places, numbers)
+    positions = [word_places(words, forms, exact=word.exact) for words in spelled]
+    limits.check("max_occurrences", sum(map(len, positions)))
+    return Located(
+        sentences, positions, [[i] * len(at) for i, at in zip(indices, positions, strict=True)]
+    )
 
 
-def encode_occurrences(
-    model: Model, sentences: Sequence[Sequence[ResolvedToken]], places: Sequence[Sequence[int]]
-) -> list[FoundOccurrence]:
-    """Return the tokens at `places` of each sentence as occurrences, in the order of the sentences.
+class SentenceContexts(NamedTuple):
+    """The contexts of p tokens of a sentence of n tokens."""
+
+    sentence: int
+    """index of the sentence"""
+    inputs: SentenceArrays
+    static: Floats
+    """[n, d], the unit static vectors"""
+    contexts: Floats
+    """[p, d], of norm 1, or zero without a known word to attend to"""
+    weights: Floats
+    """[h, p, n], attention weights of the last layer; empty unless requested"""
+
+
+def contextualize_at(
+    model: Model,
+    sentences: Sequence[Sequence[ResolvedToken]],
+    positions: Sequence[Sequence[int]],
+    *,
+    weights: bool = False,
+) -> Iterator[SentenceContexts]:
+    """Yield the contexts of the tokens at `positions` of each sentence that has any.
 
     The context of a token is the output of the last layer's attention before the residual, or the
-    contextual vector if the residual is not `unit`; it is scaled to norm 1. The other two parts of
-    the surroundings are means of unit static vectors: weighted by informativeness, and also by the
-    distance. They are scaled to norm 1 as well.
+    contextual vector if the residual is not `unit`; it is scaled to norm 1. Without `weights`, the
+    attention of the last layer is computed for these tokens only, and the last bits may differ.
     """
-    texts = [text for text, where in enumerate(places) if where]
-    encoded: dict[int, list[FoundOccurrence]] = {}
-    for number, inputs, result in contextualize_each(model, [sentences[text] for text in texts]):
-        text = texts[number]
-        tokens, where = sentences[text], places[text]
-        encoded[text] = _occurrences_of(model, tokens, where, text, inputs, result)
-    return list(chain.from_iterable(encoded[text] for text in texts))
-
-
-def _occurrences_of(
-    model: Model,
-    tokens: Sequence[ResolvedToken],
-    places: Sequence[int],
-    text: int,
-    inputs: SentenceArrays,
-    result: Contextualized,
-) -> list[FoundOccurrence]:
-    """Return the tokens at `places` as occurrences in text number `text`."""
-    numbers: dict[str, int] = {}
-    names = np.array(
-        [numbers.setdefault(token.text.casefold(), len(numbers)) for token in tokens], np.int64
-    )
-    surroundings = _surroundings(model, inputs, result, names, places)
-    contexts = surroundings[:, : inputs.vectors.shape[1]].copy()
-    # Function words get attention because they are adjacent, not because they indicate a sense.
-    informative = _informativeness(inputs)
-    weights, statics = result.records[-1]["weights"], inputs.vectors[places]
-    words = [name for name in numbers if any(letter.isalnum() for letter in name)]
-    shown = [numbers[name] for name in words]
-    found = []
-    for number, place in enumerate(places):
-        attention = weights[:, place].mean(axis=0) * informative
-        attended = np.bincount(names, attention, len(numbers)).astype(np.float64, copy=False)
-        attended[names[place]] = 0
-        token = tokens[place]
-        found.append(
-            FoundOccurrence(
-                text,
-                token.start,
-                token.end,
-                token.key,
-                statics[number],
-                contexts[number],
-                surroundings[number],
-                words,
-                attended[shown],
-            )
-        )
-    return found
-
-
-def surround(
-    model: Model, sentences: Sequence[Sequence[ResolvedToken]], places: Sequence[Sequence[int]]
-) -> Floats:
-    """Return the surroundings of the tokens at `places` of each sentence, in order. -> [m, 3d]
-
-    They are those of `encode_occurrences`; the last bits may differ if the model has one layer,
-    whose attention is then computed for these tokens only. Sentences of equal length are computed
-    together, with the bits of each alone.
-    """
-    single = len(model.layers) == 1 and model.layers[0].residual.kind == "unit"
-    rows: list[Floats] = [np.empty(0)] * len(sentences)
-    if not single:
-        for number, inputs, result in contextualize_each(model, sentences):
-            names = _names(sentences[number])
-            rows[number] = _surroundings(model, inputs, result, names, places[number])
-        return np.concatenate(rows)
-    for stack in stacks([len(tokens) for tokens in sentences]):
-        inputs = model.stack([sentences[number] for number in stack])
-        informative = _informativeness(inputs)
+    *others, last = model.layers
+    is_sum = last.residual.kind == "unit"
+    chosen = [i for i, at in enumerate(positions) if at]
+    for stack in stacks([len(sentences[i]) for i in chosen]):
+        check_budget()
+        indices = [chosen[i] for i in stack]
+        inputs = model.stack([sentences[i] for i in indices])
+        whole = weights or not is_sum
+        record = ("weights",) if weights else ()
+        result = contextualize(inputs, model.layers if whole else others, record, (len(others),))
+        at = np.array([*chain.from_iterable(positions[i] for i in indices)])
+        counts = [len(positions[i]) for i in indices]
+        rows = np.repeat(np.arange(len(indices)), counts)
+        with np.errstate(all="ignore"):  # `require_finite` detects an overflow
+            if whole:
+                contexts = (result.attended if is_sum else result.contextual)[rows, at]
+            else:
+                contexts = _attended_at(last, result.contextual, inputs, rows, at)
+            contexts = require_finite(unit(contexts * _column_factors(model)))
         static = unit(inputs.vectors).astype(np.float64)
-        counts = [len(places[number]) for number in stack]
-        at = np.fromiter(chain.from_iterable(places[number] for number in stack), np.int64)
-        found: list[Floats] = []
-        of_sentences = np.repeat(np.arange(len(stack)), counts)
-        # Each occurrence has a copy of the keys and of the values.
-        step = min(max(_NUMBERS_AT_ONCE // inputs.vectors[0].size, 1), _OCCURRENCES_AT_ONCE)
-        for first in range(0, len(at), step):
-            check_budget()
-            part = slice(first, first + step)
-            with np.errstate(all="ignore"):  # `_scaled` tests whether the result is finite
-                attended = model.layers[0].attended_at(
-                    inputs.vectors, inputs, of_sentences[part], at[part]
-                )
-            found.append(_scaled(model, attended))
-        contexts = np.split(np.concatenate(found), np.cumsum(counts)[:-1])
-        for place, number in enumerate(stack):
-            here = places[number]
-            means = _means(_names(sentences[number]), informative[place], static[place], here)
-            parts = np.concatenate([contexts[place][:, None], unit(means)], axis=1)
-            rows[number] = parts.reshape(len(here), -1)
-    return np.concatenate(rows)
+        parts = np.split(contexts, np.cumsum(counts)[:-1])
+        for row, (i, part) in enumerate(zip(indices, parts, strict=True)):
+            shown = result.records[-1]["weights"][row][:, positions[i]] if weights else np.empty(0)
+            yield SentenceContexts(i, inputs[row], static[row], part, shown)
 
 
-def _names(tokens: Sequence[ResolvedToken]) -> Integers:
-    """Return the same number for tokens that differ only in case. -> [n]"""
-    first: dict[str, int] = {}
-    texts = (token.text.casefold() for token in tokens)
-    return np.array([first.setdefault(text, len(first)) for text in texts], np.int64)
-
-
-def _surroundings(
-    model: Model,
-    inputs: SentenceArrays,
-    result: Contextualized,
-    names: Integers,
-    places: Sequence[int],
+def _attended_at(
+    layer: Layer, x: Floats, inputs: SentenceArrays, rows: Integers, at: Integers
 ) -> Floats:
-    """Return the surroundings of p tokens; those of one word have the same name. -> [p, 3d]"""
-    static = unit(inputs.vectors).astype(np.float64)
-    means = _means(names, _informativeness(inputs), static, places)
-    parts = np.concatenate([_contexts(model, result, places)[:, None], unit(means)], axis=1)
-    return parts.reshape(len(places), -1)
+    """Return the output of attention at p tokens of a stack, in blocks. [B, n, d] -> [p, d]"""
+    # Each occurrence has a copy of the keys and of the values.
+    size = min(max(_BLOCK_VALUES // x[0].size, 1), _BLOCK_OCCURRENCES)
+    parts = []
+    for start in range(0, len(at), size):
+        check_budget()
+        block = slice(start, start + size)
+        parts.append(layer.attended_at(x, inputs, rows[block], at[block]))
+    return np.concatenate(parts)
 
 
-def _contexts(model: Model, result: Contextualized, places: Sequence[int]) -> Floats:
-    """Return the contexts of the tokens at p places, of norm 1. -> [p, d]"""
-    if model.layers[-1].residual.kind != "unit":
-        return require_finite(unit(result.contextual[places]))
-    return _scaled(model, result.attended[places])
-
-
-def _scaled(model: Model, rows: Floats) -> Floats:
-    """Weight the columns of outputs of attention, and scale them to norm 1. [p, d] -> [p, d]"""
-    factors = _column_factors(model)
-    return require_finite(unit(rows if factors is None else rows * factors))
-
-
-def _column_factors(model: Model) -> Floats | None:
-    """Return the factors of a context's columns, None if all are 1. -> [d]"""
+def _column_factors(model: Model) -> Floats | float:
+    """Return the factors of a context's columns, 1 if there are none. -> [d]"""
     layer = model.layers[-1]
     scale = layer.scoring.word_bias_scale
-    # Without an output projection, each head fills its own columns.
-    if scale is None or layer.output.weight is not None:
-        return None
+    # Without an output projection, each head fills its own columns of a sum.
+    if scale is None or layer.output.weight is not None or layer.residual.kind != "unit":
+        return 1.0
     factors = np.where(scale < GRAMMAR_HEADS[0], np.float32(GRAMMAR_HEADS[1]), np.float32(1))
     return np.repeat(factors, model.manifest.dimension // len(factors))
 
 
-class ContextExplainer:
-    """Explains the contexts of occurrences in one text, which is encoded once."""
+@dataclass(frozen=True)
+class WordOccurrence:
+    """An occurrence of a word, with its static vector and what surrounds it."""
 
-    def __init__(self, model: Model, tokens: Sequence[ResolvedToken]) -> None:
-        """Encode the tokens with a model whose last residual is `unit`."""
-        last = len(model.layers) - 1
-        inputs = model.sentence(tokens)
-        result = contextualize(inputs, model.layers, ("weights", "values"), (last,))
-        self._layer, self._factors = model.layers[last], _column_factors(model)
-        self._weights, values = result.records[last]["weights"], result.records[last]["values"]
-        self._values = values.astype(np.float64)
-        self._attended = result.attended
+    sentence: int
+    """index of the sentence"""
+    position: int
+    """index of the token in the sentence"""
+    token: ResolvedToken
+    static: Floats
+    """[d]"""
+    surroundings: Floats
+    """[3d]: the context, and two means of the static vectors of the other words"""
+    words: Sequence[str]
+    """the w distinct words of the text that have a letter or digit, casefolded; the occurrences of
+    a text share them"""
+    attended: Floats
+    """[w]: attention weight (mean of the heads) times informativeness of each of `words`; 0 for the
+    word of the occurrence"""
 
-    def project(self, direction: Floats) -> Floats:
-        """Return the product of a direction and each token's values. [d] -> [h, n]"""
-        if self._factors is not None:
-            direction = direction * self._factors
-        if self._layer.output.weight is not None:
-            direction = self._layer.output.weight @ direction
-        by_head = direction.reshape(self._layer.heads, -1, 1)
-        products: Floats = (self._values @ by_head)[..., 0]
-        return products
+    @property
+    def context(self) -> Floats:
+        """The context, of norm 1, or zero without a known word to attend to. [d]"""
+        return self.surroundings[: len(self.static)]
 
-    def __call__(self, place: int, products: Floats) -> Floats:
-        """Return what each token adds to the product of a direction and a context. [h, n] -> [n]
 
-        `products` are those of `project`. The context of the token at `place` is a sum over all
-        tokens, so the sum of the result is the product ⟨context, direction⟩, but for the bias of an
-        output projection.
-        """
-        row = self._attended[place].astype(np.float64)
-        if self._factors is not None:
-            row *= self._factors
-        added: Floats = (self._weights[:, place] * products).sum(axis=0)
-        return added / (np.linalg.norm(row) or 1)
+def encode_occurrences(
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]], positions: Sequence[Sequence[int]]
+) -> list[WordOccurrence]:
+    """Return the tokens at `positions` of each sentence, in order."""
+    occurrences: list[list[WordOccurrence]] = [[] for _ in sentences]
+    for one in contextualize_at(model, sentences, positions, weights=True):
+        tokens, at = sentences[one.sentence], positions[one.sentence]
+        ids, spellings = _word_ids(tokens)
+        surroundings = _surroundings(one, ids, at)
+        # Function words get attention because they are adjacent, not because they indicate a sense.
+        attention = one.weights.mean(axis=0) * _informativeness(one.inputs)
+        statics = one.inputs.vectors[at]
+        shown = [i for i, word in enumerate(spellings) if any(map(str.isalnum, word))]
+        words = [spellings[i] for i in shown]
+        for row, position in enumerate(at):
+            attended = np.bincount(ids, attention[row], len(spellings)).astype(np.float64)
+            attended[ids[position]] = 0
+            occurrences[one.sentence].append(
+                WordOccurrence(
+                    one.sentence,
+                    position,
+                    tokens[position],
+                    statics[row],
+                    surroundings[row],
+                    words,
+                    attended[shown],
+                )
+            )
+    return [occurrence for of_sentence in occurrences for occurrence in of_sentence]
+
+
+def surround(
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]], positions: Sequence[Sequence[int]]
+) -> Floats:
+    """Return the surroundings of the tokens at `positions` of each sentence, in order. -> [m, 3d]
+
+    They are those of `encode_occurrences`: the context, a mean of unit static vectors weighted by
+    informativeness, and one also weighted by the distance; each is scaled to norm 1.
+    """
+    rows: list[Floats] = [np.empty((0, 3 * model.manifest.dimension))] * len(sentences)
+    for one in contextualize_at(model, sentences, positions):
+        ids, _ = _word_ids(sentences[one.sentence])
+        rows[one.sentence] = _surroundings(one, ids, positions[one.sentence])
+    return np.concatenate([part for part in rows if len(part)])
+
+
+def _word_ids(tokens: Sequence[ResolvedToken]) -> tuple[Integers, list[str]]:
+    """Return the same index for tokens that differ only in case, and the words. -> [n], [w]"""
+    first: dict[str, int] = {}
+    ids = [first.setdefault(token.text.casefold(), len(first)) for token in tokens]
+    return np.array(ids, np.int64), list(first)
 
 
 def _informativeness(inputs: SentenceArrays) -> Floats:
-    """Return exp(word bias), at most 1, and 1 without word biases. -> [..., n]"""
+    """Return exp(word bias), at most 1, and 1 without word biases. -> [n]"""
     if inputs.word_bias is None:
         return np.ones(inputs.words.shape, np.float32)
     return np.exp(np.minimum(inputs.word_bias, 0))
 
 
-def _means(
-    names: Integers, informative: Floats, static: Floats, places: Sequence[int]
-) -> NDArray[np.float32]:
-    """Return both means of the static vectors around p places. [n], [n], [n, d] -> [p, 2, d]
+def _surroundings(one: SentenceContexts, ids: Integers, positions: Sequence[int]) -> Floats:
+    """Return the surroundings of p tokens; no mean has the words of their own id. -> [p, 3d]"""
+    at = np.array(positions)[:, None]
+    others = (ids != ids[at]).astype(np.float32)
+    others *= _informativeness(one.inputs)
+    near = others * np.exp(-np.abs(np.arange(len(ids)) - at) / REACH)
+    # One product per occurrence, so that the bits of its means do not depend on the others.
+    means: NDArray[np.float32] = (np.stack([others, near], axis=1) @ one.static).astype(np.float32)
+    parts = np.concatenate([one.contexts[:, None], unit(means)], axis=1)
+    return parts.reshape(len(parts), -1)
 
-    Tokens with the same number in `names` are the same word, which no mean has.
+
+def explain(
+    model: Model, tokens: Sequence[ResolvedToken], examples: Sequence[tuple[int, Floats]]
+) -> Iterator[Floats]:
+    """Yield what each token adds to the product of a direction and a context. -> [n] each
+
+    `examples` are the positions of tokens, and directions [d]. A context is a sum over all tokens,
+    so the sum of a result is the product ⟨context, direction⟩, but for the bias of an output
+    projection. The last residual of the model must be `unit`.
     """
-    means = np.empty((len(places), 2, static.shape[1]), np.float32)
-    for first in range(0, len(places), _OCCURRENCES_AT_ONCE):
+    inputs, factors = model.sentence(tokens), _column_factors(model)
+    layer, last = model.layers[-1], len(model.layers) - 1
+    result = contextualize(inputs, model.layers, ("weights", "values"), (last,))
+    weights, values = result.records[last]["weights"], result.records[last]["values"]
+    values = values.astype(np.float64)
+    for position, direction in examples:
         check_budget()
-        block = np.array(places[first : first + _OCCURRENCES_AT_ONCE])[:, None]
-        others = (names != names[block]).astype(np.float32)
-        others *= informative
-        near = others * np.exp(-np.abs(np.arange(len(names)) - block) / REACH)
-        # One product per occurrence, so that the bits of its means do not depend on the others.
-        means[first : first + len(block)] = np.stack([others, near], axis=1) @ static
-    return means
-
-
-def project_occurrences(found: Sequence[FoundOccurrence], projection: ContextProjection) -> Floats:
-    """Return the points to cluster. -> [m, r]"""
-    parts = (found[at : at + _ROWS_AT_ONCE] for at in range(0, len(found), _ROWS_AT_ONCE))
-    return np.concatenate(
-        [project(np.stack([one.surroundings for one in part]), projection) for part in parts]
-    )
+        weighted = direction * factors
+        if layer.output.weight is not None:
+            weighted = layer.output.weight @ weighted
+        products = (values @ weighted.reshape(layer.heads, -1, 1))[..., 0]
+        length = np.linalg.norm(result.attended[position].astype(np.float64) * factors)
+        yield (weights[:, position] * products).sum(axis=0) / (length or 1)
 
 
 def project(surroundings: Floats, projection: ContextProjection) -> Floats:
@@ -393,16 +349,16 @@ def estimate_projection(model: Model) -> ContextProjection:
     bias = np.zeros(size, np.float32) if model.word_bias is None else model.word_bias
     cumulative = np.cumsum(np.expm1(-np.clip(bias, *BIAS_RANGE)), dtype=np.float64)
     drawn = np.random.default_rng(SEED).random((RANDOM_SENTENCES, RANDOM_WORDS)) * cumulative[-1]
-    place = RANDOM_WORDS // 2
-    found = []
+    middle = RANDOM_WORDS // 2
+    hidden = []
     for rows in np.searchsorted(cumulative, drawn).tolist():
         words = [(model.vocabulary.word(row), row) for row in rows]
         tokens = [ResolvedToken(word, None, None, word, "exact", row) for word, row in words]
-        tokens.insert(place, HIDDEN)
+        tokens.insert(middle, HIDDEN)
         with suppress(NonFiniteError):
-            found.append(surround(model, [tokens], [[place]])[0, :d])
-    found = [context for context in found if context.any()] or [np.zeros(d)] * RANDOM_SENTENCES
-    contexts = np.array(found, np.float64)
+            hidden.append(surround(model, [tokens], [[middle]])[0, :d])
+    hidden = [context for context in hidden if context.any()] or [np.zeros(d)] * RANDOM_SENTENCES
+    contexts = np.array(hidden, np.float64)
     mean = contexts.mean(axis=0)
     _, deviations, directions = np.linalg.svd(contexts - mean, full_matrices=False)
     variances = deviations**2 / len(contexts)
