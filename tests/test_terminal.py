@@ -10,10 +10,10 @@ from threading import Thread
 import pytest
 
 from polyseme.cli.main import polyseme
-from polyseme.operations.inventory import load_inventory
+from polyseme.senses.inventory import load_inventory
 from polyseme.terminal import visible
 from tests.cli.conftest import run
-from tests.operations.test_senses import MONEY, RIVER
+from tests.senses.test_find import MONEY, RIVER
 from tests.test_progress import read_all
 from tests.tiny import write_tiny
 

@@ -13,7 +13,7 @@ examples of the rule too; FOUND of the tagged nouns with several senses are foun
 `wiki-en-deep` is made this way: from tagged nouns alone, it would find several senses for nearly
 every word.
 
-With --imports, the script fits DEFAULT_RULE of `operations/clustering.py`, the rule of imports,
+With --imports, the script fits DEFAULT_RULE of `senses/clustering.py`, the rule of imports,
 to the closed form of the same vectors and to default imports of the files in a folder. Evidence for
 several senses is weaker there, so words and pairs of words are examples as well, and the threshold
 is such that FOUND of the pairs and of the nouns with several senses are found.
@@ -40,13 +40,13 @@ from tagged_nouns import TaggedNoun, read_drawn, read_nouns
 
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.importing.importer import ImportOptions, import_vectors
-from polyseme.importing.senses import fit_discriminant, similar_pairs
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
-from polyseme.operations.clustering import DECISION, two_cluster_statistics
-from polyseme.operations.occurrences import estimate_projection, project, surround
+from polyseme.senses.clustering import DECISION, two_cluster_statistics
+from polyseme.senses.fit import fit_discriminant, similar_pairs
+from polyseme.senses.occurrences import estimate_projection, project, surround
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence

@@ -23,9 +23,9 @@ from tagged_nouns import read_drawn, read_nouns
 from polyseme.engine.arrays import Floats, Integers
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.operations.clustering import Divisions, assign, divide
-from polyseme.operations.inventory import inventory_of
-from polyseme.operations.occurrences import find_projection, project, surround
+from polyseme.senses.clustering import Divisions, assign, divide
+from polyseme.senses.inventory import inventory_of
+from polyseme.senses.occurrences import find_projection, project, surround
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence, read_data_set

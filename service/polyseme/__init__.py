@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from polyseme.client import AsyncClient, Client, LocalModel
     from polyseme.http.app import create_app
-    from polyseme.operations.inventory import SenseInventory
+    from polyseme.senses.inventory import SenseInventory
 
 __all__ = [
     "AsyncClient",
@@ -126,7 +126,7 @@ def load_senses(path: str | Path) -> "SenseInventory":
 
     Raises OSError if the file cannot be read, InvalidError, a PolysemeError, if it is no inventory.
     """
-    from polyseme.operations.inventory import load_inventory
+    from polyseme.senses.inventory import load_inventory
 
     return load_inventory(path)
 

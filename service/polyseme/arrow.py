@@ -35,15 +35,15 @@ from polyseme.models.registry import Registry
 from polyseme.operations.compare import match_forms, may_occur, word_places
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling, pool, pooled_part
 from polyseme.operations.encode import Text, TokenCounts, cast, encode_stacks, tokenize
-from polyseme.operations.inventory import (
+from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
+from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
+from polyseme.operations.schema import Share
+from polyseme.senses.inventory import (
     ApplySensesRequest,
     SenseInventory,
     apply_senses,
     load_inventory,
 )
-from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
-from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
-from polyseme.operations.schema import Share
 from polyseme.settings import BUNDLED, Settings
 from polyseme.tokenizer import Case, ResolvedToken, Tokenized
 from polyseme.validation import validation_message

@@ -17,7 +17,7 @@ from polyseme.errors import InvalidError, ModelFolderError, UnknownModelError
 from polyseme.models.reader import bundled_models
 from polyseme.settings import BUNDLED
 from tests.bulk import SENTENCES
-from tests.operations.test_senses import MONEY, RIVER
+from tests.senses.test_find import MONEY, RIVER
 
 TEXTS = ["The river bank", None, "", "word " * 2000, " \n", "Money in the bank"]
 BATCH = pa.RecordBatch.from_pydict({"id": range(len(TEXTS)), "text": TEXTS})

@@ -6,7 +6,7 @@ import pytest
 
 from polyseme.client.local import LocalModel
 from tests.bulk import bulk, lines_of, table_of
-from tests.operations.test_senses import MONEY, RIVER
+from tests.senses.test_find import MONEY, RIVER
 
 TEXTS = ["No such word.", "The bank of the river.", "", "Bank interest at the bank.", "interest"]
 FIELDS = ("start", "stop", "sense", "label", "unsure")

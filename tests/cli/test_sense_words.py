@@ -13,11 +13,11 @@ from polyseme.cli import sense_words
 from polyseme.cli.sense_files import SentenceSource, StratifiedSample
 from polyseme.cli.sense_words import read_words, sample_words
 from polyseme.errors import CommandError
-from polyseme.operations.inventory import load_inventory
-from polyseme.operations.occurrences import WordForms
+from polyseme.senses.inventory import load_inventory
+from polyseme.senses.occurrences import WordForms
 from tests.bulk import command_of, start, until, workers_of, write_lines
 from tests.cli.conftest import run
-from tests.operations.test_senses import MONEY, RIVER
+from tests.senses.test_find import MONEY, RIVER
 from tests.signals import default_handling
 
 

@@ -14,17 +14,16 @@ from polyseme import progress
 from polyseme.bulk.files import MAX_ROW_BYTES
 from polyseme.cli.sense_files import SentenceSource, tag_sentences
 from polyseme.cli.senses import _picture
-from polyseme.operations.inventory import load_inventory
-from polyseme.operations.occurrences import WordForms
-from polyseme.operations.senses import SensesRequest
+from polyseme.senses.inventory import load_inventory
+from polyseme.senses.occurrences import WordForms
 from tests.cli.conftest import run
 from tests.operations.calls import senses_in
-from tests.operations.test_senses import MONEY, RIVER
+from tests.senses.test_find import MONEY, RIVER
 
 
 @pytest.fixture(scope="module")
 def found(bundled):
-    return senses_in(bundled, "bank", RIVER + MONEY, senses=2, map=True)
+    return senses_in(bundled, "bank", RIVER + MONEY, senses=2, map=True, inventory=True)
 
 
 def read_rows(path):
@@ -43,8 +42,8 @@ def source_of(path):
 def test_clustered_occurrences_have_their_senses_and_others_the_nearest(bundled, found, tmp_path):
     file = tmp_path / "texts.txt"
     file.write_text("\n".join([*RIVER, *MONEY, "The bank of the river at the bridge."]))
-    inventory = found.inventory(bundled, SensesRequest.model_construct(word="bank"))
-    texts, labels = RIVER + MONEY, found.clusters.labels.tolist()
+    inventory = found.inventory
+    texts, labels = RIVER + MONEY, [one.sense for one in found.occurrences]
     # The labels are exchanged, so that no clustered occurrence has its nearest sense.
     clustered = {
         (texts[one.text], one.start): (1 - label, 0.5)

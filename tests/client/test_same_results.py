@@ -17,7 +17,7 @@ from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import DEFAULT_PARTS, EncodeOptions, SharedOptions
-from polyseme.operations.senses import SensesRequest
+from polyseme.senses.find import SensesRequest
 from tests.client.conftest import both_clients, call
 from tests.client.equality import require_same
 from tests.tiny import VECTORS, tiny_model

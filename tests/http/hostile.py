@@ -28,10 +28,10 @@ from polyseme.http.inference import InferRequest
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
-from polyseme.operations.inventory import ApplySensesRequest
 from polyseme.operations.neighbors import NeighborsRequest
-from polyseme.operations.senses import SensesRequest
 from polyseme.operations.trace import TraceRequest
+from polyseme.senses.find import SensesRequest
+from polyseme.senses.inventory import ApplySensesRequest
 from tests.conftest import ROOT
 from tests.http.service import SECRET as MARK
 from tests.http.service import Address, Caller, Response, raw, responses_in

@@ -15,8 +15,8 @@ from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.schema import invalid_fields
-from polyseme.operations.senses import SensesRequest
 from polyseme.operations.trace import TraceRequest
+from polyseme.senses.find import SensesRequest
 from tests.conftest import BUNDLED_NAMES
 from tests.http.conftest import SECRET, expect_problem
 from tests.http.tensors import request

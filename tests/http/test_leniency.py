@@ -20,10 +20,10 @@ from polyseme.http.inference import (
 from polyseme.operations.compare import CompareRequest, OccurrenceRequest
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
-from polyseme.operations.inventory import ApplySensesRequest
 from polyseme.operations.neighbors import NeighborsRequest
-from polyseme.operations.senses import SensesRequest
 from polyseme.operations.trace import TraceRequest, WeightsRequest
+from polyseme.senses.find import SensesRequest
+from polyseme.senses.inventory import ApplySensesRequest
 from tests.http.conftest import expect_problem
 from tests.http.service import inventory_document
 

@@ -8,10 +8,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from polyseme.operations.compare import MappedComparison
-from polyseme.operations.inventory import AppliedSenses
 from polyseme.operations.neighbors import Neighbors
-from polyseme.operations.senses import MappedSenses
 from polyseme.operations.trace import Trace
+from polyseme.senses.find import MappedSenses
+from polyseme.senses.inventory import AppliedSenses
 from tests.conftest import ROOT
 from tests.http.conftest import expect_problem
 from tests.http.service import inventory_document

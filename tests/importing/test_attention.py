@@ -8,7 +8,7 @@ from polyseme.importing.closed_form import sentence_whitening
 from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.importing.weights import MIN_ORDERED, in_closed_form, sorted_by_frequency
 from polyseme.models.reader import read_model
-from polyseme.operations.occurrences import RANDOM_SENTENCES, estimate_projection
+from polyseme.senses.occurrences import RANDOM_SENTENCES, estimate_projection
 from tests.importing import files
 from tests.importing.comparison import GENSIM_DATA, word2vec
 from tests.operations.calls import ask

@@ -8,7 +8,7 @@ from polyseme.client.local import LocalModel
 from polyseme.errors import InvalidError
 from polyseme.integrations import forget
 from polyseme.integrations.spacy_senses import NAME
-from polyseme.operations.inventory import load_inventory
+from polyseme.senses.inventory import load_inventory
 
 RIVER, MONEY = "He sat on the bank of the river.", "The bank lends money at high rates."
 TEXT = f"{RIVER} {MONEY} He raised interest."

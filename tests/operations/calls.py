@@ -10,9 +10,9 @@ from polyseme.operations.compare import CompareRequest, compare
 from polyseme.operations.encode import TokenCounts, encode, tokenize
 from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions, Part
-from polyseme.operations.senses import SensesRequest, find_senses
 from polyseme.operations.serialize import encode_json, npz_parts
 from polyseme.operations.trace import TraceRequest, trace
+from polyseme.senses.find import SensesRequest, find_senses
 from tests.tiny import LIMITS
 
 EVERY = [*get_args(Part)]

@@ -36,9 +36,10 @@ def encoded(monkeypatch):
     lengths = []
 
     def counted(inputs, *arguments, **options):
-        count, length, _ = inputs.vectors.shape
-        lengths.extend([length] * count)
+        *stack, length, _ = inputs.vectors.shape
+        lengths.extend([length] * sum(stack))  # evidence is that of single sentences
         return contextualize(inputs, *arguments, **options)
 
     monkeypatch.setattr("polyseme.operations.encode.contextualize", counted)
+    monkeypatch.setattr("polyseme.senses.occurrences.contextualize", counted)
     return lengths

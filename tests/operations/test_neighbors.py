@@ -5,7 +5,8 @@ import pytest
 from gensim.models import KeyedVectors
 
 from polyseme.errors import InvalidError, UnknownWordError
-from polyseme.operations.neighbors import Neighbor, NeighborsRequest, neighbors, query_token
+from polyseme.operations.neighbors import NeighborsRequest, neighbors, query_token
+from polyseme.operations.schema import Neighbor
 from tests.operations.calls import neighbors_of_vector, neighbors_of_word
 from tests.tiny import VECTORS, WORDS, tiny_model
 

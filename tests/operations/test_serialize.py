@@ -21,9 +21,10 @@ from polyseme.errors import OutOfRangeError, TooLargeError
 from polyseme.operations import serialize
 from polyseme.operations.compare import Comparison, MappedComparison, Occurrence
 from polyseme.operations.encode import Encoded, TokenCounts, tokenize
+from polyseme.operations.limits import number_bytes
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.serialize import as_base64, manifest_document, number_bytes, sentence_parts
+from polyseme.operations.serialize import as_base64, manifest_document, sentence_parts
 from polyseme.operations.trace import Trace
 from polyseme.tokenizer import Tokenized
 from tests.operations.calls import (

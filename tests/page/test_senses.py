@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from polyseme.operations.inventory import load_inventory
+from polyseme.senses.inventory import load_inventory
 from tests.page.conftest import Open
 from tests.page.driver import HEBREW, Reader, address
 

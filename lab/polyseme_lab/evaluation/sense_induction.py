@@ -17,7 +17,8 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score, v_measure_sco
 from polyseme.engine.arrays import Flags, Floats, Integers, unit
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
-from polyseme.operations.clustering import (
+from polyseme.progress import SILENT, Progress
+from polyseme.senses.clustering import (
     DEFAULT_RULE,
     MAX_FOUND,
     Rule,
@@ -26,8 +27,7 @@ from polyseme.operations.clustering import (
     silhouette,
     two_cluster_statistics,
 )
-from polyseme.operations.occurrences import find_projection, project, surround
-from polyseme.progress import SILENT, Progress
+from polyseme.senses.occurrences import find_projection, project, surround
 from polyseme_lab.evaluation import semeval
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
 from polyseme_lab.evaluation.datasets import (

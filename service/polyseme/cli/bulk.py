@@ -23,9 +23,9 @@ from polyseme.cli.options import (
 from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
-from polyseme.operations.inventory import SenseInventory, load_inventory
 from polyseme.operations.options import EncodeOptions
 from polyseme.progress import ConsoleProgress
+from polyseme.senses.inventory import SenseInventory, load_inventory
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 

@@ -24,12 +24,12 @@ from polyseme.models.registry import Registry
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.compare import compare as compare_occurrences
 from polyseme.operations.encode import TokenCounts, encode_each, tokenize
+from polyseme.operations.limits import number_bytes
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     Format,
     encode_json,
     npz_parts,
-    number_bytes,
     sentence_parts,
 )
 from polyseme.settings import Settings

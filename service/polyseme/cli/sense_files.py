@@ -12,9 +12,9 @@ import orjson
 
 from polyseme.atomic_files import atomic_files
 from polyseme.models.model import Model
-from polyseme.operations.inventory import ApplySensesRequest, SenseInventory, apply_senses
-from polyseme.operations.occurrences import WordForms
 from polyseme.progress import ConsoleProgress
+from polyseme.senses.inventory import ApplySensesRequest, SenseInventory, apply_senses
+from polyseme.senses.occurrences import WordForms
 
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""

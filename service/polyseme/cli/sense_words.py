@@ -25,10 +25,10 @@ from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.operations.inventory import SenseInventory, load_inventory
-from polyseme.operations.senses import SensesRequest, find_senses
 from polyseme.processes import exit_with_parent, interruptions_blocked
 from polyseme.progress import ConsoleProgress
+from polyseme.senses.find import SensesRequest, find_senses, require_inventory
+from polyseme.senses.inventory import SenseInventory, load_inventory
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
 """The maximum number of sentences of a word to cluster, and of all words, which are in memory."""
@@ -147,10 +147,9 @@ def _find(source: Path, item: tuple[str, list[str]]) -> bytes | None:
     request = SensesRequest.of(word=word, texts=texts, neighbors=0, examples=0, inventory=True)
     try:
         with SINGLE_THREAD:
-            found = find_senses(_models[source], request)
+            return require_inventory(find_senses(_models[source], request)).to_json()
     except InvalidError:
         return None
-    return found.inventory(_models[source], request).to_json()
 
 
 def _file_name(word: str) -> str:

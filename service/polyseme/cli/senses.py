@@ -33,9 +33,15 @@ from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted, listed
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
-from polyseme.operations.inventory import SenseInventory, load_inventory
-from polyseme.operations.occurrences import WordForms
-from polyseme.operations.senses import FoundSenses, SensesRequest, find_senses, senses_of
+from polyseme.senses.clustering import quality
+from polyseme.senses.find import (
+    Senses,
+    SensesRequest,
+    find_senses,
+    require_inventory,
+)
+from polyseme.senses.inventory import SenseInventory, load_inventory
+from polyseme.senses.occurrences import WordForms
 from polyseme.terminal import echo
 
 MAX_SENTENCES = 2000
@@ -258,6 +264,7 @@ def _find(
             senses=count or "auto",
             map=plot is not None,
             divisions=not as_json,
+            inventory=True,
             **shared,
         )
         with SINGLE_THREAD:
@@ -273,12 +280,12 @@ def _find(
 
     def show(inventory: SenseInventory, *, named: bool) -> None:
         if as_json:
-            document = {**vars(senses_of(model, request, found)), "texts": texts}
+            document = {**vars(found), "inventory": None, "texts": texts}
             echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
         else:
             _print_senses(found, inventory, texts, total, named=named)
 
-    inventory = found.inventory(model, request)
+    inventory = require_inventory(found)
     if names:
         try:
             inventory = inventory.with_labels(names)
@@ -289,15 +296,8 @@ def _find(
     if save:
         inventory.save(save)
     if output:
-        clusters = found.clusters
         clustered = {
-            (texts[occurrence.text], occurrence.start): (label, round(confidence, 4))
-            for occurrence, label, confidence in zip(
-                found.occurrences,
-                clusters.labels.tolist(),
-                clusters.confidence.tolist(),
-                strict=True,
-            )
+            (texts[one.text], one.start): (one.sense, one.confidence) for one in found.occurrences
         }
         with exit_on_signals():
             write_occurrences(output, tag_sentences(source, model, inventory, clustered))
@@ -307,7 +307,7 @@ def _find(
     show(inventory, named=names is not None)
 
 
-def _picture(found: FoundSenses, kind: str) -> bytes:
+def _picture(found: Senses, kind: str) -> bytes:
     """Draw a map of the occurrences by two principal components, with a color per sense."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -316,9 +316,10 @@ def _picture(found: FoundSenses, kind: str) -> bytes:
         # Each sense has a line below the map.
         figure = Figure(figsize=(7, 4.6 + 0.2 * len(found.senses)), layout="constrained")
         axes = figure.subplots()
-        positions = np.array(found.positions)
+        occurrences: Any = found.occurrences  # with positions
         for number, sense in enumerate(found.senses):
-            x, y = positions[found.clusters.labels == number].T
+            points = [(one.x, one.y) for one in occurrences if one.sense == number]
+            x, y = np.array(points).reshape(-1, 2).T
             words = ", ".join(keyword.word for keyword in sense.keywords[:4])
             # Ten colors; from the eleventh sense on, the same colors have other markers.
             color, marker = f"C{number % 10}", "osv^DP*Xd<"[(number + number // 10) % 10]
@@ -337,15 +338,15 @@ def _picture(found: FoundSenses, kind: str) -> bytes:
 
 
 def _print_senses(
-    found: FoundSenses, inventory: SenseInventory, texts: list[str], total: int, *, named: bool
+    found: Senses, inventory: SenseInventory, texts: list[str], total: int, *, named: bool
 ) -> None:
     """Print the senses: share, keywords, neighbors and an example."""
     senses, count = len(found.senses), len(found.occurrences)
     sample = f", in a sample of {len(texts):,} of {total:,} sentences" * (total > len(texts))
     echo(
         f"{found.word}: {counted(senses, 'sense')} in {counted(count, 'occurrence')}{sample};"
-        f" separation {found.clusters.separation:.2f};"
-        f" probability of several senses {found.clusterings.several:.2f}"
+        f" separation {found.separation:.2f};"
+        f" probability of several senses {found.several:.2f}"
     )
     for number, sense in enumerate(found.senses, 1):
         echo()
@@ -360,13 +361,15 @@ def _print_senses(
             text = texts[occurrence.text]
             before, after = text[max(start - _SHOWN // 2, 0) : start], text[end : end + _SHOWN // 2]
             echo(f"   example    …{before}[{text[start:end]}]{after}…")
-    runner_up = found.clusterings.runner_up
-    if runner_up is not None:
+    count = len(found.senses)
+    others = [one for one in found.alternatives[1:] if len(one.sizes) != count]
+    if others:
+        runner_up: Any = max(others, key=lambda one: quality(one.separation, len(one.sizes)))
         words = (
             ", ".join(keyword.word for keyword in sense.keywords[:_RUNNER_UP])
-            for sense in found.divisions[runner_up]
+            for sense in runner_up.described
         )
         echo()
-        echo(f"as {runner_up + 1}: {' · '.join(words)}")
+        echo(f"as {runner_up.senses}: {' · '.join(words)}")
     for note in found.notes:
         echo(f"note: {note}")

@@ -23,17 +23,17 @@ from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, V
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
-from polyseme.operations.inventory import (
+from polyseme.operations.neighbors import NeighborsRequest
+from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.operations.schema import Neighbor, Request, Result
+from polyseme.operations.trace import Trace, TraceRequest
+from polyseme.senses.find import Senses, SensesRequest, require_inventory
+from polyseme.senses.inventory import (
     AppliedSenses,
     ApplySensesRequest,
     Matching,
     SenseInventory,
 )
-from polyseme.operations.neighbors import Neighbor, NeighborsRequest
-from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
-from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import Senses, SensesRequest, require_inventory
-from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.tokenizer import Case
 from polyseme.validation import one_of
 

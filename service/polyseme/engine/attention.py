@@ -96,6 +96,13 @@ class Scoring:
             self._biases[n] = bias
         return bias
 
+    def key_bias(self, sentence: SentenceArrays) -> Floats | None:
+        """Return the word bias of the keys in each head, if there is one. -> [..., 1 or h, 1, n]"""
+        if not self.word_bias or sentence.word_bias is None:
+            return None
+        bias = sentence.word_bias[..., None, None, :]
+        return bias if self.word_bias_scale is None else self.word_bias_scale[:, None, None] * bias
+
 
 def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -> Flags | None:
     """Return which keys are masked for each row. [..., n], [..., n] -> [..., b, n], or None
@@ -147,6 +154,22 @@ def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
     return weights
 
 
+def attention_weights(
+    queries: Floats,
+    keys: Floats,
+    position_bias: Floats | None,
+    key_bias: Floats | None,
+    masked: Flags | None,
+) -> Floats:
+    """Return softmax(Q·Kᵀ + biases). [..., h, b, k], [..., h, n, k] -> [..., h, b, n]"""
+    scores: Floats = queries @ keys.swapaxes(-2, -1)
+    if position_bias is not None:
+        scores += position_bias
+    if key_bias is not None:
+        scores += key_bias
+    return softmax(scores, None if masked is None else masked[..., None, :, :])
+
+
 def attend(
     queries: Floats,
     keys: Floats,
@@ -167,27 +190,16 @@ def attend(
     *stack, heads, n, width = values.shape
     context = np.empty((*stack, n, heads, width), values.dtype)
     by_head = context.swapaxes(-3, -2)
-    keys = keys.swapaxes(-2, -1)
-    word_bias = None
-    if scoring.word_bias and sentence.word_bias is not None:
-        word_bias = sentence.word_bias[..., None, None, :]
-        if scoring.word_bias_scale is not None:
-            word_bias = scoring.word_bias_scale[:, None, None] * word_bias
+    key_bias = scoring.key_bias(sentence)
     known = None if sentence.all_known else sentence.known
     kept = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and n > BLOCK else None
     weights = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and not n else None
     for start in range(0, n, BLOCK):
         rows = range(start, min(start + BLOCK, n))
-        weights = queries[..., rows.start : rows.stop, :] @ keys
-        bias = scoring.bias(rows, n)
-        if bias is not None:
-            weights += bias
-        if word_bias is not None:
-            weights += word_bias
         masked = masked_keys(known, sentence.words, scoring.mask, rows)
-        if masked is not None:
-            masked = masked[..., None, :, :]
-        weights = softmax(weights, masked)
+        weights = attention_weights(
+            queries[..., rows.start : rows.stop, :], keys, scoring.bias(rows, n), key_bias, masked
+        )
         if kept is not None:
             kept[..., rows.start : rows.stop, :] = weights
         np.matmul(weights, values, out=by_head[..., rows.start : rows.stop, :])

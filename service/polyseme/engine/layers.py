@@ -18,9 +18,9 @@ from polyseme.engine.attention import (
     Scoring,
     SentenceArrays,
     attend,
+    attention_weights,
     key_scale,
     masked_keys,
-    softmax,
 )
 from polyseme.engine.positions import scaled_sinusoids
 
@@ -302,24 +302,21 @@ class Layer:
         n = x.shape[1]
         start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
         # One product for each token, so that its bits do not depend on the others.
-        queries = self.query(start[numbers, places][:, None])
-        queries = queries.reshape(len(numbers), self.heads, 1, -1)
-        keys = split_heads(self.key(start), self.heads)[numbers]
-        scoring = self.scoring
-        if scoring.scale:
+        queries = split_heads(self.query(start[numbers, places][:, None]), self.heads)
+        if self.scoring.scale:
             queries = queries * queries.dtype.type(key_scale(queries.shape[-1]))
-        scores = queries @ keys.swapaxes(-2, -1)
-        bias = scoring.bias(range(n), n)
-        if bias is not None:
-            scores += bias[:, places].swapaxes(0, 1)[:, :, None]
-        if scoring.word_bias and sentence.word_bias is not None:
-            scale = 1 if scoring.word_bias_scale is None else scoring.word_bias_scale[:, None, None]
-            scores += scale * sentence.word_bias[numbers][:, None, None]
+        keys, values = split_heads(self.key(start), self.heads), self._values(start, sentence)
+        bias, key_bias = self.scoring.bias(range(n), n), self.scoring.key_bias(sentence)
         known = None if sentence.all_known else sentence.known
-        masked = masked_keys(known, sentence.words, scoring.mask, range(n))
-        if masked is not None:
-            masked = masked[numbers, places][:, None, None]
-        context = softmax(scores, masked) @ self._values(start, sentence)[numbers]
+        masked = masked_keys(known, sentence.words, self.scoring.mask, range(n))
+        weights = attention_weights(
+            queries,
+            keys[numbers],
+            None if bias is None else bias[:, places].swapaxes(0, 1)[:, :, None],
+            None if key_bias is None else key_bias[numbers],
+            None if masked is None else masked[numbers, places][:, None],
+        )
+        context = weights @ values[numbers]
         return self.output(context.reshape(len(numbers), 1, -1))[:, 0]
 
     def project(self, x: Floats, sentence: SentenceArrays) -> tuple[Floats, Floats, Floats]:

@@ -31,10 +31,10 @@ from polyseme.http.parsing import (
 from polyseme.http.routes import json_response, respond
 from polyseme.http.service import current_service
 from polyseme.operations.encode import Encoded, count_tokens, encode_sentences, tokenize
-from polyseme.operations.limits import Limits
+from polyseme.operations.limits import Limits, number_bytes
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Part, SentenceOptions
 from polyseme.operations.schema import Request, Texts, one_of_kinds
-from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts, number_bytes
+from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts
 from polyseme.stages import stage
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")

@@ -33,13 +33,13 @@ from polyseme.operations.encode import (
     paths_of,
     tokenize,
 )
+from polyseme.operations.limits import number_bytes
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     Format,
     encode_json,
     manifest_document,
     npz_parts,
-    number_bytes,
     sentence_parts,
     usage,
 )

@@ -22,7 +22,6 @@ from polyseme.importing.files import VectorFile
 from polyseme.importing.formats import detect_format, open_reader
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import CHANGED, Reader, Scan
-from polyseme.importing.senses import fit_senses
 from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
 from polyseme.importing.tags import find_tag, strip_tags
 from polyseme.importing.texts import TextSample, count_words
@@ -42,8 +41,9 @@ from polyseme.models.reader import bundled_models
 from polyseme.models.registry import file_version, find_models
 from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model, write_model
-from polyseme.operations.occurrences import RANDOM_SENTENCES, estimate_projection
 from polyseme.progress import SILENT, Progress
+from polyseme.senses.fit import fit_senses
+from polyseme.senses.occurrences import RANDOM_SENTENCES, estimate_projection
 
 _BASE_MEMORY, _SCIPY_MEMORY = 65_000_000, 30_000_000
 """Bytes of memory for Python and NumPy, and for SciPy."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from polyseme.integrations import open_encoder
-from polyseme.operations.inventory import SenseInventory, load_inventory, read_inventory
+from polyseme.senses.inventory import SenseInventory, load_inventory, read_inventory
 
 # isort: off
 from polyseme.integrations.spacy import BatchPipe  # first: without spaCy, it names the extra

@@ -7,12 +7,12 @@ from typing import Any
 from polyseme.operations.compare import CompareRequest, Comparison, MappedComparison, compare
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest, embed, embeddings_parts
 from polyseme.operations.encode import EncodeRequest, encode
-from polyseme.operations.inventory import AppliedSenses, ApplySensesRequest, apply_senses
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest, neighbors
 from polyseme.operations.schema import Request
-from polyseme.operations.senses import MappedSenses, Senses, SensesRequest, senses
 from polyseme.operations.serialize import EncodeDocument
 from polyseme.operations.trace import Trace, TraceRequest, trace, trace_parts
+from polyseme.senses.find import MappedSenses, Senses, SensesRequest, find_senses
+from polyseme.senses.inventory import AppliedSenses, ApplySensesRequest, apply_senses
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ _ROWS = (
         "senses",
         SensesRequest,
         Senses,
-        senses,
+        find_senses,
         "Find the senses of a word in texts, without labels",
         document=MappedSenses,
     ),

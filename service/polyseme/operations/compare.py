@@ -15,9 +15,8 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import Token, contextualize_each, count_tokens, tokenize
 from polyseme.operations.limits import Limits, check_budget
-from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, SharedOptions
-from polyseme.operations.schema import ModelName, OneLine, Request, Share
+from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, without_ignorable
 

@@ -20,10 +20,10 @@ from polyseme.operations.encode import (
     tokenize,
     windows,
 )
-from polyseme.operations.limits import Limits, reserve
+from polyseme.operations.limits import Limits, number_bytes, reserve
 from polyseme.operations.options import EncodeOptions, Encoding, Part
 from polyseme.operations.schema import Input, Request
-from polyseme.operations.serialize import json_parts, number_bytes
+from polyseme.operations.serialize import json_parts
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, Tokenized
 

@@ -7,13 +7,15 @@ import math
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from polyseme.errors import FieldError, TooLargeError
 
 _UNLIMITED = 1 << 62
 MAX_SENTENCE_TOKENS = 1024
 """The default of `max_sentence_tokens` in the service, in process and in files of texts."""
+_JSON_NUMBER_BYTES = 17.0
+"""Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
 _TOO_LARGE = {
     "max_sentences": "The request has too many sentences",
     "max_sentence_tokens": "A sentence has too many tokens",
@@ -89,3 +91,15 @@ def reserve(size: int) -> None:
     """Reserve bytes for a response; raise the errors of `Budget.reserve`."""
     if budget := _budget.get():
         budget.reserve(size)
+
+
+def number_bytes(
+    form: Literal["json", "ndjson", "npz"], encoding: Literal["float", "base64"] = "float"
+) -> float:
+    """Return the maximum bytes of an array element in a response.
+
+    Those of `float16` count like `float32`, in which the arrays are computed.
+    """
+    if form != "npz" and encoding == "float":
+        return _JSON_NUMBER_BYTES
+    return 4.0 if form == "npz" else 16 / 3

@@ -1,6 +1,5 @@
 """The words whose static vectors are nearest to a word, a vector, or a sum of several."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Annotated, Any, Self, TypeAlias
@@ -14,7 +13,7 @@ from polyseme.models.model import Model
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS
-from polyseme.operations.schema import ModelName, Request, Vector, one_of_kinds
+from polyseme.operations.schema import ModelName, Neighbor, Request, Vector, one_of_kinds
 from polyseme.stages import stage
 from polyseme.tokenizer import (
     MAX_WORD_LENGTH,
@@ -29,18 +28,6 @@ _ZERO = 1e-12
 """A shorter sum of a unit vector is a rounding error."""
 _LONGEST_SUGGESTION = 24
 """Maximum length in code points of a word for which a similar one is looked up."""
-
-
-@dataclass(frozen=True)
-class Neighbor:
-    """A word and its cosine similarity."""
-
-    word: str
-    similarity: float
-
-    def __iter__(self) -> Iterator[str | float]:
-        """Yield the word and the similarity."""
-        return iter((self.word, self.similarity))
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ dataclass, which is not checked when it is made; clients check what they read. T
 their fields are the descriptions in the OpenAPI document (`docs/openapi.py`).
 """
 
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -100,6 +100,18 @@ class OneLine:
                 text = f"{value:.3g}" if isinstance(value, float) else repr(value)
                 shown.append(f"{one.name} {text}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """A word and its cosine similarity."""
+
+    word: str
+    similarity: float
+
+    def __iter__(self) -> Iterator[str | float]:
+        """Yield the word and the similarity."""
+        return iter((self.word, self.similarity))
 
 
 ModelName: TypeAlias = Annotated[

@@ -23,8 +23,6 @@ from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, Encodin
 from polyseme.tokenizer import Tokenized
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
-_JSON_NUMBER_BYTES = 17.0
-"""Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
 _PART_NUMBERS = 1 << 17
 """Numbers of an array that are written at once."""
 _WHOLE_NUMBERS = 1 << 19
@@ -104,16 +102,6 @@ class EncodeDocument:
     usage: Usage
     terms: list[Term] | None = None
     """with `contributions`: what the columns after those of the tokens are"""
-
-
-def number_bytes(form: Format, encoding: Encoding = "float") -> float:
-    """Return the maximum bytes of an array element in a response.
-
-    Those of `float16` count like `float32`, in which the arrays are computed.
-    """
-    if form != "npz" and encoding == "float":
-        return _JSON_NUMBER_BYTES
-    return 4.0 if form == "npz" else 16 / 3
 
 
 def token_documents(sentence: Tokenized) -> list[dict[str, Any]]:

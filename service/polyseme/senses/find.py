@@ -1,9 +1,8 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -14,30 +13,31 @@ from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.clustering import MIN_OCCURRENCES, Clusters, Divisions, divide
 from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
 from polyseme.operations.encode import count_tokens
-from polyseme.operations.inventory import Keyword, Matching, SenseInventory, inventory_of
 from polyseme.operations.limits import Limits, check_budget
-from polyseme.operations.neighbors import Neighbor
-from polyseme.operations.occurrences import (
-    ContextExplainer,
-    FoundOccurrence,
+from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, SharedOptions
+from polyseme.operations.schema import ModelName, Neighbor, OneLine, one_of_kinds
+from polyseme.senses.clustering import MIN_OCCURRENCES, Clusters, Divisions, divide
+from polyseme.senses.inventory import Keyword, Matching, SenseInventory, inventory_of
+from polyseme.senses.occurrences import (
     WordForms,
+    WordOccurrence,
     encode_occurrences,
+    explain,
     find_projection,
     locate,
-    project_occurrences,
+    project,
 )
-from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, SharedOptions
-from polyseme.operations.schema import ModelName, OneLine, one_of_kinds
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, spellings
 
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
-LEAST_EVIDENCE = 0.02
-"""The least share of the evidence in an example of a word that is listed."""
+MIN_EVIDENCE = 0.02
+"""The minimum share of the evidence in an example of a word that is listed."""
+_PROJECTED_ROWS = 1024
+"""Occurrences that are projected together; this bound limits memory."""
 CLOSE_SENSES = 0.05
 """With a smaller separation, a note says that the senses overlap."""
 
@@ -50,7 +50,7 @@ def _kind_of_senses(value: Any) -> str | None:
 
 @dataclass(frozen=True)
 class WordEvidence:
-    """What a word of an example says for its sense."""
+    """One word's evidence for the sense of an example."""
 
     word: str
     start: int | None
@@ -72,8 +72,8 @@ class WordSense(OneLine):
     examples: list[int]
     """indices of `occurrences`, the most typical first"""
     evidence: list[list[WordEvidence]]
-    """of each example, the words that say most for this sense and against the nearest other one, or
-    the other way round; the strongest first"""
+    """of each example, the words with most evidence for this sense and against the nearest other
+    one, or the other way round; the strongest first"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,82 +220,8 @@ def require_inventory(senses: Senses | SenseInventory) -> SenseInventory:
     return senses.inventory
 
 
-@dataclass(frozen=True)
-class FoundSenses:
-    """The senses of a word, the largest first, its occurrences, and their clusters."""
-
-    word: str
-    senses: list[WordSense]
-    occurrences: list[FoundOccurrence]
-    clusterings: Divisions
-    divisions: list[list[WordSense]]
-    """the senses of each alternative, if requested"""
-    notes: list[str]
-    positions: list[list[float]]
-    """the first two principal components of the contexts, if requested"""
-
-    @property
-    def clusters(self) -> Clusters:
-        """The clusters that are the senses."""
-        return self.clusterings.chosen
-
-    def inventory(self, model: Model, request: SensesRequest) -> SenseInventory:
-        """Return the document of these senses."""
-        return inventory_of(
-            model,
-            self.word,
-            request.forms,
-            request.case,
-            self.clusterings,
-            [sense.keywords for sense in self.senses],
-            phrases=request.phrases,
-        )
-
-
-def senses(model: Model, request: SensesRequest, limits: Limits | None = None) -> Senses:
-    """Find the senses of a word, without labels.
-
-    Raises the errors of `find_senses`.
-    """
-    return senses_of(model, request, find_senses(model, request, limits))
-
-
-def senses_of(model: Model, request: SensesRequest, found: FoundSenses) -> Senses:
-    """Return the result of a request."""
-    clusters = found.clusters
-    # A part that is present only on request is a field of a subclass, which the document of
-    # `MappedSenses` has: positions of occurrences, senses of alternatives.
-    alternatives: list[Any] = []
-    for number, each in enumerate(found.clusterings.alternatives):
-        evidence = (number + 1, each.separation, np.bincount(each.labels).tolist())
-        if found.divisions:
-            assigned = (each.labels.tolist(), each.confidence.round(4).tolist())
-            alternatives.append(Division(*evidence, found.divisions[number], *assigned))
-        else:
-            alternatives.append(Alternative(*evidence))
-    occurrences: list[Any] = []
-    labels, confidence = clusters.labels.tolist(), clusters.confidence.round(4).tolist()
-    for number, (one, *sense) in enumerate(zip(found.occurrences, labels, confidence, strict=True)):
-        place = (one.text, one.start, one.end)
-        if found.positions:
-            occurrences.append(MappedSenseOccurrence(*place, *sense, *found.positions[number]))
-        else:
-            occurrences.append(SenseOccurrence(*place, *sense))
-    return (MappedSenses if found.positions or found.divisions else Senses)(
-        model.manifest.name,
-        found.word,
-        found.senses,
-        occurrences,
-        clusters.separation,
-        round(found.clusterings.several, 4),
-        alternatives,
-        found.notes,
-        found.inventory(model, request) if request.inventory else None,
-    )
-
-
-def find_senses(model: Model, request: SensesRequest, limits: Limits | None = None) -> FoundSenses:
-    """Find the senses of a word, from texts or from given occurrences.
+def find_senses(model: Model, request: SensesRequest, limits: Limits | None = None) -> Senses:
+    """Find the senses of a word, without labels, in texts or in given occurrences.
 
     In texts, an occurrence is a token that equals the word or one of its forms. A text that has
     several of the given occurrences is tokenized and encoded once. Raises InvalidError if the word
@@ -305,59 +231,99 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
     limits, word = limits or Limits(), request.word or ""
     forms = WordForms((word, *request.forms), request.case == "exact", request.phrases)
     with stage("tokens"):
-        located = locate(model, request.texts, request.occurrences, forms, limits)
-        sentences, places, numbers = located
+        sentences, positions, texts = locate(
+            model, request.texts, request.occurrences, forms, limits
+        )
         count_tokens(sentences)
-        count = sum(map(len, places))
-        if not count:
-            hint = "Check the spelling, or give other forms of the word in `forms`."
-            if not request.phrases and any(len(form.split()) > 1 for form in forms.forms):
-                hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
-            error = FieldError(("word",), "does not occur in the texts as a token")
-            raise InvalidError([error], hint)
-        if request.count is not None and request.count > count:
-            message = f"must be at most {count}, the number of occurrences"
-            raise InvalidError([FieldError(("senses",), message)])
+        _check_count(request, forms, sum(map(len, positions)))
         if request.occurrences is not None:
-            text = next(text for text, of_text in enumerate(numbers) if 0 in of_text)
-            word = sentences[text].words[places[text][numbers[text].index(0)]].text
+            first = next(i for i, indices in enumerate(texts) if 0 in indices)
+            word = sentences[first].words[positions[first][texts[first].index(0)]].text
     with stage("attention"):
         projection = find_projection(model)
-        pairs = zip(sentences, places, strict=True)
-        tokens = [sentence.tokens if where else [] for sentence, where in pairs]
-        sources = [Source(text, place) for text, where in enumerate(places) for place in where]
-        of_texts = chain.from_iterable(numbers)
-        encoded = zip(encode_occurrences(model, tokens, places), of_texts, sources, strict=True)
-        ordered = sorted(encoded, key=itemgetter(1))
-        found = [replace(occurrence, text=number) for occurrence, number, _ in ordered]
-        sources = [source for _, _, source in ordered]
+        tokens = [one.tokens if at else [] for one, at in zip(sentences, positions, strict=True)]
+        encoded = encode_occurrences(model, tokens, positions)
+        indices = [*chain.from_iterable(texts)]
+        occurrences = [encoded[i] for i in np.argsort(indices, kind="stable").tolist()]
     with stage("senses"):
-        points = project_occurrences(found, projection)
-        clusterings = divide(points, request.count, projection.rule)
-        clusters = clusterings.chosen
-        describe = SenseDescriber(model, found, sources, request)
-        senses = describe(clusters)
-        described = [*map(describe, clusterings.alternatives)] if request.divisions else []
-        describe.add_evidence(tokens)
-        positions: list[list[float]] = []
+        parts = range(0, len(occurrences), _PROJECTED_ROWS)
+        blocks = (occurrences[start : start + _PROJECTED_ROWS] for start in parts)
+        points = [
+            project(np.stack([one.surroundings for one in block]), projection) for block in blocks
+        ]
+        divisions = divide(np.concatenate(points), request.count, projection.rule)
+        clusters = divisions.chosen
+        describer = SenseDescriber(model, occurrences, request)
+        senses = describer.describe(clusters)
+        alternatives = _alternatives(divisions, describer, request)
+        describer.add_evidence(tokens)
+        inventory = None
+        if request.inventory:
+            keywords = [sense.keywords for sense in senses]
+            options = (request.forms, request.case, divisions, keywords)
+            inventory = inventory_of(model, word, *options, phrases=request.phrases)
+        results: list[Any] = [
+            SenseOccurrence(text, one.token.start, one.token.end, label, confidence)
+            for text, one, label, confidence in zip(
+                sorted(indices),
+                occurrences,
+                clusters.labels.tolist(),
+                clusters.confidence.round(4).tolist(),
+                strict=True,
+            )
+        ]
         if request.map:
-            contexts = np.stack([occurrence.context for occurrence in found])
-            positions = principal_components(contexts.astype(np.float64))[0].tolist()
-    notes = _notes(found, clusters, request)
-    return FoundSenses(word, senses, found, clusterings, described, notes, positions)
+            plane = principal_components(describer.contexts.astype(np.float64))[0].tolist()
+            pairs = zip(results, plane, strict=True)
+            results = [MappedSenseOccurrence(**vars(one), x=x, y=y) for one, (x, y) in pairs]
+    # Fields that are present only on request are those of subclasses.
+    return (MappedSenses if request.map or request.divisions else Senses)(
+        model.manifest.name,
+        word,
+        senses,
+        results,
+        clusters.separation,
+        round(divisions.several, 4),
+        alternatives,
+        _notes(occurrences, clusters, request),
+        inventory,
+    )
 
 
-class Source(NamedTuple):
-    """The index of a text, and the place of an occurrence among its tokens."""
+def _check_count(request: SensesRequest, forms: WordForms, count: int) -> None:
+    """Raise InvalidError if there are no occurrences, or fewer than the senses of the request."""
+    if not count:
+        hint = "Check the spelling, or give other forms of the word in `forms`."
+        if not request.phrases and any(len(form.split()) > 1 for form in forms.forms):
+            hint = "Several words are found only with `phrases`, as a phrase of the vocabulary."
+        raise InvalidError([FieldError(("word",), "does not occur in the texts as a token")], hint)
+    if request.count is not None and request.count > count:
+        message = f"must be at most {count}, the number of occurrences"
+        raise InvalidError([FieldError(("senses",), message)])
 
-    text: int
-    place: int
+
+def _alternatives(
+    divisions: Divisions, describer: "SenseDescriber", request: SensesRequest
+) -> list[Any]:
+    """Return the evidence for each number of senses, on request with the senses."""
+    alternatives: list[Any] = []
+    for count, clusters in enumerate(divisions.alternatives, 1):
+        one = Alternative(count, clusters.separation, np.bincount(clusters.labels).tolist())
+        if request.divisions:
+            one = Division(
+                **vars(one),
+                described=describer.describe(clusters),
+                labels=clusters.labels.tolist(),
+                confidence=clusters.confidence.round(4).tolist(),
+            )
+        alternatives.append(one)
+    return alternatives
 
 
 class Example(NamedTuple):
     """An example of a sense whose evidence is to be added."""
 
-    source: Source
+    occurrence: WordOccurrence
     direction: Floats
     """[d], from the nearest other sense to this one"""
     evidence: list[WordEvidence]
@@ -368,69 +334,65 @@ class SenseDescriber:
     """Describes clusters of the same occurrences: size, keywords, neighbors and examples."""
 
     def __init__(
-        self,
-        model: Model,
-        found: Sequence[FoundOccurrence],
-        sources: Sequence[Source],
-        request: SensesRequest,
+        self, model: Model, occurrences: Sequence[WordOccurrence], request: SensesRequest
     ) -> None:
-        self.model, self.found, self.sources, self.request = model, found, sources, request
-        numbers: dict[str, int] = {}
-        self.rows: dict[int, Integers] = {}
-        for occurrence in found:
-            if id(occurrence.words) not in self.rows:  # the occurrences of a text share the list
-                self.rows[id(occurrence.words)] = np.array(
-                    [numbers.setdefault(word, len(numbers)) for word in occurrence.words], np.int64
-                )
-        self.words = [*numbers]
-        static = np.stack([occurrence.static for occurrence in found])
+        self.model, self.occurrences, self.request = model, occurrences, request
+        ids: dict[str, int] = {}
+        self.ids: dict[int, Integers] = {}
+        """the ids of the words of each sentence"""
+        for one in occurrences:
+            if one.sentence not in self.ids:
+                words = [ids.setdefault(word, len(ids)) for word in one.words]
+                self.ids[one.sentence] = np.array(words, np.int64)
+        self.words = [*ids]
+        static = np.stack([one.static for one in occurrences])
         self.direction = unit(unit(static).mean(axis=0)[None])[0]
-        self.contexts = np.stack([occurrence.context for occurrence in found])
-        keys = {occurrence.key for occurrence in found if occurrence.key}
+        self.contexts = np.stack([one.context for one in occurrences])
+        keys = {one.token.key for one in occurrences if one.token.key}
         forms = {form for key in keys for form, _ in spellings(key, "auto")}
-        found_rows = map(model.vocabulary.row, forms)
-        self.excluded = [row for row in found_rows if row is not None]
+        rows = map(model.vocabulary.row, forms)
+        self.excluded = [row for row in rows if row is not None]
         self.examples: list[Example] = []
 
-    def __call__(self, clusters: Clusters) -> list[WordSense]:
-        """Return the senses, those of the clusters."""
+    def describe(self, clusters: Clusters) -> list[WordSense]:
+        """Return the senses, those of the clusters, without evidence."""
         labels, count = clusters.labels, len(clusters.centroids)
         sizes = np.bincount(labels, minlength=count)
         # The mean attention to each word in each cluster [W, k], times the share of the cluster.
         rates = np.zeros((len(self.words), count))
-        for occurrence, label in zip(self.found, labels.tolist(), strict=True):
-            rates[self.rows[id(occurrence.words)], label] += occurrence.attended / sizes[label]
+        for occurrence, label in zip(self.occurrences, labels.tolist(), strict=True):
+            rates[self.ids[occurrence.sentence], label] += occurrence.attended / sizes[label]
         sums = rates.sum(axis=1, keepdims=True)
         scores = rates * (rates / np.where(sums > 0, sums, 1))
-        described = []
         members = (labels == np.arange(count)[:, None]).astype(np.float32)
         centers = unit(members @ self.contexts)
+        senses = []
         for label, size in enumerate(sizes.tolist()):
             check_budget()
             center = centers[label]
             typical = self.contexts @ center
             typical[labels != label] = -np.inf
             order = np.argsort(-typical, kind="stable")
-            examples = order[: min(self.request.examples, size)].tolist()
+            indices = order[: min(self.request.examples, size)].tolist()
             query = (center + NEIGHBOR_SHARE * self.direction).astype(np.float32)
             near = self.model.neighbors(query, self.request.neighbors, self.excluded)
             others = np.delete(centers, label, axis=0)
             direction = center - others[(others @ center).argmax()] if len(others) else center
             direction = direction.astype(np.float64)
-            added = [Example(self.sources[index], direction, []) for index in examples]
-            self.examples += added
-            described.append(
+            examples = [Example(self.occurrences[i], direction, []) for i in indices]
+            self.examples += examples
+            senses.append(
                 WordSense(
                     label,
                     size,
-                    size / len(self.found),
+                    size / len(self.occurrences),
                     best_keywords(self.words, scores[:, label], self.request.keywords),
                     [Neighbor(*neighbor) for neighbor in near],
-                    examples,
-                    [example.evidence for example in added],
+                    indices,
+                    [example.evidence for example in examples],
                 )
             )
-        return described
+        return senses
 
     def add_evidence(self, texts: Sequence[Sequence[ResolvedToken]]) -> None:
         """Add the evidence of all examples, of which each text is encoded once.
@@ -439,57 +401,50 @@ class SenseDescriber:
         """
         if self.model.layers[-1].residual.kind != "unit":
             return
-        for text, examples in groupby(
-            sorted(self.examples, key=lambda example: example.source.text),
-            key=lambda example: example.source.text,
-        ):
+        self.examples.sort(key=lambda example: example.occurrence.sentence)
+        for sentence, group in groupby(self.examples, lambda one: one.occurrence.sentence):
             check_budget()
-            explain = ContextExplainer(self.model, texts[text])
-            products: dict[int, Floats] = {}
-            for example in examples:
-                check_budget()
-                key = id(example.direction)  # the examples of a sense share it
-                if key not in products:
-                    products[key] = explain.project(example.direction)
-                weights = explain(example.source.place, products[key])
-                example.evidence.extend(_strongest_words(texts[text], weights))
+            examples, tokens = [*group], texts[sentence]
+            pairs = [(one.occurrence.position, one.direction) for one in examples]
+            for example, weights in zip(examples, explain(self.model, tokens, pairs), strict=True):
+                example.evidence.extend(_strongest_words(tokens, weights))
 
 
 def _strongest_words(tokens: Sequence[ResolvedToken], weights: Floats) -> Iterator[WordEvidence]:
     """Yield the words with the largest part of the evidence, the strongest first. [n]"""
-    least = LEAST_EVIDENCE * np.abs(weights).sum()
+    threshold = MIN_EVIDENCE * np.abs(weights).sum()
     for index in np.argsort(-np.abs(weights), kind="stable").tolist():
-        if abs(weights[index]) <= least:
+        if abs(weights[index]) <= threshold:
             return
         token = tokens[index]
         if any(map(str.isalnum, token.text)):
             yield WordEvidence(token.text, token.start, token.end, round(weights[index].item(), 4))
 
 
-def best_keywords(words: Sequence[str], scores: Floats, most: int) -> list[Keyword]:
+def best_keywords(words: Sequence[str], scores: Floats, count: int) -> list[Keyword]:
     """Return the words with the largest positive scores, in alphabetical order if equal. [W]"""
     positive = np.flatnonzero(scores > 0)
-    if not most or not len(positive):
+    if not count or not len(positive):
         return []
     # Only words that reach the last score to return are sorted.
-    least = np.sort(scores[positive])[-most:][0]
-    best = [(-scores[at], words[at]) for at in np.flatnonzero(scores >= least).tolist()]
-    return [Keyword(word, float(-score)) for score, word in sorted(best)[:most]]
+    threshold = np.sort(scores[positive])[-count:][0]
+    best = [(-scores[i], words[i]) for i in np.flatnonzero(scores >= threshold).tolist()]
+    return [Keyword(word, float(-score)) for score, word in sorted(best)[:count]]
 
 
 def _notes(
-    found: Sequence[FoundOccurrence], clusters: Clusters, request: SensesRequest
+    occurrences: Sequence[WordOccurrence], clusters: Clusters, request: SensesRequest
 ) -> list[str]:
-    notes = []
-    if len(found) < MIN_OCCURRENCES and request.count is None:
-        notes.append(f"{_counted(len(found))}: too few to tell senses apart, so one is returned.")
-    elif len(found) < FEW_OCCURRENCES:
-        notes.append(f"{_counted(len(found))}: the senses are uncertain.")
+    notes, count = [], _counted(len(occurrences))
+    if len(occurrences) < MIN_OCCURRENCES and request.count is None:
+        notes.append(f"{count}: too few to tell senses apart, so one is returned.")
+    elif len(occurrences) < FEW_OCCURRENCES:
+        notes.append(f"{count}: the senses are uncertain.")
     if len(clusters.centroids) > 1 and clusters.separation < CLOSE_SENSES:
         notes.append("The senses overlap: their separation is low.")
-    if unknown := sum(one.key is None for one in found):
+    if unknown := sum(one.token.key is None for one in occurrences):
         notes.append(f"{_counted(unknown)} not in the vocabulary: clustered by context, too.")
-    if any(not one.context.any() for one in found):
+    if any(not one.context.any() for one in occurrences):
         notes.append("Some occurrences have no context with a known word.")
     return notes
 

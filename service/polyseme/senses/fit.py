@@ -14,15 +14,15 @@ import numpy as np
 from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.models.model import Model
 from polyseme.models.weights import ContextProjection
-from polyseme.operations.clustering import DEFAULT_RULE, log_odds, two_cluster_statistics
-from polyseme.operations.occurrences import (
+from polyseme.progress import SILENT, Progress
+from polyseme.senses.clustering import DEFAULT_RULE, log_odds, two_cluster_statistics
+from polyseme.senses.occurrences import (
     HIDDEN,
     SHRINKAGE,
     estimate_projection,
     project,
     surround,
 )
-from polyseme.progress import SILENT, Progress
 from polyseme.tokenizer import resolve, resolve_all
 from polyseme.tokenizer import words as word_spans
 

@@ -5,6 +5,7 @@ The document is JSON that anybody may send or edit, so every part of it is check
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
@@ -27,17 +28,9 @@ from polyseme.engine.arrays import Floats
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
-from polyseme.operations.clustering import Divisions, assign
 from polyseme.operations.compare import OccurrenceRequest
 from polyseme.operations.encode import count_tokens
 from polyseme.operations.limits import Limits
-from polyseme.operations.occurrences import (
-    WordForms,
-    find_projection,
-    locate,
-    project,
-    surround,
-)
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
 from polyseme.operations.schema import (
     STRICT,
@@ -46,6 +39,14 @@ from polyseme.operations.schema import (
     Request,
     Vector,
     invalid_fields,
+)
+from polyseme.senses.clustering import Divisions, assign
+from polyseme.senses.occurrences import (
+    WordForms,
+    find_projection,
+    locate,
+    project,
+    surround,
 )
 from polyseme.stages import stage
 
@@ -333,28 +334,24 @@ def apply_senses(
     with stage("tokens"):
         located = locate(model, request.texts, request.occurrences, inventory.word_forms, limits)
         count_tokens(located.sentences)
+    entries = [one for one in zip(*located, strict=True) if one[1]]
+    if not entries:
+        return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)
+    sentences, positions, texts = zip(*entries, strict=True)
     with stage("attention"):
-        having = [one for one in zip(*located, strict=True) if one[1]]
-        if not having:
-            return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)
-        rows = surround(model, [one.words for one, _, _ in having], [at for _, at, _ in having])
+        rows = surround(model, [sentence.words for sentence in sentences], positions)
         assigned = assign(project(rows, projection), centroids)
     thresholds = np.array([sense.threshold for sense in inventory.senses])
     unsure = assigned.cosines < thresholds[assigned.labels]
-    labels = [sense.label for sense in inventory.senses]
-    found = []
+    spans = zip((one.tokens for one in sentences), positions, strict=True)
+    tokens = (of_sentence[i] for of_sentence, at in spans for i in at)
     columns = (assigned.labels, assigned.confidence.round(4), unsure)
-    senses = zip(*(column.tolist() for column in columns), strict=True)
-    for sentence, places, numbers in having:
-        tokens = sentence.tokens
-        for place, number in zip(places, numbers, strict=True):
-            token, (sense, confidence, is_unsure) = tokens[place], next(senses)
-            label = labels[sense]
-            found.append(
-                AppliedOccurrence(
-                    number, token.start, token.end, sense, label, confidence, is_unsure
-                )
-            )
-    found.sort(key=attrgetter("text"))
+    occurrences = [
+        AppliedOccurrence(text, token.start, token.end, i, inventory.senses[i].label, *rest)
+        for text, token, i, *rest in zip(
+            chain.from_iterable(texts), tokens, *(one.tolist() for one in columns), strict=True
+        )
+    ]
+    occurrences.sort(key=attrgetter("text"))
     share = round(float(unsure.mean()), 4)
-    return AppliedSenses(model.manifest.name, inventory.word, found, share)
+    return AppliedSenses(model.manifest.name, inventory.word, occurrences, share)

@@ -10,8 +10,11 @@ from pydantic import TypeAdapter
 
 from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError, TooLargeError
-from polyseme.operations import inventory as inventories
-from polyseme.operations.inventory import (
+from polyseme.operations.limits import Limits
+from polyseme.senses import inventory as inventories
+from polyseme.senses.find import SensesRequest
+from polyseme.senses.find import find_senses as senses
+from polyseme.senses.inventory import (
     AppliedSenses,
     ApplySensesRequest,
     SenseInventory,
@@ -20,16 +23,13 @@ from polyseme.operations.inventory import (
     load_inventory,
     read_inventory,
 )
-from polyseme.operations.limits import Limits
-from polyseme.operations.occurrences import (
+from polyseme.senses.occurrences import (
     encode_occurrences,
     find_projection,
     project,
     surround,
 )
-from polyseme.operations.senses import SensesRequest, senses
-from tests.operations.calls import senses_in
-from tests.operations.test_senses import MONEY, RIVER
+from tests.senses.test_find import MONEY, RIVER
 from tests.tiny import tiny_model
 
 
@@ -105,9 +105,16 @@ def test_a_threshold_leaves_out_the_occurrence_itself():
 
 
 def test_a_threshold_is_above_five_percent_of_the_clustered_occurrences(bundled, result):
-    clusters = senses_in(bundled, "bank", RIVER + MONEY, senses=2).clusters
-    for number, sense in enumerate(result.inventory.senses):
-        cosines = leave_one_out(clusters.cosines[clusters.labels == number])
+    tokens = [bundled.tokenizer.tokens(text) for text in RIVER + MONEY]
+    encoded = encode_occurrences(
+        bundled, tokens, [[i for i, one in enumerate(s) if one.text == "bank"] for s in tokens]
+    )
+    rows = np.stack([one.surroundings for one in encoded])
+    points = project(rows, find_projection(bundled))
+    labels = np.array([one.sense for one in result.occurrences])
+    for index, sense in enumerate(result.inventory.senses):
+        members = points[labels == index]
+        cosines = leave_one_out(members @ unit(members.mean(axis=0)[None])[0])
         assert sense.threshold == pytest.approx(np.quantile(cosines, 0.05), abs=1e-4)
 
 

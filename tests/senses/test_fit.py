@@ -5,16 +5,16 @@ import pytest
 
 from polyseme.engine.arrays import unit
 from polyseme.engine.layers import Layer
-from polyseme.importing import senses as fitting
-from polyseme.importing.senses import (
+from polyseme.senses import fit as fitting
+from polyseme.senses.clustering import DEFAULT_RULE
+from polyseme.senses.fit import (
     fit_discriminant,
     fit_rule,
     fit_senses,
     logistic_regression,
     similar_pairs,
 )
-from polyseme.operations.clustering import DEFAULT_RULE
-from polyseme.operations.occurrences import estimate_projection, project
+from polyseme.senses.occurrences import estimate_projection, project
 from tests.tiny import tiny_model
 
 TOPICS, OF_TOPIC = 12, 4

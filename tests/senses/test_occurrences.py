@@ -18,20 +18,20 @@ from polyseme.errors import FieldError, TooLargeError
 from polyseme.models.reader import read_model
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.models.weights import ContextProjection
-from polyseme.operations import occurrences
 from polyseme.operations.compare import match_forms, may_occur, word_places
-from polyseme.operations.inventory import ApplySensesRequest, apply_senses
 from polyseme.operations.limits import Limits
-from polyseme.operations.occurrences import (
+from polyseme.senses import occurrences
+from polyseme.senses.find import SensesRequest, find_senses
+from polyseme.senses.inventory import ApplySensesRequest, apply_senses
+from polyseme.senses.occurrences import (
     REACH,
-    ContextExplainer,
     encode_occurrences,
     estimate_projection,
+    explain,
     find_projection,
     project,
     surround,
 )
-from polyseme.operations.senses import SensesRequest, find_senses
 from polyseme.tokenizer import resolve_all, tokenize
 from tests.operations.calls import senses_in
 from tests.tiny import VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
@@ -81,7 +81,7 @@ def test_all_occurrences_of_a_text_have_their_own_words_and_means(tmp_path, laye
         ([*others, tokens], [[0], [], places[70:71]]),
     ):
         alone = encode_occurrences(tiny, sentences, where)[-1]
-        assert alone.text == len(sentences) - 1
+        assert alone.sentence == len(sentences) - 1
         assert np.array_equal(alone.surroundings, found[70].surroundings)
         assert np.array_equal(alone.attended, found[70].attended)
 
@@ -118,15 +118,14 @@ def test_what_the_words_say_sums_to_the_product_with_the_context(tmp_path, outpu
 
 def explained(model, tokens, place, direction):
     """What each token adds to the product of a direction and the context of one token."""
-    explain = ContextExplainer(model, tokens)
-    return explain(place, explain.project(direction))
+    return next(explain(model, tokens, [(place, direction)]))
 
 
 def test_an_occurrence_keeps_no_array_of_its_text(bundled):
     tokens = bundled.tokenizer.tokens("the bank " * 200)
     found = encode_occurrences(bundled, [tokens], [[1]])[0]
-    owners = [one if one.base is None else one.base for one in (found.static, found.context)]
-    assert all(owner.size == len(found.context) for owner in owners)
+    arrays = (found.static, found.surroundings)
+    assert all((one if one.base is None else one.base).size == one.size for one in arrays)
 
 
 def test_surroundings_are_centered_projected_and_scaled():
@@ -162,9 +161,11 @@ def test_a_stored_estimate_gives_the_same_senses_as_an_old_folder(tmp_path):
     stored = read_model(write_tiny(tmp_path / "stored", senses=estimate_projection))
     old = tiny_model(tmp_path)
     assert stored.senses is not None and old.senses is None
-    found = [senses_in(one, "bank", TEXTS) for one in (stored, old)]
-    assert found[0].clusters.labels.tolist() == found[1].clusters.labels.tolist()
-    np.testing.assert_array_equal(found[0].clusters.centroids, found[1].clusters.centroids)
+    found = [senses_in(one, "bank", TEXTS, senses=2, inventory=True) for one in (stored, old)]
+    inventories = [one.inventory for one in found]
+    assert found[0] == replace(found[1], model="stored", inventory=inventories[0])
+    for one, other in zip(*(each.senses for each in inventories), strict=True):
+        assert np.array_equal(one.centroid, other.centroid)
 
 
 def test_the_bundled_model_has_a_fitted_projection(bundled):
@@ -282,7 +283,8 @@ def test_only_texts_that_may_have_the_word_count_against_the_limits(tmp_path):
     texts = [LONG, "the river bank", LONG, "the bank", LONG * 10]
     request = SensesRequest(word="bank", texts=texts)
     assert [one.text for one in find_senses(model, request, limits).occurrences] == [1, 3]
-    inventory = find_senses(model, request).inventory(model, request)
+    with_inventory = SensesRequest(word="bank", texts=texts, inventory=True)
+    inventory = find_senses(model, with_inventory).inventory
     applied = apply_senses(model, ApplySensesRequest(inventory=inventory, texts=texts), limits)
     assert [one.text for one in applied.occurrences] == [1, 3]
     with pytest.raises(TooLargeError) as caught:

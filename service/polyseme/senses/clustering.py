@@ -80,16 +80,6 @@ class Divisions:
     several: float
     """the probability that there is more than one cluster; 0.5 for too few vectors"""
 
-    @property
-    def runner_up(self) -> int | None:
-        """The place in `alternatives` of the best clusters that are not used, of two or more."""
-        others = [
-            place
-            for place, one in enumerate(self.alternatives)
-            if place and len(one.centroids) != len(self.chosen.centroids)
-        ]
-        return max(others, key=lambda place: _quality(self.alternatives[place]), default=None)
-
 
 def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE) -> Clusters:
     """Cluster vectors into `count` clusters, or into a number that is found by a rule. [m, d]
@@ -123,13 +113,13 @@ def divide(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE)
     elif few or odds <= 0:
         used = alternatives[0]
     else:
-        used = max(alternatives[1:], key=_quality)
+        used = max(alternatives[1:], key=lambda one: quality(one.separation, len(one.centroids)))
     return Divisions(alternatives, used, several)
 
 
-def _quality(clusters: Clusters) -> float:
-    """Return the separation, less FURTHER for each cluster."""
-    return clusters.separation - FURTHER * len(clusters.centroids)
+def quality(separation: float, count: int) -> float:
+    """Return the separation of `count` clusters, less FURTHER for each."""
+    return separation - FURTHER * count
 
 
 def _sample(m: int) -> NDArray[np.int64]:

@@ -11,14 +11,14 @@ from polyseme.engine.arrays import unit
 from polyseme.errors import InvalidError, TooLargeError
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.limits import Limits
-from polyseme.operations.senses import (
+from polyseme.senses.find import (
     MappedSenses,
     Senses,
     SensesRequest,
     best_keywords,
-    senses,
-    senses_of,
 )
+from polyseme.senses.find import find_senses as senses
+from polyseme.senses.occurrences import surround
 from tests.operations.calls import senses_in, senses_of_occurrences
 
 RIVER = [
@@ -48,8 +48,13 @@ def found(bundled):
     return senses_in(bundled, "bank", RIVER + MONEY, senses=2, map=True)
 
 
+def labels_of(found):
+    """The sense of each occurrence."""
+    return np.array([one.sense for one in found.occurrences])
+
+
 def test_the_river_and_the_money_bank_are_two_senses(found):
-    labels = found.clusters.labels
+    labels = labels_of(found)
     assert len(set(labels[:8].tolist())) == len(set(labels[8:].tolist())) == 1
     assert labels[0] != labels[8]
     assert [one.size for one in found.senses] == [8, 8]
@@ -70,8 +75,10 @@ def test_keywords_are_ordered_and_neighbors_exclude_the_word(found):
 
 
 def test_the_evidence_of_an_example_is_for_its_sense_and_against_the_other(bundled, found):
-    labels = found.clusters.labels
-    contexts = np.stack([one.context for one in found.occurrences]).astype(np.float64)
+    labels = labels_of(found)
+    tokens = [bundled.tokenizer.tokens(text) for text in RIVER + MONEY]
+    places = [[[token.text for token in one].index("bank")] for one in tokens]
+    contexts = surround(bundled, tokens, places)[:, : bundled.manifest.dimension]
     centers = unit(np.stack([contexts[labels == label].mean(axis=0) for label in (0, 1)]))
     for sense in found.senses:
         direction = centers[sense.id] - centers[1 - sense.id]
@@ -117,7 +124,7 @@ def test_the_result_is_that_of_the_contract(bundled, found, mapped):
     read = TypeAdapter(kind).validate_json(orjson.dumps(result))
     assert (read.senses, read.occurrences) == (result.senses, result.occurrences)
     assert [(one.id, one.proportion) for one in result.senses] == [(0, 0.5), (1, 0.5)]
-    assert [one.sense for one in result.occurrences] == found.clusters.labels.tolist()
+    assert [one.sense for one in result.occurrences] == labels_of(found).tolist()
     first = result.occurrences[0]
     assert RIVER[0][first.start : first.end] == "bank"
     assert hasattr(first, "x") == hasattr(first, "y") == mapped
@@ -178,7 +185,7 @@ def test_an_invalid_request_is_rejected_without_its_words(bundled, fields, point
 def test_an_unknown_word_has_senses_by_its_contexts(bundled):
     texts = [text.replace("bank", "qzxqzx" * 50) for text in RIVER + MONEY]
     found = senses_in(bundled, "qzxqzx" * 50, texts, senses=2)
-    labels = found.clusters.labels
+    labels = labels_of(found)
     assert (labels[:8] == labels[0]).mean() > 0.8 and (labels[8:] == labels[8]).mean() > 0.8
     assert any("not in the vocabulary" in note for note in found.notes)
 
@@ -205,8 +212,7 @@ def test_a_text_with_several_occurrences_is_encoded_once(bundled, encoded):
     ]
     apart = [replace(one, text=one.text + " " * n) for n, one in enumerate(given)]
     separate = senses_of_occurrences(bundled, apart, senses=2)
-    request = SensesRequest.model_construct(occurrences=given, senses=2)
-    assert senses_of(bundled, request, found) == senses_of(bundled, request, separate)
+    assert found == separate
 
 
 def test_too_many_occurrences_are_rejected_before_they_are_encoded(bundled, encoded):
