@@ -84,7 +84,7 @@ MAY_IMPORT = {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),
         *(KEYS, ATOMIC, ARROW, BULK, CLIENT, PROGRESS, PROCESSES, TERMINAL, VERSION),
         "polyseme.http.server",
-        *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
+        *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib", "sentencex"),
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, VALIDATION, VERSION),
