@@ -44,7 +44,7 @@ MAY_IMPORT = {
     STAGES: set(),
     MODELS: {
         *(ENGINE, TOKENIZER, ERRORS, ATOMIC, CACHES, VALIDATION),
-        *("numpy", "orjson", "safetensors", "pydantic"),
+        *("numpy", "orjson", "safetensors", "pydantic", "onnx", "onnxruntime"),
     },
     OPERATIONS: {
         *(MODELS, ENGINE, TOKENIZER, ERRORS, ATOMIC, SINGLE_THREAD, STAGES, VALIDATION),
