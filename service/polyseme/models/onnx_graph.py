@@ -5,6 +5,7 @@ Inputs are the arrays of `SentenceArrays` for B sentences of n tokens: `vectors`
 `contextual` [B, n, d] and `attention` [B, l, h, n, n].
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +58,11 @@ def quantized(proto: onnx.ModelProto) -> bytes:
 
     with TemporaryDirectory() as folder:
         target = Path(folder) / "model.onnx"
-        quantize_dynamic(proto, target)
+        logging.disable(logging.WARNING)  # it suggests steps that change nothing here
+        try:
+            quantize_dynamic(proto, target)
+        finally:
+            logging.disable(logging.NOTSET)
         return target.read_bytes()
 
 
