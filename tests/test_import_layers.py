@@ -44,7 +44,7 @@ MAY_IMPORT = {
     STAGES: set(),
     MODELS: {
         *(ENGINE, TOKENIZER, ERRORS, ATOMIC, CACHES, VALIDATION),
-        *("numpy", "orjson", "safetensors", "pydantic"),
+        *("numpy", "orjson", "safetensors", "pydantic", "onnx", "onnxruntime"),
     },
     OPERATIONS: {
         *(MODELS, ENGINE, TOKENIZER, ERRORS, STAGES, VALIDATION),
@@ -86,7 +86,7 @@ MAY_IMPORT = {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),
         *(KEYS, ATOMIC, ARROW, BULK, CLIENT, PROGRESS, PROCESSES, SENSES, TERMINAL, VERSION),
         "polyseme.http.server",
-        *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib"),
+        *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib", "sentencex"),
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, VALIDATION, VERSION),

@@ -48,11 +48,11 @@ def digests_of_keys(keys: Iterable[str]) -> dict[str, bytes]:
     Raises ValueError for a malformed hash.
     """
     digests = {}
-    for number, key in enumerate(keys, 1):
+    for i, key in enumerate(keys, 1):
         match = _HASH.fullmatch(key)
         if key.startswith("sha256:") and not match:
             raise ValueError("a hash is `sha256:` and 64 hexadecimal digits")
-        digests[f"key-{number}"] = bytes.fromhex(match[1]) if match else _digest(key.encode())
+        digests[f"key-{i}"] = bytes.fromhex(match[1]) if match else _digest(key.encode())
     return digests
 
 
@@ -73,7 +73,7 @@ def read_key_file(path: Path) -> dict[str, bytes]:
     except UnicodeDecodeError:
         raise KeyFileError("The key file is not UTF-8") from None
     keys: dict[str, bytes] = {}
-    for number, line in enumerate(lines, 1):
+    for row, line in enumerate(lines, 1):
         entry = line.strip(" \t\r")
         if not entry or entry.startswith("#"):
             continue
@@ -81,14 +81,14 @@ def read_key_file(path: Path) -> dict[str, bytes]:
         match = _HASH.fullmatch(rest.strip(" \t"))
         if not match or not is_valid_name(name):
             raise KeyFileError(
-                f"Line {number} of the key file is not a name and a hash as printed by"
+                f"Line {row} of the key file is not a name and a hash as printed by"
                 " `polyseme keys new`"
             )
         digest = bytes.fromhex(match[1])
         if name in keys:
-            raise KeyFileError(f"Line {number} of the key file repeats the name of an earlier line")
+            raise KeyFileError(f"Line {row} of the key file repeats the name of an earlier line")
         if digest in keys.values():
-            raise KeyFileError(f"Line {number} of the key file repeats the key of an earlier line")
+            raise KeyFileError(f"Line {row} of the key file repeats the key of an earlier line")
         if len(keys) == MAX_KEYS:
             raise KeyFileError(f"The key file has more than {MAX_KEYS} keys")
         keys[name] = digest

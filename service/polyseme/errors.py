@@ -132,9 +132,9 @@ def listed(items: Sequence[str], separator: str = ", ") -> str:
     return separator.join([*items[:_SHOWN], *more])
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with a noun, in the plural unless the number is 1."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+def counted(count: int, noun: str) -> str:
+    """Return a count with a noun, in the plural unless it is 1."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 class NotJsonError(PolysemeError):
@@ -429,7 +429,7 @@ def install_command(extra: str) -> str:
     a checkout, a wheel and a release. It names this interpreter, unless the pip on the search path
     belongs to it.
     """
-    found = shutil.which("pip")
-    own = found is not None and Path(found).parent == Path(sys.executable).parent
+    path = shutil.which("pip")
+    own = path is not None and Path(path).parent == Path(sys.executable).parent
     pip = "pip" if own else f"{shlex.quote(sys.executable)} -m pip"
     return f"{pip} install 'polyseme[{extra}]'"

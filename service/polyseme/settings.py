@@ -82,10 +82,10 @@ def _rates(setting: str) -> list[str]:
 class SettingError(ValueError):
     """A setting is invalid."""
 
-    def __init__(self, name: str, message: str, *, given: bool = False) -> None:
-        """Create an error; `given` says whether the value is an argument instead of a variable."""
+    def __init__(self, name: str, message: str, *, argument: bool = False) -> None:
+        """Create an error; `argument` says whether the value is an argument, not a variable."""
         self.name, self.message = name, message
-        super().__init__(f"{name if given else PREFIX + name.upper()}: {message}.")
+        super().__init__(f"{name if argument else PREFIX + name.upper()}: {message}.")
 
 
 class Settings(BaseSettings):
@@ -289,16 +289,16 @@ class Settings(BaseSettings):
         " extra `telemetry`); empty for no traces",
     )
 
-    def __init__(self, **given: Any) -> None:
-        """Read the environment; `given` overrides it. Raises SettingError."""
+    def __init__(self, **arguments: Any) -> None:
+        """Read the environment; `arguments` override it. Raises SettingError."""
         try:
-            super().__init__(**given)
+            super().__init__(**arguments)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
         else:
             return
         name = str(first["loc"][0])
-        raise SettingError(name, validation_message(first), given=name in given)
+        raise SettingError(name, validation_message(first), argument=name in arguments)
 
     @field_validator("api_keys", "cors_origins", "hosts", mode="before")
     @classmethod

@@ -28,8 +28,8 @@ record = _record.set
 
 def record_counts(counts: Any) -> None:
     """Record the token counts of the request."""
-    if (found := _record.get()) is not None:
-        found.counts = counts
+    if (current := _record.get()) is not None:
+        current.counts = counts
 
 
 class stage(str):  # noqa: N801, SLOT000 - a function to its users
@@ -46,8 +46,8 @@ class stage(str):  # noqa: N801, SLOT000 - a function to its users
         self.start = self.start or perf_counter()
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        found = _record.get()
-        if error is None and found is not None:
+        current = _record.get()
+        if error is None and current is not None:
             name, end = str(self), perf_counter()
-            first, _end, seconds = found.stages.get(name, (self.start, end, 0.0))
-            found.stages[name] = first, end, seconds + end - self.start
+            first, _end, seconds = current.stages.get(name, (self.start, end, 0.0))
+            current.stages[name] = first, end, seconds + end - self.start

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-_LEAST_SIMILARITY = 0.7
-"""The least similarity of a name that is suggested; `foo` and `oov` have 0.67."""
+_MIN_SIMILARITY = 0.7
+"""The minimum similarity of a suggested name; `foo` and `oov` have 0.67."""
 _MESSAGES = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -58,8 +58,8 @@ def validation_message(error: Mapping[str, Any]) -> str:
         return "must not be empty"
     if kind == "literal_error":
         context = {"expected": context["expected"].replace("'", '"')}
-    numbers = {name: f"{v:g}" for name, v in context.items() if isinstance(v, float)}
-    message = _MESSAGES.get(kind, "is not valid").format_map({**context, **numbers})
+    floats = {name: f"{v:g}" for name, v in context.items() if isinstance(v, float)}
+    message = _MESSAGES.get(kind, "is not valid").format_map({**context, **floats})
     position = _POSITION.search(context["error"]) if kind == "json_invalid" else None
     return f"{message} {position[0]}" if position else message.replace(" 1 items", " 1 item")
 
@@ -75,5 +75,5 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
     `prefix` precedes the name in the question and is not compared.
     """
-    similar = get_close_matches(name, known, 1, _LEAST_SIMILARITY)
+    similar = get_close_matches(name, known, 1, _MIN_SIMILARITY)
     return f"; did you mean `{prefix}{similar[0]}`?" if similar else ""

@@ -134,7 +134,7 @@ def test_a_file_without_words_is_an_error(tmp_path, content):
 
 
 def test_a_sentence_counts_once_for_each_word_in_it_in_any_case(tmp_path):
-    (tmp_path / "a.txt").write_text("The bank, the Bank. A loan of a bank!\nBANK. embankment")
+    (tmp_path / "a.txt").write_text("The bank, the Bank. A loan of a bank!\nBANK. Embankment")
     samples = sample_words(["bank", "Bank", "loan"], [tmp_path / "a.txt"], "text")
     assert sorted(samples["bank"]) == ["A loan of a bank!", "BANK.", "The bank, the Bank."]
     assert samples["Bank"] == samples["bank"]

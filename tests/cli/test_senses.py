@@ -220,7 +220,7 @@ def test_a_saved_inventory_is_applied_to_other_files(file, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "label      river" in done.stdout.decode()
     (tmp_path / "new.txt").write_text(
-        "He swam from the bank of the river. No.\nNo.  A bank lends money."
+        "He swam from the bank of the river. No.\nYes. A bank lends money."
     )
     done = run("senses", "--apply", saved, tmp_path / "new.txt", "--output", target)
     assert done.returncode == 0, done.stderr

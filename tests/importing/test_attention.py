@@ -1,5 +1,10 @@
 """The attention of an imported model: by the order of words, by counts, by options."""
 
+import gzip
+import lzma
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -16,6 +21,8 @@ from tests.operations.calls import ask
 needs_gensim_data = pytest.mark.skipif(
     not GENSIM_DATA.exists(), reason="this gensim is without its test data"
 )
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("POLYSEME_TEST_DATA", SHARED))
 CYRILLIC = str.maketrans("abcdefghijklmnopqrstuvwxyz", "яющшчцхфутсрпонмлкйизжедгб")
 
 
@@ -44,6 +51,38 @@ def test_real_words_are_judged(newspaper):
     assert not any(sorted_by_frequency(shuffled(newspaper, seed)) for seed in range(50))
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "bundled",
+        "languages/words/ru_words_by_frequency.txt.xz",
+        "languages/words/zh_words_by_frequency.txt.xz",
+        "vectors/glove.6B.50d.9k.txt.gz",
+        "vectors/glove.twitter.27B.25d.12k.txt.gz",
+    ],
+)
+def test_order_of_real_files(source, bundled):
+    if source == "bundled":
+        words = [bundled.vocabulary.word(row) for row in range(len(bundled.vocabulary))]
+    elif not (DATA / source).exists():
+        pytest.skip("needs the shared data (POLYSEME_TEST_DATA)")
+    else:
+        with (lzma if source.endswith(".xz") else gzip).open(DATA / source, "rt") as lines:
+            words = [line.split(" ")[0].strip() for line in lines]
+    for count in (1000, 10_000, len(words)):
+        part = words[:count]
+        assert sorted_by_frequency(part) is True
+        for other in (
+            sorted(part),
+            sorted(part, key=str.casefold, reverse=True),
+            sorted(part, key=lambda word: word[::-1]),
+            sorted(part, key=len),
+            part[::-1],
+            *(shuffled(part, seed) for seed in range(5)),
+        ):
+            assert sorted_by_frequency(other) is False
+
+
 @needs_gensim_data
 def test_the_letters_do_not_matter(newspaper):
     exchanged = [word.translate(CYRILLIC) for word in newspaper]
@@ -60,13 +99,6 @@ def test_words_that_grow_longer_are_sorted():
 
 def test_words_that_are_sorted_by_length_are_not_sorted_by_frequency():
     assert sorted_by_frequency(sorted(abbreviated(), key=len)) is False
-
-
-def test_words_that_hardly_grow_are_not_sorted():
-    # One letter more at the end of each group of the same lengths, of which the deviation is 5.
-    lengths = np.tile([5, 15], 1600) + np.repeat(np.arange(6) // 2, [100, 100, 200, 400, 800, 1600])
-    words = ["x" * length for length in lengths]
-    assert sorted_by_frequency(words) is False
 
 
 @pytest.mark.parametrize("words", [["same"] * 1000, [f"word{n:04}" for n in range(1000)]])

@@ -159,8 +159,8 @@ def compare(
     pairs = list(zip(texts, words * len(texts) if len(words) == 1 else words, strict=True))
     # The nth copy of a pair means the nth occurrence in the text.
     occurrences = [
-        {"text": text, "word": word, "nth": pairs[:number].count((text, word))}
-        for number, (text, word) in enumerate(pairs)
+        {"text": text, "word": word, "nth": pairs[:index].count((text, word))}
+        for index, (text, word) in enumerate(pairs)
     ]
     model = registry.model(options.pop("model"))
     fields = given_fields(CompareRequest, options)
@@ -169,20 +169,20 @@ def compare(
     if as_json:
         echo(orjson.dumps(result, option=orjson.OPT_SERIALIZE_NUMPY).decode())
         return
-    for number, occurrence in enumerate(result.occurrences):
+    for index, occurrence in enumerate(result.occurrences):
         token = occurrence.token
         attended = [f"{key.text} {key.weight:.2f}" for key in occurrence.attends_to[:5]]
         static = [near.word for near in occurrence.static_neighbors]
         contextual = [near.word for near in occurrence.contextual_neighbors]
-        echo(f"{number}  {token.text}  ({token.resolution}, shift {occurrence.shift:.2f})")
+        echo(f"{index}  {token.text}  ({token.resolution}, shift {occurrence.shift:.2f})")
         echo(f"   attends to  {', '.join(attended)}")
         echo(f"   static      {', '.join(static)}")
         echo(f"   contextual  {', '.join(contextual)}")
     echo()
     echo("similarity")
     for name in ("static", "contextual"):
-        for number, row in enumerate(getattr(result, f"{name}_similarity")):
+        for index, row in enumerate(getattr(result, f"{name}_similarity")):
             values = " ".join(f"{value:5.2f}" for value in row)
-            echo(f"   {'' if number else name:<11} {values}")
+            echo(f"   {'' if index else name:<11} {values}")
     for note in result.notes:
         echo(f"note: {note}")

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import click
 import orjson
 
+from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import (
     choice_option,
     destination_option,
@@ -402,7 +403,11 @@ def _importing() -> Iterator[None]:
 @models.command("export")
 @click.argument("name")
 @choice_option(
-    "--format", ["word2vec-text"], "word2vec-text", "Format of the file.", expose_value=False
+    "--format",
+    ("word2vec-text", "onnx"),
+    "word2vec-text",
+    "The vectors as one text file, or the layers as a graph for ONNX Runtime.",
+    "kind",
 )
 @click.option(
     "--output",
@@ -411,12 +416,26 @@ def _importing() -> Iterator[None]:
     help="Output file, replaced if it exists.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of words to write.")
+@click.option("--quantize", is_flag=True, help="With `onnx`, store the weights as 8-bit integers.")
 @with_registry
-def export(name: str, output: Path, limit: int | None, registry: Registry) -> None:
-    """Export the static vectors of a model for other programs."""
-    model = registry.model(name)
+def export(
+    name: str, kind: str, output: Path, limit: int | None, registry: Registry, *, quantize: bool
+) -> None:
+    """Export the static vectors or the layers of a model for other programs."""
+    if limit if kind == "onnx" else quantize:
+        option = "--limit" if limit else "--quantize"
+        raise click.UsageError(f"{option} does not belong to --format {kind}.")
+    for package in ("onnx", "onnxruntime") if kind == "onnx" else ():
+        require_package(package, "The graph needs ONNX", "onnx")
+    skipped, model = 0, registry.model(name)
     with exit_on_signals():
-        skipped = export_word2vec(model, output, limit)
+        if kind == "onnx":
+            from polyseme.models.onnx_graph import onnx_graph, quantized
+
+            graph = onnx_graph(model.layers, model.manifest.dimension, name)
+            atomic_write(output, quantized(graph) if quantize else graph.SerializeToString())
+        else:
+            skipped = export_word2vec(model, output, limit)
     if skipped:
         words = counted(skipped, "word")
         echo(f"polyseme: Skipped {words} with white space.", err=True)

@@ -116,12 +116,12 @@ def settings_from(**flags: Any) -> Settings:
 
     Raises click.UsageError for an invalid setting.
     """
-    given = {name: value for name, value in flags.items() if value is not None}
+    values = {name: value for name, value in flags.items() if value is not None}
     try:
-        return Settings(**given)
+        return Settings(**values)
     except SettingError as error:
         flag, variable = f"--{error.name.replace('_', '-')}", f"{PREFIX}{error.name.upper()}"
-        where = flag if error.name in given else variable
+        where = flag if error.name in values else variable
         raise click.UsageError(f"{where}: {error.message}.") from None
 
 
@@ -167,13 +167,13 @@ def exit_on_signals() -> Iterator[None]:
     A signal that is ignored, such as SIGHUP under `nohup`, stays ignored.
     """
 
-    def leave(number: int, _frame: object) -> NoReturn:
-        raise SystemExit(128 + number)
+    def leave(signum: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + signum)
 
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
-    before = {number: signal.signal(number, leave) for number in numbers}
+    signals = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {one: signal.signal(one, leave) for one in signals}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

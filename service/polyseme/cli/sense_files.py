@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from polyseme.atomic_files import atomic_files
+from polyseme.cli.sentences import split_sentences
 from polyseme.models.model import Model
 from polyseme.progress import ConsoleProgress
 from polyseme.senses.inventory import ApplySensesRequest, SenseInventory, apply_senses
@@ -19,7 +20,6 @@ from polyseme.senses.occurrences import WordForms
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 TABLES = (".parquet", ".csv", ".jsonl")
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 MAX_STRATA, SEED = 8, 1
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _AT_ONCE = 1024
@@ -38,11 +38,13 @@ class Sentence(NamedTuple):
 class SentenceSource:
     """The sentences with a word or one of its forms, read from files."""
 
-    def __init__(self, paths: Sequence[Path], column: str, word: WordForms) -> None:
+    def __init__(
+        self, paths: Sequence[Path], column: str, word: WordForms, languages: Sequence[str] = ()
+    ) -> None:
         from polyseme.bulk.files import find_files
 
         self.files = [file for path in paths for file in find_files(path)]
-        self.column, self.word = column, word
+        self.column, self.word, self.languages = column, word, languages[:1]
         self.pattern = word_pattern(word.forms, exact=word.exact)
 
     def sentences(self, stage: str) -> Iterator[tuple[Sentence, str]]:
@@ -53,7 +55,7 @@ class SentenceSource:
         for name, row, text in texts:
             if not self.pattern.search(text):
                 continue
-            for start, sentence in split_sentences(text):
+            for start, sentence in split_sentences(text, *self.languages):
                 match = self.pattern.search(sentence)
                 if match:
                     part, offset = part_around(sentence, match.start())
@@ -64,15 +66,6 @@ def word_pattern(forms: Iterable[str], *, exact: bool = False) -> re.Pattern[str
     """Return the pattern of a word or its forms between characters that belong to no word."""
     spelled = "|".join(r"\s+".join(map(re.escape, form.split())) for form in sorted({*forms}))
     return re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", 0 if exact else re.IGNORECASE)
-
-
-def split_sentences(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the start and the text of each sentence."""
-    start = 0
-    for end in SENTENCE_END.finditer(text):
-        yield start, text[start : end.start()]
-        start = end.end()
-    yield start, text[start:]
 
 
 def part_around(sentence: str, start: int) -> tuple[str, int]:

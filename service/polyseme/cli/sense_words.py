@@ -18,9 +18,9 @@ from polyseme.cli.sense_files import (
     StratifiedSample,
     cell,
     part_around,
-    split_sentences,
     word_pattern,
 )
+from polyseme.cli.sentences import split_sentences
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.models.model import Model
@@ -76,7 +76,7 @@ def find_many(
             " kept whatever the files are: use an empty folder for other files."
         )
     if missing:
-        samples = sample_words(missing, files, column)
+        samples = sample_words(missing, files, column, model.manifest.languages)
         with ConsoleProgress().stage("finding senses", len(samples), in_bytes=False) as bar:
             pool = ProcessPoolExecutor(workers, get_context("spawn"), exit_with_parent)
             with interruptions_blocked():
@@ -112,7 +112,9 @@ def find_many(
     return len(inventories), [word for word in words if word not in inventories]
 
 
-def sample_words(words: Sequence[str], files: Sequence[Path], column: str) -> dict[str, list[str]]:
+def sample_words(
+    words: Sequence[str], files: Sequence[Path], column: str, languages: Sequence[str] = ()
+) -> dict[str, list[str]]:
     """Return a sample of the sentences with each word, in any case; none of those without any."""
     from polyseme.bulk.files import find_files
     from polyseme.bulk.sources import read_texts
@@ -127,7 +129,7 @@ def sample_words(words: Sequence[str], files: Sequence[Path], column: str) -> di
     samples: dict[str, StratifiedSample] = {}
     inputs = [file for path in files for file in find_files(path)]
     for _, _, text in read_texts(inputs, column, ConsoleProgress(), "reading"):
-        for _, sentence in split_sentences(text):
+        for _, sentence in split_sentences(text, *languages[:1]):
             runs = {"", *map(str.casefold, _RUN.findall(sentence))}
             for word in chain.from_iterable(by_run[run] for run in by_run.keys() & runs):
                 if match := pattern(word).search(sentence):

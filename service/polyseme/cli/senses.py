@@ -203,11 +203,11 @@ def _apply(
     output: Path | None,
 ) -> None:
     """Assign the senses of an inventory to the occurrences in files, and print their shares."""
-    source = SentenceSource(files, column, inventory.word_forms)
+    loaded = registry.model(model or inventory.model)
+    source = SentenceSource(files, column, inventory.word_forms, loaded.manifest.languages)
     counts = np.zeros((len(inventory.senses), 2), np.int64)
 
     def tagged() -> Iterator[list[dict[str, Any]]]:
-        loaded = registry.model(model or inventory.model)
         for rows in tag_sentences(source, loaded, inventory):
             for row in rows:
                 counts[row["sense"]] += 1, row["unsure"]
@@ -250,7 +250,8 @@ def _find(
         require_package("matplotlib", "--plot needs Matplotlib", "evaluate")
     forms = tuple(form.strip() for form in ",".join(forms).split(",") if form.strip())
     phrases = shared["phrases"]
-    source = SentenceSource(files, column, WordForms((word, *forms), exact, phrases))
+    word_forms = WordForms((word, *forms), exact, phrases)
+    source = SentenceSource(files, column, word_forms, model.manifest.languages)
     sample = StratifiedSample(MAX_SENTENCES)
     for sentence, form in source.sentences("reading"):
         sample.add(form, sentence.text)

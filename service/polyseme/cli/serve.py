@@ -103,9 +103,9 @@ def serve(**flags: str | None) -> None:
     Every option can also be set by an environment variable: POLYSEME_ and its name in upper case.
     """
     # A closed standard stream becomes /dev/null; otherwise a socket would get its number.
-    for number in range(_STANDARD_ERROR + 1):
+    for descriptor in range(_STANDARD_ERROR + 1):
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)

@@ -45,10 +45,10 @@ class SentenceArrays:
         """Whether every token has a vector."""
         return bool(np.count_nonzero(self.known) == self.known.size)
 
-    def __getitem__(self, number: int | list[int]) -> "SentenceArrays":
+    def __getitem__(self, index: int | list[int]) -> "SentenceArrays":
         """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]"""
-        bias = None if self.word_bias is None else self.word_bias[number]
-        return SentenceArrays(self.vectors[number], self.known[number], self.words[number], bias)
+        bias = None if self.word_bias is None else self.word_bias[index]
+        return SentenceArrays(self.vectors[index], self.known[index], self.words[index], bias)
 
     def stacked(self, count: int) -> "SentenceArrays":
         """Return the tokens of consecutive sentences of equal length as a stack. [B·n] -> [B, n]"""
@@ -192,7 +192,7 @@ def attend(
     by_head = context.swapaxes(-3, -2)
     key_bias = scoring.key_bias(sentence)
     known = None if sentence.all_known else sentence.known
-    kept = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and n > BLOCK else None
+    whole = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and n > BLOCK else None
     weights = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and not n else None
     for start in range(0, n, BLOCK):
         rows = range(start, min(start + BLOCK, n))
@@ -200,11 +200,11 @@ def attend(
         weights = attention_weights(
             queries[..., rows.start : rows.stop, :], keys, scoring.bias(rows, n), key_bias, masked
         )
-        if kept is not None:
-            kept[..., rows.start : rows.stop, :] = weights
+        if whole is not None:
+            whole[..., rows.start : rows.stop, :] = weights
         np.matmul(weights, values, out=by_head[..., rows.start : rows.stop, :])
-    if kept is not None:
-        weights = kept
+    if whole is not None:
+        weights = whole
     return context.reshape(*stack, n, heads * width), weights if keep_weights else None
 
 

@@ -292,17 +292,17 @@ class Layer:
         return x if self.skip is None else x + _product(sentence.vectors, self.skip)
 
     def attended_at(
-        self, x: Floats, sentence: SentenceArrays, numbers: Integers, places: Integers
+        self, x: Floats, sentence: SentenceArrays, sentences: Integers, positions: Integers
     ) -> Floats:
         """Return the output of attention at p single tokens of a stack. [B, n, d] -> [p, d]
 
-        A token is at `places` of the sentence with the number in `numbers`. In contrast to
+        The indices of the tokens are `sentences` and `positions`. In contrast to
         `LayerResult.attended`, nothing is computed for other queries; the last bits differ.
         """
         n = x.shape[1]
         start = self.attention_norm(x) if self.attention_norm and self.norm == "before" else x
         # One product for each token, so that its bits do not depend on the others.
-        queries = split_heads(self.query(start[numbers, places][:, None]), self.heads)
+        queries = split_heads(self.query(start[sentences, positions][:, None]), self.heads)
         if self.scoring.scale:
             queries = queries * queries.dtype.type(key_scale(queries.shape[-1]))
         keys, values = split_heads(self.key(start), self.heads), self._values(start, sentence)
@@ -311,13 +311,13 @@ class Layer:
         masked = masked_keys(known, sentence.words, self.scoring.mask, range(n))
         weights = attention_weights(
             queries,
-            keys[numbers],
-            None if bias is None else bias[:, places].swapaxes(0, 1)[:, :, None],
-            None if key_bias is None else key_bias[numbers],
-            None if masked is None else masked[numbers, places][:, None],
+            keys[sentences],
+            None if bias is None else bias[:, positions].swapaxes(0, 1)[:, :, None],
+            None if key_bias is None else key_bias[sentences],
+            None if masked is None else masked[sentences, positions][:, None],
         )
-        context = weights @ values[numbers]
-        return self.output(context.reshape(len(numbers), 1, -1))[:, 0]
+        context = weights @ values[sentences]
+        return self.output(context.reshape(len(sentences), 1, -1))[:, 0]
 
     def project(self, x: Floats, sentence: SentenceArrays) -> tuple[Floats, Floats, Floats]:
         """Return unscaled queries, keys and values.
@@ -346,26 +346,27 @@ class Layer:
         residual, output = self.residual, self.output
         wide, mixed = x.astype(np.float64), result.mixed.astype(np.float64)
         *stack, n, d = x.shape
-        scale, kept = np.ones((*stack, n)), np.ones((*stack, n))
+        scale, input_scale = np.ones((*stack, n)), np.ones((*stack, n))
         if residual.kind == "unit":  # both vectors are scaled to a length
             scale = reciprocal_lengths(result.attended)
-            kept = reciprocal_lengths(x) * (residual.share if share is None else share)
+            input_scale = reciprocal_lengths(x)
+            input_scale *= residual.share if share is None else share
         # ⟨(a·v)·W, c⟩ = a·⟨v, c·Wᵀ⟩ for each head.
         weight = output.weight
         whole = mixed if weight is None else mixed @ weight.astype(np.float64).T
-        pulled = split_heads(whole, self.heads)
+        directions = split_heads(whole, self.heads)
         transposed = values.astype(np.float64).swapaxes(-2, -1)
         shares = np.zeros((*stack, n, n + len(terms)))
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
-            products = pulled[..., rows, :] @ transposed
+            products = directions[..., rows, :] @ transposed
             products *= result.weights[..., rows, :]  # type: ignore[index]
             for head in range(self.heads):  # the order of `sum` depends on the strides
                 shares[..., rows, :n] += products[..., head, :, :]
         shares[..., :n] *= scale[..., None]
         for column, term in enumerate(terms, n):
             if term == "residual" and residual.kind != "none":
-                shares[..., column] = np.vecdot(wide, mixed) * kept
+                shares[..., column] = np.vecdot(wide, mixed) * input_scale
             elif term == "position" and residual.kind == "unit":
                 position = scaled_sinusoids(n, d, residual.position_share, x.dtype)
                 shares[..., column] = np.vecdot(position.astype(np.float64), mixed)
@@ -434,10 +435,10 @@ class Contextualized(NamedTuple):
     """[..., n, d], the output of the last layer's attention, before its residual; the static
     vectors if there are no layers; it may contain non-finite values"""
 
-    def of_sentence(self, number: int) -> "Contextualized":
+    def of_sentence(self, index: int) -> "Contextualized":
         """Return the result of a sentence of a stack."""
-        records = ({name: array[number] for name, array in kept.items()} for kept in self.records)
-        return Contextualized(self.contextual[number], tuple(records), self.attended[number])
+        records = ({name: array[index] for name, array in one.items()} for one in self.records)
+        return Contextualized(self.contextual[index], tuple(records), self.attended[index])
 
 
 def contextualize(
@@ -469,32 +470,32 @@ def contextualize(
     records: list[dict[Recorded, Floats]] = []
     # `require_finite` detects an overflow, so NumPy's warnings are redundant.
     with np.errstate(all="ignore"):
-        for number, layer in enumerate(layers):
-            kept: dict[Recorded, Floats] = {}
-            wanted = record if of_layers is None or number in of_layers else ()
-            projected = {"queries", "keys", "values", "scores"}.intersection(wanted)
+        for index, layer in enumerate(layers):
+            recorded: dict[Recorded, Floats] = {}
+            names = record if of_layers is None or index in of_layers else ()
+            projected = {"queries", "keys", "values", "scores"}.intersection(names)
             made: dict[str, Floats] = {}
-            if projected or "contributions" in wanted:
+            if projected or "contributions" in names:
                 queries, keys, values = layer.project(x, sentence)
                 made |= {"queries": queries, "keys": keys, "values": values}
                 if "scores" in projected:
                     made["scores"] = queries @ keys.swapaxes(-2, -1)
-                kept = {name: made[name] for name in projected}  # type: ignore[misc]
-            keep = "weights" in wanted or "contributions" in wanted
-            own_share = share if number == last else None
+                recorded = {name: made[name] for name in projected}  # type: ignore[misc]
+            keep = "weights" in names or "contributions" in names
+            own_share = share if index == last else None
             result = layer(x, sentence, keep_weights=keep, share=own_share)
-            if "contributions" in wanted:
+            if "contributions" in names:
                 terms = other_terms(layers)
-                kept["contributions"] = layer.contributions(
+                recorded["contributions"] = layer.contributions(
                     x, made["values"], result, terms, own_share
                 )
-            if "weights" in wanted and result.weights is not None:
-                kept["weights"] = result.weights
+            if "weights" in names and result.weights is not None:
+                recorded["weights"] = result.weights
             x, attended = result.output, result.attended
-            records.append(kept)
+            records.append(recorded)
     require_finite(x)
-    for kept in records:
-        for array in kept.values():
+    for recorded in records:
+        for array in recorded.values():
             require_finite(array)
     return Contextualized(x, tuple(records), attended)
 

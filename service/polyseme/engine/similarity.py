@@ -105,8 +105,8 @@ def _exactly(query: Floats, table: Table, rows: Integers) -> Floats:
 
 def _unsafe(table_norms: Floats) -> Integers:
     """Return the rows outside the range of float32 arithmetic, zero rows included. [V] -> [c]"""
-    found: Integers = np.flatnonzero(~((table_norms >= _LEAST) & (table_norms <= _MOST)))
-    return found
+    rows: Integers = np.flatnonzero(~((table_norms >= _LEAST) & (table_norms <= _MOST)))
+    return rows
 
 
 def _parts(rows: Integers, table: Table) -> Iterator[Integers]:
@@ -158,12 +158,12 @@ def principal_components(points: Floats, count: int = 2) -> tuple[Floats, Floats
     """
     centered = points - points.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
-    found = min(count, len(sizes))
+    available = min(count, len(sizes))
     coordinates = np.zeros((len(points), count), points.dtype)
-    coordinates[:, :found] = left[:, :found] * sizes[:found]
+    coordinates[:, :available] = left[:, :available] * sizes[:available]
     largest = np.abs(coordinates).argmax(axis=0)
     coordinates *= np.where(coordinates[largest, np.arange(count)] < 0, -1, 1)
     ratios = np.zeros(count, points.dtype)
     if total := float((sizes * sizes).sum()):
-        ratios[:found] = sizes[:found] ** 2 / total
+        ratios[:available] = sizes[:available] ** 2 / total
     return coordinates, ratios

@@ -26,13 +26,13 @@ LONGEST = 256
 _OFFSET = np.uint32(2166136261)
 _PRIME = np.uint32(16777619)
 MIN_WORDS = 1000
-"""Minimum number of words whose n-grams tell a language; fewer words have too few n-grams."""
+"""Below this many words, n-grams cannot identify a language."""
 MAX_WORDS = 200_000
-"""Maximum number of words whose n-grams are known: the most frequent ones."""
+"""The n-grams of at most this many words are known, those of the most frequent ones."""
 ALPHABET_SHARE = 0.99
 """The letters of random strings make up this share of the vocabulary; the others are rare."""
 RANDOM_STRINGS, RANDOM_LENGTHS = 4000, (4, 8)
-"""The number of random strings, and the shortest and the longest of them."""
+"""How many random strings are made, and the shortest and the longest length of one."""
 REJECTED = 0.85
 """The share of random strings that are not composed."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -94,7 +94,7 @@ class Subwords:
         rng = np.random.default_rng(0)
         lengths = rng.integers(RANDOM_LENGTHS[0], RANDOM_LENGTHS[1] + 1, RANDOM_STRINGS)
         strings = [
-            "".join(letters[place] for place in rng.integers(len(letters), size=length).tolist())
+            "".join(letters[index] for index in rng.integers(len(letters), size=length).tolist())
             for length in lengths.tolist()
         ]
         hashes = ngram_hashes(strings, self.min_n, self.max_n)
@@ -120,13 +120,13 @@ class Subwords:
         `composes` must accept each word. The bits of a vector do not depend on other words.
         """
         means = np.empty((len(words), self.table.shape[1]), np.float32)
-        for number, word in enumerate(words):
+        for i, word in enumerate(words):
             _, rows = self._rows_of(word)
             total = np.zeros(self.table.shape[1])  # in float64, which does not overflow
             for start in range(0, len(rows), _ROWS_AT_ONCE):
                 some = self.table[rows[start : start + _ROWS_AT_ONCE]]
                 total += some.sum(axis=0, dtype=np.float64)
-            means[number] = total / len(rows)
+            means[i] = total / len(rows)
         return means
 
     @cached_property
@@ -150,11 +150,11 @@ class Subwords:
 
 
 def _known(ngrams: NDArray[np.uint32] | None, hashes: NDArray[np.uint32]) -> tuple[Flags, Integers]:
-    """Return whether each n-gram is known, and the place of its hash. [G], [g] -> [g], [g]"""
+    """Return whether each n-gram is known, and the index of its hash. [G], [g] -> [g], [g]"""
     if ngrams is None:
         return np.ones(len(hashes), np.bool_), np.zeros(len(hashes), np.int64)
-    places = np.searchsorted(ngrams, hashes)
-    return ngrams.take(places, mode="clip") == hashes, places
+    indices = np.searchsorted(ngrams, hashes)
+    return ngrams.take(indices, mode="clip") == hashes, indices
 
 
 def distinct_ngrams(
@@ -190,15 +190,15 @@ def word_hashes(word: str, min_n: int, max_n: int) -> NDArray[np.uint32]:
         [byte | 0xFFFFFF00 if byte & 0x80 else byte for byte in letter.encode()]
         for letter in f"<{word}>"
     ]
-    hashes, found = [int(_OFFSET)] * len(letters), list[int]()
+    hashes, ngrams = [int(_OFFSET)] * len(letters), list[int]()
     for n in range(1, max_n + 1):
         del hashes[len(letters) - n + 1 :]
         for start, letter in enumerate(letters[n - 1 :]):
             for byte in letter:  # sign-extended, as in fastText's FNV-1a
                 hashes[start] = (hashes[start] ^ byte) * prime & 0xFFFFFFFF
         if n >= min_n:
-            found += hashes[1:-1] if n == 1 else hashes
-    return np.array(found, np.uint32)
+            ngrams += hashes[1:-1] if n == 1 else hashes
+    return np.array(ngrams, np.uint32)
 
 
 def ngram_hashes(
@@ -219,7 +219,7 @@ def ngram_hashes(
     left = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(starts))
     inside = (left > 1) & (left < np.repeat(sizes, sizes))  # inside the angle brackets
     first, hashes = np.arange(len(starts)), np.full(len(starts), _OFFSET)
-    found, firsts = [hashes[:0]], [first[:0]]
+    ngrams, firsts = [hashes[:0]], [first[:0]]
     for n in range(1, min(max_n, int(left.max(initial=0))) + 1):
         fits = left[first] >= n
         first, hashes = first[fits], hashes[fits]
@@ -229,10 +229,10 @@ def ngram_hashes(
             hashes = np.where(i < width, (hashes ^ byte) * _PRIME, hashes)
         if n >= min_n:
             some = inside[first] if n == 1 else slice(None)
-            found.append(hashes[some])
+            ngrams.append(hashes[some])
             firsts.append(first[some])
     letters = np.concatenate(firsts)  # the index of the first letter of each n-gram
     owner = owner_of[letters]
     order = np.argsort(letters if by_start else owner, kind="stable")
     ends = np.cumsum(np.bincount(owner, minlength=len(words)))
-    return np.split(np.concatenate(found)[order], ends)[: len(words)]
+    return np.split(np.concatenate(ngrams)[order], ends)[: len(words)]

@@ -120,13 +120,13 @@ class _Recorder:
         return self.steps[-1].name
 
 
-def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], number: int) -> list[Step]:
+def trace_layer(sentence: SentenceArrays, layers: Sequence[Layer], index: int) -> list[Step]:
     """Return every step of one layer of a stored model, after running the layers before it.
 
     Arrays of each head have a leading head axis if there is more than one head. Raises
     NonFiniteError if a step overflows float64.
     """
-    wide = [layer.astype(np.float64) for layer in layers[: number + 1]]
+    wide = [layer.astype(np.float64) for layer in layers[: index + 1]]
     vectors = sentence.vectors.astype(np.float64)
     bias = None if sentence.word_bias is None else sentence.word_bias.astype(np.float64)
     sentence = SentenceArrays(vectors, sentence.known, sentence.words, bias)
@@ -230,8 +230,8 @@ def trace_projected(
     queries: Floats, keys: Floats, values: Floats, heads: int = 1, scale: bool = True
 ) -> list[Step]:
     """Return every step from queries and keys [n, h·k] and values [n, h·v] to the context."""
-    given = {"queries": "Q", "keys": "K", "values": "V"}
-    step = _Recorder({**FORMULAS, **_UNMASKED, **given})
+    letters = {"queries": "Q", "keys": "K", "values": "V"}
+    step = _Recorder({**FORMULAS, **_UNMASKED, **letters})
     projected = [split_heads(x.astype(np.float64), heads) for x in (queries, keys, values)]
     with np.errstate(all="ignore"):
         _join_heads(
@@ -322,8 +322,8 @@ def _formula_of_final(layer: Layer) -> str:
 def _formulas(layer: Layer) -> dict[str, str]:
     """Return the formulas of a layer; a projection without a weight is X, or its layer norm X̂."""
     residual, scoring, before = layer.residual, layer.scoring, layer.norm == "before"
-    place = f" + {residual.position_share}·p" if residual.position_share else ""
-    combined = f"R = O/|O| + {residual.share}·X/|X|{place}"
+    position = f" + {residual.position_share}·p" if residual.position_share else ""
+    combined = f"R = O/|O| + {residual.share}·X/|X|{position}"
     formulas = FORMULAS | {
         "attention_norm": f"X̂ = LayerNorm({'X' if before else 'R'})",
         "residual": {"none": "R = O", "add": "R = X + O", "unit": combined}[residual.kind],

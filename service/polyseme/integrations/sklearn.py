@@ -82,20 +82,20 @@ class ContextualVectorizer(
         return tags
 
 
-def _check_texts(given: Iterable[Text]) -> list[Text]:
-    if isinstance(given, str):
+def _check_texts(texts: Iterable[Text]) -> list[Text]:
+    if isinstance(texts, str):
         raise TypeError("Give a list of texts, not one text.")
-    if getattr(given, "ndim", 1) != 1:
+    if getattr(texts, "ndim", 1) != 1:
         raise TypeError("Give one column of texts, not a table or a sparse matrix.")
-    texts = list(given)
-    for number, text in enumerate(texts):
+    texts = list(texts)
+    for index, text in enumerate(texts):
         if isinstance(text, list | tuple | np.ndarray):
             is_text = all(isinstance(word, str) for word in text)
         else:
             is_text = isinstance(text, str)
         if not is_text:
             raise TypeError(
-                f"Text {number} is neither a string nor a list of words: remove it, or use an empty"
+                f"Text {index} is neither a string nor a list of words: remove it, or use an empty"
                 " string for a missing text."
             )
     return texts

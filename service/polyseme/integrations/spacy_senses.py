@@ -44,18 +44,19 @@ class SenseTagger(BatchPipe):
         encoder = open_encoder(*self._source)
         texts: list[str] = []
         origins: list[tuple[int, int]] = []  # the document of each text, and where it starts
-        for number, doc in enumerate(docs):
+        for i, doc in enumerate(docs):
             doc._.set(NAME, [])
             units = doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
             for unit in units:
                 texts.append(unit.text)
-                origins.append((number, unit.start_char))
+                origins.append((i, unit.start_char))
         for inventory in self._inventories if texts else ():
-            for found in encoder.apply(inventory, texts).occurrences:
-                number, first = origins[found.text]
-                place = {"start": first + (found.start or 0), "end": first + (found.end or 0)}
-                fields = {field: getattr(found, field) for field in _FIELDS}
-                docs[number]._.get(NAME).append({"word": inventory.word, **place, **fields})
+            for occurrence in encoder.apply(inventory, texts).occurrences:
+                i, first = origins[occurrence.text]
+                start, end = first + (occurrence.start or 0), first + (occurrence.end or 0)
+                fields = {field: getattr(occurrence, field) for field in _FIELDS}
+                tag = {"word": inventory.word, "start": start, "end": end, **fields}
+                docs[i]._.get(NAME).append(tag)
         for doc in docs:
             doc._.get(NAME).sort(key=lambda occurrence: occurrence["start"])
 

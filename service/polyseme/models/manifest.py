@@ -136,6 +136,7 @@ class Manifest(_Section):
     weights_dtype: Literal["float16", "float32"] = "float32"
     """the dtype of these tensors, which are float32 in memory"""
     languages: list[str] = []
+    """ISO 639 codes, the main language first"""
     licence: str = "unknown"
     source: str = "unknown"
     training: Details = {}

@@ -1,0 +1,55 @@
+"""The sentences of running text, for every language.
+
+sentencex knows the abbreviations of each language; the rules here join what it still separates
+within a sentence.
+"""
+
+import re
+from collections.abc import Iterator
+
+_WIDE_END = re.compile(r"(?<=[。！？｡।॥])(?![。！？｡।॥」』”’）])|(?<=[。！？｡।॥][」』”’）])")
+"""The end of a sentence that needs no space after it."""
+_OPENING = "\"'“”„«»‘’([{—–- `*"
+_LAST_WORD = re.compile(r"([\w.]*)\.\s*$")
+_LETTER = re.compile(r"\w")
+
+
+def split_sentences(text: str, language: str = "en") -> Iterator[tuple[int, str]]:
+    """Yield the start and the text of each sentence; a line break also ends one.
+
+    `language` is an ISO 639 code, as in a manifest.
+    """
+    from sentencex import segment
+
+    start, sentence = 0, ""
+    for line in text.splitlines(keepends=True):
+        for part in _WIDE_END.split(line):
+            for piece in segment(language, part) if part else ():
+                if sentence and _is_end(sentence, piece, language):
+                    yield from _stripped(start, sentence)
+                    start, sentence = start + len(sentence), ""
+                sentence += piece
+            yield from _stripped(start, sentence)
+            start, sentence = start + len(sentence), ""
+
+
+def _stripped(start: int, sentence: str) -> Iterator[tuple[int, str]]:
+    """Yield a sentence without the white space around it, unless there is nothing else."""
+    if text := sentence.strip():
+        yield start + len(sentence) - len(sentence.lstrip()), text
+
+
+def _is_end(before: str, following: str, language: str) -> bool:
+    """Return whether a sentence ends between two parts of a text."""
+    first = following.lstrip(_OPENING)[:1]
+    if first.islower() or not _LETTER.search(following) or not before[-1].isspace():
+        return False
+    last = _LAST_WORD.search(before)
+    if not last:
+        return True
+    word = last[1]
+    initial = len(word) == 1 and word.isalpha()
+    abbreviation = "." in word.strip(".") and not word.replace(".", "").isdigit()
+    # English writes no period after an ordinal.
+    ordinal = language != "en" and word.isdigit() and len(word) < 3
+    return not (first.isdigit() or initial or abbreviation or ordinal)
