@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, create_model
 
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.engine.arrays import Floats, NonFiniteError
@@ -43,10 +43,9 @@ from polyseme.operations.inventory import (
 )
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
-from polyseme.operations.schema import Share
+from polyseme.operations.schema import Request, Share
 from polyseme.settings import BUNDLED, Settings
 from polyseme.tokenizer import Case, ResolvedToken, Tokenized
-from polyseme.validation import validation_message
 
 try:
     import pyarrow as pa
@@ -247,22 +246,16 @@ class Encoder:
         return pa.schema([one.with_type(without_views(one.type)) for one in kept])
 
 
+class _Arguments(Request[Any]):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+
 def _check_types(encoder: Encoder) -> None:
     """Raise InvalidError if an argument does not have the type of its field."""
-    errors = []
-    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     hints = get_type_hints(Encoder, include_extras=True)
-    for name, kind in hints.items():
-        try:
-            if name != "options":
-                is_class = isinstance(kind, type)
-                adapter = TypeAdapter(kind, config=None if is_class else config)
-                adapter.validate_python(getattr(encoder, name), strict=True)
-        except ValidationError as error:
-            message = validation_message(error.errors(include_url=False, include_input=False)[0])
-            errors.append(FieldError((name,), message))
-    if errors:
-        raise InvalidError(errors)
+    kinds: dict[str, Any] = {name: (kind, ...) for name, kind in hints.items() if name != "options"}
+    schema = create_model("Arguments", __base__=_Arguments, **kinds)
+    schema.of(**{name: getattr(encoder, name) for name in kinds})
 
 
 def _check_combination(encoder: Encoder) -> None:

@@ -43,7 +43,8 @@ def job_of(source, out, **options):
 def inline(job, missing, on_shard):
     """Write shards in this process."""
     for shard in missing:
-        on_shard(write_shard(job, shard))
+        write_shard(job, shard)
+        on_shard(shard)
 
 
 def run_inline(source, out, **options):

@@ -111,12 +111,9 @@ def find_files(source: str | Path) -> list[InputFile]:
     info = system.get_file_info(path)
     if info.type == fs.FileType.Directory:
         base = path
+        infos = system.get_file_info(fs.FileSelector(path, recursive=True))
         # Skip files that are not data, such as `_SUCCESS` and `.crc`.
-        infos = [
-            one
-            for one in system.get_file_info(fs.FileSelector(path, recursive=True))
-            if not re.search(r"(?:^|/)[._]", _relative(one.path, base))
-        ]
+        infos = [one for one in infos if not re.search(r"/[._]", one.path[len(base) :])]
     elif info.type == fs.FileType.File:
         infos, base = [info], str(PurePath(path).parent)
     else:
@@ -129,7 +126,7 @@ def find_files(source: str | Path) -> list[InputFile]:
             f"{PurePath(path).name}: there is no such file or folder with files, and no file"
             " matches it as a pattern."
         )
-    names = [_relative(one.path, base) for one in infos]
+    names = [PurePath(one.path).relative_to(base).as_posix() for one in infos]
     partitions = [_partitions(name) for name in names]
     columns = dict.fromkeys(chain.from_iterable(partitions))
     files = []
@@ -179,10 +176,6 @@ def _filesystem(source: str) -> tuple[Any, str]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CommandError(f"{source} is an address that Arrow cannot open: {error}.") from None
     return system, path
-
-
-def _relative(path: str, base: str) -> str:
-    return PurePath(path).relative_to(base).as_posix()
 
 
 def _partitions(name: str) -> dict[str, str | None]:
@@ -573,14 +566,18 @@ class Shard:
         return f"Row {first.first} of {first.file} to row {last.first + len(last) - 1}{file}"
 
 
+def first_rows(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Rows | None:
+    """Return the first rows of the files that have rows."""
+    return next(chain.from_iterable(read(file, column, keep) for file in files), None)
+
+
 def kept_schema(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Any:
     """Return the `pyarrow.Schema` of the columns to copy, and of the partitions.
 
     The types are those of the first file that has rows, or strings if no file has rows.
     """
     names = [*keep, *(name for name in files[0].partitions if name not in keep)]
-    rows = chain.from_iterable(read(file, column, names) for file in files)
-    first = next(rows, None) if keep else None
+    first = first_rows(files, column, names)
     kinds = [array.type for array in first.kept] if first else [pa.string()] * len(names)
     return pa.schema(zip(names, kinds, strict=True))
 

@@ -27,8 +27,8 @@ import pyarrow as pa
 from polyseme import __version__
 from polyseme.arrow import ROW_OPTIONS, Counts, Encoding
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
-from polyseme.bulk.read import InputFile, Shard, kept_schema, read, split_shards
-from polyseme.bulk.write import Job, ShardResult, facts_path, read_facts, write_shard
+from polyseme.bulk.read import InputFile, Shard, first_rows, kept_schema, split_shards
+from polyseme.bulk.write import Job, facts_path, read_facts, write_shard
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.processes import exit_with_parent
 
@@ -61,8 +61,6 @@ class Outcome:
     """tokens that this run has written"""
     existing: int = 0
     """number of shards that an earlier run has written"""
-    peaks: Counter[int] = field(default_factory=Counter)
-    """the peak memory of each worker in bytes; each counts the shared memory"""
     counts: Counts = field(default_factory=Counts)
     """counts of all shards, also of earlier runs"""
     errors: Counter[str] = field(default_factory=Counter)
@@ -70,13 +68,6 @@ class Outcome:
     shards: int = 0
     bytes: int = 0
     """size of all shards"""
-
-    def add(self, result: ShardResult) -> None:
-        """Add a shard that this run has written."""
-        self.bytes_read += result.bytes
-        self.rows += result.counts.rows
-        self.tokens += result.counts.tokens
-        self.peaks[result.process] = max(result.peak, self.peaks[result.process])
 
 
 def with_kept(job: Job, files: Sequence[InputFile]) -> Job:
@@ -98,19 +89,19 @@ def estimate_bytes(job: Job, files: Sequence[InputFile]) -> int:
     """Return the approximate size of the output, from the first rows of the input."""
     encoding = Encoding(replace(job.encoder, on_error="null"), job.kept)
     names = job.kept.names[1 + job.has_files :]
-    chunks = (read(file, job.encoder.column, names) for file in files)
-    for chunk in chain.from_iterable(chunks):
-        rows = chunk.slice(0, min(_SAMPLE_ROWS, len(chunk)))
-        size = sum(batch.nbytes for batch in job.batches(encoding, rows))
-        size *= _JSON_RATIO if job.format == "jsonl" else 1
-        return int(size * sum(file.bytes for file in files) / max(rows.bytes, 1))
-    return 0
+    chunk = first_rows(files, job.encoder.column, names)
+    if chunk is None:
+        return 0
+    rows = chunk.slice(0, min(_SAMPLE_ROWS, len(chunk)))
+    size = sum(batch.nbytes for batch in job.batches(encoding, rows))
+    size *= _JSON_RATIO if job.format == "jsonl" else 1
+    return int(size * sum(file.bytes for file in files) / max(rows.bytes, 1))
 
 
 def run(
     job: Job,
     files: Sequence[InputFile],
-    write: Callable[[Job, Iterable[Shard], Callable[[ShardResult], None]], None],
+    write: Callable[[Job, Iterable[Shard], Callable[[Shard], None]], None],
     on_progress: Callable[[Outcome], None],
 ) -> Outcome:
     """Write the missing shards of a job of `with_kept`, and mark the job as complete.
@@ -133,8 +124,11 @@ def run(
             else:
                 yield shard
 
-    def on_shard(result: ShardResult) -> None:
-        outcome.add(result)
+    def on_shard(shard: Shard) -> None:
+        counts, _ = read_facts(job.shard_path(shard.index))
+        outcome.bytes_read += shard.bytes
+        outcome.rows += counts.rows
+        outcome.tokens += counts.tokens
         on_progress(outcome)
 
     with _lock_folder(job.out):
@@ -269,7 +263,7 @@ def _write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, An
 
 
 def write_in_processes(
-    job: Job, shards: Iterable[Shard], on_shard: Callable[[ShardResult], None], *, workers: int
+    job: Job, shards: Iterable[Shard], on_shard: Callable[[Shard], None], *, workers: int
 ) -> None:
     """Write shards with processes on this machine; retry unfinished ones if a worker dies.
 
@@ -294,14 +288,14 @@ def _write_in_pool(
     job: Job,
     remaining: Iterator[Shard],
     pending: dict[int, Shard],
-    on_shard: Callable[[ShardResult], None],
+    on_shard: Callable[[Shard], None],
     workers: int,
 ) -> None:
     """Write the pending shards and then the remaining ones, a bounded number at a time.
 
     If this raises, the workers are terminated immediately.
     """
-    finished: SimpleQueue[Future[ShardResult] | None] = SimpleQueue()
+    finished: SimpleQueue[Future[int] | None] = SimpleQueue()
     # On Ctrl-C, None is put into the queue. KeyboardInterrupt could be raised while this thread has
     # a lock of the pool, and the threads of the pool would wait for it forever.
     with _handling_interrupts(lambda *_: finished.put(None)):
@@ -327,9 +321,7 @@ def _write_in_pool(
                 future = finished.get()
                 if future is None:
                     signal.default_int_handler(signal.SIGINT, None)
-                result = future.result()
-                del pending[result.index]
-                on_shard(result)
+                on_shard(pending.pop(future.result()))
         except BaseException:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()

@@ -2,7 +2,6 @@
 
 import io
 import os
-import resource
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,22 +47,8 @@ class Job:
         return encoding.batches(rows.texts, [*origin, *rows.kept], rows.problems)
 
 
-@dataclass(frozen=True)
-class ShardResult:
-    """A worker's report after it has written a shard."""
-
-    index: int
-    counts: Counts
-    bytes: float
-    """bytes of the input that the rows take"""
-    process: int
-    """the process ID"""
-    peak: int
-    """peak memory of the process in bytes"""
-
-
-def write_shard(job: Job, shard: Shard) -> ShardResult:
-    """Encode and write a shard.
+def write_shard(job: Job, shard: Shard) -> int:
+    """Encode and write a shard; return its index.
 
     Raises CommandError if a row cannot be encoded and `on_error` is `fail`, and the errors of
     `open_model`.
@@ -88,8 +73,7 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
         size = os.fstat(file.fileno()).st_size
         document = {"counts": asdict(encoding.counts), "bytes": size, "errors": errors}
         facts.write(orjson.dumps(document))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return ShardResult(shard.index, encoding.counts, shard.bytes, os.getpid(), peak)
+    return shard.index
 
 
 def _encode(

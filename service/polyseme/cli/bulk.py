@@ -1,5 +1,6 @@
 """`polyseme bulk`: encode files of texts into shards of vectors."""
 
+import resource
 import shutil
 import time
 from dataclasses import fields
@@ -214,9 +215,10 @@ def bulk(
         echo("polyseme: no token of the texts is one of the --words.", err=True)
     speed = f"{outcome.rows / seconds:,.0f} sentences and {outcome.tokens / seconds:,.0f} tokens"
     before = counted(outcome.existing, "shard")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 * workers
     echo(
         f"polyseme: {speed} per second; {before} existed before; peak memory of"
-        f" the workers: {outcome.peaks.total() / 1e6:,.0f} MB",
+        f" the workers: {peak / 1e6:,.0f} MB",
         err=True,
     )
 
