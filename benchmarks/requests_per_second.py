@@ -69,7 +69,7 @@ def in_turn(
         post(server, path, replace(posting, seconds=1))
     for _ in range(rounds):
         for name, (server, path) in servers.items():
-            runs[name].append(post(server, path, posting, shared=True))
+            runs[name].append(post(server, path, posting))
             last = runs[name][-1]
             if last.errors or not last.requests_per_second:
                 raise SystemExit(
