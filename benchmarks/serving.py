@@ -39,20 +39,10 @@ class Running(NamedTuple):
         }
         return [len(ours & _sockets(pid)) for pid in self.workers()]
 
-    def wait(self, method: str, path: str, body: object = None) -> None:
-        """Repeat a request until there is a response that is not an error of the server."""
-        for _ in range(10_000):
-            with suppress(httpx.TransportError):
-                response = httpx.request(method, self.address + path, json=body, timeout=30)
-                if not response.is_server_error:
-                    return
-            time.sleep(0.002)
-        raise SystemExit("The service did not start.")
-
 
 @contextmanager
-def starting(command: Sequence[str] = SERVICE, **settings: object) -> Iterator[Running]:
-    """Start `polyseme serve` or another program of Python, and stop it at the end."""
+def running(command: Sequence[str] = SERVICE, **settings: object) -> Iterator[Running]:
+    """Run `polyseme serve` or another program of Python; it accepts requests in the block."""
     with closing(socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         settings["port"] = probe.getsockname()[1]
@@ -63,18 +53,22 @@ def starting(command: Sequence[str] = SERVICE, **settings: object) -> Iterator[R
             [sys.executable, *command], env={**os.environ, **environment}, stderr=subprocess.DEVNULL
         )
         try:
-            yield Running(f"http://127.0.0.1:{settings['port']}", process.pid)
+            server = Running(f"http://127.0.0.1:{settings['port']}", process.pid)
+            _wait(server.address)
+            yield server
         finally:
             process.terminate()
             process.wait(60)
 
 
-@contextmanager
-def running(command: Sequence[str] = SERVICE, **settings: object) -> Iterator[Running]:
-    """Run `polyseme serve` or another program; it accepts requests in the block."""
-    with starting(command, **settings) as server:
-        server.wait("GET", "/livez")
-        yield server
+def _wait(address: str) -> None:
+    """Wait for a response of any status."""
+    for _ in range(1000):
+        with suppress(httpx.TransportError):
+            httpx.get(f"{address}/livez", timeout=30)
+            return
+        time.sleep(0.02)
+    raise SystemExit("The service did not start.")
 
 
 def _sockets(pid: int) -> set[str]:

@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from polyseme.importing.importer import ImportOptions, import_vectors
-
 LETTERS = np.frombuffer(b"etaoinshrdlcumwfgypbvk", np.uint8)
 _CHUNK = 10_000
 
@@ -38,12 +36,3 @@ def write_glove(path: Path, count: int, width: int, seed: int = 1) -> None:
             for word, row in zip(part, rows, strict=True):
                 numbers = orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY)
                 out.write(b"%s %s\n" % (word.encode(), numbers[1:-1].replace(b",", b" ")))
-
-
-def import_synthetic(models: Path, count: int, width: int) -> None:
-    """Import a synthetic file as the model `synthetic`."""
-    models.mkdir(exist_ok=True)
-    file = models / "synthetic.txt"
-    write_glove(file, count, width)
-    import_vectors(file, models / "synthetic", ImportOptions())
-    file.unlink()
