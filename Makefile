@@ -30,7 +30,7 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(PYTEST) $(ARGS)
 
-# Measures reliability in full (three quarters of an hour).
+# Measures reliability in full (three quarters of an hour), and writes the reports.
 reliability: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/reliability.py
 	$(BIN)/python benchmarks/attack.py
@@ -53,55 +53,61 @@ model: $(VENV)/.installed-test
 	PYTHONHASHSEED=0 $(BIN)/python lab/factory/build_wiki_en.py --corpus $(CORPUS) --data $(DATA) \
 		--tags $(SENSES)/google_wsd.tar.xz
 
-# Measures the bundled models (three quarters of an hour with -j2 on two cores).
+# Measures the bundled models (three quarters of an hour with -j2 on two cores). Each file of results
+# has its report beside it.
 MEASURED := similarity wic coarsewsd senses closed-form attention pipelines deep
 WHOLE := static,mean,parameter-free,random,closed-form,no-association,no-informativeness,model
-EVALUATE := nice $(BIN)/polyseme evaluate
-RESULTS := lab/results
+ALL := most-frequent,$(WHOLE)
+# Runs `polyseme evaluate $(1)`, and writes its results and its report to $(2).
+define EVALUATE
+nice $(BIN)/polyseme evaluate $(1) --json lab/results/$(2).json
+$(BIN)/python -m polyseme_lab.report lab/results/$(2).json
+endef
 results: $(MEASURED:%=results-%)
 results-%: export OMP_NUM_THREADS := 1
 results-similarity: $(VENV)/.installed-test
-	$(EVALUATE) similarity $(DATA) --json $(RESULTS)/similarity.json
+	$(call EVALUATE,similarity $(DATA),similarity)
 results-wic: $(VENV)/.installed-test
-	$(EVALUATE) wic $(DATA) --systems $(WHOLE) --json $(RESULTS)/wic.json
+	$(call EVALUATE,wic $(DATA) --systems $(WHOLE),wic)
 results-coarsewsd: $(VENV)/.installed-test
-	$(EVALUATE) coarsewsd $(DATA) --systems most-frequent,$(WHOLE) --json $(RESULTS)/coarsewsd.json
+	$(call EVALUATE,coarsewsd $(DATA) --systems $(ALL),coarsewsd)
 results-senses: $(VENV)/.installed-test
-	$(EVALUATE) senses $(DATA) --json $(RESULTS)/senses.json
+	$(call EVALUATE,senses $(DATA),senses)
 # The vectors of the bundled model with the attention weights of an import.
 results-closed-form: $(VENV)/.installed-test
 	mkdir -p build
 	$(BIN)/polyseme models export wiki-en --output build/wiki-en.txt
 	$(BIN)/polyseme models import build/wiki-en.txt --name closed-form --models-dir build/models --replace
-	$(EVALUATE) senses $(DATA) --models-dir build/models --model closed-form \
-		--json $(RESULTS)/senses-closed-form.json
+	$(call EVALUATE,senses $(DATA) --models-dir build/models --model closed-form,senses-closed-form)
 results-attention: $(VENV)/.installed-test
-	$(EVALUATE) attention $(SENSES)/google_wsd.tar.xz --json $(RESULTS)/explanation.json
+	$(call EVALUATE,attention $(SENSES)/google_wsd.tar.xz,explanation)
 
 # Measures pseudo-words, sentences and tagging with the model $(1), into files with the prefix $(2).
+SETS := build/downstream
 define PIPELINES
-$(EVALUATE) pseudowords $(DATA)/pseudowords.jsonl.xz --model $(1) --json $(RESULTS)/$(2)pseudowords.json
-$(EVALUATE) sentences build/downstream/sts/dev.tsv --model $(1) --json $(RESULTS)/$(2)sentences.json
-for task in pos ner; do for hidden in "" --hidden; do \
-	$(EVALUATE) tagging build/downstream/$$task --model $(1) $$hidden \
-		--json $(RESULTS)/$(2)tagging-$$task$${hidden#-}.json || exit 1; done; done
+$(call EVALUATE,pseudowords $(DATA)/pseudowords.jsonl.xz --model $(1),$(2)pseudowords)
+$(call EVALUATE,sentences $(SETS)/sts/dev.tsv --model $(1),$(2)sentences)
+$(call EVALUATE,tagging $(SETS)/pos --model $(1),$(2)tagging-pos)
+$(call EVALUATE,tagging $(SETS)/pos --model $(1) --hidden,$(2)tagging-pos-hidden)
+$(call EVALUATE,tagging $(SETS)/ner --model $(1),$(2)tagging-ner)
+$(call EVALUATE,tagging $(SETS)/ner --model $(1) --hidden,$(2)tagging-ner-hidden)
 endef
-build/downstream:
+$(SETS):
 	mkdir -p build && tar -xJf $(DATA)/downstream.tar.xz -C build
-results-pipelines: $(VENV)/.installed-test build/downstream
+results-pipelines: $(VENV)/.installed-test $(SETS)
 	$(call PIPELINES,wiki-en,)
-results-deep: $(VENV)/.installed-test build/downstream
-	$(EVALUATE) wic $(DATA) --systems model --model wiki-en-deep --json $(RESULTS)/deep-wic.json
-	$(EVALUATE) coarsewsd $(DATA) --systems model --model wiki-en-deep --json $(RESULTS)/deep-coarsewsd.json
-	$(EVALUATE) senses $(DATA) --model wiki-en-deep --json $(RESULTS)/deep-senses.json
+results-deep: $(VENV)/.installed-test $(SETS)
+	$(call EVALUATE,wic $(DATA) --systems model --model wiki-en-deep,deep-wic)
+	$(call EVALUATE,coarsewsd $(DATA) --systems model --model wiki-en-deep,deep-coarsewsd)
+	$(call EVALUATE,senses $(DATA) --model wiki-en-deep,deep-senses)
 	$(call PIPELINES,wiki-en-deep,deep-)
 
 # Measures a transformer on the same data sets. Needs the extra `compare`. The results do not depend
 # on the bundled model.
 results-minilm: $(VENV)/.installed-test
-	$(EVALUATE) wic $(DATA) --systems minilm --json $(RESULTS)/wic-minilm.json
-	$(EVALUATE) coarsewsd $(DATA) --systems minilm --json $(RESULTS)/coarsewsd-minilm.json
-	$(EVALUATE) senses $(DATA) --compare --json $(RESULTS)/senses-minilm.json
+	$(call EVALUATE,wic $(DATA) --systems minilm,wic-minilm)
+	$(call EVALUATE,coarsewsd $(DATA) --systems minilm,coarsewsd-minilm)
+	$(call EVALUATE,senses $(DATA) --compare,senses-minilm)
 
 # Writes the tables of settings and errors, and the OpenAPI document.
 docs: $(VENV)/.installed-test

@@ -1,5 +1,11 @@
-"""A bare Flask application: its routes read the body and return prepared bytes."""
+"""Serve a bare Flask application whose routes read the body and return prepared bytes.
 
+    python benchmarks/bare.py FOLDER
+
+The folder has a file for each route. The server is that of the service, with its settings.
+"""
+
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -7,20 +13,29 @@ from flask import Flask, Response, request
 
 from polyseme.http.app import create_app
 from polyseme.http.parsing import JSON, NPZ
+from polyseme.http.server import Server
+from polyseme.settings import Settings
 
 
-def bare_app(folder: str) -> Flask:
-    """Return an application with one POST route for each file of a folder."""
-    app = Flask("bare", static_folder=None)
-    # The hooks of the service's gunicorn configuration read these extensions.
-    app.extensions.update(create_app().extensions)
-    for file in Path(folder).iterdir():
-        kind = NPZ if "npz" in file.name else JSON
-        view = partial(_response, file.read_bytes(), kind)
-        app.add_url_rule(f"/{file.name}", file.name, view, methods=["POST"])
-    return app
+class BareServer(Server):
+    """The service's server of the bare application."""
+
+    def load(self) -> Flask:
+        """Return an application with a POST route for each file."""
+        app = Flask("bare", static_folder=None)
+        # The hooks of the service's gunicorn configuration read these extensions.
+        app.extensions.update(create_app().extensions)
+        for file in Path(sys.argv[1]).iterdir():
+            kind = NPZ if "npz" in file.name else JSON
+            view = partial(_response, file.read_bytes(), kind)
+            app.add_url_rule(f"/{file.name}", file.name, view, methods=["POST"])
+        return app
 
 
 def _response(body: bytes, kind: str) -> Response:
     request.get_data()
     return Response(body, content_type=kind)
+
+
+if __name__ == "__main__":
+    BareServer(Settings()).run()

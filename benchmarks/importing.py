@@ -62,20 +62,13 @@ def main(words: int, width: int, rounds: int) -> None:
 
 def _run(command: list[str]) -> tuple[float, float]:
     """Run a command; return its seconds and the peak memory in MB of its largest process."""
-    code = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    )
     started = time.perf_counter()
-    done = subprocess.run(  # noqa: S603 - our own commands
-        [sys.executable, "-c", code, *command],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "service")},
-    )
-    return time.perf_counter() - started, int(done.stdout.split()[-1]) * 1.024e-3
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=quiet, stderr=quiet)  # noqa: S603 - our own commands
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"A command failed: {' '.join(command)}")
+    return time.perf_counter() - started, used.ru_maxrss * 1.024e-3
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
--- Posts the lines of a file in turn: wrk ... -s posting.lua URL -- FILE ACCEPT CONNECTION
+-- Posts the lines of a file in turn: wrk ... -s posting.lua URL -- FILE ACCEPT
 local requests, at = {}, 0
 
 function init(args)
   wrk.headers["Content-Type"] = "application/json"
   wrk.headers["Accept"] = args[2]
-  wrk.headers["Connection"] = args[3]
   for line in io.lines(args[1]) do
     requests[#requests + 1] = wrk.format("POST", nil, nil, line)
   end

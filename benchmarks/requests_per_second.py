@@ -7,33 +7,28 @@ The service responds to `/v1/encode` with static vectors, contextual vectors and
 route reads the same bodies and returns a prepared response of median size. Both run in gunicorn
 with the configuration of the service, and wrk posts sentences to them in turn (A B A B …). A run in
 which a worker has less than half of its share of the connections is repeated, because that worker
-would often be idle. The figures are medians. First, eight runs at 8 connections and eight at 64,
-with sentences of 20 words in base64, are never repeated: they show whether a run is far below the
-others. Results: results/requests_per_second.json.
+would often be idle. The figures are medians. Results: results/requests_per_second.json.
 """
 
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import click
 import httpx
 import orjson
-from gunicorns import SERVICE, Running, running
 from record import record
 from sentences import sentences
+from serving import Running, running
 from wrk import Posted, Posting, middle, post
 
+BARE = Path(__file__).with_name("bare.py")
 LENGTHS = (10, 20, 50, 200)
 ENCODINGS = {"base64": "base64", "npz": "float", "json": "float"}
 """The field `encoding` by the format of the response."""
 DIFFERENT = 2000
 """The number of bodies of each length. From 20 words on, they exceed the tokenizer's cache."""
-STEADY = 8
-"""The number of runs at each of `CONNECTIONS`."""
-CONNECTIONS = (8, 64)
 TYPICAL = 50
 """The number of responses from which the one of median size is chosen for the bare route."""
 
@@ -74,7 +69,7 @@ def in_turn(
         post(server, path, replace(posting, seconds=1))
     for _ in range(rounds):
         for name, (server, path) in servers.items():
-            runs[name].append(post(server, path, posting, shared=True))
+            runs[name].append(post(server, path, posting))
             last = runs[name][-1]
             if last.errors or not last.requests_per_second:
                 raise SystemExit(
@@ -94,26 +89,6 @@ def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
     return {**both, "ratio": round(ratio, 3), "runs": rates}
 
 
-def steadiness(service: Running, bodies: Path, seconds: int) -> dict[str, Any]:
-    """Run with few and with many connections, however the workers share them."""
-    by_connections: dict[str, Any] = {}
-    for connections in CONNECTIONS:
-        posting = Posting(bodies, accept("base64"), connections, seconds)
-        runs = [post(service, "/v1/encode", posting) for _ in range(STEADY)]
-        if any(run.errors for run in runs):
-            raise SystemExit("Requests failed.")
-        rates = [round(run.requests_per_second) for run in runs]
-        middle_rate = median(rates)
-        by_connections[str(connections)] = {
-            "runs": rates,
-            "median": middle_rate,
-            "least_to_median": round(min(rates) / middle_rate, 3),
-            "p99_ms": max(run.p99_ms for run in runs),
-        }
-        click.echo(f"{connections:>4} connections {by_connections[str(connections)]}")
-    return by_connections
-
-
 @click.command()
 @click.option("--rounds", default=7)
 @click.option("--seconds", default=3)
@@ -125,14 +100,13 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
     with (
         tempfile.TemporaryDirectory() as requests,
         tempfile.TemporaryDirectory() as responses,
-        running(SERVICE, workers=workers) as service,
+        running(workers=workers) as service,
     ):
         files = write_bodies(Path(requests))
-        steady = steadiness(service, files[20, "base64"], seconds)
         for (_, kind), bodies in files.items():
             response = typical(service.address, bodies, kind)
             Path(responses, bodies.name).write_bytes(response)
-        with running(f"bare:bare_app({responses!r})", workers=workers) as bare:
+        with running([str(BARE), responses], workers=workers) as bare:
             for (length, kind), bodies in files.items():
                 both = {"service": (service, "/v1/encode"), "bare": (bare, f"/{bodies.name}")}
                 posting = Posting(bodies, accept(kind), connections, seconds)
@@ -142,7 +116,7 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
                 click.echo(f"{length:>4} words, {kind:<7} ratio {result['ratio']}")
     about = {"workers": workers, "connections": connections, "rounds": rounds, "seconds": seconds}
     packages = ["gunicorn", "flask", "numpy", "orjson", "pydantic"]
-    record("requests_per_second", packages, {**about, "words": by_length, "steady": steady})
+    record("requests_per_second", packages, {**about, "words": by_length})
 
 
 if __name__ == "__main__":

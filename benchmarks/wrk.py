@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 import orjson
-from gunicorns import Running
+from serving import Running
 
 _SCRIPT = Path(__file__).parent / "posting.lua"
 _TRIES = 200
@@ -26,8 +26,6 @@ class Posted(NamedTuple):
     p99_ms: float
     errors: int
     """responses with a status of 400 or more, broken connections and timeouts"""
-    busiest: float
-    """the share of the connections at the worker that has most of them, from 0 to 1"""
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,6 @@ class Posting:
     accept: str
     connections: int
     seconds: int
-    kept: bool = True
-    """whether connections are kept; otherwise each request opens a new one"""
 
     def command(self, url: str) -> list[str]:
         """Return the command line of wrk."""
@@ -48,34 +44,33 @@ class Posting:
         if program is None:
             raise SystemExit("wrk is not installed; on Debian: apt-get install wrk.")
         about = ["-t1", f"-c{self.connections}", f"-d{self.seconds}s", "--timeout", "30s"]
-        script = ["-s", str(_SCRIPT), url, "--", str(self.bodies), self.accept]
-        return [program, *about, *script, "keep-alive" if self.kept else "close"]
+        return [program, *about, "-s", str(_SCRIPT), url, "--", str(self.bodies), self.accept]
 
 
-def post(server: Running, path: str, posting: Posting, *, shared: bool = False) -> Posted:
+def post(server: Running, path: str, posting: Posting) -> Posted:
     """Post for `posting.seconds`.
 
     A kept connection stays with the worker that accepted it, and one worker may accept nearly all
-    connections. `shared` repeats the run until each worker has at least half of its share.
+    connections. The run is repeated until each worker has at least half of its share.
     """
     for _ in range(_TRIES):
         with subprocess.Popen(  # noqa: S603 - our own command
             posting.command(server.address + path), stdout=subprocess.PIPE
         ) as process:
             counts = _connections(server, posting)
-            if shared and 2 * len(counts) * min(counts) < posting.connections:
+            if 2 * len(counts) * min(counts) < posting.connections:
                 process.terminate()
                 continue
             out, _ = process.communicate()
         run = orjson.loads(out.splitlines()[-1])
-        rate, busiest = run["requests"] / run["seconds"], max(counts) / max(sum(counts), 1)
-        return Posted(rate, run["p50_ms"], run["p99_ms"], run["errors"], busiest)
+        rate = run["requests"] / run["seconds"]
+        return Posted(rate, run["p50_ms"], run["p99_ms"], run["errors"])
     raise SystemExit("The workers did not share the connections; try another number of them.")
 
 
 def _connections(server: Running, posting: Posting) -> list[int]:
-    """Return the number of connections of each worker; wait up to a second for all if kept."""
-    for _ in range(_POLLS if posting.kept else 1):
+    """Return the number of connections of each worker; wait up to a second for all."""
+    for _ in range(_POLLS):
         time.sleep(_PAUSE)
         counts = server.connections()
         if sum(counts) >= posting.connections:
@@ -87,6 +82,6 @@ def middle(runs: Sequence[Posted]) -> dict[str, float]:
     """Return the medians of several runs, and the sum of their errors."""
     figures = {
         name: round(median(getattr(run, name) for run in runs), 2)
-        for name in ("requests_per_second", "p50_ms", "p99_ms", "busiest")
+        for name in ("requests_per_second", "p50_ms", "p99_ms")
     }
     return {**figures, "errors": sum(run.errors for run in runs)}

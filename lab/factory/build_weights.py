@@ -6,10 +6,10 @@
 The script imports each file of `FILES` with the closed form and without subwords, and runs
 `polyseme train` for each of `SETTINGS`. It imports the file again with the weights of the setting
 that is best on held-out lemmas, without their word bias, and compares them with the closed form on
-CoarseWSD-20 and WiC in --data. It writes the weights to `models/weights/NAME.safetensors`, the
-results to `lab/results/weights.json`, and the table of `models/weights/README.md`. Weights that
-are worse on both sets, or not better on held-out lemmas, are not shipped; apart from that, the
-results select nothing. Models that exist in --models-dir are not trained again.
+CoarseWSD-20 and WiC in --data. It writes the weights to `models/weights/NAME.safetensors`, and the
+results to `lab/results/weights.json` and its report. Weights that are worse on both sets, or not
+better on held-out lemmas, are not shipped; apart from that, the results select nothing. Models that
+exist in --models-dir are not trained again.
 """
 
 import json
@@ -27,11 +27,11 @@ from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.models.weights import layer_entry, tensors_from_layers
 from polyseme.progress import Progress
-from polyseme_lab.commands.evaluate import write_json
+from polyseme_lab import report
 from polyseme_lab.commands.train import run_train
 from polyseme_lab.evaluation.coarsewsd import known_words
 from polyseme_lab.evaluation.datasets import Files, read_archive
-from polyseme_lab.evaluation.measure import part_figures
+from polyseme_lab.evaluation.measure import quality
 from polyseme_lab.evaluation.sources import LocalSource
 from polyseme_lab.evaluation.wic import known_pairs
 
@@ -52,7 +52,6 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 PLAIN = "one-head"
 """The setting whose scores before training (closed form) are the baseline."""
 LICENCE = "CC BY 4.0, the Polyseme authors; learned with Google's sense annotations (CC BY 4.0)"
-BEGIN, END = "<!-- table of lab/results/weights.json -->", "<!-- end of the table -->"
 Document = dict[str, Any]
 
 
@@ -112,8 +111,7 @@ def measured(model: Model, coarse: Files, in_context: Files) -> Document:
     """Return a model's measures on the words and pairs in the vocabulary."""
     knows = LocalSource(model).knows
     words, pairs = known_words(coarse, knows), known_pairs(in_context, knows)
-    ((_, figures),) = part_figures(model, words, pairs, ("model",))
-    return figures
+    return quality(model, words, pairs)
 
 
 def verdict(results: Document) -> Document:
@@ -163,31 +161,8 @@ def comparison(file: Path, name: str, models: Path, weights: bytes, sets: list[F
         }
 
 
-def table(document: Document) -> str:
-    """Return the Markdown table of the closed form and the trained weights."""
-    lines = [
-        "| weights | | held-out AUC / macro-F1 | CoarseWSD accuracy / macro-F1 | WiC train / dev |",
-        "|---|---|---|---|---|",
-    ]
-    for name, results in document.items():
-        shipped = "" if results["shipped"] else " (not shipped)"
-        for title, when in (("closed form", "before"), ("trained", "kept")):
-            scores = results["held_out"][when], results[title]["coarsewsd"], results[title]["wic"]
-            columns = (
-                ("auc", "macro_f1"),
-                ("accuracy", "macro_f1"),
-                ("train_accuracy", "dev_accuracy"),
-            )
-            cells = [
-                f"{measures[first]:.1f} / {measures[second]:.1f}"
-                for measures, (first, second) in zip(scores, columns, strict=True)
-            ]
-            lines.append(f"| `{name}`{shipped} | {title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def ship(name: str, weights: bytes, results: Document) -> None:
-    """Write or remove a file of weights, and update the results and the table in the README."""
+    """Write or remove a file of weights, and update the results and their report."""
     path = WEIGHTS / f"{name}.safetensors"
     if results["shipped"]:
         path.write_bytes(weights)
@@ -195,12 +170,7 @@ def ship(name: str, weights: bytes, results: Document) -> None:
         path.unlink(missing_ok=True)
     measured = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
     measured[name] = results
-    document = {known: measured[known] for known in FILES if known in measured}
-    write_json(RESULTS, document)
-    page = WEIGHTS / "README.md"
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n{table(document)}\n{END}{after}", "utf-8")
+    report.write(RESULTS, {known: measured[known] for known in FILES if known in measured})
 
 
 _path = click.Path(path_type=Path, exists=True)

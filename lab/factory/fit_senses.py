@@ -51,8 +51,8 @@ from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.downstream import HIDDEN_WORD, PseudoWord, read_pseudowords
-from polyseme_lab.evaluation.results import TWENTY
 from polyseme_lab.evaluation.systems import with_closed_form
+from polyseme_lab.training.config import COARSEWSD
 from polyseme_lab.training.corpus import read_lines
 
 WORDS, SENTENCES = 4000, 60
@@ -174,7 +174,7 @@ def pairs_part(
 def choose_words(model: Model, held_out: Sequence[PseudoWord]) -> list[str]:
     """Return the words of letters a to z, in the order of their checksums."""
     left_out = {word.casefold() for pair in held_out for word in pair.words}
-    left_out |= {form for word in TWENTY for form in (word, f"{word}s")}
+    left_out |= {form for word in COARSEWSD for form in (word, f"{word}s")}
     words = (model.vocabulary.word(row) for row in range(*RANKS))
     plain = [word for word in words if re.fullmatch("[a-z]{3,}", word) and word not in left_out]
     return sorted(plain, key=lambda word: crc32(word.encode()))

@@ -12,13 +12,11 @@ python lab/factory/kept_senses.py --tags google_wsd.tar.xz --data EVALUATION_SET
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
-import orjson
 from sklearn.metrics import roc_auc_score
 from tagged_nouns import read_drawn, read_nouns
 
@@ -31,12 +29,13 @@ from polyseme.operations.occurrences import find_projection, project, surround
 from polyseme.tokenizer import resolve_all
 from polyseme_lab.evaluation.coarsewsd import ambiguous_words
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence, read_data_set
+from polyseme_lab.report import about, write
 
-PACKAGES = ("numpy", "scipy", "scikit-learn")
 MOST = 300
 """Maximum occurrences of a word; a random sample if there are more."""
 BINS = 5
 """The calibration error has bins of equally many nouns."""
+RESULTS = Path(__file__).parents[1] / "results" / "kept-senses.json"
 WIKI_EN = Path(__file__).parents[2] / "models" / "wiki-en"
 
 
@@ -117,18 +116,22 @@ def measure_applied(model: Model, data: Path) -> tuple[dict[str, float], dict[st
     return accuracies, areas
 
 
+def in_percent(part: Any) -> Any:
+    """Return the fractions of a document in %."""
+    if isinstance(part, dict):
+        return {name: in_percent(value) for name, value in part.items()}
+    return round(100 * part, 1) if isinstance(part, float) else part
+
+
 @click.command()
 @click.option("--tags", type=click.Path(path_type=Path, exists=True))
 @click.option("--data", type=click.Path(path_type=Path, exists=True))
 @click.option("--half", type=click.Choice(["choosing", "held_out"]), default="choosing")
 @click.option("--model", "folder", type=click.Path(path_type=Path, exists=True), default=WIKI_EN)
 def main(tags: Path | None, data: Path | None, half: str, folder: Path) -> None:
-    """Print the measurements as JSON."""
+    """Write the measurements to lab/results/kept-senses.json and its report."""
     model = read_model(folder)
-    document: dict[str, object] = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {package: version(package) for package in PACKAGES},
-    }
+    document = about(["numpy", "scipy", "scikit-learn"])
     if tags:
         document[half] = measure_nouns(model, tags, half)
     if data:
@@ -139,8 +142,7 @@ def main(tags: Path | None, data: Path | None, half: str, folder: Path) -> None:
             document[f"mean_accuracy_{name}"] = float(np.mean(values))
         document["unsure"] = areas
         document["mean_unsure"] = float(np.mean([*areas.values()]))
-    rounded = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
-    click.echo(rounded)
+    write(RESULTS, {name: in_percent(part) for name, part in document.items()})
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
-from polyseme_lab.evaluation.results import TWENTY
+from polyseme_lab.training.config import COARSEWSD
 from polyseme_lab.training.corpus import open_decompressed, read_tagged, word_of_lemma
 
 NOUNS = Path(__file__).with_name("nouns.json")
@@ -60,7 +60,7 @@ def read_nouns(path: Path) -> list[TaggedNoun]:
     for sentence in read_tagged(path):
         if LENGTHS[0] <= len(sentence.tokens) <= LENGTHS[1]:
             for tag in sentence.tags:
-                if tag.lemma.endswith("/noun") and word_of_lemma(tag.lemma) not in TWENTY:
+                if tag.lemma.endswith("/noun") and word_of_lemma(tag.lemma) not in COARSEWSD:
                     occurrence = TokenizedOccurrence(tuple(sentence.tokens), tag.token)
                     found.setdefault(tag.lemma, []).append((occurrence, tag.sense))
     rng = np.random.default_rng(0)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,11 +23,9 @@ from polyseme_lab.evaluation.datasets import (
     read_scored_pairs,
 )
 from polyseme_lab.evaluation.results import (
-    COARSEWSD_COLUMNS,
     Published,
     ResultRow,
     Results,
-    coarsewsd_title,
     published_coarsewsd,
     published_wic,
 )
@@ -47,6 +44,7 @@ from polyseme_lab.evaluation.systems import (
     EvaluationConfig,
     Split,
     System,
+    stack_reader,
     systems,
     tabulate,
     transformer_vectors,
@@ -114,11 +112,6 @@ def similarity(pairs: Sequence[tuple[float, str, str]], source: Source) -> Simil
     return SimilarityResult(figure, len(kept), len(pairs) - len(kept))
 
 
-PACKAGES = ("numpy", "scikit-learn", "scipy")
-PARTS = ("static", "mean", "parameter-free", "no-association", "no-informativeness", "model")
-"""The model, three baselines and two ablations."""
-
-
 Vectors: TypeAlias = Callable[
     [Sequence[TokenizedOccurrence]], Iterable[tuple[str, System, Sequence[Embedder]]]
 ]
@@ -176,8 +169,7 @@ def _measure(
             results = measure_coarsewsd(
                 config.directory, source.knows, vectors, most_frequent=most_frequent
             )
-    versions = {package: version(package) for package in PACKAGES}
-    return replace(results, facts={"model": name, **results.facts, "versions": versions})
+    return replace(results, facts={"model": name, **results.facts})
 
 
 def measure_coarsewsd(
@@ -216,8 +208,9 @@ def measure_coarsewsd(
     sentences = sum(len(word.test.senses) for word in words)
     return Results(
         task="coarsewsd",
-        title=coarsewsd_title(len(words), sentences),
-        columns=COARSEWSD_COLUMNS,
+        title=f"CoarseWSD-20, {len(words)} words, {sentences:,} test sentences: nearest sense"
+        " centroid, means over the words, %",
+        columns={"accuracy": "accuracy", "macro_f1": "macro-F1"},
         rows=rows,
         published=published,
         words=by_word,
@@ -315,24 +308,12 @@ def _notes(
     return notes
 
 
-def quality(model: Model, data: Path) -> Figures:
-    """Return the measures of a model on CoarseWSD-20 and WiC, for its manifest."""
-    coarse, pairs = (read_data_set(data, name) for name in ("coarsewsd", "wic"))
-    ((_, figures),) = part_figures(model, coarse, pairs, ("model",))
-    return figures
-
-
-def part_figures(
-    model: Model, coarse: Files, in_context: Files, names: Sequence[str] = PARTS
-) -> Iterator[tuple[str, Figures]]:
-    """Yield the title of each system and its figures on both sets, in %."""
-    chosen = systems(model, names)
-    readers = {name: system.readers[0] for name, system in chosen.items()}
+def quality(model: Model, coarse: Files, in_context: Files) -> Figures:
+    """Return the measures of a model on CoarseWSD-20 and WiC in %, for its manifest."""
+    reader = {"model": stack_reader(model.layers)}
     occurrences = coarse_set.occurrences_in(coarse) + pair_set.occurrences_in(in_context)
-    tables = tabulate(LocalSource(model), readers, occurrences)
-    for name, system in chosen.items():
-        figures = {
-            "coarsewsd": coarse_set.coarsewsd(coarse, tables[name]).rounded(),
-            "wic": pair_set.wic(in_context, tables[name]).rounded(),
-        }
-        yield system.title, figures
+    table = tabulate(LocalSource(model), reader, occurrences)["model"]
+    return {
+        "coarsewsd": coarse_set.coarsewsd(coarse, table).rounded(),
+        "wic": pair_set.wic(in_context, table).rounded(),
+    }

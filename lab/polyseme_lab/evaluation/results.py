@@ -5,8 +5,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
 from polyseme_lab.evaluation.statistics import LEVEL, RESAMPLES, SEED, IntervalEstimate
 from polyseme_lab.evaluation.systems import Kind, Split
+from polyseme_lab.training.config import COARSEWSD
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,17 +51,6 @@ class Results:
     facts: dict[str, Any] = field(default_factory=dict)
     base: float = 0.0
     """the chance level in %, where the bars of a plot begin; 0 if unknown"""
-
-
-COARSEWSD_COLUMNS = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
-
-
-def coarsewsd_title(words: int, sentences: int) -> str:
-    """Return the title of the table of CoarseWSD-20."""
-    return (
-        f"CoarseWSD-20, {words} words, {sentences:,} test sentences: nearest sense centroid, means"
-        " over the words, %"
-    )
 
 
 def document(results: Results) -> dict[str, Any]:
@@ -118,46 +110,39 @@ def table(results: Results) -> str:
 TEN = frozenset(
     ("apple", "bank", "bass", "chair", "club", "digit", "java", "mole", "spring", "trunk")
 )
-"""The words of CoarseWSD-20 whose results are in docs/quality.md."""
-TWENTY = TEN | frozenset(
-    ("arm", "bow", "crane", "deck", "hood", "pitcher", "pound", "seal", "square", "yard")
-)
-_LOUREIRO, _PILEHVAR = "Loureiro et al. 2021", "Pilehvar & Camacho-Collados 2019"
+"""The words of CoarseWSD-20 that are measured."""
+_COARSEWSD = {
+    TEN: {
+        "fastText classifier on crawl-300d-2M": (93.8, 91.1),
+        "BERT-base, nearest sense centroid": (94.7, 93.3),
+        "BERT-large, nearest sense centroid": (95.9, 94.8),
+    },
+    frozenset(COARSEWSD): {
+        "fastText classifier on crawl-300d-2M": (93.8, 86.8),
+        "BERT-base, nearest sense centroid": (94.0, 91.0),
+        "BERT-large, nearest sense centroid": (95.8, 93.2),
+    },
+}
+"""Accuracy and macro-F1 on all words of a set (Loureiro et al. 2021)."""
+_WIC_TEST = {"ELMo": 57.7, "context2vec": 59.3, "BERT-large": 65.5, "people": 80.0}
+"""Accuracy (Pilehvar & Camacho-Collados 2019)."""
 
 
-def _coarse(title: str, accuracy: float, f1: float) -> Published:
-    return Published(title, _LOUREIRO, {"accuracy": accuracy, "macro_f1": f1})
+def published_coarsewsd(words: Collection[str]) -> list[Published]:
+    """Return the published figures for exactly these words, if they are the ten or all twenty."""
+    return [
+        Published(title, "Loureiro et al. 2021", {"accuracy": accuracy, "macro_f1": f1})
+        for title, (accuracy, f1) in _COARSEWSD.get(frozenset(words), {}).items()
+    ]
 
 
-_OF_TEN = (
-    _coarse("fastText classifier on crawl-300d-2M", 93.8, 91.1),
-    _coarse("BERT-base, nearest sense centroid", 94.7, 93.3),
-    _coarse("BERT-large, nearest sense centroid", 95.9, 94.8),
-)
-_OF_TWENTY = (
-    _coarse("fastText classifier on crawl-300d-2M", 93.8, 86.8),
-    _coarse("BERT-base, nearest sense centroid", 94.0, 91.0),
-    _coarse("BERT-large, nearest sense centroid", 95.8, 93.2),
-)
-_OF_WIC_TEST = tuple(
-    Published(title, _PILEHVAR, {"accuracy": accuracy})
-    for title, accuracy in {
-        "ELMo": 57.7,
-        "context2vec": 59.3,
-        "BERT-large": 65.5,
-        "people": 80.0,
-    }.items()
-)
-
-
-def published_coarsewsd(words: Collection[str]) -> tuple[Published, ...]:
-    """Return the published figures for exactly these words, if they are TEN or TWENTY."""
-    return {TEN: _OF_TEN, TWENTY: _OF_TWENTY}.get(frozenset(words), ())
-
-
-def published_wic(split: Split) -> tuple[Published, ...]:
+def published_wic(split: Split) -> list[Published]:
     """Return the published figures for a split; only test has any."""
-    return _OF_WIC_TEST if split == "test" else ()
+    return [
+        Published(title, "Pilehvar & Camacho-Collados 2019", {"accuracy": accuracy})
+        for title, accuracy in _WIC_TEST.items()
+        if split == "test"
+    ]
 
 
 Image: TypeAlias = Literal["png", "svg"]
@@ -167,11 +152,6 @@ DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 1, 2)), (0, (1, 1)))
 """Line styles of published values."""
 _STYLE: Any = {"font.size": 10, "svg.hashsalt": "polyseme"}
 _METADATA: dict[Image, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}}
-_BAR, _PANEL, _TITLES, _MARGIN, _LEGEND = 0.36, 4.2, 2.4, 1.2, 0.2
-"""Inches of a bar, a panel, the names of systems, margins, and a line of the legend."""
-_ROOM, _LEFT = 0.13, 0.03
-"""Free space relative to the range of values: on the right, for numbers, and on the left if an
-interval extends below the base."""
 
 
 def plot_results(results: Results, kind: Image) -> bytes:
@@ -179,12 +159,10 @@ def plot_results(results: Results, kind: Image) -> bytes:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    rows = results.rows
-    height = _MARGIN + _BAR * len(rows) + _LEGEND * len(results.published)
+    columns, count = len(results.columns), len(results.rows) + len(results.published) / 2
     with mpl.rc_context(_STYLE):
-        size = (_TITLES + _PANEL * len(results.columns), height)
-        fig = Figure(figsize=size, layout="constrained")
-        panels = fig.subplots(1, len(results.columns), sharey=True, squeeze=False)[0]
+        fig = Figure((2.4 + 4.2 * columns, 1.2 + 0.36 * count), layout="constrained")
+        panels = fig.subplots(1, columns, sharey=True, squeeze=False)[0]
         for panel, (name, head) in zip(panels, results.columns.items(), strict=True):
             _draw(panel, name, results)
             panel.set_xlabel(f"{head} ({results.base:g}: chance)" if results.base else head)
@@ -199,32 +177,22 @@ def plot_results(results: Results, kind: Image) -> bytes:
 
 def _draw(panel: "Axes", name: str, results: Results) -> None:
     """Draw a bar for each system with its interval and value, and a line for each published one."""
-    rows, base = results.rows, results.base
-    figures = [row.figures[name] for row in rows]
-    panel.barh(
-        range(len(rows)),
-        [figure.value - base for figure in figures],
-        left=base,
-        xerr=[
-            [max(figure.value - figure.low, 0) for figure in figures],
-            [max(figure.high - figure.value, 0) for figure in figures],
-        ],
-        color=[COLORS[row.kind] for row in rows],
+    values, low, high = np.array([row.figures[name] for row in results.rows]).T
+    bars = panel.barh(
+        range(len(values)),
+        values - results.base,
+        left=results.base,
+        xerr=np.maximum([values - low, high - values], 0),
+        color=[COLORS[row.kind] for row in results.rows],
         error_kw={"ecolor": "#333333", "elinewidth": 1, "capsize": 2},
         height=0.7,
     )
-    panel.set_yticks(range(len(rows)), [row.title for row in rows])
-    panel.set_ylim(len(rows) - 0.5, -0.5)
+    panel.bar_label(bars, [f"{value:.1f}" for value in values], padding=4)
+    panel.set_yticks(range(len(values)), [row.title for row in results.rows])
+    panel.set_ylim(len(values) - 0.5, -0.5)
     panel.spines[["top", "right"]].set_visible(False)
+    panel.margins(x=0.15)
     for row, dashes in zip(results.published, DASHES, strict=False):
         numbers = " / ".join(f"{row.figures[column]:.1f}" for column in results.columns)
-        label, place = f"{row.title}, published: {numbers}", row.figures[name]
-        panel.axvline(place, color="#333333", linestyle=dashes, linewidth=1.2, label=label)
-    low = min(base, *(figure.low for figure in figures))
-    published = [row.figures[name] for row in results.published]
-    high = max(base, *(figure.high for figure in figures), *published)
-    left = 0 if low == base else _LEFT * (high - low)
-    panel.set_xlim(low - left, high + _ROOM * (high - low))
-    for place, figure in enumerate(figures):
-        number, point = f"{figure.value:.1f}", (high, place)
-        panel.annotate(number, point, (6, 0), textcoords="offset points", va="center")
+        label, x = f"{row.title}, published: {numbers}", row.figures[name]
+        panel.axvline(x, color="#333333", linestyle=dashes, linewidth=1.2, label=label)

@@ -64,12 +64,14 @@ class System(NamedTuple):
 
 def systems(model: Model | None, names: Collection[str] | None = None) -> dict[str, System]:
     """Return the systems with these names, by default all. Without a model, those of a service."""
-    makers = _SERVED if model is None else _LOCAL
-    return {
-        name: System(_TITLES[name], "model" if name == "model" else "control", make(model))
-        for name, make in makers.items()
-        if names is None or name in names
-    }
+    chosen = {}
+    for name in NAMES if model else SERVED_NAMES:
+        if names is None or name in names:
+            title, readers = _SYSTEMS[name]
+            of_service = model is None and name == "model"
+            kind: Kind = "model" if name == "model" else "control"
+            chosen[name] = System(title, kind, (_served,) if of_service else readers(model))
+    return chosen
 
 
 def tabulate(
@@ -184,33 +186,22 @@ def _random(model: Model) -> tuple[Reader, ...]:
     return tuple(readers)
 
 
-_TITLES = {
-    "static": "static vector",
-    "mean": "plain mean of the context",
-    "parameter-free": "parameter-free attention",
-    "random": "random projections",
-    "closed-form": "closed form",
-    "no-association": "without association",
-    "no-informativeness": "without informativeness",
-    "model": "contextual vector",
+_SYSTEMS: dict[str, tuple[str, Callable[[Any], tuple[Reader, ...]]]] = {
+    "static": ("static vector", lambda _: (_static,)),
+    "mean": ("plain mean of the context", lambda _: (_context_mean,)),
+    "parameter-free": ("parameter-free attention", lambda _: (stack_reader([Layer()]),)),
+    "random": ("random projections", _random),
+    "closed-form": ("closed form", _closed_form),
+    "no-association": ("without association", _without_association),
+    "no-informativeness": ("without informativeness", _without_informativeness),
+    "model": ("contextual vector", lambda model: (stack_reader(model.layers),)),
 }
-_WITHOUT_WEIGHTS: dict[str, Callable[[Any], tuple[Reader, ...]]] = {
-    "static": lambda _: (_static,),
-    "mean": lambda _: (_context_mean,),
-    "parameter-free": lambda _: (stack_reader([Layer()]),),
-}
-_SERVED = _WITHOUT_WEIGHTS | {"model": lambda _: (_served,)}
-_LOCAL = _WITHOUT_WEIGHTS | {
-    "random": _random,
-    "closed-form": _closed_form,
-    "no-association": _without_association,
-    "no-informativeness": _without_informativeness,
-    "model": lambda model: (stack_reader(model.layers),),
-}
-NAMES = tuple(_LOCAL)
+"""The title of each system, and the function that returns its readers for a model."""
+NAMES = tuple(_SYSTEMS)
 """The systems that need a model, in the order of the result rows. `--systems` also accepts
 `most-frequent` and `minilm`."""
-SERVED_NAMES = tuple(_SERVED)
+SERVED_NAMES = ("static", "mean", "parameter-free", "model")
+"""The systems of NAMES that do not need weights."""
 DEFAULT = tuple(name for name in NAMES if not name.startswith("no-"))
 """The systems of NAMES that are evaluated by default."""
 

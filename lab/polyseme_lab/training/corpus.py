@@ -233,12 +233,6 @@ def read_tagged(path: Path, on_read: OnRead = lambda _: None) -> Iterator[Tagged
                 yield from _read_json_lines(stream, file.name)
 
 
-def read_archive_words(path: Path) -> Iterator[list[dict[str, str]]]:
-    """Yield the attributes of the words of each sentence in a tar archive of XML files."""
-    with open_decompressed(path) as opened:
-        yield from _read_archive(opened, path.name)
-
-
 def tag_files(path: Path) -> list[Path]:
     """Return the file itself, or the sorted .xml and .jsonl files in a folder, recursively.
 

@@ -1,0 +1,88 @@
+"""Reports of measurements."""
+
+import sys
+
+import numpy as np
+import orjson
+
+from polyseme_lab.report import about, main, markdown, write
+
+FIGURE = {"value": 60.25, "low": 58, "high": 62}
+DOCUMENT = {
+    "command": "engine.py --rounds 7",
+    "date": "2026-11-24",
+    "machine": {"processor": "A", "cores": 2},
+    "versions": {"python": "3.11"},
+    "rounds": 7,
+    "words": ["a", "b"],
+    "samples": [[1, 2], [3, 4]],
+    "missing": None,
+    "rate": 1234567.5,
+    "systems": {
+        "one": {"title": "x | y", "score": FIGURE, "error": {"value": 5, "error": 0.5}},
+        "two": {"title": "z", "sizes": {"mean": 3}, "right": True},
+    },
+    "cases": {"only": {"runs": [{"ms": 1}, {"ms": 2}], "n": 3}},
+}
+REPORT = """\
+# engine
+
+`engine.py --rounds 7`; 2026-11-24; processor A, cores 2; python 3.11
+
+- rounds: 7
+- words: a; b
+- samples: 2 values
+- missing: –
+- rate: 1,234,567.5
+
+## systems
+
+|  | title | score | error | right | sizes, mean |
+| --- | --- | --- | --- | --- | --- |
+| one | x \\| y | 60.25 [58, 62] | 5 ± 0.5 | – | – |
+| two | z | – | – | True | 3 |
+
+## cases, only
+
+- n: 3
+
+## cases, only, runs
+
+|  | ms |
+| --- | --- |
+| 1 | 1 |
+| 2 | 2 |
+"""
+
+
+def test_report_has_facts_lists_and_tables():
+    assert markdown("engine", DOCUMENT) == REPORT
+
+
+def test_wide_rows_become_tables_of_their_own():
+    wide = {str(n): {"ms": n, "mb": 0} for n in range(7)}
+    report = markdown("growth", {"tokens": {"with": wide, "without": wide}})
+    assert "## tokens, with\n\n|  | ms | mb |\n| --- | --- | --- |\n| 0 | 0 | 0 |" in report
+    assert "## tokens\n" not in report
+    few = {str(n): {"ms": n, "mb": 0} for n in range(6)}
+    report = markdown("growth", {"tokens": {"with": few, "without": few}})
+    assert "|  | 0, ms | 0, mb | 1, ms" in report
+
+
+def test_files_are_written_and_reports_made_again(tmp_path, monkeypatch):
+    write(tmp_path / "engine.json", DOCUMENT)
+    assert orjson.loads((tmp_path / "engine.json").read_bytes()) == DOCUMENT
+    report = tmp_path / "engine.md"
+    assert report.read_text("utf-8") == REPORT
+    report.unlink()
+    monkeypatch.setattr(sys, "argv", ["report", str(tmp_path / "engine.json")])
+    main()
+    assert report.read_text("utf-8") == REPORT
+
+
+def test_facts_name_the_command_without_the_folder_of_its_program(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/home/me/bin/polyseme", "evaluate", "wic", "data"])
+    facts = about(["numpy"])
+    assert facts["command"] == "polyseme evaluate wic data"
+    assert facts["versions"]["numpy"] == np.__version__
+    assert facts["machine"].keys() == {"processor", "cores", "memory_gb"}
