@@ -112,6 +112,7 @@ results-minilm: $(VENV)/.installed-test
 # Writes the tables of settings and errors, and the OpenAPI document.
 docs: $(VENV)/.installed-test
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/openapi.py
 
 # The documentation as a searchable site in build/site. A dead link is an error.
 site: $(VENV)/.installed-test

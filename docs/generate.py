@@ -1,15 +1,13 @@
-"""Write the tables of settings and errors into pages, and the OpenAPI document (`make docs`)."""
+"""Write the tables of settings and errors into their pages (`make docs`)."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from polyseme.errors import PolysemeError
-from polyseme.http.openapi import document
 from polyseme.settings import Settings
 
 HERE = Path(__file__).parent
@@ -51,15 +49,9 @@ def errors() -> Iterator[str]:
         yield f"| {error.status} | `{error.code}` | {error.hint} |"
 
 
-def openapi() -> str:
-    """The OpenAPI document."""
-    style = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    return orjson.dumps(document(), option=style).decode()
-
-
 def pages() -> dict[Path, str]:
     """The text of each file, with the present rows below the head of its generated table."""
-    made = {HERE / "openapi.json": openapi()}
+    made = {}
     for name, head, rows in (
         ("settings.md", "| variable | default | bounds | meaning |", settings()),
         ("api.md", "| status | code | what to do |", errors()),

@@ -1,5 +1,6 @@
 """docs/client.md and the notebook: every block runs."""
 
+import inspect
 import json
 import os
 import re
@@ -8,10 +9,17 @@ import sys
 
 import pytest
 
+from polyseme.client import Client
 from polyseme.client.client import CONCURRENCY, KEY_VARIABLE
 from polyseme.client.encoder import Encoder
 from polyseme.client.requests import BATCH_BYTES, BATCH_SENTENCES
-from polyseme.client.transport import DEFAULTS, RETRY_STATUSES
+from polyseme.client.transport import (
+    LONGEST_WAIT,
+    MAX_ANSWER_BYTES,
+    RETRIES,
+    RETRY_STATUSES,
+    TIMEOUT,
+)
 from tests.conftest import PYTHONPATH, ROOT
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")
@@ -45,22 +53,24 @@ def test_every_block_of_the_page_runs(address, capsys, monkeypatch):
     assert printed[:3] == ["['one']", "['two']", "300"]
     unknown = "A word of the request is not in the vocabulary: zxqwv. `texts[0]`: token 2 is "
     assert printed[3].startswith(unknown)
-    assert printed[4].startswith("No service responds at this address: start one")
+    assert printed[4].startswith("The service does not respond (ConnectError: [Errno 111] ")
 
 
 def test_the_page_names_every_method_and_the_defaults():
+    page = " ".join(PAGE.split())
     for name in vars(Encoder):
-        assert name.startswith("_") or f"`{name}" in PAGE or f".{name}`" in PAGE
-    assert f"`batch_sentences` ({BATCH_SENTENCES})" in PAGE
-    assert f"`batch_bytes` ({BATCH_BYTES >> 10} KiB)" in PAGE
-    assert f"`concurrency` ({CONCURRENCY})" in PAGE
-    assert f"`max_answer_bytes` ({DEFAULTS['max_answer_bytes'] >> 20} MiB)" in PAGE
-    assert f"`retries` ({DEFAULTS['retries']})" in PAGE
-    assert f"`longest_wait` ({DEFAULTS['longest_wait']} seconds)" in PAGE
-    assert f"`timeout` ({DEFAULTS['timeout']} seconds" in PAGE
-    assert "{}, {}, {} or {}".format(*RETRY_STATUSES) in PAGE
-    assert f"`{KEY_VARIABLE}`" in PAGE
-    assert all(f"`{name}" in PAGE for name in DEFAULTS)
+        assert name.startswith("_") or f"`{name}" in page or f".{name}`" in page
+    assert f"`batch_sentences` ({BATCH_SENTENCES})" in page
+    assert f"`batch_bytes` ({BATCH_BYTES >> 10} KiB)" in page
+    assert f"`concurrency` ({CONCURRENCY})" in page
+    assert f"`max_answer_bytes` ({MAX_ANSWER_BYTES >> 20} MiB)" in page
+    assert f"`retries` ({RETRIES})" in page
+    assert f"`longest_wait` ({LONGEST_WAIT:g} seconds)" in page
+    assert f"`timeout` ({TIMEOUT:g} seconds" in page
+    assert "{}, {}, {} or {}".format(*RETRY_STATUSES) in page
+    assert f"`{KEY_VARIABLE}`" in page
+    parameters = inspect.signature(Client).parameters.values()
+    assert all(f"`{p.name}" in page for p in parameters if p.kind == p.KEYWORD_ONLY)
 
 
 def outputs_of(file):

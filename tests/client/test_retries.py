@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import ssl
 import threading
 import time
 from pathlib import Path
@@ -123,26 +122,22 @@ def test_permanent_errors_are_not_retried(ask, response, error):
 @pytest.mark.parametrize("response", [RESET, CUT_OFF], ids=["reset", "cut off"])
 def test_a_connection_that_fails_every_time_is_unreachable(ask, response):
     with scripted_server(response) as server:
-        with pytest.raises(UnreachableError, match="The connection"):
+        with pytest.raises(UnreachableError, match="does not respond"):
             ask(server.url, retries=1)
         assert len(server.requests) == 2
 
 
-def test_a_refused_connection_is_reported_with_a_hint(ask):
-    with pytest.raises(ConnectionError, match="polyseme serve") as caught:
+def test_a_refused_connection_is_reported_with_its_cause(ask):
+    with pytest.raises(ConnectionError, match=r"\(ConnectError: .*polyseme serve") as caught:
         ask(f"http://127.0.0.1:{free_port()}", retries=1)
-    assert caught.value.__cause__ is None and caught.value.__suppress_context__ is False
-    assert caught.value.__context__ is None
+    assert isinstance(caught.value.__cause__, httpx.ConnectError)
 
 
-def test_tls_with_a_service_that_has_none_is_reported_with_its_cause(ask):
+def test_a_failed_tls_handshake_is_not_retried(ask):
     with scripted_server(NEIGHBORS) as server:
         address = server.url.replace("http:", "https:")
-        with pytest.raises(UnreachableError, match=r"begins with http://\.$") as caught:
-            # The error is permanent; so many retries would take minutes.
-            ask(address, retries=50)
-    assert isinstance(caught.value.__cause__, ssl.SSLError)
-    assert caught.value.__cause__.__traceback__ is None
+        with pytest.raises(UnreachableError, match="SSL"):
+            ask(address, retries=50)  # so many retries would take minutes
 
 
 def test_a_closed_client_is_a_client_error():
@@ -163,7 +158,7 @@ def test_a_host_that_does_not_exist_is_reported(monkeypatch):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(UnreachableError, match="cannot be resolved"):
+    with pytest.raises(UnreachableError, match="Name or service not known"):
         call(Client, "http://no-such-host.invalid", "neighbors", "bank", client={"retries": 0})
 
 
@@ -175,7 +170,7 @@ def test_a_silent_service_ends_in_a_timeout(ask):
         return NEIGHBORS
 
     with scripted_server(silent) as server:
-        with pytest.raises(UnreachableError, match="too long"):
+        with pytest.raises(UnreachableError, match="ReadTimeout"):
             ask(server.url, timeout=0.2)
         given_up.set()
         # A retry would take as long again.

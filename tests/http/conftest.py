@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+from docs.openapi import ProblemResponse
 from prometheus_client.parser import text_string_to_metric_families
 
 from polyseme.http.app import create_app
-from polyseme.http.responses import ProblemResponse
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings
 from tests.conftest import Serve

@@ -4,8 +4,7 @@ import json
 
 import httpx
 import numpy as np
-
-from polyseme.http.responses import InferResponse
+from docs.openapi import InferResponse
 
 KEY = {"Authorization": "Bearer plain-key"}
 LENGTH = "Inference-Header-Content-Length"

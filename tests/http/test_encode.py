@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
+from docs.openapi import ProblemResponse
 from pydantic import TypeAdapter
 
-from polyseme.http.responses import ProblemResponse
 from polyseme.operations.options import PER_TOKEN
 from polyseme.operations.serialize import EncodeDocument
 from tests.http.conftest import SECRET, expect_problem

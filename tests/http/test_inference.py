@@ -7,15 +7,15 @@ import math
 import httpx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from polyseme.http.responses import (
+from docs.openapi import (
     InferenceProblemResponse,
     ModelMetadataResponse,
     ReadyResponse,
     ServerResponse,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from polyseme.settings import BUNDLED
 from tests.http.conftest import SECRET, expect_problem
 from tests.http.tensors import KEY, LENGTH, binary_request, packed, post, request, tensors_of

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from docs.openapi import ROUTES
 from pydantic import BaseModel
 
 from polyseme.http.inference import (
@@ -16,7 +17,6 @@ from polyseme.http.inference import (
     OutputParameters,
     OutputTensor,
 )
-from polyseme.http.openapi import OPERATIONS
 from polyseme.operations.compare import CompareRequest, OccurrenceRequest
 from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.encode import EncodeRequest
@@ -98,7 +98,7 @@ def test_null_is_the_default_of_every_optional_field(client, path, schema, body,
 
 def test_every_body_is_tried_with_nulls() -> None:
     tried = {schema for _, schema, _, _ in BODIES} | {ApplySensesRequest}
-    assert tried == {operation.body for operation in OPERATIONS if operation.body}
+    assert tried == {route.body for route in ROUTES if route.body}
     assert InputTensor.model_fields["parameters"].default is None
 
 

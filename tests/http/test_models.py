@@ -3,13 +3,13 @@
 import re
 
 import pytest
-
-from polyseme.http.responses import (
+from docs.openapi import (
     ModelResponse,
     ModelsResponse,
     NotReadyResponse,
     ReadyResponse,
 )
+
 from polyseme.models.manifest import TABLES
 from polyseme.models.reader import bundled_models, read_manifest
 from tests.conftest import BUNDLED_NAMES

@@ -6,12 +6,12 @@ import httpx
 import numpy as np
 import orjson
 import pytest
+from docs.openapi import OpenAIProblemResponse
 from pydantic import TypeAdapter
 
 from polyseme.errors import InvalidError, RateLimitedError
 from polyseme.http.app import create_app
 from polyseme.http.errors import openai_error
-from polyseme.http.responses import OpenAIProblemResponse
 from polyseme.operations.embed import Embeddings
 from tests.http.conftest import SECRET, expect_problem
 from tests.tiny import VECTORS, WORDS, write_tiny

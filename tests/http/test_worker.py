@@ -8,9 +8,9 @@ from select import select
 
 import httpx
 import pytest
+from docs.openapi import OpenAIProblemResponse
 
 from polyseme.http.middleware import SECURITY_HEADERS
-from polyseme.http.responses import OpenAIProblemResponse
 from tests.http.conftest import SECRET, Numbers, numbers_in, total
 from tests.http.hostile import violation
 from tests.http.service import (

@@ -2,65 +2,24 @@
 
 import asyncio
 from collections import deque
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Iterable,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import aclosing
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from polyseme.client.client import BaseClient
-from polyseme.client.encoder import (
-    CompareArguments,
-    EncodeArguments,
-    Encoder,
-    SensesArguments,
-    SharedArguments,
-    Text,
-    apply_request,
-    as_blocking,
-    compare_request,
-    defaults_of,
-    describe_options,
-    embeddings_request,
-    encode_options,
-    find_vector,
-    neighbors_request,
-    request_of,
-    require_list,
-    senses_request,
-    vector_options,
-)
+from polyseme.client.encoder import AsyncEncoder, Text
 from polyseme.client.errors import ClientError
-from polyseme.client.requests import (
-    Batch,
-    Exchange,
-    async_batches,
-)
-from polyseme.client.results import Array, ModelFacts, Sentence, VectorKind
-from polyseme.client.transport import (
-    HttpxAsyncClient,
-    TransportError,
-    unreachable,
-)
+from polyseme.client.requests import Batch, Exchange, async_batches
+from polyseme.client.results import ModelFacts, Sentence
+from polyseme.client.transport import HttpxAsyncClient, TransportError, unreachable
 from polyseme.errors import TooLargeError
-from polyseme.operations.compare import Comparison, Occurrence
-from polyseme.operations.embed import Pooling
-from polyseme.operations.inventory import AppliedSenses, SenseInventory
-from polyseme.operations.neighbors import Neighbor
+from polyseme.operations.embed import EmbeddingsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import Senses
-from polyseme.operations.trace import Trace, TraceRequest
-from polyseme.tokenizer import Case
 
 if TYPE_CHECKING:
     import httpx
@@ -68,7 +27,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class AsyncClient(BaseClient):
+class AsyncClient(BaseClient, AsyncEncoder):
     """An asynchronous client of a Polyseme service, with the arguments of `Client`.
 
     Use each instance in one event loop only. Texts are sent in batches of at most
@@ -100,92 +59,14 @@ class AsyncClient(BaseClient):
         """Return the main facts about the model. Raises the same exceptions as `encode`."""
         return await self._run(self._exchanges.model())
 
-    @as_blocking(Encoder.encode)
-    async def encode(
-        self, texts: Sequence[Text], **options: Unpack[EncodeArguments]
-    ) -> list[Sentence]:
-        each = self._encode_each(require_list(texts), encode_options(options))
-        return [sentence async for sentence in each]
-
-    @describe_options(EncodeArguments, defaults_of(EncodeOptions))
-    async def encode_each(
-        self, texts: Iterable[Text] | AsyncIterable[Text], **options: Unpack[EncodeArguments]
-    ) -> AsyncIterator[Sentence]:
-        """Yield the results of `encode` for any number of texts, with a few batches in memory."""
-        each = self._encode_each(require_list(texts), encode_options(options))
-        async with aclosing(each):
-            async for sentence in each:
-                yield sentence
-
-    @as_blocking(Encoder.vector)
-    async def vector(
-        self,
-        text: Text,
-        word: str,
-        *,
-        nth: int = 0,
-        kind: VectorKind = "contextual",
-        **options: Unpack[SharedArguments],
-    ) -> Array:
-        each = self._encode_each([text], vector_options(kind, options))
-        (sentence,) = [sentence async for sentence in each]
-        return find_vector(sentence, word, nth, kind)
-
-    @as_blocking(Encoder.embed)
-    async def embed(
-        self,
-        texts: Sequence[Text],
-        *,
-        pooling: Pooling | None = None,
-        dimensions: int | None = None,
-    ) -> NDArray[np.float32]:
-        request = embeddings_request(pooling, dimensions)
-        exchange = partial(self._exchanges.embed, request=request)
-        vectors = [part async for part in self._map_batches(require_list(texts), exchange)]
-        if vectors:
-            return np.concatenate(vectors)
-        return np.zeros((0, dimensions or (await self.model()).dimension or 0), np.float32)
-
-    @as_blocking(Encoder.compare)
-    async def compare(
-        self,
-        occurrences: Sequence[Occurrence | tuple[str, str]],
-        **options: Unpack[CompareArguments],
-    ) -> Comparison:
-        return await self._call(compare_request(occurrences, options))
-
-    @as_blocking(Encoder.senses)
-    async def senses(
-        self, word: str, texts: Sequence[str], **options: Unpack[SensesArguments]
-    ) -> Senses:
-        return await self._call(senses_request(word, texts, options))
-
-    @as_blocking(Encoder.apply)
-    async def apply(
-        self, inventory: Senses | SenseInventory, texts: Sequence[str]
-    ) -> AppliedSenses:
-        return await self._call(apply_request(inventory, texts))
-
-    @as_blocking(Encoder.neighbors)
-    async def neighbors(
-        self,
-        near: str | ArrayLike | None = None,
-        k: int = 10,
-        *,
-        positive: Sequence[str | ArrayLike] = (),
-        negative: Sequence[str | ArrayLike] = (),
-        case: Case = "auto",
-    ) -> list[Neighbor]:
-        request = neighbors_request(near, k, positive, negative, case)
-        return (await self._call(request)).neighbors
-
-    @as_blocking(Encoder.trace)
-    async def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
-        return await self._call(request_of(TraceRequest, text=text, layer=layer, case=case))
-
     async def models(self) -> list[ModelFacts]:
         """Return the models of the service. Raises the same exceptions as `encode`."""
         return await self._run(self._exchanges.models())
+
+    async def _encode(
+        self, texts: Iterable[Text], options: EncodeOptions, read: Callable[[list[Sentence]], _T]
+    ) -> _T:
+        return read([sentence async for sentence in self._encode_each(texts, options)])
 
     async def _encode_each(
         self, texts: Iterable[Text] | AsyncIterable[Text], options: EncodeOptions
@@ -195,6 +76,16 @@ class AsyncClient(BaseClient):
             async for batch in batches:
                 for sentence in batch:
                     yield sentence
+
+    async def _embed(
+        self, texts: Iterable[Text], request: EmbeddingsRequest
+    ) -> NDArray[np.float32]:
+        exchange = partial(self._exchanges.embed, request=request)
+        vectors = [part async for part in self._map_batches(texts, exchange)]
+        if vectors:
+            return np.concatenate(vectors)
+        dimension = request.dimensions or (await self.model()).dimension
+        return np.zeros((0, dimension or 0), np.float32)
 
     async def _map_batches(
         self,
@@ -215,8 +106,8 @@ class AsyncClient(BaseClient):
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _call(self, request: Request[Result]) -> Result:
-        return await self._run(self._exchanges.call(request))
+    async def _call(self, request: Request[Result], read: Callable[[Result], _T]) -> _T:
+        return read(await self._run(self._exchanges.call(request)))
 
     async def _run(self, exchange: Exchange[_T]) -> _T:
         """Send the requests that an exchange yields, and return its result."""
@@ -240,5 +131,4 @@ class AsyncClient(BaseClient):
             async with self._turn:
                 return await self._http.send(request)
         except TransportError as error:
-            raised = unreachable(error)
-        raise raised  # outside the handler, so that the traceback has no httpx exceptions
+            raise unreachable(error) from error

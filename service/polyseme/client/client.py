@@ -1,17 +1,18 @@
 """The client of a Polyseme service, with the same interface as `LocalModel`."""
 
 import os
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.encoder import Encoder, Text, describe_options
+from polyseme.client.encoder import Encoder, Text
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
     BATCH_BYTES,
@@ -24,7 +25,10 @@ from polyseme.client.requests import (
 )
 from polyseme.client.results import ModelFacts, Sentence
 from polyseme.client.transport import (
-    DEFAULTS,
+    LONGEST_WAIT,
+    MAX_ANSWER_BYTES,
+    RETRIES,
+    TIMEOUT,
     HttpxAsyncClient,
     HttpxClient,
     TransportError,
@@ -52,7 +56,6 @@ class BaseClient:
 
     _kind: ClassVar[type[HttpxClient | HttpxAsyncClient]]
 
-    @describe_options(TransportOptions, DEFAULTS)
     def __init__(
         self,
         url: str,
@@ -62,17 +65,41 @@ class BaseClient:
         batch_sentences: int = BATCH_SENTENCES,
         batch_bytes: int = BATCH_BYTES,
         concurrency: int = CONCURRENCY,
-        **options: Unpack[TransportOptions],
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        longest_wait: float = LONGEST_WAIT,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+        proxy: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        transport: "httpx.BaseTransport | httpx.AsyncBaseTransport | None" = None,
     ) -> None:
         """Create a client.
 
         Raises TypeError or ValueError if the URL, the key or an option is invalid.
+
+        Options:
+            batch_sentences: Maximum number of texts in a request.
+            batch_bytes: Maximum bytes of the texts in a request; a longer text is sent alone.
+            concurrency: Maximum number of requests at a time.
+            timeout: Maximum seconds to wait for each byte. The limit for connecting is the same,
+                but at most 10.
+            retries: Maximum number of further attempts of a request.
+            longest_wait: Maximum seconds between attempts; a request is not retried if Retry-After
+                is longer.
+            max_answer_bytes: Maximum size of a response.
+            proxy: The URL of a proxy; environment variables such as HTTPS_PROXY are ignored.
+            tls: The trusted certificate authorities, an ssl.SSLContext. None: those of certifi.
+            transport: The httpx transport to use instead of a connection, such as
+                httpx.WSGITransport(app).
         """
         self._root, self._model = normalize_url(url), model
         self._size = BatchSize(batch_sentences, batch_bytes)
         self._concurrency = concurrency
         key = os.environ.get(KEY_VARIABLE) if key is None else key
-        self._http: Any = open_client(self._kind, self._root, key, options, concurrency)
+        options = TransportOptions(
+            concurrency, timeout, retries, longest_wait, max_answer_bytes, proxy, tls, transport
+        )
+        self._http: Any = open_client(self._kind, self._root, key, options)
         self._exchanges = Exchanges(self._http.build_request, model, self._size)
 
     def __repr__(self) -> str:
@@ -101,8 +128,8 @@ class Client(BaseClient, Encoder):
         """Close the connections."""
         self._http.close()
 
-    def _call(self, request: Request[Result]) -> Result:
-        return self._run(self._exchanges.call(request))
+    def _call(self, request: Request[Result], read: Callable[[Result], _T]) -> _T:
+        return read(self._run(self._exchanges.call(request)))
 
     @property
     def name(self) -> str:
@@ -118,14 +145,21 @@ class Client(BaseClient, Encoder):
     def _facts(self) -> ModelFacts:
         return self._run(self._exchanges.model())
 
+    def _encode(
+        self, texts: Iterable[Text], options: EncodeOptions, read: Callable[[list[Sentence]], _T]
+    ) -> _T:
+        return read(list(self._encode_each(texts, options)))
+
     def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
         exchange = partial(self._exchanges.encode, options=options)
         return chain.from_iterable(self._map_batches(texts, exchange))
 
-    def _embed(
-        self, texts: Iterable[Text], request: EmbeddingsRequest
-    ) -> Iterator[NDArray[np.float32]]:
-        return self._map_batches(texts, partial(self._exchanges.embed, request=request))
+    def _embed(self, texts: Iterable[Text], request: EmbeddingsRequest) -> NDArray[np.float32]:
+        exchange = partial(self._exchanges.embed, request=request)
+        vectors = list(self._map_batches(texts, exchange))
+        if vectors:
+            return np.concatenate(vectors)
+        return np.zeros((0, request.dimensions or self.dimension), np.float32)
 
     def models(self) -> list[ModelFacts]:
         """Return the models of the service. Raises the same exceptions as `encode`."""
@@ -173,5 +207,4 @@ class Client(BaseClient, Encoder):
         try:
             return self._http.send(request)
         except TransportError as error:
-            raised = unreachable(error)
-        raise raised  # outside the handler, so that the traceback has no httpx exceptions
+            raise unreachable(error) from error

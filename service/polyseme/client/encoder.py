@@ -1,9 +1,19 @@
-"""The interface of `LocalModel` and `Client`, and the requests that its methods make."""
+"""The interface of `LocalModel`, `Client` and `AsyncClient`, which makes the requests."""
 
-import inspect
-import textwrap
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing
+from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,159 +30,42 @@ from polyseme.operations.inventory import (
     SenseInventory,
 )
 from polyseme.operations.neighbors import Neighbor, NeighborsRequest
-from polyseme.operations.options import Dtype, EncodeOptions, OovPolicy, Part
+from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.senses import Senses, SensesRequest, require_inventory
 from polyseme.operations.trace import Trace, TraceRequest
 from polyseme.tokenizer import Case
-from polyseme.validation import did_you_mean, one_of
+from polyseme.validation import one_of
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 Text: TypeAlias = str | Sequence[str]
 """A sentence, or a list of its words."""
-
-
-# The keyword arguments of several methods, with texts for `help`. Their defaults are those of the
-# fields of the requests.
-
-
-class SharedArguments(TypedDict, total=False):
-    """The options of `encode`, `compare`, `senses` and `vector`."""
-
-    phrases: Annotated[
-        bool, "Whether consecutive words become one token if the vocabulary has their phrase."
-    ]
-
-
-class EncodeArguments(SharedArguments, total=False):
-    """The options of `encode` and `encode_each`."""
-
-    include: Annotated[
-        Sequence[Part],
-        'The arrays to return: a list of "static", "contextual", "features", "attention",'
-        ' "contributions", "queries", "keys", "values" and "scores".',
-    ]
-    layers: Annotated[
-        Literal["all", "last"] | Sequence[int],
-        "The layers whose attention, contributions, queries, keys, values and scores are returned:"
-        ' "all", "last" or a list of layer numbers, counted from 0.',
-    ]
-    heads: Annotated[
-        Literal["all", "mean"], 'Attention and scores of "all" heads, or their "mean".'
-    ]
-    oov: Annotated[
-        OovPolicy | None,
-        'The vector of a word that is not in the vocabulary: "zero", "subword" (composed of its'
-        ' subwords) or "error" (raise UnknownWordError). None: "subword" if the model has subword'
-        ' vectors, else "zero".',
-    ]
-    case: Annotated[
-        Case,
-        'How words are looked up: "auto", as written or else in another letter case; "exact", as'
-        ' written; "lower", in lower case.',
-    ]
-    truncate: Annotated[
-        bool, "Whether a sentence over `max_sentence_tokens` is truncated instead of rejected."
-    ]
-    dtype: Annotated[Dtype, 'The type of the arrays: "float32" or "float16".']
-    share: Annotated[
-        float | None,
-        "The share of the static vector in `contextual`, 0 to 4. None: that of the model.",
-    ]
-
-
-class CompareArguments(SharedArguments, total=False):
-    """The options of `compare`."""
-
-    neighbors: Annotated[int, "The number of neighbors of each vector."]
-    case: Annotated[Case, "How words are looked up, as in `encode`."]
-    share: Annotated[
-        float | None,
-        "The share of the static vector in contextual vectors and in the search for contextual"
-        " neighbors. None: the defaults.",
-    ]
-
-
-class SensesArguments(SharedArguments, total=False):
-    """The options of `senses`."""
-
-    forms: Annotated[Sequence[str], "Other forms of the word, such as its plural."]
-    case: Annotated[
-        Matching, 'Whether occurrences are found in "any" letter case or in the "exact" one.'
-    ]
-    senses: Annotated[int | None, "The maximum number of senses. None estimates their number."]
-    keywords: Annotated[int, "The number of keywords of each sense."]
-    neighbors: Annotated[int, "The number of neighbors of each sense."]
-    examples: Annotated[int, "The number of examples of each sense."]
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def describe_options(
-    options: type, defaults: Mapping[str, object]
-) -> Callable[[_Function], _Function]:
-    """Show the keywords of a TypedDict in the signature and the docstring of a method.
-
-    `help` and completion would show `**options` only; type checkers read the TypedDict itself.
-    """
-
-    def described(method: _Function) -> _Function:
-        signature = inspect.signature(method)
-        *parameters, _ = signature.parameters.values()
-        lines = [inspect.cleandoc(method.__doc__ or ""), "", "Options:"]
-        for name, annotation in options.__annotations__.items():
-            kind, default = inspect.Parameter.KEYWORD_ONLY, defaults[name]
-            parameters.append(
-                inspect.Parameter(name, kind, default=default, annotation=annotation.__origin__)
-            )
-            meaning = textwrap.fill(f"{name}: {annotation.__metadata__[0]}", 92)
-            lines.append(textwrap.indent(meaning.replace("\n", "\n    "), "    "))
-        method.__doc__ = "\n".join(lines)
-        shown = signature.replace(parameters=parameters)
-        method.__signature__ = shown  # type: ignore[attr-defined]
-        return method
-
-    return described
-
-
-def as_blocking(blocking: Callable[..., Any]) -> Callable[[_Function], _Function]:
-    """Show the signature and the docstring of a method of `Encoder` for an asynchronous one."""
-
-    def described(method: _Function) -> _Function:
-        method.__doc__ = blocking.__doc__
-        method.__signature__ = inspect.signature(blocking)  # type: ignore[attr-defined]
-        return method
-
-    return described
-
-
-def defaults_of(request: type[Request[Any]]) -> dict[str, Any]:
-    """Return the defaults of the fields of a request."""
-    return {name: field.default for name, field in request.model_fields.items()}
 
 
 class Encoder(Protocol):
     """The interface of `polyseme.load(NAME)` and `polyseme.Client(url)`.
 
     Its methods check their arguments. A subclass computes, or sends requests, in `_call`,
-    `_encode_each` and `_embed`.
+    `_encode`, `_encode_each` and `_embed`.
     """
 
-    def _call(self, request: Request[Result]) -> Result:
-        """Return the result of an operation."""
+    def _call(self, request: Request[Result], read: Callable[[Result], _T]) -> _T:
+        """Return what `read` returns for the result of an operation."""
+        ...
+
+    def _encode(
+        self, texts: Iterable[Text], options: EncodeOptions, read: Callable[[list[Sentence]], _T]
+    ) -> _T:
+        """Return what `read` returns for the encoded sentences."""
         ...
 
     def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
         """Yield the results for any number of texts, reading a few at a time."""
         ...
 
-    def _encode(self, texts: Iterable[Text], options: EncodeOptions) -> list[Sentence]:
-        return list(self._encode_each(texts, options))
-
-    def _embed(
-        self, texts: Iterable[Text], request: EmbeddingsRequest
-    ) -> Iterator[NDArray[np.float32]]:
-        """Yield the sentence vectors of some texts at a time; `request` has no texts."""
+    def _embed(self, texts: Iterable[Text], request: EmbeddingsRequest) -> NDArray[np.float32]:
+        """Return the sentence vectors; `request` has no texts."""
         ...
 
     @property
@@ -185,23 +78,66 @@ class Encoder(Protocol):
         """The width d of a vector."""
         ...
 
-    @describe_options(EncodeArguments, defaults_of(EncodeOptions))
-    def encode(self, texts: Sequence[Text], **options: Unpack[EncodeArguments]) -> list[Sentence]:
+    def encode(
+        self,
+        texts: Sequence[Text],
+        *,
+        include: Sequence[Part] = DEFAULT_PARTS,
+        layers: Literal["all", "last"] | Sequence[int] = "all",
+        heads: Literal["all", "mean"] = "all",
+        oov: OovPolicy | None = None,
+        case: Case = "auto",
+        truncate: bool = False,
+        dtype: Dtype = "float32",
+        share: float | None = None,
+        phrases: bool = False,
+    ) -> list[Sentence]:
         """Return static and contextual vectors [n, d] and attention [L, h, n, n] of each sentence.
 
         Raises PolysemeError; `Client` also raises ClientError if the service does not respond or a
         response is malformed.
+
+        Options:
+            include: The arrays to return: a list of "static", "contextual", "features",
+                "attention", "contributions", "queries", "keys", "values" and "scores".
+            layers: The layers whose attention, contributions, queries, keys, values and scores are
+                returned: "all", "last" or a list of layer numbers, counted from 0.
+            heads: Attention and scores of "all" heads, or their "mean".
+            oov: The vector of a word that is not in the vocabulary: "zero", "subword" (composed of
+                its subwords) or "error" (raise UnknownWordError). None: "subword" if the model has
+                subword vectors, else "zero".
+            case: How words are looked up: "auto", as written or else in another letter case;
+                "exact", as written; "lower", in lower case.
+            truncate: Whether a sentence over `max_sentence_tokens` is truncated instead of
+                rejected.
+            dtype: The type of the arrays: "float32" or "float16".
+            share: The share of the static vector in `contextual`, 0 to 4. None: that of the model.
+            phrases: Whether consecutive words become one token if the vocabulary has their phrase.
         """
-        return self._encode(require_list(texts), encode_options(options))
+        options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
+        return self._encode(require_list(texts), options, _whole)
 
-    @describe_options(EncodeArguments, defaults_of(EncodeOptions))
     def encode_each(
-        self, texts: Iterable[Text], **options: Unpack[EncodeArguments]
+        self,
+        texts: Iterable[Text],
+        *,
+        include: Sequence[Part] = DEFAULT_PARTS,
+        layers: Literal["all", "last"] | Sequence[int] = "all",
+        heads: Literal["all", "mean"] = "all",
+        oov: OovPolicy | None = None,
+        case: Case = "auto",
+        truncate: bool = False,
+        dtype: Dtype = "float32",
+        share: float | None = None,
+        phrases: bool = False,
     ) -> Iterator[Sentence]:
-        """Yield the results of `encode` for any number of texts, reading a few at a time."""
-        return self._encode_each(require_list(texts), encode_options(options))
+        """Yield the results of `encode` for any number of texts, reading a few at a time.
 
-    @describe_options(SharedArguments, defaults_of(EncodeOptions))
+        The options are those of `encode`.
+        """
+        options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
+        return self._encode_each(require_list(texts), options)
+
     def vector(
         self,
         text: Text,
@@ -209,7 +145,7 @@ class Encoder(Protocol):
         *,
         nth: int = 0,
         kind: VectorKind = "contextual",
-        **options: Unpack[SharedArguments],
+        phrases: bool = False,
     ) -> Array:
         """Return the vector of a word in a text. -> [d], or [2d] for features
 
@@ -217,8 +153,10 @@ class Encoder(Protocol):
         vocabulary. Raises NoSuchTokenError, a KeyError, if there is no such occurrence, and the
         same exceptions as `encode`.
         """
-        (sentence,) = self._encode([text], vector_options(kind, options))
-        return find_vector(sentence, word, nth, kind)
+        if not isinstance(kind, str) or kind not in VECTOR_KINDS:
+            raise InvalidError([FieldError(("kind",), one_of(VECTOR_KINDS))])
+        options = request_of(EncodeOptions, include=[kind], phrases=phrases)
+        return self._encode([text], options, lambda found: _vector_of(found[0], word, nth, kind))
 
     def embed(
         self,
@@ -232,29 +170,88 @@ class Encoder(Protocol):
         `pooling` defaults to POLYSEME_POOLING of the service or of this process. Raises the same
         exceptions as `encode`.
         """
-        vectors = list(self._embed(require_list(texts), embeddings_request(pooling, dimensions)))
-        return np.concatenate(vectors or [np.zeros((0, dimensions or self.dimension), np.float32)])
+        request = request_of(
+            EmbeddingsRequest, input="", wordless="zero", pooling=pooling, dimensions=dimensions
+        )
+        return self._embed(require_list(texts), request)
 
-    @describe_options(CompareArguments, defaults_of(CompareRequest))
     def compare(
         self,
         occurrences: Sequence[Occurrence | tuple[str, str]],
-        **options: Unpack[CompareArguments],
+        *,
+        neighbors: int = 5,
+        case: Case = "auto",
+        share: float | None = None,
+        phrases: bool = False,
     ) -> Comparison:
         """Compare m occurrences of words, `[(text, word), …]`; similarities are [m, m].
 
         Raises the same exceptions as `encode`.
-        """
-        return self._call(compare_request(occurrences, options))
 
-    @describe_options(SensesArguments, {**defaults_of(SensesRequest), "senses": None})
-    def senses(self, word: str, texts: Sequence[str], **options: Unpack[SensesArguments]) -> Senses:
+        Options:
+            neighbors: The number of neighbors of each vector.
+            case: How words are looked up, as in `encode`.
+            share: The share of the static vector in contextual vectors and in the search for
+                contextual neighbors. None: the defaults.
+            phrases: As in `encode`.
+        """
+        fields = [
+            _occurrence_fields(index, occurrence)
+            for index, occurrence in enumerate(
+                require_list(occurrences, "pairs of a text and a word")
+            )
+        ]
+        request = request_of(
+            CompareRequest,
+            occurrences=fields,
+            neighbors=neighbors,
+            case=case,
+            share=share,
+            phrases=phrases,
+        )
+        return self._call(request, _whole)
+
+    def senses(
+        self,
+        word: str,
+        texts: Sequence[str],
+        *,
+        forms: Sequence[str] = (),
+        case: Matching = "any",
+        senses: int | None = None,
+        keywords: int = 8,
+        neighbors: int = 5,
+        examples: int = 3,
+        phrases: bool = False,
+    ) -> Senses:
         """Return the senses of a word in texts; `save` of the result keeps them for `apply`.
 
         The occurrences are the tokens that equal `word` or one of `forms`. Raises the same
         exceptions as `encode`, and InvalidError if the word does not occur.
+
+        Options:
+            forms: Other forms of the word, such as its plural.
+            case: Whether occurrences are found in "any" letter case or in the "exact" one.
+            senses: The maximum number of senses. None estimates their number.
+            keywords: The number of keywords of each sense.
+            neighbors: The number of neighbors of each sense.
+            examples: The number of examples of each sense.
+            phrases: As in `encode`.
         """
-        return self._call(senses_request(word, texts, options))
+        request = request_of(
+            SensesRequest,
+            word=word,
+            texts=require_list(texts, "texts"),
+            forms=forms,
+            case=case,
+            senses="auto" if senses is None else senses,
+            keywords=keywords,
+            neighbors=neighbors,
+            examples=examples,
+            phrases=phrases,
+            inventory=True,
+        )
+        return self._call(request, _whole)
 
     def apply(self, inventory: Senses | SenseInventory, texts: Sequence[str]) -> AppliedSenses:
         """Return the sense of each occurrence of an inventory's word in texts.
@@ -262,7 +259,11 @@ class Encoder(Protocol):
         `inventory` is a result of `senses`, or of `polyseme.load_senses`. Raises the same
         exceptions as `encode`, and InvalidError if another model found the senses.
         """
-        return self._call(apply_request(inventory, texts))
+        if not isinstance(inventory, Senses | SenseInventory):
+            raise TypeError("Give a result of `senses`, or an inventory of `polyseme.load_senses`.")
+        checked = plain(require_list(texts, "texts"), "texts")
+        request = ApplySensesRequest.of(inventory=require_inventory(inventory), texts=checked)
+        return self._call(request, _whole)
 
     def neighbors(
         self,
@@ -278,15 +279,82 @@ class Encoder(Protocol):
         The sum has the unit vectors of the words or vectors in `positive`, less those in
         `negative`. Words of the query are no neighbors. Raises the same exceptions as `encode`.
         """
-        return self._call(neighbors_request(near, k, positive, negative, case)).neighbors
+        options: dict[str, Any] = {"k": k, "case": case}
+        for name, terms in (("positive", positive), ("negative", negative)):
+            if listed := list(require_list(terms, "words or vectors")):
+                options[name] = listed
+        if near is None or isinstance(near, str):
+            options["word"] = near
+        else:
+            options["vector"] = _row(near)
+        request = request_of(NeighborsRequest, **options)
+        return self._call(request, lambda result: result.neighbors)
 
     def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
-        return self._call(request_of(TraceRequest, text=text, layer=layer, case=case))
+        return self._call(request_of(TraceRequest, text=text, layer=layer, case=case), _whole)
 
     def models(self) -> list[ModelFacts]:
         """Return the models of this encoder. Raises the same exceptions as `encode`."""
         ...
+
+
+def _awaited(
+    method: Callable[Concatenate[Any, _P], _T],
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
+    """Return a method of `Encoder` as a coroutine, for a class whose `_call` is one."""
+
+    @wraps(method)
+    async def coroutine(self: Any, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+        result: Any = method(self, *arguments, **options)
+        return cast("_T", await result)
+
+    return coroutine
+
+
+class AsyncEncoder:
+    """The methods of `Encoder` as coroutines.
+
+    In a subclass, `_call`, `_encode` and `_embed` are coroutines, and `_encode_each` yields
+    asynchronously.
+    """
+
+    encode = _awaited(Encoder.encode)
+    vector = _awaited(Encoder.vector)
+    embed = _awaited(Encoder.embed)
+    compare = _awaited(Encoder.compare)
+    senses = _awaited(Encoder.senses)
+    apply = _awaited(Encoder.apply)
+    neighbors = _awaited(Encoder.neighbors)
+    trace = _awaited(Encoder.trace)
+
+    def _encode_each(
+        self, texts: Iterable[Text] | AsyncIterable[Text], options: EncodeOptions
+    ) -> AsyncGenerator[Sentence]:
+        raise NotImplementedError
+
+    async def encode_each(
+        self,
+        texts: Iterable[Text] | AsyncIterable[Text],
+        *,
+        include: Sequence[Part] = DEFAULT_PARTS,
+        layers: Literal["all", "last"] | Sequence[int] = "all",
+        heads: Literal["all", "mean"] = "all",
+        oov: OovPolicy | None = None,
+        case: Case = "auto",
+        truncate: bool = False,
+        dtype: Dtype = "float32",
+        share: float | None = None,
+        phrases: bool = False,
+    ) -> AsyncIterator[Sentence]:
+        """Yield the results of `encode` for any number of texts, with a few batches in memory.
+
+        The options are those of `encode`.
+        """
+        options = encode_options(include, layers, heads, oov, case, truncate, dtype, share, phrases)
+        async with aclosing(self._encode_each(require_list(texts), options)) as each:
+            async for sentence in each:
+                yield sentence
 
 
 _Iterable = TypeVar("_Iterable")
@@ -319,20 +387,22 @@ def require_text(text: Any, number: int) -> Text:
     return words if is_list else words[0]
 
 
-def require_known(options: Mapping[str, object], names: type) -> dict[str, Any]:
-    """Return options. Raises TypeError for one that the TypedDict `names` does not have."""
-    for name in options.keys() - names.__annotations__.keys():
-        question = did_you_mean(name, names.__annotations__)
-        raise TypeError(f"Unknown option `{name}`{question or '.'}")
-    return dict(options)
-
-
 _Request = TypeVar("_Request", bound=Request[Any])
 
 
 def request_of(kind: type[_Request], **fields: object) -> _Request:
-    """Return a request with these fields. Raises InvalidError if one is invalid."""
-    return kind.of(**{name: plain(value, name) for name, value in fields.items()})
+    """Return a request with these fields. Raises InvalidError if one is invalid.
+
+    Defaults are absent, so that clients send only what differs from them.
+    """
+    known = kind.model_fields
+    return kind.of(
+        **{
+            name: plain(value, name)
+            for name, value in fields.items()
+            if value is not known[name].default
+        }
+    )
 
 
 def plain(value: Any, *path: str | int) -> Any:
@@ -355,19 +425,37 @@ def plain(value: Any, *path: str | int) -> Any:
     return value
 
 
-def encode_options(options: EncodeArguments) -> EncodeOptions:
-    """Return the options of `encode`. Raises TypeError or InvalidError."""
-    return request_of(EncodeOptions, **require_known(options, EncodeArguments))
+def encode_options(
+    include: Sequence[Part],
+    layers: Literal["all", "last"] | Sequence[int],
+    heads: Literal["all", "mean"],
+    oov: OovPolicy | None,
+    case: Case,
+    truncate: bool,
+    dtype: Dtype,
+    share: float | None,
+    phrases: bool,
+) -> EncodeOptions:
+    """Return the options of `encode`. Raises InvalidError."""
+    return request_of(
+        EncodeOptions,
+        include=include,
+        layers=layers,
+        heads=heads,
+        oov=oov,
+        case=case,
+        truncate=truncate,
+        dtype=dtype,
+        share=share,
+        phrases=phrases,
+    )
 
 
-def vector_options(kind: VectorKind, options: SharedArguments) -> EncodeOptions:
-    """Return the options of `encode` for one kind of vector. Raises TypeError or InvalidError."""
-    if not isinstance(kind, str) or kind not in VECTOR_KINDS:
-        raise InvalidError([FieldError(("kind",), one_of(VECTOR_KINDS))])
-    return request_of(EncodeOptions, include=[kind], **require_known(options, SharedArguments))
+def _whole(result: _T) -> _T:
+    return result
 
 
-def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Array:
+def _vector_of(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Array:
     """Return the vector of an occurrence of a word. Raises NoSuchTokenError if there is none."""
     if isinstance(word, str) and word not in sentence:
         raise NoSuchTokenError(
@@ -376,78 +464,26 @@ def find_vector(sentence: Sentence, word: str, nth: int, kind: VectorKind) -> Ar
     return sentence.find(word, nth).arrays[kind]
 
 
-def embeddings_request(pooling: Pooling | None, dimensions: int | None) -> EmbeddingsRequest:
-    """Return a request without texts for sentence vectors. Raises InvalidError."""
-    return request_of(
-        EmbeddingsRequest, input="", wordless="zero", pooling=pooling, dimensions=dimensions
-    )
-
-
-def neighbors_request(
-    near: str | ArrayLike | None,
-    k: int,
-    positive: Sequence[str | ArrayLike],
-    negative: Sequence[str | ArrayLike],
-    case: Case,
-) -> NeighborsRequest:
-    """Return the request for the neighbors of a word, a vector [d] or a sum.
-
-    Raises TypeError for a string instead of a list, InvalidError for an invalid value.
-    """
-    options: dict[str, Any] = {"k": k, "case": case}
-    for name, terms in (("positive", positive), ("negative", negative)):
-        if listed := list(require_list(terms, "words or vectors")):
-            options[name] = listed
-    if near is None or isinstance(near, str):
-        return request_of(NeighborsRequest, word=near, **options)
+def _row(values: ArrayLike) -> NDArray[np.float64]:
+    """Return a vector [d]. Raises InvalidError for anything else."""
     try:
-        row = np.asarray(near, np.float64)
+        row = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         row = np.zeros(())
     if row.ndim != 1 or not np.isfinite(row).all():
         raise InvalidError([FieldError(("vector",), "must be a row of finite numbers")])
-    return request_of(NeighborsRequest, vector=row, **options)
+    return row
 
 
-def compare_request(
-    occurrences: Sequence[Occurrence | tuple[str, str]], options: CompareArguments
-) -> CompareRequest:
-    """Return the request for a comparison of (text, word) and (text, word, nth) tuples.
-
-    Raises TypeError for what is no occurrence or an unknown option, InvalidError for an invalid
-    value.
-    """
-    fields = []
-    for number, values in enumerate(require_list(occurrences, "pairs of a text and a word")):
-        occurrence: Any = values
-        if isinstance(values, tuple | list) and len(values) in {2, 3}:
-            occurrence = Occurrence(*values)
-        if not isinstance(occurrence, Occurrence):
-            raise TypeError(
-                f"Occurrence {number} is neither (text, word) nor (text, word, nth) nor an"
-                " Occurrence."
-            )
-        given = vars(occurrence).items()
-        present = {name: value for name, value in given if value is not None or name == "nth"}
-        if occurrence.word is None:
-            del present["nth"]
-        fields.append(present)
-    known = require_known(options, CompareArguments)
-    return request_of(CompareRequest, occurrences=fields, **known)
-
-
-def senses_request(word: str, texts: Sequence[str], options: SensesArguments) -> SensesRequest:
-    """Return the request for the senses of a word in texts. Raises TypeError or InvalidError."""
-    fields = require_known(options, SensesArguments)
-    if fields.get("senses") is None:
-        fields["senses"] = "auto"
-    texts = require_list(texts, "texts")
-    return request_of(SensesRequest, word=word, texts=texts, inventory=True, **fields)
-
-
-def apply_request(inventory: Senses | SenseInventory, texts: Sequence[str]) -> ApplySensesRequest:
-    """Return the request that applies an inventory. Raises TypeError or InvalidError."""
-    if not isinstance(inventory, Senses | SenseInventory):
-        raise TypeError("Give a result of `senses`, or an inventory of `polyseme.load_senses`.")
-    texts = plain(require_list(texts, "texts"), "texts")
-    return ApplySensesRequest.of(inventory=require_inventory(inventory), texts=texts)
+def _occurrence_fields(index: int, values: Any) -> dict[str, Any]:
+    """Return the fields of an occurrence or of a tuple. Raises TypeError for anything else."""
+    if isinstance(values, tuple | list) and len(values) in {2, 3}:
+        values = Occurrence(*values)
+    if not isinstance(values, Occurrence):
+        raise TypeError(
+            f"Occurrence {index} is neither (text, word) nor (text, word, nth) nor an Occurrence."
+        )
+    unused = {name for name, value in vars(values).items() if value is None and name != "nth"}
+    if values.word is None:
+        unused.add("nth")
+    return {name: value for name, value in vars(values).items() if name not in unused}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry, find_models
 from polyseme.models.writer import rewrite_model
-from polyseme.operations.compare import CompareRequest, compare
+from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import (
     DEFAULT_POOLING,
     EmbeddingsRequest,
@@ -27,31 +27,18 @@ from polyseme.operations.embed import (
     embed,
 )
 from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
-from polyseme.operations.inventory import ApplySensesRequest, apply_senses
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
-from polyseme.operations.neighbors import NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import SensesRequest, senses
 from polyseme.operations.serialize import manifest_document
-from polyseme.operations.trace import TraceRequest, trace
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
 
+_T = TypeVar("_T")
 LIMITS = Limits(max_sentence_tokens=MAX_SENTENCE_TOKENS)
 """The cost of a sentence grows with the square of its length. Other sizes are not limited."""
 SINGLE_THREAD = SingleThread()
 """The context manager of all local models."""
-
-
-_FUNCTIONS: dict[type, Callable[..., Any]] = {
-    ApplySensesRequest: apply_senses,
-    CompareRequest: compare,
-    NeighborsRequest: neighbors,
-    SensesRequest: senses,
-    TraceRequest: trace,
-}
-"""The function of each request."""
 
 
 class LocalModel(Encoder):
@@ -83,10 +70,11 @@ class LocalModel(Encoder):
         limits = Limits(max_sentence_tokens=settings.max_sentence_tokens)
         return cls(registry.model(name), limits, settings.pooling)
 
-    def _call(self, request: Request[Result]) -> Result:
+    def _call(self, request: Request[Result], read: Callable[[Result], _T]) -> _T:
         with _computing():
-            result: Result = _FUNCTIONS[type(request)](self.model, request, self._limits)
-        return result
+            operation = OPERATIONS[type(request)]
+            result: Result = operation.function(self.model, request, self._limits)
+        return read(result)
 
     def __repr__(self) -> str:
         words = self.model.manifest.vocabulary_size
@@ -128,10 +116,13 @@ class LocalModel(Encoder):
         )
         return folder
 
-    def _encode(self, texts: Iterable[Text], options: EncodeOptions) -> list[Sentence]:
-        checked = [require_text(text, number) for number, text in enumerate(texts)]
+    def _encode(
+        self, texts: Iterable[Text], options: EncodeOptions, read: Callable[[list[Sentence]], _T]
+    ) -> _T:
+        checked = [require_text(text, index) for index, text in enumerate(texts)]
         with _computing():
-            return list(map(Sentence.of, encode(self.model, checked, options, self._limits)))
+            encoded = encode(self.model, checked, options, self._limits)
+        return read(list(map(Sentence.of, encoded)))
 
     def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
         remaining, first = iter(texts), 0
@@ -150,19 +141,16 @@ class LocalModel(Encoder):
                 yield Sentence.of(sentence)
             first += len(some)
 
-    def _embed(
-        self, texts: Iterable[Text], request: EmbeddingsRequest
-    ) -> Iterator[NDArray[np.float32]]:
+    def _embed(self, texts: Iterable[Text], request: EmbeddingsRequest) -> NDArray[np.float32]:
         # Each text is checked, and unlike those of a body they may be both strings and lists.
-        checked = [require_text(text, number) for number, text in enumerate(texts)]
+        checked = [require_text(text, index) for index, text in enumerate(texts)]
+        request = request.model_copy(update={"input": checked})
         with _computing():
-            found = embed(
-                self.model,
-                request.model_copy(update={"input": checked}).with_defaults(pooling=self._pooling),
-                self._limits,
-            )
-        if found.data:
-            yield np.array([one.embedding for one in found.data], np.float32)
+            result = embed(self.model, request.with_defaults(pooling=self._pooling), self._limits)
+        vectors = [one.embedding for one in result.data]
+        return np.array(vectors, np.float32).reshape(
+            len(vectors), request.dimensions or self.dimension
+        )
 
     def models(self) -> list[ModelFacts]:
         """Return a list of this one model."""

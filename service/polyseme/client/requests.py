@@ -7,7 +7,7 @@ request may be repeated, because the service keeps no state between requests.
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -30,14 +30,10 @@ from polyseme.client.results import (
     require,
 )
 from polyseme.errors import FieldError, InvalidError, TooLargeError
-from polyseme.operations.compare import CompareRequest, Comparison
+from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
-from polyseme.operations.inventory import AppliedSenses, ApplySensesRequest
-from polyseme.operations.neighbors import Neighbors, NeighborsRequest
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
-from polyseme.operations.senses import Senses, SensesRequest
-from polyseme.operations.trace import Trace, TraceRequest
 
 if TYPE_CHECKING:
     import httpx
@@ -157,15 +153,7 @@ async def async_batches(
 
 Exchange: TypeAlias = Generator["httpx.Request", "httpx.Response", _T]
 """A generator that yields requests, is sent their complete responses and returns a result."""
-_ROUTES: dict[type, tuple[str, TypeAdapter[Any]]] = {
-    ApplySensesRequest: ("senses/apply", TypeAdapter(AppliedSenses)),
-    CompareRequest: ("compare", TypeAdapter(Comparison)),
-    NeighborsRequest: ("neighbors", TypeAdapter(Neighbors)),
-    SensesRequest: ("senses", TypeAdapter(Senses)),
-    TraceRequest: ("trace", TypeAdapter(Trace)),
-}
-"""The route of each request under /v1, and the reader of its result."""
-_EMBEDDINGS = TypeAdapter(Embeddings)
+_reader = cache(TypeAdapter[Any])
 
 
 class Exchanges:
@@ -190,7 +178,7 @@ class Exchanges:
         request = request.model_copy(update={"encoding_format": "base64"})
 
         def read(content: bytes, count: int) -> NDArray[np.float32]:
-            data = _EMBEDDINGS.validate_json(content, extra="ignore").data
+            data = _reader(Embeddings).validate_json(content, extra="ignore").data
             vectors = np.stack([entry.embedding for entry in data])
             require([entry.index for entry in data] == [*range(count)])
             require(vectors.shape[1] == (request.dimensions or vectors.shape[1]) > 0)
@@ -202,9 +190,11 @@ class Exchanges:
 
     def call(self, request: Request[Result]) -> Exchange[Result]:
         """Send the request of an operation."""
-        name, adapter = _ROUTES[type(request)]
-        content = yield from self._send(f"/v1/{name}", JSON, _encode_json(self._fields(request)))
-        result: Result = _read(partial(adapter.validate_json, extra="ignore"), content)
+        operation = OPERATIONS[type(request)]
+        body = _encode_json(self._fields(request))
+        content = yield from self._send(f"/v1/{operation.path}", JSON, body)
+        read = partial(_reader(operation.result).validate_json, extra="ignore")
+        result: Result = _read(read, content)
         return result
 
     def models(self) -> Exchange[list[ModelFacts]]:

@@ -1,11 +1,10 @@
 """Send requests with httpx: connection pools, retries, and a limit on the size of a response."""
 
 import math
-import socket
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Any
 from urllib.parse import urlsplit
 
 from polyseme import __version__
@@ -31,43 +30,37 @@ _KEEPALIVE = 4
 """Seconds that an idle connection is kept open. The service closes it after 5 by default."""
 
 
-class TransportOptions(TypedDict, total=False):
-    """Options of the connection; `DEFAULTS` has their defaults."""
-
-    timeout: Annotated[
-        float,
-        "Maximum seconds to wait for each byte. The limit for connecting is the same, but at most"
-        " 10.",
-    ]
-    retries: Annotated[int, "Maximum number of further attempts of a request."]
-    longest_wait: Annotated[
-        float,
-        "Maximum seconds between attempts; a request is not retried if Retry-After is longer.",
-    ]
-    max_answer_bytes: Annotated[int, "Maximum size of a response."]
-    proxy: Annotated[
-        str | None,
-        "The URL of a proxy; environment variables such as HTTPS_PROXY are ignored.",
-    ]
-    tls: Annotated[
-        ssl.SSLContext | None,
-        "The trusted certificate authorities, an ssl.SSLContext. None: those of certifi.",
-    ]
-    transport: Annotated[
-        httpx.BaseTransport | httpx.AsyncBaseTransport | None,
-        "The httpx transport to use instead of a connection, such as httpx.WSGITransport(app).",
-    ]
+TIMEOUT, RETRIES, LONGEST_WAIT, MAX_ANSWER_BYTES = 60.0, 4, 60.0, 256 << 20
+"""Defaults of `TransportOptions`."""
 
 
-DEFAULTS: TransportOptions = {
-    "timeout": 60,
-    "retries": 4,
-    "longest_wait": 60,
-    "max_answer_bytes": 256 << 20,
-    "proxy": None,
-    "tls": None,
-    "transport": None,
-}
+@dataclass(frozen=True)
+class TransportOptions:
+    """Options of the connections of a client, which describes them."""
+
+    concurrency: int
+    timeout: float
+    retries: int
+    longest_wait: float
+    max_answer_bytes: int
+    proxy: str | None
+    tls: ssl.SSLContext | None
+    transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None
+
+    def __post_init__(self) -> None:
+        """Raise TypeError or ValueError for an invalid option."""
+        for name in ("timeout", "longest_wait"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not value >= 0:
+                raise ValueError(f"`{name}` must be a number of 0 or more.")
+        for name, lowest in (("retries", 0), ("max_answer_bytes", 1), ("concurrency", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < lowest:
+                raise ValueError(f"`{name}` must be an integer of {lowest} or more.")
+        if not isinstance(self.proxy, str | None):
+            raise TypeError("`proxy` must be a string.")
+        if not isinstance(self.tls, ssl.SSLContext | None):
+            raise TypeError("`tls` must be an ssl.SSLContext.")
 
 
 def normalize_url(url: str) -> str:
@@ -91,104 +84,55 @@ def open_client(
     kind: type[httpx.Client | httpx.AsyncClient],
     root: str,
     key: str | None,
-    given: TransportOptions,
-    connections: int,
+    options: TransportOptions,
 ) -> httpx.Client | httpx.AsyncClient:
-    """Open a client of httpx. Raises TypeError or ValueError for invalid options."""
-    for name in given.keys() - DEFAULTS.keys():
-        raise TypeError(f"Unknown argument `{name}`.")
-    options: TransportOptions = {**DEFAULTS, **given}
-    values: dict[str, Any] = {**options, "concurrency": connections}
-    for name in ("timeout", "longest_wait"):
-        if not isinstance(values[name], int | float) or not values[name] >= 0:
-            raise ValueError(f"`{name}` must be a number of 0 or more.")
-    for name, lowest in (("retries", 0), ("max_answer_bytes", 1), ("concurrency", 1)):
-        if not isinstance(values[name], int) or values[name] < lowest:
-            raise ValueError(f"`{name}` must be an integer of {lowest} or more.")
-    if not (isinstance(key, str | None) and isinstance(options["proxy"], str | None)):
-        raise TypeError("`key` and `proxy` must be strings.")
-    if not isinstance(options["tls"], ssl.SSLContext | None):
-        raise TypeError("`tls` must be an ssl.SSLContext.")
+    """Open a client of httpx. Raises TypeError or ValueError for an invalid key."""
+    if not isinstance(key, str | None):
+        raise TypeError("`key` must be a string.")
     headers = {"User-Agent": f"polyseme-client/{__version__}", "Accept-Encoding": "identity"}
     if key:
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise ValueError("The key has an invalid character: a space, a line break, …")
         headers["Authorization"] = f"Bearer {key}"
     is_async = issubclass(kind, httpx.AsyncClient)
-    inner = options["transport"] or (httpx.AsyncHTTPTransport if is_async else httpx.HTTPTransport)(
+    inner = options.transport or (httpx.AsyncHTTPTransport if is_async else httpx.HTTPTransport)(
         # Loading the certificate authorities takes long, and only https needs them.
-        verify=options["tls"] or root.lower().startswith("https:"),
+        verify=options.tls or root.lower().startswith("https:"),
         limits=httpx.Limits(
-            max_connections=connections,
-            max_keepalive_connections=connections,
+            max_connections=options.concurrency,
+            max_keepalive_connections=options.concurrency,
             keepalive_expiry=_KEEPALIVE,
         ),
-        proxy=options["proxy"],
+        proxy=options.proxy,
         trust_env=False,
     )
     retry = _Retry(
-        options["retries"],
+        options.retries,
         ("GET", "POST"),
         RETRY_STATUSES,
         _RETRY_ERRORS,
         backoff_factor=_BACKOFF,
-        max_backoff_wait=options["longest_wait"] or math.ulp(0),  # `Retry` rejects 0
+        max_backoff_wait=options.longest_wait or math.ulp(0),  # `Retry` rejects 0
     )
-    complete = _CompleteResponses(inner, options["max_answer_bytes"], options["longest_wait"])
-    timeout = options["timeout"]
+    complete = _CompleteResponses(inner, options.max_answer_bytes, options.longest_wait)
     return kind(
         base_url=root,
         headers=headers,
         # A call waits without a timeout while other calls of this client use all connections.
-        timeout=httpx.Timeout(timeout, connect=min(10, timeout), pool=None),
+        timeout=httpx.Timeout(options.timeout, connect=min(10, options.timeout), pool=None),
         follow_redirects=False,
         trust_env=False,
         transport=RetryTransport(complete, retry),
     )
 
 
-def unreachable(error: httpx.TransportError) -> UnreachableError:
-    """Return the error for a service that does not respond.
-
-    Its message has no text of the library's error; the cause of a failed TLS handshake is kept.
-    """
-    cause = _os_error(error)
-    if isinstance(error, httpx.ConnectTimeout):
-        sentence = (
-            "The server at this address does not accept a connection in time: check the address and"
-            " the network."
-        )
-    elif isinstance(error, httpx.TimeoutException):
-        sentence = "The service takes too long to respond: send less at once, or raise `timeout`."
-    elif isinstance(cause, ssl.SSLCertVerificationError):
-        sentence = (
-            "The certificate at this address is not valid for it, or not signed by a trusted"
-            " authority: pass the authorities to trust as `tls`, an ssl.SSLContext."
-        )
-    elif isinstance(cause, ssl.SSLError):
-        sentence = (
-            "The TLS connection to this address fails: if the service has no TLS, its address"
-            " begins with http://."
-        )
-    elif isinstance(cause, socket.gaierror):
-        sentence = (
-            "The name of the host in this address cannot be resolved: check the address and the"
-            " network."
-        )
-    elif isinstance(error, httpx.ConnectError):
-        sentence = (
-            "No service responds at this address: start one with `polyseme serve`, or use another"
-            " address."
-        )
-    else:
-        sentence = (
-            "The connection to the service fails; if the service has TLS, its address begins with"
-            " https://."
-        )
-    raised = UnreachableError(sentence)
-    if isinstance(cause, ssl.SSLError):
-        raised.__cause__ = cause.with_traceback(None)
-    return raised
+def unreachable(cause: httpx.TransportError) -> UnreachableError:
+    """Return the error for a service that does not respond."""
+    reason = f"{type(cause).__name__}: {cause}".removesuffix(": ")
+    return UnreachableError(
+        f"The service does not respond ({reason}): check its address, `timeout`, and that"
+        " `polyseme serve` runs."
+    )
 
 
 def _os_error(error: BaseException) -> OSError | None:

@@ -6,6 +6,7 @@ API, of OpenAI's API and of the Open Inference Protocol.
 
 import logging
 import secrets
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -38,7 +39,6 @@ _OPENAI_CODES = {
     "rate_limited": "rate_limit_exceeded",
 }
 """OpenAI's error codes that differ from ours."""
-_OPENAI_PATHS = ("/v1/embeddings/", "/v1/models/")
 _SERVER_ERROR = 500
 _log = logging.getLogger("polyseme")
 
@@ -68,8 +68,8 @@ def problem(error: PolysemeError, **members: Any) -> Response:
 def problem_document(error: PolysemeError, request_id: str, path: str = "") -> dict[str, Any]:
     """Return the problem document of an error, with `error` for paths of compatible APIs.
 
-    An unknown route outside /v2 gets the `error` of OpenAI's API: OpenAI's client shows only this
-    member, and may be configured with a base URL without /v1.
+    An unknown route gets the `error` of OpenAI's API: OpenAI's client shows only this member, and
+    may be configured with a base URL without /v1.
     """
     document = {
         "type": f"urn:polyseme:error:{error.code}",
@@ -81,10 +81,10 @@ def problem_document(error: PolysemeError, request_id: str, path: str = "") -> d
         "request_id": request_id,
         **error.members(),
     }
-    if f"{path}/".startswith("/v2/"):
-        document["error"] = openai_error(error)["message"]
-    elif isinstance(error, UnknownRouteError) or f"{path}/".startswith(_OPENAI_PATHS):
-        document["error"] = openai_error(error)
+    members = (make for start, make in ERROR_MEMBERS.items() if f"{path}/".startswith(start))
+    unknown = openai_error if isinstance(error, UnknownRouteError) else None
+    if make := next(members, unknown):
+        document["error"] = make(error)
     return document
 
 
@@ -95,7 +95,7 @@ def raw_response(error: Exception, address: str) -> bytes:
     """
     context = RequestContext(secrets.token_hex(16), "other", address)
     error = error_of(error, context.request_id)
-    document = problem_document(error, context.request_id, _OPENAI_PATHS[0])
+    document = problem_document(error, context.request_id, "/v1/embeddings")
     body = orjson.dumps(document)
     headers = {
         "Connection": "close",
@@ -117,15 +117,29 @@ def raw_response(error: Exception, address: str) -> bytes:
 def openai_error(error: PolysemeError) -> dict[str, Any]:
     """Return the `error` of OpenAI's API; most clients show only its message."""
     param = subscripted(error.errors[0].path) if error.errors else ""
-    # The detail of invalid fields begins with the parameter.
-    place = f"`{param}`: " if param and not isinstance(error, InvalidError) else ""
     kind = "invalid_request_error" if error.status < _SERVER_ERROR else "server_error"
     return {
-        "message": f"{place}{_detail(error)} {error.hint}",
+        "message": message_of(error),
         "type": "rate_limit_error" if error.code == "rate_limited" else kind,
         "param": param or None,
         "code": _OPENAI_CODES.get(error.code, error.code),
     }
+
+
+def message_of(error: PolysemeError) -> str:
+    """Return an error as one text: its first field, its detail and its hint."""
+    param = subscripted(error.errors[0].path) if error.errors else ""
+    # The detail of invalid fields begins with the parameter.
+    start = f"`{param}`: " if param and not isinstance(error, InvalidError) else ""
+    return f"{start}{_detail(error)} {error.hint}"
+
+
+ERROR_MEMBERS: dict[str, Callable[[PolysemeError], Any]] = {
+    "/v1/embeddings/": openai_error,
+    "/v1/models/": openai_error,
+}
+"""What makes the member `error` of the problem documents of a compatible API, by the start of its
+paths."""
 
 
 def _detail(error: PolysemeError) -> str:
@@ -154,7 +168,7 @@ def _path_hint(path: str) -> str | None:
     parts = [part for part in path.split("/") if part]
     if leads(*parts) and path != "/" + "/".join(parts):
         return "The path has a slash too many, at its end or beside another one: remove it."
-    if parts[:2] in (["v1", "v1"], ["v2", "v2"]) and leads(*parts[1:]):
+    if parts[:1] == parts[1:2] and parts[0].startswith("v") and leads(*parts[1:]):
         return "The path has its prefix twice: remove it from the client's base URL."
     if leads("v1", *parts):
         return "The path lacks the prefix `/v1`: add it to the client's base URL."

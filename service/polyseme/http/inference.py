@@ -11,19 +11,22 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
-from flask import Blueprint, Response
+import regex
+from flask import Blueprint, Response, request
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Tag
 
 from polyseme import __version__
-from polyseme.errors import FieldError, InvalidError
+from polyseme.errors import FieldError, InvalidError, NotJsonError, UnsupportedMediaError
 from polyseme.http.context import current_context
+from polyseme.http.errors import ERROR_MEMBERS, message_of
 from polyseme.http.parsing import (
-    BINARY,
     JSON,
+    media_type,
     negotiate_media_type,
     parse_query_value,
-    read_json_and_bytes,
+    read_body,
+    validate_json,
 )
 from polyseme.http.routes import json_response, respond
 from polyseme.http.service import current_service
@@ -35,7 +38,9 @@ from polyseme.operations.serialize import flat_parts, json_parts, little_endian_
 from polyseme.stages import stage
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
+ERROR_MEMBERS["/v2/"] = message_of
 
+BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"
 VERSION = "1"
 """The version reported for every model; models are not versioned."""
@@ -57,6 +62,7 @@ _PARTS: tuple[Part, ...] = ("static", "contextual", "features", "attention")
 _EXTENSIONS = ("binary_tensor_data", "parameters")
 _LENGTH_BYTES = 4
 _MAX_SIZE = (1 << 31) - 1
+_SIZE = regex.compile(r"[0-9]{1,15}")
 
 
 ContentType: TypeAlias = Literal["str"] | None
@@ -205,7 +211,7 @@ def infer(name: str) -> Response:
     limits = service.limits
     with stage("parse").since(context.started):
         negotiate_media_type(JSON, BINARY)
-        body, rest = read_json_and_bytes(InferRequest, HEADER_LENGTH)
+        body, rest = _read()
         parameters = body.parameters or InferParameters()
         texts = _sentences(body.inputs[0], rest, limits)
         # The requested tensors, and whether each is sent as bytes after the JSON.
@@ -263,6 +269,28 @@ def infer(name: str) -> Response:
     if length is not None:
         response.headers[HEADER_LENGTH] = str(length)
     return response
+
+
+def _read() -> tuple[InferRequest, bytes]:
+    """Parse and validate JSON with optional bytes after it.
+
+    Clients send such bodies as application/octet-stream or, with the header of the JSON's length,
+    without a Content-Type. Raises the errors of `read_json`.
+    """
+    length = request.headers.get(HEADER_LENGTH)
+    # A page of another origin can send a request without a media type, but not with this header.
+    kinds = {JSON, BINARY, *([""] if length else [])}
+    if media_type(request.environ.get("CONTENT_TYPE", "")) not in kinds:
+        hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
+        raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
+    content = read_body()
+    if length is None:
+        return validate_json(InferRequest, content), b""
+    if not _SIZE.fullmatch(length) or int(length) > len(content):
+        hint = "Omit the header if no bytes follow the JSON."
+        raise NotJsonError(f"The header {HEADER_LENGTH} is not a length within the body.", hint)
+    size = int(length)
+    return validate_json(InferRequest, content[:size]), content[size:]
 
 
 def _sentences(tensor: InputTensor, rest: bytes, limits: Limits) -> list[str]:

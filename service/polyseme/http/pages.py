@@ -1,10 +1,8 @@
 """The web interface, /docs, /openapi.json, /livez and /readyz."""
 
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
-import orjson
 from flask import Blueprint, Response, abort, request, send_file
 
 from polyseme.http.errors import problem
@@ -34,6 +32,8 @@ _PAGE_POLICY = (
     " object-src 'none'; img-src 'self' data:"
 )
 _SWAGGER = Path(__file__).parent / "vendor"
+_OPENAPI = Path(__file__).parent / "openapi.json"
+"""The document that `docs/openapi.py` makes."""
 _DOCS = """<!doctype html>
 <html lang="en">
 <head>
@@ -48,9 +48,6 @@ _DOCS = """<!doctype html>
 <body><main id="api"></main></body>
 </html>
 """
-_OPENAPI_LOCK = Lock()
-_OPENAPI: list[bytes] = []
-"""The document, once it has been asked for."""
 _DOCS_SCRIPT = """\
 SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null });
 """
@@ -115,12 +112,7 @@ def docs_file(name: str) -> Response:
 @pages.get("/openapi.json")
 def openapi() -> Response:
     """Serve the OpenAPI 3.1 document."""
-    with _OPENAPI_LOCK:  # two threads must not parse source code at the same time (CPython 3.11)
-        if not _OPENAPI:
-            from polyseme.http.openapi import document
-
-            _OPENAPI.append(orjson.dumps(document()))
-    return Response(_OPENAPI[0], content_type=JSON)
+    return Response(_OPENAPI.read_bytes(), content_type=JSON)
 
 
 @pages.get("/livez")

@@ -27,11 +27,9 @@ from polyseme.http.context import CONTEXT
 from polyseme.operations.schema import invalid_fields
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
-BINARY = "application/octet-stream"
 _Body = TypeVar("_Body", bound=BaseModel)
 _NUMBER = regex.compile(r"-?[0-9]{1,9}")
 _DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
-_SIZE = regex.compile(r"[0-9]{1,15}")
 _MAX_ACCEPT = 1024
 """Maximum length of an Accept header; browsers send about 130 characters."""
 _LARGEST = (1 << 53) - 1
@@ -74,7 +72,7 @@ def read_json(schema: type[_Body]) -> _Body:
     """
     if media_type(request.environ.get("CONTENT_TYPE", "")) != JSON:
         raise UnsupportedMediaError
-    return _validate(schema, read_body())
+    return validate_json(schema, read_body())
 
 
 def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Body:
@@ -116,26 +114,6 @@ def parse_query_value(schema: type[BaseModel], name: str, sent: Sequence[str]) -
     field = schema.model_fields.get(name)
     flag = field is not None and field.annotation is bool and value in ("true", "false")
     return value == "true" if flag else value
-
-
-def read_json_and_bytes(schema: type[_Body], header: str) -> tuple[_Body, bytes]:
-    """Parse and validate JSON with optional bytes after it.
-
-    `header` is the name of the header with the length of the JSON. Clients of the Open Inference
-    Protocol send such bodies as application/octet-stream or, with the header, without a
-    Content-Type. Raises the errors of `read_json`.
-    """
-    # A page of another origin can send a request without a media type, but not with this header.
-    kinds = {JSON, BINARY, *([""] if request.headers.get(header) else [])}
-    if media_type(request.environ.get("CONTENT_TYPE", "")) not in kinds:
-        hint = f"Send the header `Content-Type: {JSON}`, or `{BINARY}` if bytes follow the JSON."
-        raise UnsupportedMediaError(f"The Content-Type header is not {JSON} or {BINARY}.", hint)
-    content = read_body()
-    said = request.headers.get(header, str(len(content)))
-    if not _SIZE.fullmatch(said) or int(said) > len(content):
-        hint = "Omit the header if no bytes follow the JSON."
-        raise NotJsonError(f"The header {header} is not a length within the body.", hint)
-    return _validate(schema, content[: int(said)]), content[int(said) :]
 
 
 def read_body(*, query: bool = False) -> bytes:
@@ -187,7 +165,7 @@ def _not_json(what: str, text: bytes, error: orjson.JSONDecodeError) -> str:
     return f"{what} is not well-formed JSON at {line}column {error.colno}."
 
 
-def _validate(schema: type[_Body], content: bytes) -> _Body:
+def validate_json(schema: type[_Body], content: bytes) -> _Body:
     """Return a valid body; raise NotJsonError or InvalidError.
 
     orjson parses it, because pydantic's parser would describe each of a million unknown fields.

@@ -1,13 +1,12 @@
 """The routes under /v1: each parses, computes and responds."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 from flask import Blueprint, Response, request
-from pydantic import BaseModel
 
 from polyseme.http.context import RequestContext, current_context
 from polyseme.http.errors import error_of, problem_document
@@ -23,9 +22,8 @@ from polyseme.http.parsing import (
 from polyseme.http.service import Service, current_service
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus
-from polyseme.operations.compare import CompareRequest
-from polyseme.operations.compare import compare as compared
-from polyseme.operations.embed import EmbeddingsRequest, embed, pooled_part
+from polyseme.operations.catalog import OPERATIONS, Operation
+from polyseme.operations.embed import pooled_part
 from polyseme.operations.encode import (
     EncodeRequest,
     TokenCounts,
@@ -35,30 +33,19 @@ from polyseme.operations.encode import (
     paths_of,
     tokenize,
 )
-from polyseme.operations.inventory import ApplySensesRequest
-from polyseme.operations.inventory import apply_senses as applied
-from polyseme.operations.neighbors import NeighborsRequest
-from polyseme.operations.neighbors import neighbors as nearest
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.senses import SensesRequest
-from polyseme.operations.senses import senses as find_senses
 from polyseme.operations.serialize import (
     Format,
-    array_parts,
     encode_json,
-    json_parts,
     manifest_document,
     npz_parts,
     number_bytes,
     sentence_parts,
     usage,
 )
-from polyseme.operations.trace import TraceRequest, TraceStep
-from polyseme.operations.trace import trace as steps
 from polyseme.stages import stage
 from polyseme.tokenizer import Tokenized
 
-_Body = TypeVar("_Body", bound=BaseModel)
 routes = Blueprint("routes", __name__, url_prefix="/v1")
 _FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
 _WHOLE = 4 << 20
@@ -136,74 +123,30 @@ def respond(parts: Iterable[bytes], media: str) -> Response:
         return Response(b"".join(head), content_type=media)
 
 
-@routes.post("/compare")
-def compare() -> Response:
-    """Compare occurrences of words."""
-    service, body = current_service(), _read(CompareRequest)
-    return json_response(compared(service.find_model(body.model), body, service.limits))
+def _view(operation: Operation) -> Callable[[], Response]:
+    """Return the view of an operation whose request and response are JSON."""
+
+    def view() -> Response:
+        service = current_service()
+        with stage("parse").since(current_context().started):
+            negotiate_media_type(JSON)
+            body: Any = read_json(operation.request)
+        if operation.settings:
+            defaults = {name: getattr(service.settings, name) for name in operation.settings}
+            body = body.with_defaults(**defaults)
+        result = operation.function(body.find_model(service.find_model), body, service.limits)
+        if operation.parts:
+            return respond(operation.parts(result), JSON)
+        return json_response(result)
+
+    return view
 
 
-@routes.post("/senses")
-def senses() -> Response:
-    """Find the senses of a word in texts, without labels."""
-    service, body = current_service(), _read(SensesRequest)
-    return json_response(find_senses(service.find_model(body.model), body, service.limits))
-
-
-@routes.post("/senses/apply")
-def apply_senses() -> Response:
-    """Assign the senses of an inventory to the occurrences of its word in texts."""
-    service, body = current_service(), _read(ApplySensesRequest)
-    model = service.find_model(body.model or body.inventory.model)
-    return json_response(applied(model, body, service.limits))
-
-
-@routes.post("/trace")
-def trace() -> Response:
-    """Return every step of attention, computed in float64."""
-    service, body = current_service(), _read(TraceRequest)
-    model = None if body.text is None else service.find_model(body.model)
-    result = steps(model, body, service.limits)
-    return respond(
-        json_parts({"tokens": result.tokens}, "steps", map(_step, result.steps), {}), JSON
-    )
-
-
-def _step(step: TraceStep) -> Iterator[bytes]:
-    """Yield a step of a trace in JSON."""
-    names = ("name", "formula", "operation", "operands", "factors", "shape")
-    facts = {name: getattr(step, name) for name in names}
-    yield orjson.dumps(facts)[:-1] + b',"values":'
-    yield from array_parts(step.values)
-    yield b"}"
-
-
-@routes.post("/neighbors")
-def neighbors() -> Response:
-    """Return the words nearest to a word, a vector or a sum of several."""
-    service, body = current_service(), _read(NeighborsRequest)
-    return json_response(nearest(service.find_model(body.model), body, service.limits))
-
-
-@routes.post("/embeddings")
-def embeddings() -> Response:
-    """Return one vector for each text, as OpenAI's embeddings API does."""
-    service, body = current_service(), _read(EmbeddingsRequest)
-    settings = service.settings
-    body = body.with_defaults(
-        pooling=settings.pooling, wordless=settings.wordless, truncate=settings.truncate
-    )
-    result = embed(service.find_model(body.model), body, service.limits)
-    data = ([orjson.dumps(one, option=orjson.OPT_SERIALIZE_NUMPY)] for one in result.data)
-    after = {"model": result.model, "usage": result.usage}
-    return respond(json_parts({"object": "list"}, "data", data, after), JSON)
-
-
-def _read(schema: type[_Body]) -> _Body:
-    """Parse the body of a route whose response is JSON."""
-    with stage("parse").since(current_context().started):
-        negotiate_media_type(JSON)
-        return read_json(schema)
+for operation in OPERATIONS.values():
+    if operation.request is not EncodeRequest:
+        routes.add_url_rule(
+            f"/{operation.path}", operation.name, _view(operation), methods=["POST"]
+        )
 
 
 @routes.get("/models")

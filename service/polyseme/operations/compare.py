@@ -17,7 +17,7 @@ from polyseme.operations.encode import Token, contextualize_each, count_tokens, 
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.neighbors import Neighbor
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, SharedOptions
-from polyseme.operations.schema import ModelName, OneLine, Request, Share, response
+from polyseme.operations.schema import ModelName, OneLine, Request, Share
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, without_ignorable
 
@@ -73,7 +73,6 @@ class OccurrenceRequest(Request[None]):
 class AttendedToken:
     """A token that the occurrence attends to."""
 
-    __pydantic_config__ = response("AttendedResponse")
     text: str
     start: int | None
     end: int | None
@@ -84,7 +83,6 @@ class AttendedToken:
 class ComparedOccurrence(OneLine):
     """One occurrence, before and after context."""
 
-    __pydantic_config__ = response("OccurrenceResponse")
     token: Token
     shift: float
     """1 − cosine(static, contextual)"""
@@ -121,7 +119,6 @@ Position: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
 class MappedWord:
     """A neighbor's position on the map."""
 
-    __pydantic_config__ = response("MappedResponse")
     word: str
     position: Position
 
@@ -130,7 +127,6 @@ class MappedWord:
 class OccurrenceMap:
     """Occurrences and neighbors in the plane: the first two principal components."""
 
-    __pydantic_config__ = response("MapResponse")
     explained_variance_ratio: Position
     """of each axis"""
     static: list[Position | None]
@@ -144,7 +140,6 @@ class OccurrenceMap:
 class MappedComparison(Comparison):
     """Compared occurrences."""
 
-    __pydantic_config__ = response("CompareResponse")
     map: OccurrenceMap | None = None
     """if requested"""
 

@@ -1,10 +1,11 @@
 """Sentence vectors: the vectors of a sentence pooled to one unit vector."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
+import orjson
 import pybase64
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PlainValidator
@@ -21,8 +22,8 @@ from polyseme.operations.encode import (
 )
 from polyseme.operations.limits import Limits, reserve
 from polyseme.operations.options import EncodeOptions, Encoding, Part
-from polyseme.operations.schema import Input, Request, response
-from polyseme.operations.serialize import number_bytes
+from polyseme.operations.schema import Input, Request
+from polyseme.operations.serialize import json_parts, number_bytes
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
@@ -51,7 +52,6 @@ class Embedding:
     With `wordless: "zero"`, it is zero if no word has a vector or the vectors cancel out.
     """
 
-    __pydantic_config__ = response("EmbeddingResponse")
     object: Literal["embedding"]
     index: int
     """index of the text in `input`"""
@@ -66,7 +66,6 @@ class Embedding:
 class EmbeddingsUsage:
     """The number of tokens of the request, by this service's tokenizer."""
 
-    __pydantic_config__ = response("EmbeddingsUsageResponse")
     prompt_tokens: int
     total_tokens: int
 
@@ -75,7 +74,6 @@ class EmbeddingsUsage:
 class Embeddings:
     """One vector per text, in OpenAI's format."""
 
-    __pydantic_config__ = response("EmbeddingsResponse")
     object: Literal["list"]
     data: list[Embedding]
     model: str
@@ -160,6 +158,13 @@ def embed(model: Model, request: EmbeddingsRequest, limits: Limits | None = None
             data.append(Embedding("embedding", len(data), written))
     usage = EmbeddingsUsage(counts.tokens, counts.tokens)
     return Embeddings("list", data, model.manifest.name, usage)
+
+
+def embeddings_parts(result: Embeddings) -> Iterator[bytes]:
+    """Yield embeddings in JSON."""
+    data = ([orjson.dumps(one, option=orjson.OPT_SERIALIZE_NUMPY)] for one in result.data)
+    after = {"model": result.model, "usage": result.usage}
+    return json_parts({"object": result.object}, "data", data, after)
 
 
 def pooled_part(pooling: Pooling) -> Part:

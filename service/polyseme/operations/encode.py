@@ -15,7 +15,7 @@ from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, 
 from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
-from polyseme.operations.schema import Input, ModelName, Request, response
+from polyseme.operations.schema import Input, ModelName, Request
 from polyseme.stages import record_counts, stage
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenized, Tokenizer
 from polyseme.tokenizer import words as word_spans
@@ -47,7 +47,6 @@ _resolution = attrgetter("resolution")
 class Token:
     """A token and its vocabulary entry."""
 
-    __pydantic_config__ = response("TokenResponse")
     text: str
     start: int | None
     """offset in code points; null for tokenized input"""

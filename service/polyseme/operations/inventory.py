@@ -3,7 +3,7 @@
 The document is JSON that anybody may send or edit, so every part of it is checked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -40,12 +40,12 @@ from polyseme.operations.occurrences import (
 )
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
 from polyseme.operations.schema import (
+    STRICT,
     ModelName,
     OneLine,
     Request,
     Vector,
     invalid_fields,
-    response,
 )
 from polyseme.stages import stage
 
@@ -94,7 +94,7 @@ Label: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_LABEL)]
 class Keyword:
     """A context word that is typical of a sense."""
 
-    __pydantic_config__ = response("KeywordResponse")
+    __pydantic_config__ = STRICT
     word: str
     weight: float
     """attention times informativeness, times this sense's share of the total"""
@@ -108,7 +108,7 @@ class Keyword:
 class StoredSense(OneLine):
     """A sense of an inventory."""
 
-    __pydantic_config__ = response("StoredSense")
+    __pydantic_config__ = STRICT
     label: Label
     """the name of the sense, which may be changed; at first its keywords"""
     size: Annotated[int, Field(ge=0)]
@@ -129,7 +129,7 @@ def _of_one_width(senses: list[StoredSense]) -> list[StoredSense]:
 class SenseInventory(OneLine):
     """The senses of a word, to apply to other texts. Only labels may be changed."""
 
-    __pydantic_config__ = response("SenseInventory")
+    __pydantic_config__ = STRICT
     format: Literal["polyseme-senses"]
     version: Annotated[int, AfterValidator(_known_version)]
     model: Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -279,6 +279,10 @@ class ApplySensesRequest(Request["AppliedSenses"]):
         if (self.texts is None) == (self.occurrences is None):
             raise ValueError("give either `texts` or `occurrences`")
         return self
+
+    def find_model(self, find: Callable[[str | None], Model]) -> Model:
+        """Return the model of the request, by default that of the inventory."""
+        return find(self.model or self.inventory.model)
 
 
 @dataclass(frozen=True)

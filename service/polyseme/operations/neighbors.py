@@ -14,7 +14,7 @@ from polyseme.models.model import Model
 from polyseme.models.vocabulary import Vocabulary
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS
-from polyseme.operations.schema import ModelName, Request, Vector, one_of_kinds, response
+from polyseme.operations.schema import ModelName, Request, Vector, one_of_kinds
 from polyseme.stages import stage
 from polyseme.tokenizer import (
     MAX_WORD_LENGTH,
@@ -35,7 +35,6 @@ _LONGEST_SUGGESTION = 24
 class Neighbor:
     """A word and its cosine similarity."""
 
-    __pydantic_config__ = response("NeighborResponse")
     word: str
     similarity: float
 
@@ -48,7 +47,6 @@ class Neighbor:
 class Neighbors:
     """The nearest words, best first."""
 
-    __pydantic_config__ = response("NeighborsResponse")
     neighbors: list[Neighbor]
     resolution: Resolution | None
     """how the word was found, `subword` if its vector or that of a term of a sum is composed; null

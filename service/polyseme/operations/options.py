@@ -76,7 +76,7 @@ class SharedOptions(Request[Result]):
     """The options of encode, compare and senses.
 
     Query parameters, commands and bulk jobs take their names from the fields; `help` of a command
-    has the text in the annotation. `SharedArguments` of the clients has their types and texts.
+    has the text in the annotation. `Encoder` of the clients has them as keywords.
     """
 
     phrases: Annotated[

@@ -2,9 +2,10 @@
 
 A request is a pydantic model: the body of a route and the arguments of a client. A result is a
 dataclass, which is not checked when it is made; clients check what they read. The docstrings of
-their fields are the descriptions in the OpenAPI document (`http.openapi`).
+their fields are the descriptions in the OpenAPI document (`docs/openapi.py`).
 """
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Annotated, Any, Generic, Self, TypeAlias, TypeVar
 
@@ -22,12 +23,15 @@ from pydantic import (
 
 from polyseme.errors import MAX_ERRORS, FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
+from polyseme.models.model import Model
 from polyseme.validation import did_you_mean, validation_message
 
 Result = TypeVar("Result")
 _OTHER_KIND = "other_kind"
 _FACTS = ("title", "description", "default")
 """Members of a JSON schema that do not restrict the value."""
+STRICT = ConfigDict(extra="forbid")
+"""The `__pydantic_config__` of a dataclass in requests: an unknown field is an error."""
 MAX_SHARE = 4.0
 _MAX_COUNTED_ERRORS = 1000
 """With more errors, none is described: pydantic would describe all of them."""
@@ -62,6 +66,10 @@ class Request(BaseModel, Generic[Result]):
             return {n: v for n, v in data.items() if v is not None or n not in optional}
         return data
 
+    def find_model(self, find: Callable[[str | None], Model]) -> Model | None:
+        """Return the model of the request; `find` returns one by its name."""
+        return find(getattr(self, "model", None))
+
     @classmethod
     def of(cls, **fields: Any) -> Self:
         """Return a request with these fields. Raises InvalidError if one is invalid."""
@@ -70,11 +78,6 @@ class Request(BaseModel, Generic[Result]):
         except ValidationError as error:
             invalid = invalid_fields(cls, error)
         raise invalid
-
-
-def response(name: str) -> ConfigDict:
-    """Return the `__pydantic_config__` of a result; `name` is its name in the OpenAPI document."""
-    return ConfigDict(title=name, extra="forbid")
 
 
 class OneLine:

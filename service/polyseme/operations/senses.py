@@ -30,7 +30,7 @@ from polyseme.operations.occurrences import (
     project_occurrences,
 )
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, SharedOptions
-from polyseme.operations.schema import ModelName, OneLine, one_of_kinds, response
+from polyseme.operations.schema import ModelName, OneLine, one_of_kinds
 from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, spellings
 
@@ -63,7 +63,6 @@ class WordEvidence:
 class WordSense(OneLine):
     """One sense."""
 
-    __pydantic_config__ = response("SenseResponse")
     id: int = field(repr=False)
     size: int
     """number of occurrences"""
@@ -92,7 +91,6 @@ class Alternative(OneLine):
 class Division(Alternative):
     """The evidence for a number of senses, and the senses themselves."""
 
-    __pydantic_config__ = response("AlternativeResponse")
     described: list[WordSense] | None = None
     """with `divisions`, the senses"""
     labels: list[int] | None = None
@@ -118,7 +116,6 @@ class SenseOccurrence:
 class MappedSenseOccurrence(SenseOccurrence):
     """An occurrence and its sense."""
 
-    __pydantic_config__ = response("SenseOccurrenceResponse")
     x: float | None = None
     """position in the plane, with `map`"""
     y: float | None = None
@@ -160,7 +157,6 @@ class Senses(OneLine):
 class MappedSenses(Senses):
     """The senses of a word, the largest first."""
 
-    __pydantic_config__ = response("SensesResponse")
     occurrences: list[MappedSenseOccurrence]  # type: ignore[assignment] # the same with positions
     alternatives: list[Division]  # type: ignore[assignment] # the same with senses
 

@@ -20,7 +20,6 @@ from polyseme.engine.layers import Term
 from polyseme.models.manifest import Manifest
 from polyseme.operations.encode import Encoded, Token, TokenCounts
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, Encoding
-from polyseme.operations.schema import response
 from polyseme.tokenizer import Tokenized
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
@@ -42,7 +41,6 @@ _PART_BYTES, _SLICE = 1 << 18, 3 << 18
 class Base64Array:
     """The bytes of an array in base64: little-endian, C order."""
 
-    __pydantic_config__ = response("Base64Array")
     shape: list[int]
     dtype: Dtype
     data: str
@@ -56,7 +54,6 @@ _Nested: TypeAlias = list[Any] | Base64Array | None
 class SentenceDocument:
     """One sentence, with the requested arrays."""
 
-    __pydantic_config__ = response("ResultResponse")
     tokens: list[Token]
     truncated: int
     """number of words removed by truncation"""
@@ -86,7 +83,6 @@ class SentenceDocument:
 class Usage:
     """Token counts of the request."""
 
-    __pydantic_config__ = response("UsageResponse")
     tokens: int
     oov: int
     """number of tokens without a vector"""
@@ -98,7 +94,6 @@ class Usage:
 class EncodeDocument:
     """Static vectors, contextual vectors and attention."""
 
-    __pydantic_config__ = response("EncodeResponse")
     model: str
     dimension: int
     layers: int

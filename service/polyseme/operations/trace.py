@@ -1,10 +1,11 @@
 """Traces: the steps of attention for a text and a stored model, or for given arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
+import orjson
 from pydantic import Field, PlainValidator, model_validator
 
 from polyseme.engine.arrays import Floats
@@ -21,7 +22,8 @@ from polyseme.models.model import Model
 from polyseme.operations.encode import MAX_COUNTED, count_tokens, tokenize_text
 from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import missing_layer
-from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Texts, response
+from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Texts
+from polyseme.operations.serialize import array_parts, json_parts
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, Tokenized
 
@@ -39,7 +41,6 @@ Rows: TypeAlias = Annotated[Matrix, Field(max_length=MAX_TRACED)]
 class TraceStep(OneLine):
     """One step of the arithmetic."""
 
-    __pydantic_config__ = response("StepResponse")
     name: str
     formula: str
     shape: list[int] = field(repr=False)
@@ -61,7 +62,6 @@ class TraceStep(OneLine):
 class Trace(OneLine):
     """Every step, in float64."""
 
-    __pydantic_config__ = response("TraceResponse")
     tokens: list[str]
     steps: list[TraceStep]
 
@@ -132,6 +132,10 @@ class TraceRequest(Request[Trace]):
             raise ValueError("`tokens` is required: one name for each row")
         return self
 
+    def find_model(self, find: Callable[[str | None], Model]) -> Model | None:
+        """Return the model of a text, None for given arrays."""
+        return None if self.text is None else find(self.model)
+
 
 def trace(model: Model | None, request: TraceRequest, limits: Limits | None = None) -> Trace:
     """Return every step of one layer of a stored model for a text, or of given arrays.
@@ -182,6 +186,19 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
             for step, array in values
         ],
     )
+
+
+def trace_parts(result: Trace) -> Iterator[bytes]:
+    """Yield a trace in JSON."""
+    return json_parts({"tokens": result.tokens}, "steps", map(_step_parts, result.steps), {})
+
+
+def _step_parts(step: TraceStep) -> Iterator[bytes]:
+    names = ("name", "formula", "operation", "operands", "factors", "shape")
+    facts = {name: getattr(step, name) for name in names}
+    yield orjson.dumps(facts)[:-1] + b',"values":'
+    yield from array_parts(step.values)
+    yield b"}"
 
 
 def _trace_arrays(request: TraceRequest, limits: Limits) -> list[Step]:

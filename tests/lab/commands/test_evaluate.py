@@ -139,7 +139,7 @@ def test_a_service_is_measured_with_the_key_of_the_environment(
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
         (
             ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
-            "No service responds at this address",
+            "The service does not respond",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

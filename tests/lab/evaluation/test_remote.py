@@ -111,7 +111,7 @@ def test_an_invalid_address_and_a_service_that_does_not_respond_are_reported(mon
     monkeypatch.setattr(sources, "_RETRIES", 1)
     for url, message in (
         ("127.0.0.1:8000", r"must look like http://127\.0\.0\.1:8000"),
-        (f"http://127.0.0.1:{free_port()}", "No service responds at this address"),
+        (f"http://127.0.0.1:{free_port()}", "The service does not respond"),
     ):
         with pytest.raises(CommandError, match=message):
             ServiceSource(url)

@@ -1,0 +1,553 @@
+"""Make the OpenAPI 3.1 document from the catalogue of operations, and the schemas of responses.
+
+make docs           (a test compares the committed file with the output)
+
+The service sends the file as it is. It writes responses without the
+classes below, which tests validate them with.
+"""
+
+import ast
+import inspect
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, NamedTuple
+
+import orjson
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from polyseme import __version__
+from polyseme.http.inference import (
+    BINARY,
+    HEADER_LENGTH,
+    VERSION,
+    Datatype,
+    InferRequest,
+    OutputName,
+)
+from polyseme.http.parsing import JSON, NDJSON, NPZ
+from polyseme.operations.catalog import OPERATIONS
+from polyseme.operations.embed import EmbeddingsRequest, Pooling
+
+FILE = Path(__file__).parents[1] / "service/polyseme/http/openapi.json"
+_REF = "#/components/schemas/{model}"
+_PROBLEM = "application/problem+json"
+_STATUSES = {
+    400: "The body is not JSON.",
+    401: "A required key is missing or wrong.",
+    404: "No such model or route.",
+    405: "The route does not allow this method.",
+    406: "The route does not offer this media type.",
+    413: "A size limit is exceeded; `detail` names the limit and the size; `errors` names a"
+    " sentence that is too long.",
+    415: "The route does not accept this media type.",
+    421: "The Host header is not a host of the service.",
+    422: "A field is missing, unknown, of the wrong type or out of range.",
+    429: "The rate limit of the caller is exceeded; see Retry-After.",
+    500: "An internal error.",
+    503: "The service is not ready, draining or overloaded; see Retry-After.",
+}
+_POST_ERRORS = (400, 401, 404, 406, 413, 415, 421, 422, 429, 500, 503)
+_GET_ERRORS = (401, 406, 421, 429, 500)
+_WITH_RETRY_AFTER = frozenset({429, 503})
+
+
+class _Response(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class PoolingResponse(_Response):
+    """The default pooling of /v1/embeddings, and the vectors that it pools."""
+
+    pooling: Pooling
+    vectors: Literal["static", "contextual"]
+
+
+class ModelResponse(_Response):
+    """A model in OpenAI's format, with its manifest."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    default: bool
+    status: Literal["ok", "broken"]
+    """whether the model can be used"""
+    problem: str | None = None
+    """why it is broken, or why a changed folder is not in use"""
+    embeddings: PoolingResponse | None = None
+    """how /v1/embeddings pools the vectors of a text"""
+    dimension: int | None = None
+    vocabulary_size: int | None = None
+    dtype: str | None = None
+    bytes: int | None = None
+    """size on disk, without the tables of a base"""
+    base: str | None = None
+    """the bundled model whose vocabulary, vectors and subwords it uses, null if it has its own"""
+    layers: int | None = None
+    heads: int | None = None
+    cased: bool | None = None
+    subwords: bool | None = None
+    """whether it composes vectors of out-of-vocabulary words"""
+    languages: list[str] | None = None
+    licence: str | None = None
+    source: str | None = None
+    training: dict[str, Any] | None = None
+    quality: dict[str, Any] | None = None
+
+
+class ModelsResponse(_Response):
+    """All models."""
+
+    object: Literal["list"]
+    data: list[ModelResponse]
+
+
+class LiveResponse(_Response):
+    """The process is running."""
+
+    status: Literal["alive"]
+
+
+class ModelStateResponse(_Response):
+    """The status of a model in the responding worker."""
+
+    id: str
+    default: bool
+    status: Literal["loaded", "unloaded", "broken"]
+    """an unloaded model is loaded at its first use; a broken one cannot be used"""
+    problem: str | None = None
+    """why it is broken, or why a changed folder is not in use"""
+
+
+class ReadyResponse(_Response):
+    """The default model can be used and the service is not draining."""
+
+    status: Literal["ready"]
+    models: list[ModelStateResponse]
+
+
+class FieldErrorResponse(_Response):
+    """An error in one field."""
+
+    pointer: str
+    message: str
+
+
+class ProblemResponse(BaseModel):
+    """An error (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    hint: str
+    request_id: str
+    errors: list[FieldErrorResponse] | None = None
+
+
+class OpenAIErrorResponse(_Response):
+    """An error in OpenAI's format."""
+
+    message: str
+    type: str
+    param: str | None
+    """the first invalid field, such as `input[3]`"""
+    code: str
+
+
+class OpenAIProblemResponse(ProblemResponse):
+    """An error (RFC 9457), and the same for clients of OpenAI's API."""
+
+    error: OpenAIErrorResponse
+
+
+class NotReadyResponse(ProblemResponse):
+    """The service is not ready; `detail` says why."""
+
+    models: list[ModelStateResponse]
+
+
+# The Open Inference Protocol.
+
+
+class ServerResponse(_Response):
+    """Server metadata."""
+
+    name: Literal["polyseme"]
+    version: str
+    extensions: list[str]
+
+
+class ServerLiveResponse(_Response):
+    """The server is live."""
+
+    live: Literal[True]
+
+
+class ServerReadyResponse(_Response):
+    """The server is ready: the default model can be used and the service is not draining."""
+
+    ready: Literal[True]
+
+
+class ModelReadyResponse(_Response):
+    """The model is loaded."""
+
+    name: str
+    ready: Literal[True]
+
+
+class TensorResponse(_Response):
+    """Name, datatype and shape of a tensor; -1 is a variable size."""
+
+    name: str
+    datatype: Datatype
+    shape: list[int]
+
+
+class ModelMetadataResponse(_Response):
+    """Name, versions, platform and tensors of a model."""
+
+    name: str
+    versions: list[str]
+    platform: Literal["polyseme"]
+    inputs: list[TensorResponse]
+    outputs: list[TensorResponse]
+
+
+class InferOutputParameters(_Response):
+    """The size in bytes of a binary output; the bytes follow the JSON in the order of outputs."""
+
+    binary_data_size: int
+    """size in bytes"""
+
+
+class InferOutputResponse(_Response):
+    """An output tensor: in `data`, flattened in C order, or as bytes after the JSON."""
+
+    name: OutputName
+    datatype: Datatype
+    shape: list[int]
+    data: list[Any] | None = None
+    parameters: InferOutputParameters | None = None
+
+
+class InferResponseParameters(_Response):
+    """The layers and heads of `attention`, and counts of all, unknown and truncated tokens."""
+
+    layers: int
+    """number of layers of `attention` in this response"""
+    heads: int
+    """number of heads of `attention` in this response"""
+    tokens: int
+    oov: int
+    truncated: int
+
+
+class InferResponse(_Response):
+    """The output tensors."""
+
+    model_name: str
+    model_version: str
+    id: str | None = None
+    parameters: InferResponseParameters
+    outputs: list[InferOutputResponse]
+
+
+class InferenceProblemResponse(ProblemResponse):
+    """An error (RFC 9457), with the member `error` of the Open Inference Protocol."""
+
+    error: str
+
+
+class Route(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    tag: str
+    body: type[BaseModel] | None
+    response: type
+    """a pydantic model, or a dataclass that an operation returns"""
+    errors: tuple[int, ...]
+    problem: type[ProblemResponse] = ProblemResponse
+
+
+def _get(
+    path: str,
+    name: str,
+    summary: str,
+    tag: str,
+    response: type,
+    errors: tuple[int, ...] = (),
+    problem: type[ProblemResponse] = ProblemResponse,
+) -> Route:
+    return Route("get", path, name, summary, tag, None, response, errors, problem)
+
+
+def _inference(path: str, suffix: str = "") -> tuple[Route, ...]:
+    """Return the routes of the Open Inference Protocol at a path of a model or its version."""
+    common = ("inference", (*_GET_ERRORS, 404, 503), InferenceProblemResponse)
+    tag, errors, problem = common
+    return (
+        _get(
+            path,
+            f"metadata{suffix}",
+            "Get the tensors of a model",
+            tag,
+            ModelMetadataResponse,
+            errors,
+            problem,
+        ),
+        _get(
+            f"{path}/ready",
+            f"model_ready{suffix}",
+            "Check whether a model is ready",
+            tag,
+            ModelReadyResponse,
+            errors,
+            problem,
+        ),
+        Route(
+            "post",
+            f"{path}/infer",
+            f"infer{suffix}",
+            "Encode sentences as tensors",
+            tag,
+            InferRequest,
+            InferResponse,
+            _POST_ERRORS,
+            problem,
+        ),
+    )
+
+
+_LIVE, _READY = "Check whether the process is running", "Check whether the service is ready"
+ROUTES = (
+    *(
+        Route(
+            "post",
+            f"/v1/{one.path}",
+            one.name,
+            one.summary,
+            "vectors",
+            one.request,
+            one.document or one.result,
+            _POST_ERRORS,
+            OpenAIProblemResponse if one.request is EmbeddingsRequest else ProblemResponse,
+        )
+        for one in OPERATIONS.values()
+    ),
+    _get(
+        "/v1/models",
+        "models",
+        "List all models",
+        "models",
+        ModelsResponse,
+        _GET_ERRORS,
+        OpenAIProblemResponse,
+    ),
+    _get(
+        "/v1/models/{name}",
+        "model",
+        "Get one model",
+        "models",
+        ModelResponse,
+        (*_GET_ERRORS, 404),
+        OpenAIProblemResponse,
+    ),
+    _get("/livez", "livez", _LIVE, "health", LiveResponse),
+    _get("/readyz", "readyz", _READY, "health", ReadyResponse, (503,), NotReadyResponse),
+    _get(
+        "/v2",
+        "server",
+        "Get the metadata of the server",
+        "health",
+        ServerResponse,
+        (406, 421, 500),
+        InferenceProblemResponse,
+    ),
+    _get("/v2/health/live", "server_live", _LIVE, "health", ServerLiveResponse),
+    _get(
+        "/v2/health/ready",
+        "server_ready",
+        _READY,
+        "health",
+        ServerReadyResponse,
+        (503,),
+        InferenceProblemResponse,
+    ),
+    *_inference("/v2/models/{name}"),
+    *_inference(f"/v2/models/{{name}}/versions/{VERSION}", "_of_version"),
+)
+
+
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    kinds = {kind for one in ROUTES for kind in (one.body, one.response, one.problem) if kind}
+    schemas = _schemas(kinds)
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method] = _operation(route)
+    encode, query = paths["/v1/encode"]["post"], schemas["EncodeRequest"]["properties"]
+    _add_media(encode, query)
+    for path, methods in paths.items():
+        if path.endswith("/infer"):
+            length = f"JSON, whose length is in {HEADER_LENGTH}"
+            text = _text(BINARY, f"{length}, and the bytes of the tensors")
+            methods["post"]["requestBody"]["content"][BINARY] = text
+            methods["post"]["responses"]["200"]["content"][BINARY] = text
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Polyseme",
+            "version": __version__,
+            "summary": "Contextual word vectors from static ones",
+            "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        # /v1/… and /v2/models/… require a key if keys or a key file are set.
+        "security": [{}, {"key": []}],
+    }
+
+
+def _schemas(kinds: set[type]) -> dict[str, Any]:
+    """Return the schemas of models and dataclasses, and of the types of their fields."""
+    adapters = [TypeAdapter[Any](kind) for kind in sorted(kinds, key=lambda kind: kind.__name__)]
+    _, document = TypeAdapter.json_schemas(
+        [(index, "validation", adapter) for index, adapter in enumerate(adapters)],
+        ref_template=_REF,
+    )
+    schemas: dict[str, Any] = document["$defs"]
+    classes: dict[str, Any] = {}
+    for kind in kinds:  # a module has the types of its fields, too
+        classes |= vars(sys.modules[kind.__module__])
+    for name, schema in schemas.items():
+        schema.setdefault("additionalProperties", False)
+        for base in classes[name].__mro__:
+            if not base.__module__.startswith(("polyseme.", __name__)):
+                continue
+            docstrings = _docstrings(sys.modules[base.__module__])
+            for field, described in schema["properties"].items():
+                if (base.__name__, field) in docstrings:
+                    described.setdefault("description", docstrings[base.__name__, field])
+    return schemas
+
+
+@cache
+def _docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
+    """Return the docstrings of the fields of a module's classes, by class and field.
+
+    pydantic can read them too, but does so when a class is made, in the service as well.
+    """
+    docstrings: dict[tuple[str, str], str] = {}
+    for definition in ast.parse(inspect.getsource(module)).body:
+        if isinstance(definition, ast.ClassDef):
+            for pair in pairwise(definition.body):
+                match pair:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=field)),
+                        ast.Expr(value=ast.Constant(value=str(text))),
+                    ):
+                        docstrings[definition.name, field] = " ".join(text.split())
+    return docstrings
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    headers = {
+        "X-Request-ID": _header("the ID that the client sent, if it is valid, or a random one"),
+        "Server-Timing": _header("duration of each stage in milliseconds"),
+    }
+    content = {JSON: {"schema": _reference(route.response)}}
+    described: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "tags": [route.tag],
+        "responses": {
+            "200": {"description": "Success.", "content": content, "headers": headers},
+        },
+    }
+    for status in route.errors:
+        problem: dict[str, Any] = {
+            "description": _STATUSES[status],
+            "content": {_PROBLEM: {"schema": _reference(route.problem)}},
+        }
+        if status in _WITH_RETRY_AFTER:
+            wait = _header("seconds to wait before the next attempt")
+            problem["headers"] = {"Retry-After": wait}
+        described["responses"][str(status)] = problem
+    if route.tag == "health":
+        described["security"] = []
+    if route.body:
+        sent = {JSON: {"schema": _reference(route.body)}}
+        described["requestBody"] = {"required": True, "content": sent}
+    if "{name}" in route.path:
+        name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+        described["parameters"] = [name]
+    return described
+
+
+def _add_media(encode: dict[str, Any], properties: dict[str, Any]) -> None:
+    """Add the other media types of /v1/encode, and the query for an NDJSON body."""
+    encode["requestBody"]["content"][NDJSON] = _text(
+        NDJSON, "one sentence per line, as a string or a list of words"
+    )
+    encode["responses"]["200"]["content"] |= {
+        NDJSON: _text(
+            NDJSON,
+            "one entry of `results` per line; the last line has `complete`, and `usage` or `error`",
+        ),
+        NPZ: {"schema": {"type": "string", "contentMediaType": NPZ}},
+    }
+    encode["parameters"] = [
+        {
+            "name": name,
+            "in": "query",
+            "description": f"only with a body of type {NDJSON}",
+            "style": "form",  # commas separate list items
+            "explode": False,
+            "schema": _not_null(schema),
+        }
+        for name, schema in properties.items()
+        if name != "input"
+    ]
+
+
+def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an optional field without null, which no query has."""
+    kinds = [kind for kind in schema["anyOf"] if kind != {"type": "null"}]
+    facts = {key: value for key, value in schema.items() if value is not None}
+    return {**facts, "anyOf": kinds}
+
+
+def _text(media: str, description: str) -> dict[str, Any]:
+    return {"schema": {"type": "string", "contentMediaType": media, "description": description}}
+
+
+def _header(description: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": "string"}}
+
+
+def _reference(kind: type) -> dict[str, str]:
+    return {"$ref": _REF.format(model=kind.__name__)}
+
+
+def content() -> bytes:
+    """Return the content of the file."""
+    return orjson.dumps(document(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+if __name__ == "__main__":
+    FILE.write_bytes(content())
