@@ -5,7 +5,7 @@ import { readJson } from "../client.js";
 import { categoryColor } from "../colors.js";
 import { h, labeled, numbered, quietButton, rovingTabindex, selectBox, setOptions } from "../elements.js";
 
-/** What the heads of the models attend to: names for each layer, which `docs/heads.md` explains. */
+/** What the heads of the models attend to: names for each layer, which `docs/quality.md` explains. */
 const HEADS = await readJson("attention/heads.json");
 
 /** Return the name of a head of a layer; `head` is a number, `mean` or `contributions`. */
