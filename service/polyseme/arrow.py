@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, create_model
 
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.engine.arrays import Floats, NonFiniteError
@@ -43,10 +43,9 @@ from polyseme.operations.inventory import (
 )
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
-from polyseme.operations.schema import Share
+from polyseme.operations.schema import Request, Share
 from polyseme.settings import BUNDLED, Settings
 from polyseme.tokenizer import Case, ResolvedToken, Tokenized
-from polyseme.validation import validation_message
 
 try:
     import pyarrow as pa
@@ -85,12 +84,10 @@ GROUP_BYTES = 32 << 20
 """Approximate maximum size of a batch of the result, unless it is one row."""
 _VALUE_BYTES = 8
 """Size of a value, beside the bytes of a string."""
-_STRINGS = {
-    *(pa.string(), pa.large_string(), pa.string_view()),
-    *(pa.binary(), pa.large_binary(), pa.binary_view()),
-}
+_STRINGS = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+"""Views of strings, which Arrow does not take yet, and the types to which they are cast."""
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
-_LIST_VIEWS = (pa.ListViewType, pa.LargeListViewType)
 _HINTS = {
     "too_large": "The option `truncate` truncates such texts.",
     "unknown_word": "The option `oov` with the value `zero` gives such words a zero vector.",
@@ -249,22 +246,16 @@ class Encoder:
         return pa.schema([one.with_type(without_views(one.type)) for one in kept])
 
 
+class _Arguments(Request[Any]):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+
 def _check_types(encoder: Encoder) -> None:
     """Raise InvalidError if an argument does not have the type of its field."""
-    errors = []
-    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     hints = get_type_hints(Encoder, include_extras=True)
-    for name, kind in hints.items():
-        try:
-            if name != "options":
-                is_class = isinstance(kind, type)
-                adapter = TypeAdapter(kind, config=None if is_class else config)
-                adapter.validate_python(getattr(encoder, name), strict=True)
-        except ValidationError as error:
-            message = validation_message(error.errors(include_url=False, include_input=False)[0])
-            errors.append(FieldError((name,), message))
-    if errors:
-        raise InvalidError(errors)
+    kinds: dict[str, Any] = {name: (kind, ...) for name, kind in hints.items() if name != "options"}
+    schema = create_model("Arguments", __base__=_Arguments, **kinds)
+    schema.of(**{name: getattr(encoder, name) for name in kinds})
 
 
 def _check_combination(encoder: Encoder) -> None:
@@ -735,33 +726,46 @@ def text_type(kind: Any) -> Any:
     if isinstance(kind, _LISTS):
         return pa.list_(pa.string()) if text_type(kind.value_type) == pa.string() else None
     # Other programs write a column of nulls for texts that are all missing.
-    return pa.string() if kind in _STRINGS or kind == pa.null() else None
+    return pa.string() if kind in {*_STRINGS, *_VIEWS, pa.null()} else None
 
 
 def without_views(kind: Any) -> Any:
-    """Return a type with strings instead of views of strings, which Arrow does not take yet."""
-    if kind in {pa.string_view(), pa.binary_view()}:
-        return pa.string() if kind == pa.string_view() else pa.binary()
+    """Return a type with strings instead of views of strings."""
     if isinstance(kind, _LISTS) and "view" in str(kind):
         return pa.list_(without_views(kind.value_type))
     if isinstance(kind, pa.StructType):
         return pa.struct([field.with_type(without_views(field.type)) for field in kind])
     if isinstance(kind, pa.MapType):
         return pa.map_(without_views(kind.key_type), without_views(kind.item_type))
-    return kind
+    return _VIEWS.get(kind, kind)
 
 
 def clean_texts(texts: Any) -> tuple[Any, list[str | None]]:
     """Return texts as strings or lists of strings, and what is wrong with rows, which are null."""
-    texts = texts.cast(text_type(texts.type), safe=False)  # other programs may write invalid UTF-8
-    problems: list[str | None] = [None] * len(texts)
-    for i in invalid_rows(texts):
-        problems[i] = NOT_UTF8
+    texts, problems = clean(texts, text_type(texts.type))
     if pa.types.is_list(texts.type) and texts.flatten().null_count:
         for i, words in enumerate(texts):
             if words.is_valid and words.values.null_count:
                 problems[i] = "has a list with a word that is null"
     return without_rows(texts, problems), problems
+
+
+def clean(array: Any, kind: Any) -> tuple[Any, list[str | None]]:
+    """Return an array of a type, and what is wrong with rows, which are null."""
+    array = array.cast(kind, safe=False)  # other programs may write strings that are not UTF-8
+    problems: list[str | None] = [None] * len(array)
+    if not _is_valid(array):
+        rows = (array.take(pa.array([i])) for i in range(len(array)))
+        problems = [None if _is_valid(row) else NOT_UTF8 for row in rows]
+    return without_rows(array, problems), problems
+
+
+def _is_valid(array: Any) -> bool:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def without_rows(array: Any, problems: Sequence[Any]) -> Any:
@@ -772,39 +776,16 @@ def without_rows(array: Any, problems: Sequence[Any]) -> Any:
     return array.take(pa.array(np.arange(len(array)), mask=mask))
 
 
-def invalid_rows(array: Any) -> list[int]:
-    """Return the indices of the rows that have a string that is not UTF-8."""
-    rows = []
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        for i in range(len(array)):
-            try:
-                array.take(pa.array([i])).validate(full=True)
-            except pa.ArrowInvalid:
-                rows.append(i)
-    return rows
-
-
 def row_bytes(array: Any) -> NDArray[np.int64]:
     """Return the approximate size of each row of an Arrow array. -> [n]"""
     kind, sizes = array.type, np.full(len(array), _VALUE_BYTES, np.int64)
-    if isinstance(kind, pa.DictionaryType):
-        of_values = np.append(row_bytes(array.dictionary), _VALUE_BYTES)
-        indices = array.indices.fill_null(len(array.dictionary))
-        sizes = of_values[indices.to_numpy(zero_copy_only=False)]
-    elif isinstance(kind, pa.StructType):
-        sizes += np.sum([*map(row_bytes, array.flatten())], axis=0, dtype=np.int64)
-    elif isinstance(kind, pa.MapType):
-        items = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
-        sizes = row_bytes(pa.ListArray.from_arrays(array.offsets, items))
-    elif isinstance(kind, (*_LISTS, *_LIST_VIEWS)):
+    if kind in _STRINGS:
+        sizes += pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    elif isinstance(kind, _LISTS):
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         sums = np.append(0, np.cumsum(row_bytes(array.flatten())))
         ends = np.cumsum(lengths, dtype=np.int64)
         sizes += sums[ends] - sums[ends - lengths]
-    elif kind in _STRINGS and "view" not in str(kind):
-        sizes += pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    else:
+    elif not isinstance(kind, pa.DictionaryType):  # copies of rows share their dictionary
         sizes += array.nbytes // max(len(array), 1)
     return sizes

@@ -10,10 +10,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from polyseme.arrow import Encoder, open_model
-from polyseme.bulk.files import find_files
-from polyseme.bulk.job import Job
+from polyseme.bulk.read import find_files
 from polyseme.bulk.run import run, with_kept
-from polyseme.bulk.shards import write_shard
+from polyseme.bulk.write import Job, write_shard
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run as run_command
 from tests.conftest import ROOT
@@ -44,7 +43,8 @@ def job_of(source, out, **options):
 def inline(job, missing, on_shard):
     """Write shards in this process."""
     for shard in missing:
-        on_shard(write_shard(job, shard))
+        write_shard(job, shard)
+        on_shard(shard)
 
 
 def run_inline(source, out, **options):

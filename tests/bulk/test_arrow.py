@@ -241,7 +241,7 @@ def test_unreadable_texts_are_errors_of_their_rows(local):
 INVALID = {
     "`pooling`: must be": {"pooling": "cls"},
     "`rows`: must be": {"rows": "words"},
-    "`include`": {"include": ("scores",)},
+    "`include\\[0\\]`: must be": {"include": ("scores",)},
     "`max_sentence_tokens`: must be": {"max_sentence_tokens": 0},
     "`on_error`: must be": {"on_error": None},
     "`truncate`": {"truncate": "yes"},

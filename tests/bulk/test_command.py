@@ -150,16 +150,28 @@ def test_invalid_options_are_rejected_before_any_work(tmp_path, options, code, s
     assert not out.exists()
 
 
-@pytest.mark.parametrize("is_input", [True, False])
-@pytest.mark.parametrize("address", ["s3://bucket/folder", "file:///tmp/a.txt"])
-def test_addresses_are_rejected(tmp_path, monkeypatch, address, is_input):
+def test_input_and_output_may_be_addresses_of_files(tmp_path):
+    source = write_lines(tmp_path / "in.txt", SENTENCES)
+    addresses = (source.as_uri(), tmp_path.joinpath("by address").as_uri())
+    for arguments in (addresses, (source, tmp_path / "by path")):
+        assert bulk(*arguments, "--workers", "1", "--include", "none", "--pooling", "sif")[0] == 0
+    assert shards_of(tmp_path / "by address") == shards_of(tmp_path / "by path")
+
+
+def test_output_on_an_object_store_is_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_lines(tmp_path / "in.txt", SENTENCES)
-    arguments = (address, "out") if is_input else ("in.txt", address)
-    code, _, stderr = bulk(*arguments)
-    assert code == 1
-    assert "is an address, not a path: copy the files, or run `polyseme.arrow" in stderr.decode()
+    code, _, stderr = bulk("in.txt", "s3://bucket/folder")
+    assert (code, b"write into a folder of this machine and copy it" in stderr) == (1, True)
     assert [one.name for one in tmp_path.iterdir()] == ["in.txt"]
+
+
+@pytest.mark.parametrize("address", ["ftp://host/a.txt", "s3:///a.txt"])
+def test_input_that_arrow_cannot_open_is_rejected(tmp_path, address):
+    code, _, stderr = bulk(address, tmp_path / "out")
+    assert code == 1
+    assert f"{address} is an address that Arrow cannot open: " in stderr.decode()
+    assert not (tmp_path / "out").exists()
 
 
 def test_missing_extra_is_named(tmp_path):

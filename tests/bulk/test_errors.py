@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import polyseme
-from polyseme.bulk import lines as reading
-from polyseme.bulk.job import ERRORS
-from polyseme.bulk.run import run
+from polyseme.bulk import read as reading
+from polyseme.bulk.run import ERRORS, run
 from polyseme.errors import CommandError
 from tests.bulk import (
     bulk,
@@ -207,11 +206,11 @@ def test_repeated_job_may_change_options_of_single_rows(tmp_path, before, after)
     same = {"shard_rows": 4, "max_sentence_tokens": LIMIT}
     run_inline(source, tmp_path / "out", **{**same, **before})
     outcome = run_inline(source, tmp_path / "out", **{**same, **after})
-    assert outcome.progress.rows == 8
+    assert outcome.rows == 8
     run_inline(source, tmp_path / "new", **{**same, **after})
     assert shards_of(tmp_path / "out") == shards_of(tmp_path / "new")
     again = run_inline(source, tmp_path / "out", **{**same, **after})
-    assert (again.progress.rows, again.counts) == (0, outcome.counts)
+    assert (again.rows, again.counts) == (0, outcome.counts)
 
 
 def test_lower_limit_is_another_job(tmp_path):
@@ -227,14 +226,14 @@ def test_job_that_a_row_ended_goes_on_with_another_policy(tmp_path):
     with pytest.raises(CommandError, match=r"Row 8 of in\.txt: A sentence has too many tokens: 50"):
         run_inline(source, tmp_path / "out", on_error="fail", **same)
     outcome = run_inline(source, tmp_path / "out", **same)
-    assert (outcome.progress.rows, outcome.progress.existing, outcome.counts.failed) == (4, 2, 1)
+    assert (outcome.rows, outcome.existing, outcome.counts.failed) == (4, 2, 1)
 
 
 def test_progress_ends_at_the_size_of_the_input(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(40))
     size, seen = source.stat().st_size, []
     job, files = job_of(source, tmp_path / "out", shard_rows=4)
-    run(job, files, inline, lambda now: seen.append(now.bytes / size))
+    run(job, files, inline, lambda now: seen.append(now.bytes_read / size))
     assert seen == sorted(seen)
     assert len(seen) == 10
     assert seen[0] < 0.2

@@ -9,8 +9,8 @@ from functools import partial
 import orjson
 import pytest
 
+from polyseme.bulk.read import split_shards
 from polyseme.bulk.run import run, write_in_processes
-from polyseme.bulk.sources import split_shards
 from polyseme.errors import CommandError
 from tests.bulk import (
     command_of,
@@ -144,11 +144,11 @@ def test_only_missing_shards_are_written_again(tmp_path):
     run_inline(source, out, shard_rows=10)
     before, times = shards_of(out), {one.name: one.stat().st_mtime_ns for one in parts(out)}
     outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.progress.rows, outcome.progress.existing, outcome.counts.rows) == (0, 5, 50)
+    assert (outcome.rows, outcome.existing, outcome.counts.rows) == (0, 5, 50)
     assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == times
     parts(out)[2].unlink()
     outcome = run_inline(source, out, shard_rows=10)
-    assert (outcome.progress.rows, outcome.counts.rows) == (10, 50)
+    assert (outcome.rows, outcome.counts.rows) == (10, 50)
     assert shards_of(out) == before
 
 
@@ -175,7 +175,7 @@ def test_job_is_the_same_if_the_contents_of_its_files_are(tmp_path):
     source.unlink()
     source.write_bytes(content)
     os.utime(source, (1, 1))
-    assert run_inline(source, tmp_path / "out", shard_rows=10).progress.rows == 0
+    assert run_inline(source, tmp_path / "out", shard_rows=10).rows == 0
     assert shards_of(tmp_path / "out") == before
 
 
@@ -188,7 +188,7 @@ def test_new_files_in_a_folder_become_new_shards(tmp_path):
     write_lines(folder / "a.txt", many(5))
     write_lines(folder / "c.txt", many(7))
     outcome = run_inline(folder, out, shard_rows=10)
-    assert (outcome.progress.rows, outcome.counts.rows, outcome.shards) == (12, 37, 5)
+    assert (outcome.rows, outcome.counts.rows, outcome.shards) == (12, 37, 5)
     after = shards_of(out)
     assert {name: after[name] for name in before if "part" in name} == {
         name: content for name, content in before.items() if "part" in name
@@ -196,7 +196,7 @@ def test_new_files_in_a_folder_become_new_shards(tmp_path):
     columns = table_of(out).select(["file", "row"]).to_pydict()
     assert columns["file"] == ["b.txt"] * 25 + ["a.txt"] * 5 + ["c.txt"] * 7
     assert columns["row"] == [*range(25), *range(5), *range(7)]
-    assert run_inline(folder, out, shard_rows=10).progress.rows == 0
+    assert run_inline(folder, out, shard_rows=10).rows == 0
     assert shards_of(out) == after
     (folder / "a.txt").unlink()
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):

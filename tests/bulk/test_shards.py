@@ -82,7 +82,7 @@ def test_large_batch_is_written_in_pieces_with_the_same_rows(tmp_path, monkeypat
     run_inline(source, tmp_path / "one", keep=("text",), **options)
     metadata = pq.read_metadata(tmp_path / "one" / "part-00000.parquet")
     assert metadata.num_row_groups == 1
-    for name in ("polyseme.arrow.GROUP_BYTES", "polyseme.bulk.shards.GROUP_BYTES"):
+    for name in ("polyseme.arrow.GROUP_BYTES", "polyseme.bulk.write.GROUP_BYTES"):
         monkeypatch.setattr(name, 3000)
     monkeypatch.setattr("polyseme.arrow._BATCH_BYTES", 300)
     run_inline(source, tmp_path / "many", keep=("text",), **options)
@@ -169,7 +169,7 @@ def test_missing_shard_is_written_again_with_its_facts(tmp_path):
     assert {"part-00001.jsonl", "_part-00001.json"} <= before.keys()
     (out / "part-00001.jsonl").unlink()
     again = run_inline(source, out, format="jsonl", shard_rows=2, **TOKENS)
-    assert (again.progress.rows, again.counts) == (2, first.counts)
+    assert (again.rows, again.counts) == (2, first.counts)
     assert shards_of(out) == before
 
 

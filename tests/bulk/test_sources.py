@@ -6,16 +6,18 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
+import fsspec
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from pyarrow import fs
 
-from polyseme.bulk import lines as reading
-from polyseme.bulk.files import find_files
-from polyseme.bulk.sources import kept_schema, read, split_shards
+from polyseme.bulk import read as reading
+from polyseme.bulk.read import find_files, kept_schema, read, split_shards
 from polyseme.errors import CommandError
 from tests.bulk import SENTENCES, write_lines
 
@@ -24,7 +26,7 @@ def texts_of(path, column="text", keep=()):
     """The text and the kept columns of each row."""
     values = []
     for file in find_files(path):
-        for rows, _ in read(file, column, keep):
+        for rows in read(file, column, keep):
             for i, problem in enumerate(rows.problems, rows.first):
                 if problem:
                     raise CommandError(f"{rows.file}: row {i} {problem}.")
@@ -183,7 +185,7 @@ def test_a_csv_has_the_quotes_of_rfc_4180(tmp_path, content, rows):
 def test_a_row_of_a_table_that_is_not_utf8_has_no_text(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(b"id\ttext\n1\ta\xff\n2\tb\n\xff\tc\n")
-    ((rows, _),) = read(*find_files(path), "text", ("id",))
+    (rows,) = read(*find_files(path), "text", ("id",))
     assert dict_of(rows, "id") == {"text": [None, "b", None], "id": ["1", "2", None]}
     assert rows.problems == ["is not text in UTF-8", None, "is not text in UTF-8"]
 
@@ -285,10 +287,41 @@ def test_a_kept_string_of_parquet_that_is_not_utf8_costs_only_its_row(tmp_path, 
     if nested:
         column = pa.StructArray.from_arrays([column], ["x"])
     pq.write_table(pa.table({"text": ["1", "2", "3"], "k": column}), tmp_path / "a.parquet")
-    ((rows, _),) = read(*find_files(tmp_path / "a.parquet"), "text", ("k",))
+    (rows,) = read(*find_files(tmp_path / "a.parquet"), "text", ("k",))
     a, c = ({"x": "a"}, {"x": "c"}) if nested else ("a", "c")
     assert dict_of(rows, "k") == {"text": ["1", None, "3"], "k": [a, None, c]}
     assert rows.problems == [None, "is not text in UTF-8", None]
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    """The files of `memory://`, an address of a file system that is not on this machine."""
+    memory = fsspec.filesystem("memory")
+    system = fs.PyFileSystem(fs.FSSpecHandler(memory))
+
+    def from_uri(address):
+        return system, address.removeprefix("memory:/")
+
+    monkeypatch.setattr("polyseme.bulk.read.fs.FileSystem", Mock(from_uri=from_uri))
+    yield memory
+    memory.store.clear()
+
+
+def test_files_of_an_address_are_those_of_a_folder(tmp_path, memory):
+    for name in ("year=2024/a.parquet", "year=2025/b.jsonl", "c.csv"):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, ROWS)
+    path.with_suffix(".csv.gz").write_bytes(gzip.compress(path.read_bytes()))
+    memory.put(str(tmp_path / "in"), "/bucket/in", recursive=True)
+    memory.pipe("/bucket/in/_SUCCESS", b"")
+    local, remote = find_files(tmp_path / "in"), find_files("memory://bucket/in")
+    assert [one.document() for one in local] == [one.document() for one in remote]
+    assert [one.partitions for one in local] == [one.partitions for one in remote]
+    keep = ("id", "year")
+    assert texts_of("memory://bucket/in", keep=keep) == texts_of(tmp_path / "in", keep=keep)
+    with pytest.raises(CommandError, match=r"\*\.csv: there is no such file"):
+        find_files("memory://bucket/*.csv")
 
 
 def test_folders_and_patterns_are_read_file_by_file(tmp_path):
@@ -339,7 +372,7 @@ def test_shard_boundaries_do_not_depend_on_files_and_chunks(tmp_path, monkeypatc
 
 
 def test_a_shard_of_long_texts_ends_before_it_has_all_its_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("polyseme.bulk.sources._SHARD_BYTES", 40)
+    monkeypatch.setattr("polyseme.bulk.read._SHARD_BYTES", 40)
     path = write_lines(tmp_path / "a.txt", ["x" * 100, "y", "z" * 10, "", "v" * 10])
     # A row counts 8 bytes beside its text: 108 | 9 + 18 + 8 + 18.
     sizes = [len(rows) for _, rows in split(path, 100)]
@@ -356,7 +389,7 @@ INVALID = {
     "two fields of JSON": (
         "a.jsonl",
         b'{"text": "a", "t\\u0065xt": "b"}\n',
-        "row 0 has 2 fields text",
+        "row 0 has several fields text",
     ),
     "an array": ("a.jsonl", b'[{"text": "a"}, {"text": "b"}]', ARRAY),
     "an array after a BOM": ("a.jsonl", b'\xef\xbb\xbf [{"text": "a"}]\n', ARRAY),
@@ -450,7 +483,7 @@ def test_a_single_row_that_cannot_be_read_ends_a_job_of_any_policy(tmp_path):
     with pytest.raises(CommandError, match="row 0 is an array, not an object"):
         list(read(*find_files(path), "text", ()))
     write_lines(path, ["[1]", '{"text": "a"}'])
-    ((rows, _),) = read(*find_files(path), "text", ())
+    (rows,) = read(*find_files(path), "text", ())
     assert dict_of(rows) == {"text": [None, "a"]}
 
 
@@ -493,8 +526,7 @@ ALLOWED_GROWTH = 64 << 20
 READ = """
 import re, sys
 from pathlib import Path
-from polyseme.bulk.files import find_files
-from polyseme.bulk.sources import kept_schema, split_shards
+from polyseme.bulk.read import find_files, kept_schema, split_shards
 files = find_files(Path(sys.argv[1]))
 kept = kept_schema(files, "text", ("id",) if len(sys.argv) > 2 else ())
 rows = sum(len(shard) for shard in split_shards([files], "text", kept, 4096))

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv
 
 from polyseme import progress
-from polyseme.bulk.files import MAX_ROW_BYTES
+from polyseme.bulk.read import MAX_ROW_BYTES
 from polyseme.cli.sense_files import SentenceSource, tag_sentences
 from polyseme.cli.senses import _picture
 from polyseme.operations.inventory import load_inventory

@@ -1,8 +1,13 @@
-"""Run a job: write its missing shards with processes on this machine."""
+"""Run a job: write its missing shards with processes on this machine.
 
+On one machine, the same job writes the same bytes.
+"""
+
+import fcntl
 import gc
 import multiprocessing
 import os
+import re
 import signal
 import threading
 from collections import Counter
@@ -10,29 +15,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import islice
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from polyseme.arrow import Counts, Encoding
-from polyseme.atomic_files import atomic_files
-from polyseme.bulk.files import InputFile
-from polyseme.bulk.job import ERRORS, Job, lock_folder, write_manifest
-from polyseme.bulk.shards import ShardResult, facts_path, origin, read_facts, write_shard
-from polyseme.bulk.sources import Shard, kept_schema, read, split_shards
+from polyseme import __version__
+from polyseme.arrow import ROW_OPTIONS, Counts, Encoding
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
+from polyseme.bulk.read import InputFile, Shard, first_rows, kept_schema, split_shards
+from polyseme.bulk.write import Job, facts_path, read_facts, write_shard
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.processes import exit_with_parent
 
-OnShard: TypeAlias = Callable[[ShardResult], None]
-"""Called with the result of each shard that has been written."""
-WriteShards: TypeAlias = Callable[[Job, Iterable[Shard], OnShard], None]
-"""`write_in_processes` with `workers` bound by `partial`."""
-
+MANIFEST = "_bulk.json"
+"""The file of the job in the output folder. Parquet readers skip names that begin with `_`."""
+ERRORS = "_errors.jsonl"
+"""The rows with an error, of all shards."""
+_LOCK = "_lock"
+_SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl)")
 _SHARDS_AHEAD = 2
 """Maximum number of unfinished shards for each worker: the current one and the next."""
 _MAX_DEATHS = 3
@@ -45,31 +50,24 @@ _CONTEXT = multiprocessing.get_context("spawn")
 
 
 @dataclass
-class RunProgress:
-    """The progress of a run."""
+class Outcome:
+    """The progress of a run and its result."""
 
-    bytes: float = 0
+    bytes_read: float = 0
     """approximate bytes of the input whose rows are written, also by earlier runs"""
     rows: int = 0
+    """rows of the input that this run has written"""
     tokens: int = 0
+    """tokens that this run has written"""
     existing: int = 0
     """number of shards that an earlier run has written"""
-
-
-@dataclass
-class Outcome:
-    """The result of a run."""
-
-    progress: RunProgress
-    """progress of this run alone"""
     counts: Counts = field(default_factory=Counts)
     """counts of all shards, also of earlier runs"""
-    shards: int = 0
-    bytes: int = 0
-    peak: int = 0
-    """sum of the peak memory of all workers in bytes; each counts the shared memory"""
     errors: Counter[str] = field(default_factory=Counter)
     """number of rows with an error by code"""
+    shards: int = 0
+    bytes: int = 0
+    """size of all shards"""
 
 
 def with_kept(job: Job, files: Sequence[InputFile]) -> Job:
@@ -78,7 +76,7 @@ def with_kept(job: Job, files: Sequence[InputFile]) -> Job:
     Raises the errors of `read` and of `Encoding`, and CommandError if the input is in OUT.
     """
     out = Path(os.path.realpath(job.out))
-    if any(out in file.path.resolve().parents for file in files):
+    if any(out in Path(os.path.realpath(file.path)).parents for file in files):
         raise CommandError("The input is in the folder of the output: use another folder.")
     columns = [pa.field("row", pa.int64()), pa.field("file", pa.string())][: 1 + job.has_files]
     kept = kept_schema(files, job.encoder.column, job.encoder.keep)
@@ -91,82 +89,181 @@ def estimate_bytes(job: Job, files: Sequence[InputFile]) -> int:
     """Return the approximate size of the output, from the first rows of the input."""
     encoding = Encoding(replace(job.encoder, on_error="null"), job.kept)
     names = job.kept.names[1 + job.has_files :]
-    for file in files:
-        for chunk, bytes_read in read(file, job.encoder.column, names):
-            rows = chunk.slice(0, _SAMPLE_ROWS)
-            columns = [*origin(rows, has_files=job.has_files), *rows.kept]
-            batches = encoding.batches(rows.texts, columns, rows.problems)
-            size = sum(batch.nbytes for batch in batches)
-            if len(rows):
-                size *= _JSON_RATIO if job.format == "jsonl" else 1
-                part = bytes_read * len(rows) / len(chunk)
-                return int(size * sum(file.bytes for file in files) / max(part, 1))
-    return 0
+    chunk = first_rows(files, job.encoder.column, names)
+    if chunk is None:
+        return 0
+    rows = chunk.slice(0, min(_SAMPLE_ROWS, len(chunk)))
+    size = sum(batch.nbytes for batch in job.batches(encoding, rows))
+    size *= _JSON_RATIO if job.format == "jsonl" else 1
+    return int(size * sum(file.bytes for file in files) / max(rows.bytes, 1))
 
 
 def run(
     job: Job,
     files: Sequence[InputFile],
-    write: WriteShards,
-    on_progress: Callable[[RunProgress], None],
+    write: Callable[[Job, Iterable[Shard], Callable[[Shard], None]], None],
+    on_progress: Callable[[Outcome], None],
 ) -> Outcome:
     """Write the missing shards of a job of `with_kept`, and mark the job as complete.
 
-    Raises CommandError if it fails, ModelFolderError if a worker finds the model damaged; the next
-    run of the same job writes only the missing shards.
+    `write` is `write_in_processes` with its number of workers. Raises CommandError if it fails,
+    ModelFolderError if a worker finds the model damaged; the next run of the same job writes only
+    the missing shards.
     """
-    progress = RunProgress()
-    peaks: Counter[int] = Counter()
+    outcome = Outcome()
     paths: list[Path] = []
-    own = 1 + job.has_files
-    kept = pa.schema(list(job.kept)[own:])
+    kept = pa.schema(list(job.kept)[1 + job.has_files :])
 
     def missing_shards(groups: Sequence[Sequence[InputFile]]) -> Iterator[Shard]:
-        finished = job.finished_shards()
+        finished = finished_shards(job.out)
         for shard in split_shards(groups, job.encoder.column, kept, job.shard_rows):
             paths.append(job.shard_path(shard.index))
-            if paths[-1].name in finished:
-                progress.existing += 1
-                progress.bytes += shard.bytes
+            if paths[-1] in finished:
+                outcome.existing += 1
+                outcome.bytes_read += shard.bytes
             else:
                 yield shard
 
-    def on_shard(result: ShardResult) -> None:
-        peaks[result.process] = max(result.peak, peaks[result.process])
-        progress.rows += result.counts.rows
-        progress.tokens += result.counts.tokens
-        progress.bytes += result.bytes
-        on_progress(progress)
+    def on_shard(shard: Shard) -> None:
+        counts, _ = read_facts(job.shard_path(shard.index))
+        outcome.bytes_read += shard.bytes
+        outcome.rows += counts.rows
+        outcome.tokens += counts.tokens
+        on_progress(outcome)
 
-    with lock_folder(job, files) as plan:
-        if plan.rows_changed:
-            for path in map(job.out.joinpath, job.finished_shards()):
+    with _lock_folder(job.out):
+        document, has_other_options = _plan(job, files)
+        if has_other_options:
+            for path in finished_shards(job.out):
                 counts, _ = read_facts(path)
                 if counts.failed or counts.truncated:
                     path.unlink()
                     facts_path(path).unlink()
-        write(job, missing_shards(plan.groups), on_shard)
-        if job.finished_shards() != {path.name for path in paths}:
+        by_name = {file.name: file for file in files}
+        groups = [[by_name[one["name"]] for one in group] for group in document["input"]]
+        write(job, missing_shards(groups), on_shard)
+        if finished_shards(job.out) != {*paths}:
             raise CommandError("The folder contains shards of another job: use another folder.")
-        outcome = Outcome(progress, shards=len(paths), peak=peaks.total())
+        lines = []
+        for path in paths:
+            counts, errors = read_facts(path)
+            totals = zip(*(asdict(one).values() for one in (outcome.counts, counts)), strict=True)
+            outcome.counts = Counts(*map(sum, totals))
+            outcome.errors.update(error["code"] for error in errors)
+            lines += [orjson.dumps(error) + b"\n" for error in errors]
+        outcome.shards = len(paths)
         outcome.bytes = sum(path.stat().st_size for path in paths)
-        with atomic_files(job.out / ERRORS) as (file,):
-            for path in paths:
-                counts, errors = read_facts(path)
-                for one in fields(Counts):
-                    total = getattr(outcome.counts, one.name) + getattr(counts, one.name)
-                    setattr(outcome.counts, one.name, total)
-                outcome.errors.update(error["code"] for error in errors)
-                file.writelines(orjson.dumps(error) + b"\n" for error in errors)
-        if not outcome.counts.failed:
-            job.out.joinpath(ERRORS).unlink()
-        totals = {"shards": len(paths), **asdict(outcome.counts)}
-        write_manifest(job.out, plan.document, totals)
+        job.out.joinpath(ERRORS).unlink(missing_ok=True)
+        if lines:
+            atomic_write(job.out / ERRORS, b"".join(lines))
+        _write_manifest(job.out, document, {"shards": len(paths), **asdict(outcome.counts)})
     return outcome
 
 
+def finished_shards(folder: Path) -> set[Path]:
+    """Return the paths of the existing shards."""
+    return {path for path in folder.iterdir() if _SHARD.fullmatch(path.name)}
+
+
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Reserve the output folder for a run; remove its unfinished files at the end.
+
+    Raises CommandError if another run uses it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with folder.joinpath(_LOCK).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandError(
+                "Another run is writing into this folder: wait until it ends."
+            ) from None
+        except OSError:
+            pass  # the file system has no locks; docs/bulk.md rules out a second run
+        try:
+            yield
+        finally:
+            _remove_unfinished(folder)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    for file in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        file.unlink(missing_ok=True)
+
+
+def _document(job: Job) -> dict[str, Any]:
+    """Return what the bytes of the shards depend on, except for the input, as JSON has it."""
+    encoder = job.encoder
+    options = {name: getattr(encoder, name) for name in ("column", *ROW_OPTIONS)}
+    options |= {name: getattr(job, name) for name in ("format", "compression", "shard_rows")}
+    options |= {"columns": {one.name: str(one.type) for one in job.kept}, **encoder.document()}
+    model = {"name": encoder.model, "sha256": encoder.sha256}
+    facts = {"format": "polyseme-bulk", "format_version": 2, "polyseme": __version__}
+    document: dict[str, Any] = {**facts, "model": model, "options": options}
+    return orjson.loads(orjson.dumps(document))  # type: ignore[no-any-return]
+
+
+def _plan(job: Job, files: Sequence[InputFile]) -> tuple[dict[str, Any], bool]:
+    """Return the document of a job, and whether existing shards have other ROW_OPTIONS.
+
+    Its `input` has the files of the first run, and those that were added before each later run.
+    Raises CommandError if the folder has other files but not this job's manifest.
+    """
+    document = _document(job)
+    inputs = [file.document() for file in files]
+    groups: list[list[dict[str, str]]] = []
+    has_other_options = False
+    if any(one.name[0] != "." and one.name not in {_LOCK, MANIFEST} for one in job.out.iterdir()):
+        path = job.out / MANIFEST
+        if not path.exists():
+            raise CommandError("The folder contains other files: use an empty or a new folder.")
+        try:
+            before = orjson.loads(path.read_bytes())["job"]
+            groups = before.pop("input")
+            differences = _differences(before, document)
+            if any(one not in inputs for one in chain.from_iterable(groups)):
+                differences.append("input")
+            options = before["options"], document["options"]
+            has_other_options = any(options[0][n] != options[1][n] for n in ROW_OPTIONS)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            message = f"{MANIFEST} in the folder is damaged: use another folder."
+            raise CommandError(message) from None
+        if differences:
+            raise CommandError(
+                f"The folder contains another job's shards (other {', '.join(differences)}):"
+                " remove the folder or use another one."
+            )
+    _remove_unfinished(job.out)
+    names = {one["name"] for group in groups for one in group}
+    added = [one for one in inputs if one["name"] not in names]
+    document["input"] = [*groups, added] if added or not groups else groups
+    if added or not groups or has_other_options:
+        _write_manifest(job.out, document, None)
+    return document, has_other_options
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Return the names of what differs between jobs, except for ROW_OPTIONS."""
+    options, earlier = now["options"], before["options"]
+    names = [name for name in now if name != "options" and before.get(name) != now[name]]
+    changed = {n for n in {*options, *earlier} if earlier.get(n) != options.get(n)}
+    # A lower limit concerns rows in shards without errors as well.
+    is_lower = options["max_sentence_tokens"] < earlier["max_sentence_tokens"]
+    return names + sorted(changed - {*ROW_OPTIONS[: 2 if is_lower else 3]})
+
+
+def _write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, Any] | None) -> None:
+    """Write the manifest of a job, with the totals when the job is complete."""
+    manifest = {"job": document, "complete": totals is not None}
+    if totals:
+        manifest["totals"] = totals
+    style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    atomic_write(folder / MANIFEST, orjson.dumps(manifest, option=style))
+
+
 def write_in_processes(
-    job: Job, shards: Iterable[Shard], on_shard: OnShard, *, workers: int
+    job: Job, shards: Iterable[Shard], on_shard: Callable[[Shard], None], *, workers: int
 ) -> None:
     """Write shards with processes on this machine; retry unfinished ones if a worker dies.
 
@@ -191,14 +288,14 @@ def _write_in_pool(
     job: Job,
     remaining: Iterator[Shard],
     pending: dict[int, Shard],
-    on_shard: OnShard,
+    on_shard: Callable[[Shard], None],
     workers: int,
 ) -> None:
     """Write the pending shards and then the remaining ones, a bounded number at a time.
 
     If this raises, the workers are terminated immediately.
     """
-    finished: SimpleQueue[Future[ShardResult] | None] = SimpleQueue()
+    finished: SimpleQueue[Future[int] | None] = SimpleQueue()
     # On Ctrl-C, None is put into the queue. KeyboardInterrupt could be raised while this thread has
     # a lock of the pool, and the threads of the pool would wait for it forever.
     with _handling_interrupts(lambda *_: finished.put(None)):
@@ -224,9 +321,7 @@ def _write_in_pool(
                 future = finished.get()
                 if future is None:
                     signal.default_int_handler(signal.SIGINT, None)
-                result = future.result()
-                del pending[result.index]
-                on_shard(result)
+                on_shard(pending.pop(future.result()))
         except BaseException:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()

@@ -1,5 +1,6 @@
 """`polyseme bulk`: encode files of texts into shards of vectors."""
 
+import resource
 import shutil
 import time
 from dataclasses import fields
@@ -30,9 +31,9 @@ from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 
 if TYPE_CHECKING:
-    from polyseme.bulk.files import InputFile
-    from polyseme.bulk.job import Job
+    from polyseme.bulk.read import InputFile
     from polyseme.bulk.run import Outcome
+    from polyseme.bulk.write import Job
 
 _MANY_VECTORS, _FEW_VECTORS = 4096, 16_384
 """Maximum rows of a shard by default, with arrays of all tokens and without."""
@@ -55,8 +56,8 @@ def _parse_words(
 
 
 @click.command()
-@click.argument("source", metavar="IN", type=click.Path(path_type=Path))
-@click.argument("out", metavar="OUT", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("source", metavar="IN")
+@click.argument("out", metavar="OUT", type=click.Path(file_okay=False))
 @column_option
 @click.option(
     "--keep", multiple=True, help="A column to copy to the output; may be given several times."
@@ -138,23 +139,23 @@ def _parse_words(
 @model_option
 @with_registry
 def bulk(
-    source: Path, out: Path, registry: Registry, settings: Settings, workers: int, **options: Any
+    source: str, out: str, registry: Registry, settings: Settings, workers: int, **options: Any
 ) -> None:
     """Encode the texts of IN into shards in the folder OUT.
 
-    IN is a file, a folder of files or a pattern in quotes: .parquet, or .jsonl, .csv, .tsv or .txt
-    (one sentence per line); all but .parquet also with .gz, .zst or .bz2. The same command
-    continues a run that was stopped, and encodes new files. Needs pyarrow: pip install
-    'polyseme[bulk]'.
+    IN is a file, a folder of files, an address such as s3://bucket/folder or a pattern in quotes:
+    .parquet, or .jsonl, .csv, .tsv or .txt (one sentence per line); all but .parquet also with .gz,
+    .zst or .bz2. The same command continues a run that was stopped, and encodes new files. Needs
+    pyarrow: pip install 'polyseme[bulk]'.
     """
     require_package("pyarrow", "Bulk work needs pyarrow", "bulk")
     from polyseme.arrow import Encoder, open_model
-    from polyseme.bulk.files import find_files, require_local
-    from polyseme.bulk.job import Job
+    from polyseme.bulk.read import find_files, is_file, local_folder
     from polyseme.bulk.run import estimate_bytes, run, with_kept, write_in_processes
+    from polyseme.bulk.write import Job
 
-    require_unicode((options["column"], *options["keep"], *options["words"]))
-    require_local(out)
+    require_unicode((source, out, options["column"], *options["keep"], *options["words"]))
+    folder = local_folder(out)
     files = find_files(source)
     include = tuple(part for part in options["include"] if part != "none")
     if "none" in options["include"] and (include or options["rows"] == "tokens"):
@@ -179,11 +180,11 @@ def bulk(
     most = _FEW_VECTORS if few else _MANY_VECTORS
     job = Job(
         encoder,
-        out.absolute(),
+        folder,
         options["format"],
         options["compression"],
         options["shard_rows"] or _shard_rows(files, most),
-        has_files=not source.is_file(),
+        has_files=not is_file(source),
     )
     start = time.perf_counter()
     job = with_kept(job, files)
@@ -192,7 +193,7 @@ def bulk(
     write = partial(write_in_processes, workers=workers)
     try:
         with exit_on_signals(), ConsoleProgress().stage("encoding", size) as stage:
-            outcome = run(job, files, write, lambda now: stage.reach(int(now.bytes), now.rows))
+            outcome = run(job, files, write, lambda now: stage.reach(int(now.bytes_read), now.rows))
     except (KeyboardInterrupt, SystemExit) as stop:
         message = (
             "polyseme: Stopped. The finished shards are kept: run the same command again to go on."
@@ -200,7 +201,7 @@ def bulk(
         echo(message, err=True)
         raise SystemExit(stop.code if isinstance(stop, SystemExit) else 1) from None
     seconds = time.perf_counter() - start
-    totals, progress = outcome.counts, outcome.progress
+    totals = outcome.counts
     echo(
         f"{counted(totals.rows, 'row')}  {counted(totals.tokens, 'token')} "
         f" {totals.unknown:,} unknown "
@@ -209,14 +210,15 @@ def bulk(
         f" {outcome.bytes / 1e6:,.0f} MB"
     )
     if totals.failed:
-        echo(_described_errors(outcome, out, options["on_error"]), err=True)
+        echo(_described_errors(outcome, folder, options["on_error"]), err=True)
     if encoder.words and not totals.tokens:
         echo("polyseme: no token of the texts is one of the --words.", err=True)
-    speed = f"{progress.rows / seconds:,.0f} sentences and {progress.tokens / seconds:,.0f} tokens"
-    before = counted(progress.existing, "shard")
+    speed = f"{outcome.rows / seconds:,.0f} sentences and {outcome.tokens / seconds:,.0f} tokens"
+    before = counted(outcome.existing, "shard")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 * workers
     echo(
         f"polyseme: {speed} per second; {before} existed before; peak memory of"
-        f" the workers: {outcome.peak / 1e6:,.0f} MB",
+        f" the workers: {peak / 1e6:,.0f} MB",
         err=True,
     )
 

@@ -339,8 +339,7 @@ def tune(name: str, texts: tuple[Path, ...], column: str, registry: Registry) ->
 def _sample_texts(paths: Sequence[Path], column: str) -> TextSample:
     """Read a random sample of texts from files."""
     require_package("pyarrow", "Reading files needs pyarrow", "bulk")
-    from polyseme.bulk.files import find_files
-    from polyseme.bulk.sources import read_texts
+    from polyseme.bulk.read import find_files, read_texts
 
     require_unicode((column,))
     files = [file for path in paths for file in find_files(path)]

@@ -39,7 +39,7 @@ class SentenceSource:
     """The sentences with a word or one of its forms, read from files."""
 
     def __init__(self, paths: Sequence[Path], column: str, word: WordForms) -> None:
-        from polyseme.bulk.files import find_files
+        from polyseme.bulk.read import find_files
 
         self.files = [file for path in paths for file in find_files(path)]
         self.column, self.word = column, word
@@ -47,7 +47,7 @@ class SentenceSource:
 
     def sentences(self, stage: str) -> Iterator[tuple[Sentence, str]]:
         """Yield the sentences of all files, and the form of the word that is in each."""
-        from polyseme.bulk.sources import read_texts
+        from polyseme.bulk.read import read_texts
 
         texts = read_texts(self.files, self.column, ConsoleProgress(), stage)
         for name, row, text in texts:

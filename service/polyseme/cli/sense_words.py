@@ -114,8 +114,7 @@ def find_many(
 
 def sample_words(words: Sequence[str], files: Sequence[Path], column: str) -> dict[str, list[str]]:
     """Return a sample of the sentences with each word, in any case; none of those without any."""
-    from polyseme.bulk.files import find_files
-    from polyseme.bulk.sources import read_texts
+    from polyseme.bulk.read import find_files, read_texts
 
     size = max(min(SENTENCES, MAX_KEPT // len(words)), MIN_SENTENCES)
     # A word is looked for in the sentences that have its first run of word characters.

@@ -2,56 +2,65 @@
 
 import io
 import os
-import resource
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from polyseme.arrow import GROUP_BYTES, NUMBERS, Counts, Encoding, row_error
+from polyseme.arrow import GROUP_BYTES, NUMBERS, Counts, Encoder, Encoding, row_error
 from polyseme.atomic_files import atomic_files
-from polyseme.bulk.job import Job
-from polyseme.bulk.sources import Rows, Shard
+from polyseme.bulk.read import Rows, Shard
 from polyseme.errors import CommandError, InvalidError, PolysemeError
+
+ShardFormat: TypeAlias = Literal["parquet", "jsonl"]
+Compression: TypeAlias = Literal["none", "zstd"]
 
 
 @dataclass(frozen=True)
-class ShardResult:
-    """A worker's report after it has written a shard."""
+class Job:
+    """Everything that a worker needs to write a shard."""
 
-    index: int
-    counts: Counts
-    bytes: float
-    """bytes of the input that the rows take"""
-    process: int
-    """the process ID"""
-    peak: int
-    """peak memory of the process in bytes"""
+    encoder: Encoder
+    out: Path
+    format: ShardFormat = "parquet"
+    compression: Compression = "none"
+    """compression of the numbers in Parquet"""
+    shard_rows: int = 4096
+    has_files: bool = False
+    """whether to write a column with the name of the input file"""
+    kept: Any = None
+    """`pyarrow.Schema` of the columns to copy, of which the first ones are `row` and `file`"""
+
+    def shard_path(self, index: int) -> Path:
+        """Return the path of a shard."""
+        return self.out / f"part-{index:05}.{self.format}"
+
+    def batches(self, encoding: Encoding, rows: Rows) -> Iterator[Any]:
+        """Yield rows encoded, with their columns to copy."""
+        indices = pa.array(np.arange(rows.first, rows.first + len(rows)))
+        origin = [indices, pa.array([rows.file] * len(rows), pa.string())][: 1 + self.has_files]
+        return encoding.batches(rows.texts, [*origin, *rows.kept], rows.problems)
 
 
-def write_shard(job: Job, shard: Shard) -> ShardResult:
-    """Encode and write a shard.
+def write_shard(job: Job, shard: Shard) -> int:
+    """Encode and write a shard; return its index.
 
     Raises CommandError if a row cannot be encoded and `on_error` is `fail`, and the errors of
     `open_model`.
     """
     encoding = Encoding(job.encoder, job.kept)
     path = job.shard_path(shard.index)
+    errors: list[dict[str, Any]] = []
+    write = write_lines if job.format == "jsonl" else write_parquet
     # The facts are renamed first, because a shard with its final name is complete.
     with atomic_files(facts_path(path), path) as (facts, file):
-        errors: list[dict[str, Any]] = []
         try:
-            batches = encode_shard(job, encoding, shard, errors)
-            if job.format == "jsonl":
-                write_lines(file, encoding.schema, batches)
-            else:
-                write_parquet(file, encoding.schema, batches, job.compression)
+            write(file, encoding.schema, _encode(job, encoding, shard, errors), job.compression)
         except PolysemeError as error:
             message = row_error(error).partition(": ")[2]
             raise CommandError(f"{shard.label()}: {message}") from None
@@ -62,14 +71,12 @@ def write_shard(job: Job, shard: Shard) -> ShardResult:
             ) from None
         file.flush()
         size = os.fstat(file.fileno()).st_size
-        facts.write(
-            orjson.dumps({"counts": asdict(encoding.counts), "bytes": size, "errors": errors})
-        )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return ShardResult(shard.index, encoding.counts, shard.bytes, os.getpid(), peak)
+        document = {"counts": asdict(encoding.counts), "bytes": size, "errors": errors}
+        facts.write(orjson.dumps(document))
+    return shard.index
 
 
-def encode_shard(
+def _encode(
     job: Job, encoding: Encoding, shard: Shard, errors: list[dict[str, Any]]
 ) -> Iterator[Any]:
     """Yield the rows of a shard as record batches, and add the rows with an error to a list.
@@ -77,9 +84,8 @@ def encode_shard(
     Raises CommandError for such a row if `on_error` is `fail`.
     """
     for rows in shard.parts:
-        kept = [*origin(rows, has_files=job.has_files), *rows.kept]
         try:
-            yield from encoding.batches(rows.texts, kept, rows.problems)
+            yield from job.batches(encoding, rows)
         except InvalidError:
             if not encoding.errors:
                 raise
@@ -88,12 +94,6 @@ def encode_shard(
             if job.encoder.on_error == "fail":
                 raise CommandError(f"Row {row} of {rows.file}: {text}")
             errors.append({"file": rows.file, "row": row, "code": code, "error": text})
-
-
-def origin(rows: Rows, *, has_files: bool) -> list[Any]:
-    """Return the columns `row` and, in a job of several files, `file`."""
-    indices = pa.array(np.arange(rows.first, rows.first + len(rows)))
-    return [indices, pa.array([rows.file] * len(rows), pa.string())][: 1 + has_files]
 
 
 def facts_path(path: Path) -> Path:
@@ -115,12 +115,13 @@ def read_facts(path: Path) -> tuple[Counts, list[dict[str, Any]]]:
     raise CommandError(f"{path.name} is damaged: remove it and run again.")
 
 
-def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any]) -> None:
+def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any], _compression: str) -> None:
     """Write batches as lines of JSON."""
     names = [name for name in schema.names if name in NUMBERS]
     style = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
     for batch in batches:
-        columns = [_number_rows(batch.column(name)) for name in names]
+        # Numbers stay arrays, so that each has the digits of its type.
+        columns = [map(_array_of_row, batch.column(name)) for name in names]
         try:
             rows = batch.drop_columns(names).to_pylist()
         except (OverflowError, ValueError):
@@ -132,6 +133,17 @@ def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any]) -> None:
             line = row | dict(zip(names, arrays, strict=True))
             # Columns of --keep may have types that JSON does not have, such as decimals.
             file.write(orjson.dumps(line, default=str, option=style))
+
+
+def _array_of_row(row: Any) -> Any:
+    """Return the array of a row of numbers; None if it is null."""
+    values = row.values
+    if values is None:
+        return None
+    if not pa.types.is_fixed_size_list(values.type):
+        return values.to_numpy(zero_copy_only=False)
+    numbers = values.flatten().to_numpy(zero_copy_only=False)
+    return numbers.reshape(len(values), values.type.list_size)
 
 
 def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any], compression: str) -> None:
@@ -159,23 +171,11 @@ def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any], compress
 def _groups(batches: Iterable[Any]) -> Iterator[Sequence[Any]]:
     """Yield lists of batches with rows, which together reach GROUP_BYTES."""
     group, size = list[Any](), 0
-    for batch in batches:
-        if len(batch):
-            group.append(batch)
-            size += batch.nbytes
+    for batch in filter(len, batches):
+        group.append(batch)
+        size += batch.nbytes
         if size >= GROUP_BYTES:
             yield group
             group, size = [], 0
     if group:
         yield group
-
-
-def _number_rows(column: Any) -> Iterator[NDArray[np.floating] | None]:
-    """Yield the array of each row of a list column; None for a null row."""
-    for row in column:
-        values = row.values
-        if values is not None and pa.types.is_fixed_size_list(values.type):
-            numbers = values.flatten().to_numpy(zero_copy_only=False)
-            yield numbers.reshape(len(values), values.type.list_size)
-        else:
-            yield None if values is None else values.to_numpy(zero_copy_only=False)
