@@ -70,6 +70,11 @@ def test_wide_rows_become_tables_of_their_own():
     assert "|  | 0, ms | 0, mb | 1, ms" in report
 
 
+def test_objects_without_a_common_column_are_lists():
+    report = markdown("weights", {"one": {"file": {"name": "x"}, "tensors": {"key": 3}}})
+    assert report == "# weights\n\n## one, file\n\n- name: x\n\n## one, tensors\n\n- key: 3\n"
+
+
 def test_files_are_written_and_reports_made_again(tmp_path):
     write(tmp_path / "engine.json", DOCUMENT)
     assert orjson.loads((tmp_path / "engine.json").read_bytes()) == DOCUMENT
