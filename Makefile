@@ -61,7 +61,7 @@ ALL := most-frequent,$(WHOLE)
 # Runs `polyseme evaluate $(1)`, and writes its results and its report to $(2).
 define EVALUATE
 nice $(BIN)/polyseme evaluate $(1) --json lab/results/$(2).json
-$(BIN)/python -m polyseme_lab.report lab/results/$(2).json
+$(BIN)/python -m polyseme_lab.report --command "polyseme evaluate $(1)" lab/results/$(2).json
 endef
 results: $(MEASURED:%=results-%)
 results-%: export OMP_NUM_THREADS := 1

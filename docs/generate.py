@@ -1,4 +1,4 @@
-"""Write the tables of settings and errors into pages (`make docs`)."""
+"""Write the tables of settings and errors into their pages (`make docs`)."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,6 @@ from pathlib import Path
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from polyseme.cli.serve import SECRET
 from polyseme.errors import PolysemeError
 from polyseme.settings import Settings
 
@@ -17,8 +16,7 @@ HERE = Path(__file__).parent
 def settings() -> Iterator[str]:
     """The rows of the table of settings."""
     for name, field in Settings.model_fields.items():
-        flag = "" if name in SECRET else f"`--{name.replace('_', '-')}`"
-        cells = f"`POLYSEME_{name.upper()}`", flag, _default(field), _bounds(field)
+        cells = f"`POLYSEME_{name.upper()}`", _default(field), _bounds(field)
         yield f"| {' | '.join([*cells, field.description or ''])} |"
 
 
@@ -48,15 +46,15 @@ def error_tree(base: type[PolysemeError] = PolysemeError) -> Iterator[type[Polys
 def errors() -> Iterator[str]:
     """The rows of the table of errors, by status and code."""
     for error in sorted(error_tree(), key=lambda error: (error.status, error.code)):
-        yield f"| {error.status} | `{error.code}` | {error.title} | {error.hint} |"
+        yield f"| {error.status} | `{error.code}` | {error.hint} |"
 
 
 def pages() -> dict[Path, str]:
     """The text of each file, with the present rows below the head of its generated table."""
     made = {}
     for name, head, rows in (
-        ("settings.md", "| variable | flag | default | bounds | meaning |", settings()),
-        ("api.md", "| status | code | title | what to do |", errors()),
+        ("settings.md", "| variable | default | bounds | meaning |", settings()),
+        ("api.md", "| status | code | what to do |", errors()),
     ):
         table = re.compile(rf"({re.escape(head)}\n[|-]+\n)(?:\|.*\n)*")
         text = "\n".join(rows) + "\n"

@@ -47,13 +47,6 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in plain}
 
 
-def target_of(page: Path, link: str) -> Path:
-    """The file of a link. A report of results is made from the JSON file of its name."""
-    path = (page.parent / link).resolve()
-    report = path.parent.name == "results" and not path.exists()
-    return path.with_suffix(".json") if report else path
-
-
 @each_page
 def test_links_have_targets(page):
     text = page.read_text("utf-8")
@@ -61,7 +54,7 @@ def test_links_have_targets(page):
     for link in ("".join(one) for one in links):
         if not link.startswith(("http://", "https://", "mailto:")):
             name, _, anchor = link.partition("#")
-            target = target_of(page, name) if name else page
+            target = page.parent / name if name else page
             assert target.exists(), link
             assert not anchor or anchor in anchors(target), link
 

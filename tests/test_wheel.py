@@ -79,7 +79,7 @@ def serve_and_request(polyseme: Path, folder: Path) -> None:
         assert response.status_code == 200
         assert len(response.json()["results"][0]["contextual"]) == 3
         assert "page/start.js" in httpx.get(address).text
-        for path in ("page/views.js", "docs/swagger-ui-bundle.js", "docs/swagger-ui.css"):
+        for path in ("page/elements.js", "docs/swagger-ui-bundle.js", "docs/swagger-ui.css"):
             assert httpx.get(f"{address}/{path}").status_code == 200
     finally:
         process.terminate()

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 import numpy as np
+import orjson
 from sklearn.metrics import roc_auc_score
 from tagged_nouns import read_drawn, read_nouns
 
@@ -131,18 +132,19 @@ def in_percent(part: Any) -> Any:
 def main(tags: Path | None, data: Path | None, half: str, folder: Path) -> None:
     """Write the measurements to lab/results/kept-senses.json and its report."""
     model = read_model(folder)
-    document = about(["numpy", "scipy", "scikit-learn"])
+    measured = about(["numpy", "scipy", "scikit-learn"])
     if tags:
-        document[half] = measure_nouns(model, tags, half)
+        measured[half] = measure_nouns(model, tags, half)
     if data:
         accuracies, areas = measure_applied(model, data)
-        document["accuracy"] = accuracies
+        measured["accuracy"] = accuracies
         for name in ("given", "found"):
             values = [value for key, value in accuracies.items() if key.endswith(name)]
-            document[f"mean_accuracy_{name}"] = float(np.mean(values))
-        document["unsure"] = areas
-        document["mean_unsure"] = float(np.mean([*areas.values()]))
-    write(RESULTS, {name: in_percent(part) for name, part in document.items()})
+            measured[f"mean_accuracy_{name}"] = float(np.mean(values))
+        measured["unsure"] = areas
+        measured["mean_unsure"] = float(np.mean([*areas.values()]))
+    before = orjson.loads(RESULTS.read_bytes())  # has the other half
+    write(RESULTS, before | {name: in_percent(part) for name, part in measured.items()})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Reports: a Markdown file beside each JSON file of measurements.
 
-    python -m polyseme_lab.report FILE.json...
+    python -m polyseme_lab.report [--command COMMAND] FILE.json...
 
-writes the reports of existing files again.
+writes the reports of existing files. With the command that has just written the files, it adds the
+command, the date and the machine to them.
 """
 
 import os
@@ -14,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import click
 import orjson
 
 from polyseme.atomic_files import atomic_write
@@ -129,11 +131,17 @@ def _cell(value: Any) -> str:
     return "–" if value is None else str(value).replace("|", "\\|")
 
 
-def main() -> None:
-    """Write the reports of the files that are named on the command line."""
-    for path in map(Path, sys.argv[1:]):
+@click.command()
+@click.option("--command", help="The command that has written the files.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True))
+def main(command: str | None, files: tuple[Path, ...]) -> None:
+    """Write the reports of files of measurements."""
+    for path in files:
         document = orjson.loads(path.read_bytes())
-        path.with_suffix(".md").write_text(markdown(path.stem, document), "utf-8")
+        if command:
+            write(path, {**about(), **document, "command": command})
+        else:
+            path.with_suffix(".md").write_text(markdown(path.stem, document), "utf-8")
 
 
 if __name__ == "__main__":

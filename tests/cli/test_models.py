@@ -434,7 +434,8 @@ def test_word2vec_text_is_exported_and_imported_again(polyseme, tmp_path):
 
 def test_exported_text_is_converted_for_the_projector(polyseme, tmp_path):
     out = tmp_path / "tiny.txt"
-    assert polyseme("models", "export", "tiny", "--output", out, "--limit", 3).returncode == 0
+    done = polyseme("models", "export", "tiny", "--output", out, "--limit", 3)
+    assert done == (0, b"", b"")
     script = [sys.executable, "-m", "gensim.scripts.word2vec2tensor", "--input", out]
     subprocess.run([*script, "--output", tmp_path / "tiny"], check=True, capture_output=True)
     assert (tmp_path / "tiny_metadata.tsv").read_text().split() == list(TINY_WORDS[:3])

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import orjson
+from click.testing import CliRunner
 
 from polyseme_lab.report import about, main, markdown, write
 
@@ -69,15 +70,29 @@ def test_wide_rows_become_tables_of_their_own():
     assert "|  | 0, ms | 0, mb | 1, ms" in report
 
 
-def test_files_are_written_and_reports_made_again(tmp_path, monkeypatch):
+def test_objects_without_a_common_column_are_lists():
+    report = markdown("weights", {"one": {"file": {"name": "x"}, "tensors": {"key": 3}}})
+    assert report == "# weights\n\n## one, file\n\n- name: x\n\n## one, tensors\n\n- key: 3\n"
+
+
+def test_files_are_written_and_reports_made_again(tmp_path):
     write(tmp_path / "engine.json", DOCUMENT)
     assert orjson.loads((tmp_path / "engine.json").read_bytes()) == DOCUMENT
     report = tmp_path / "engine.md"
     assert report.read_text("utf-8") == REPORT
     report.unlink()
-    monkeypatch.setattr(sys, "argv", ["report", str(tmp_path / "engine.json")])
-    main()
+    CliRunner().invoke(main, [str(tmp_path / "engine.json")])
     assert report.read_text("utf-8") == REPORT
+
+
+def test_facts_of_a_command_are_added_to_its_results(tmp_path):
+    file = tmp_path / "wic.json"
+    file.write_bytes(orjson.dumps({"task": "wic", "versions": {"numpy": "2"}}))
+    CliRunner().invoke(main, ["--command", "polyseme evaluate wic sets", str(file)])
+    found = orjson.loads(file.read_bytes())
+    assert (found["task"], found["versions"]) == ("wic", {"numpy": "2"})
+    assert found["command"] == "polyseme evaluate wic sets"
+    assert f"`polyseme evaluate wic sets`; {found['date']}; " in file.with_suffix(".md").read_text()
 
 
 def test_facts_name_the_command_without_the_folder_of_its_program(monkeypatch):

@@ -337,7 +337,7 @@ def contributions(client: httpx.Client, text: str, **more: object) -> np.ndarray
 
 def attention(reader: Reader) -> Locator:
     """The figure of attention."""
-    return reader.figure("Attention:")
+    return reader.figure("Layer ")
 
 
 def readout(reader: Reader) -> str:
@@ -347,7 +347,7 @@ def readout(reader: Reader) -> str:
 
 def grid(reader: Reader) -> Locator:
     """The grid of cells of the heatmap."""
-    return reader.page.get_by_role("grid")
+    return reader.page.get_by_role("application")
 
 
 def point(reader: Reader, row: int, column: int, count: int) -> None:
@@ -362,7 +362,7 @@ def words(reader: Reader) -> Locator:
 
 def word_texts(reader: Reader) -> list[str]:
     """The words of the sentence."""
-    return reader.texts(".attention button.word bdi")
+    return reader.texts(".attention button.word span")
 
 
 # Compare
@@ -427,7 +427,7 @@ def typed(reader: Reader, number: int, text: str) -> None:
 
 def cosines(reader: Reader) -> list[float]:
     """The numbers in the two matrices, row by row, static first."""
-    return reader.numbers("svg.similarity text.number")
+    return reader.numbers("svg.similarity text.in-cell")
 
 
 def places(reader: Reader) -> dict[str, tuple[float, ...]]:

@@ -24,13 +24,7 @@ def test_the_view_in_the_address_is_shown_else_the_first(open_page: Open) -> Non
         assert reader.page.title() == "Models · Polyseme"
         reader.go(fragment)
         assert reader.page.title() == "Attention · Polyseme"
-    # Old names of views, for bookmarked addresses.
-    reader.go("#look?text=The+river+bank&word=2")
-    assert reader.field("Sentence").input_value() == "The river bank"
-    assert reader.heading("bank is made of").is_visible()
-    reader.go("#neighbours?word=river")
-    assert reader.page.title() == "Neighbors · Polyseme"
-    assert reader.heading("Nearest to river").is_visible()
+    reader.go("#neighbors?word=river&unknown=x")
     # A change of the state updates the address.
     reader.choose("Number of neighbors", "5")
     assert reader.address == "#neighbors?word=river&k=5"
@@ -78,11 +72,11 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) 
     reader = open_page("#models", theme="dark")
     dark = background(reader.page)
     bar = reader.page.locator(".bar").first
-    dark_bar = bar.get_attribute("fill")
+    dark_bar = bar.evaluate("(one) => getComputedStyle(one).fill")
     reader.theme("light")
     light = background(reader.page)
     assert light != dark
-    expect(bar).not_to_have_attribute("fill", dark_bar)
+    expect(bar).not_to_have_css("fill", dark_bar)
     reader.reload()
     assert background(reader.page) == light
     reader.theme("system")
@@ -102,7 +96,7 @@ def test_a_key_is_requested_used_and_never_shown(open_page: Open, serve: Serve) 
     # A key that cannot be sent is rejected in its field.
     field.fill("ключ")
     field.press("Enter")
-    assert "ASCII" in field.evaluate("(field) => field.validationMessage")
+    assert field.evaluate("(field) => field.validity.patternMismatch")
     field.fill(KEY)
     field.press("Enter")
     reader.heading("Nearest to bank").wait_for()
@@ -150,11 +144,8 @@ def test_a_failed_request_is_reported_until_the_next(open_page: Open) -> None:
 ERROR_DOCUMENTS = {
     "null": "status 500",
     "[]": "status 500",
-    "{}": "status 500",
-    '{"title": "A title"}': "A title",
-    '{"detail": "A detail", "errors": null}': "A detail",
-    '{"detail": "A detail", "errors": "x"}': "A detail",
-    '{"detail": 3, "title": ["x"], "errors": [null, 1, {"message": 2}]}': "status 500",
+    '{"title": "A title"}': "status 500",
+    '{"detail": "A detail"}': "A detail",
     '{"detail": "See `here`", "errors": [{"message": "is wrong"}]}': "is wrong",
     '{"detail": "<img src=x onerror=alert(1)>"}': "<img src=x onerror=alert(1)>",
 }
@@ -272,31 +263,6 @@ def test_violations_of_the_content_security_policy_are_recorded(open_page: Open)
         )
     assert any("Content Security Policy" in one for one in reader.wrong)
     reader.wrong.clear()
-
-
-def test_a_module_that_fails_to_load_is_reported_until_another_view_opens(open_page: Open) -> None:
-    reader = open_page("#neighbors")
-    reader.page.route("**/page/compare/view.js", lambda route: route.abort())
-    reader.open_view("Compare")
-    expect(reader.problem).to_contain_text("could not be loaded")
-    expect(reader.page.locator("[aria-busy]")).to_have_count(0)
-    reader.open_view("Neighbors")
-    expect(reader.heading("Nearest to bank")).to_be_visible()
-    assert any("compare/view.js" in one for one in reader.wrong)
-    reader.wrong.clear()
-
-
-def test_leaving_a_loading_view_is_immediate(open_page: Open) -> None:
-    reader = open_page("#neighbors")
-    held: list[Route] = []
-    reader.page.route("**/page/steps/view.js", hold(held))
-    reader.open_view("Step by step")
-    expect(reader.page.locator("main[aria-busy]")).to_have_count(1)
-    reader.open_view("Neighbors")
-    expect(reader.page.locator("main[aria-busy]")).to_have_count(0)
-    held[0].continue_()
-    reader.settle()
-    assert reader.page.title() == "Neighbors · Polyseme"
 
 
 def test_the_page_works_without_browser_storage(open_page: Open) -> None:

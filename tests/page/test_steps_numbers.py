@@ -131,20 +131,20 @@ def test_an_invalid_matrix_is_marked_and_not_sent(open_page: Open) -> None:
     assert not reader.page.locator(".step").first.is_visible()
     assert matrix.input_value() == "1 x\n3 4"
     write(reader, X, "1 2\n3 4")
-    assert matrix.get_attribute("aria-invalid") is None
+    assert matrix.get_attribute("aria-invalid") == "false"
     assert described.text_content() == ""
     assert not reader.problem.is_visible()
     check_context(reader, [[1, 2], [3, 4]], np.sqrt(2))
     # Other numbers replace an invalid text.
     write(reader, X, "x")
     reader.go(steps_address(SMALL))
-    assert matrix.get_attribute("aria-invalid") is None
+    assert matrix.get_attribute("aria-invalid") == "false"
     assert not reader.problem.is_visible()
 
 
 def test_the_services_error_marks_the_field_that_it_names(open_page: Open) -> None:
     reader = open_page(steps_address(SMALL))
-    marked = reader.page.locator(".editor [aria-invalid]")
+    marked = reader.page.locator(".editor [aria-invalid=true]")
     write(reader, "Key weights Wk", "1 2 3 4\n5 6 7 8\n9 1 2 3")
     assert "takes vectors of width 3, but the embeddings have 2" in reader.problem.text_content()
     assert marked.count() == 1
@@ -230,8 +230,7 @@ REJECTED = [
 ]  # fmt: skip
 REQUESTS = """async (all) => {
   const { requestOf } = await import("/page/steps/sources.js");
-  const examples = [{ request: "the example" }];
-  return all.map((numbers) => requestOf({ source: "numbers", example: "1", numbers }, examples));
+  return all.map((numbers) => requestOf({ source: "numbers", example: "1", numbers }));
 }"""
 
 
@@ -240,7 +239,7 @@ def test_malformed_numbers_fall_back_to_the_example(visit: Open) -> None:
     assert reader.sent()["tokens"] == ["The", "cat"]
     assert numbers(reader, "scores")[0] == [0.17, 0.19]
     requests = reader.page.evaluate(REQUESTS, [*MALFORMED, json.dumps(SMALL)])
-    assert requests == [*["the example"] * len(MALFORMED), SMALL]
+    assert requests == [*[EXAMPLES[0]["request"]] * len(MALFORMED), SMALL]
 
 
 def test_numbers_that_the_service_rejects_are_shown_with_its_error(visit: Open) -> None:
@@ -279,7 +278,7 @@ def test_numbers_that_exceed_an_address_are_still_shown(open_page: Open) -> None
     assert np.shape(reader.sent()["embeddings"]) == (64, 64)
     scores = x @ x.T
     np.testing.assert_allclose(numbers(reader, "scores"), scores[:24, :16], atol=5.1e-5)
-    reader.press("Scores: later rows")
+    reader.choose("Scores: rows", "rows 24 to 47 of 64")
     np.testing.assert_allclose(numbers(reader, "scores"), scores[24:48, :16], atol=5.1e-5)
 
 

@@ -137,8 +137,8 @@ SHOWN = """(svg) => [...svg.querySelectorAll("rect, line, circle, path, polygon,
 @pytest.mark.parametrize(
     ("fragment", "figure", "labels"),
     [
-        (APPLE_VIEW, "Attention:", APPLE_WORDS),
-        (f"{APPLE_VIEW}&picture=lines&word=4", "Attention:", APPLE_WORDS),
+        (APPLE_VIEW, "Layer 0,", APPLE_WORDS),
+        (f"{APPLE_VIEW}&picture=lines&word=4", "Layer 0,", APPLE_WORDS),
         (compare_address(EIGHT), "in context", ["In context"]),
         (compare_address(EIGHT), "Map", ["A: Apple"]),
         ("#senses", "Map", []),

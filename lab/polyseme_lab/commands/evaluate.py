@@ -26,7 +26,6 @@ from polyseme_lab.evaluation.systems import (
     EvaluationConfig,
     Task,
 )
-from polyseme_lab.report import about
 from polyseme_lab.training.config import COARSEWSD, TrainingConfig
 from polyseme_lab.training.corpus import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from polyseme_lab.evaluation.results import Results
 
 _EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
-_PACKAGES = ("numpy", "scikit-learn", "scipy")
 _SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
 IMAGES: dict[str, Literal["png", "svg"]] = {".png": "png", ".svg": "svg"}
 API_KEY = f"{PREFIX}API_KEY"
@@ -155,10 +153,10 @@ def require_extra() -> None:
         )
 
 
-def write_results(path: Path, document: Mapping[str, Any]) -> None:
-    """Write results with the command, the date, the machine and versions, as indented JSON."""
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document as indented JSON."""
     style = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    atomic_write(path, orjson.dumps({**about(_PACKAGES), **document}, option=style))
+    atomic_write(path, orjson.dumps(document, option=style))
 
 
 def _print(lines: str) -> None:
@@ -173,7 +171,7 @@ def _report(results: "Results", options: Mapping[str, Any]) -> None:
     _print(table(results))
     with exit_on_signals():
         if options["document"]:
-            write_results(options["document"], document(results))
+            write_json(options["document"], document(results))
         if options["plot"]:
             kind = IMAGES[options["plot"].suffix.lower()]
             atomic_write(options["plot"], plot_results(results, kind))
@@ -273,7 +271,7 @@ def attention(archive: Path, registry: Registry, lemmas: str, **options: Any) ->
     _print(explanation_table(explanation))
     if options["document"]:
         with exit_on_signals():
-            write_results(options["document"], {**explanation.document(), "chosen_lemmas": lemmas})
+            write_json(options["document"], {**explanation.document(), "chosen_lemmas": lemmas})
 
 
 def explanation_table(explanation: "Explanation") -> str:
@@ -389,7 +387,7 @@ def senses(directory: Path, registry: Registry, **options: Any) -> None:
         sets = {name: document(of_set) for name, of_set in results.items()}
         with exit_on_signals():
             facts = {"task": "senses", "model": model.manifest.name}
-            write_results(options["document"], {**facts, "sets": sets})
+            write_json(options["document"], {**facts, "sets": sets})
 
 
 def _report_downstream(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
@@ -112,6 +113,7 @@ def similarity(pairs: Sequence[tuple[float, str, str]], source: Source) -> Simil
     return SimilarityResult(figure, len(kept), len(pairs) - len(kept))
 
 
+PACKAGES = ("numpy", "scikit-learn", "scipy")
 Vectors: TypeAlias = Callable[
     [Sequence[TokenizedOccurrence]], Iterable[tuple[str, System, Sequence[Embedder]]]
 ]
@@ -169,7 +171,8 @@ def _measure(
             results = measure_coarsewsd(
                 config.directory, source.knows, vectors, most_frequent=most_frequent
             )
-    return replace(results, facts={"model": name, **results.facts})
+    versions = {package: version(package) for package in PACKAGES}
+    return replace(results, facts={"model": name, **results.facts, "versions": versions})
 
 
 def measure_coarsewsd(

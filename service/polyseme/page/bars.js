@@ -12,10 +12,9 @@ const MAX_LABEL = 0.6;
 
 /**
  * Return a bar chart of `[{word, value, text}]`, `width` pixels wide, with the accessible name `name`. The
- * default `text` is the value with two decimals. With `onpick(word)`, the rows are buttons and row `stop` is
- * the tab stop.
+ * default `text` is the value with two decimals. With `onpick(word)`, the rows are buttons.
  */
-export function bars(rows, { width, name, onpick, stop = 0 }) {
+export function bars(rows, { width, name, onpick }) {
   const labels = fitTexts(rows.map(({ word }) => word), FONT, width * MAX_LABEL - 12);
   const left = Math.ceil(maxTextWidth(labels, FONT)) + 12;
   const lowest = Math.min(...rows.map(({ value }) => value), 0);
@@ -53,6 +52,6 @@ export function bars(rows, { width, name, onpick, stop = 0 }) {
       );
     }),
   );
-  if (onpick) rovingTabindex(element)(element.children[stop]);
+  if (onpick) rovingTabindex(element)(element.children[0]);
   return element;
 }

@@ -6,18 +6,20 @@
  */
 export function stored(storage, name) {
   let memory = "";
-  const attempt = (action) => {
-    try {
-      return action(globalThis[storage]);
-    } catch {
-      return null;
-    }
-  };
+  try {
+    memory = globalThis[storage].getItem(name) ?? "";
+  } catch {
+    // The browser blocks site data.
+  }
   return {
-    get: () => attempt((area) => area.getItem(name)) ?? memory,
+    get: () => memory,
     set(value) {
       memory = value;
-      attempt((area) => area.setItem(name, value));
+      try {
+        globalThis[storage].setItem(name, value);
+      } catch {
+        // The value lasts until the page is closed.
+      }
     },
   };
 }
@@ -25,13 +27,10 @@ export function stored(storage, name) {
 /** The API key, kept until the tab is closed. */
 export const key = stored("sessionStorage", "polyseme-key");
 
-/** Whether a text can be sent as a bearer token. */
-export const isSendableKey = (text) => /^[\u0021-\u007e]+$/.test(text);
-
 /** Messages of the service that name its fields, and what they are on the page. */
 const WORDING = [
+  [/^`word`: is not in the vocabulary\./, "The word is not in the vocabulary of the model."],
   [/^`word`: does not occur in the texts as a token\.$/, "The word does not occur in the sentences. Press a frequent word, or check the spelling."],
-  [/^`occurrences\[\d+\]\.word`: the text does not contain this word as a token\.$/, "The word to compare is not in its sentence."],
   [/^(.*) has too many tokens: (\d+), over the limit \w+ of (\d+)\.$/, "$1 has $2 words, but at most $3 are allowed."],
 ];
 
@@ -43,14 +42,9 @@ function reworded(problem) {
 
 /** An error of a request: a problem document, or the reason why there is no response. */
 export class ServiceError extends Error {
-  constructor({ title, detail, hint, errors, status = 0 }) {
-    const textOf = (value) => (typeof value === "string" ? value : "");
-    super(textOf(detail) || textOf(title) || `The service responded with status ${status}.`);
-    this.hint = textOf(hint);
-    this.errors = (Array.isArray(errors) ? errors : [])
-      .map((error) => ({ pointer: textOf(error?.pointer), message: textOf(error?.message) }))
-      .filter(({ message }) => message);
-    this.status = status;
+  constructor({ detail, hint = "", errors = [], status = 0 }) {
+    super(detail);
+    Object.assign(this, { hint, errors, status });
   }
 }
 
@@ -89,6 +83,9 @@ export async function fetchText(path, body, signal) {
   return text;
 }
 
+/** Return the content of a JSON file of the page. */
+export const readJson = async (name) => JSON.parse(await fetchText(`page/${name}`));
+
 function problemOf(text, { status, headers }) {
   let problem = null;
   try {
@@ -96,7 +93,7 @@ function problemOf(text, { status, headers }) {
   } catch {
     // The response is not from the service; it may be an HTML page of a proxy.
   }
-  if (problem === null || typeof problem !== "object") {
+  if (typeof problem?.detail !== "string") {
     return {
       status,
       detail: `A server between this page and the service responded with status ${status}.`,
@@ -107,7 +104,7 @@ function problemOf(text, { status, headers }) {
   const seconds = Number(headers.get("Retry-After"));
   if ([429, 503].includes(status) && seconds > 0) {
     hint = `Try again in ${seconds} second${seconds === 1 ? "" : "s"}.`;
-  } else if (status === 422 && Array.isArray(problem.errors) && problem.errors.length) {
+  } else if (status === 422 && problem.errors?.length) {
     hint = "";
   }
   return reworded({ ...problem, status, hint });

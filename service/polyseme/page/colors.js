@@ -1,8 +1,8 @@
 /**
  * Colors of numbers and of categories, for the light and the dark theme. Lightness encodes the magnitude in each
  * ramp, so magnitudes can be read without hue. The diverging ramp runs from orange to blue, which people with color
- * vision deficiencies can distinguish. The category colors follow those of Okabe and Ito; categories also differ in
- * a letter, a shape or their position.
+ * vision deficiencies can distinguish. The category colors, in `style.css`, follow those of Okabe and Ito; categories also
+ * differ in a letter, a shape or their position.
  */
 
 import { stored } from "./client.js";
@@ -17,11 +17,6 @@ const DIVERGING = {
   light: table(["#8a4500", "#e3a765", "#f7f7f4", "#8ab2d8", "#08417c"]),
   dark: table(["#ffb860", "#8d5c22", "#20262d", "#2f70b2", "#acd8ff"]),
 };
-const CATEGORIES = {
-  light: ["#0072b2", "#c25a00", "#00795a", "#a8478a", "#8a6d00", "#2f7fa8", "#5f5f5f", "#7a3fb0"],
-  dark: ["#56b4e9", "#f0a030", "#2fc49a", "#e08fc0", "#e8d94a", "#8fb7ff", "#b8b8b8", "#c39bff"],
-};
-
 /** Return a ramp as 256 colors, computed once: a heatmap looks up thousands. */
 function table(stops) {
   const ramp = piecewise(interpolateLab, stops);
@@ -41,10 +36,7 @@ export function signedColor(number, largest = 1) {
 }
 
 /** Return the color of category i; there are eight colors. */
-export function categoryColor(i) {
-  const colors = CATEGORIES[theme()];
-  return colors[i % colors.length];
-}
+export const categoryColor = (i) => `var(--category-${i % 8})`;
 
 /** Return the boxes `{x, y, width, height, fill}` of a color scale; `colorOf` gets fractions from 0 to 1. */
 export function scaleBoxes(x, y, length, colorOf) {

@@ -97,9 +97,29 @@ export function viewElement(title, intro, ...children) {
     h("div", { class: "intro" }, h("h2", {}, title), h("p", {}, intro)), children);
 }
 
-/** Return the settings of a form, which are closed until the reader opens them. */
+/** Return the settings of a form, which are closed until the reader opens them; see `choiceField`. */
 export function optionDetails(...fields) {
-  return h("details", { class: "options" }, h("summary", {}, "Options"), h("div", { class: "controls" }, fields));
+  return {
+    element: h("details", { class: "options" }, h("summary", {}, "Options"),
+      h("div", { class: "controls" }, fields.map(({ element }) => element))),
+    show(state) {
+      for (const field of fields) field.show(state);
+    },
+  };
+}
+
+/** Return a text field for a field of the state, which keeps what the reader types until the state has another text. */
+export function textField(name, label, attributes = {}, tag = "input") {
+  const input = h(tag, { dir: "auto", autocomplete: "off", spellcheck: "false", ...attributes });
+  let shown = null;
+  return {
+    input,
+    element: h("div", { class: "grow" }, labeled(label, input)),
+    show(state) {
+      if (state[name] !== shown) input.value = state[name];
+      shown = state[name];
+    },
+  };
 }
 
 /** Return a select box with options `[value, text]`. */
@@ -109,10 +129,11 @@ export function selectBox(options, value, onchange) {
   return select;
 }
 
-/** Replace the options of a select box; an unknown value selects the first. */
+/** Set the options of a select box; an unknown value selects the first. Replacing equal ones would close an open list. */
 export function setOptions(select, options, value) {
-  select.replaceChildren(...options.map(([key, text]) => h("option", { value: key }, text)));
-  if (options.some(([key]) => key === value)) select.value = value;
+  const isSame = String(options) === String(Array.from(select.options, ({ value: key, text }) => [key, text]));
+  if (!isSame) select.replaceChildren(...options.map(([key, text]) => h("option", { value: key }, text)));
+  select.value = options.some(([key]) => key === value) ? value : options[0]?.[0];
 }
 
 /** Return options for the numbers from `first` on. */
@@ -120,18 +141,18 @@ export function numbered(count, first = 0) {
   return Array.from({ length: count }, (_, i) => [String(first + i), String(first + i)]);
 }
 
-/** Return options, and one for a value that is none of them: the service's error explains it. */
-export function withValue(options, value) {
-  return options.some(([key]) => key === value) ? options : [...options, [value, value]];
-}
-
-/** Return the select box for a field of the state: its `element` and `show(value)`, which also lists another value. */
+/**
+ * Return the select box for a field of the state: its `element` and `show(state)`, which also lists a value that is none of
+ * the options: the service's error explains it.
+ */
 export function choiceField(page, name, label, options = []) {
   const select = selectBox([], "", (value) => page.update({ [name]: value }));
   return {
     element: labeled(label, select),
-    show(value, listed = options) {
-      setOptions(select, withValue(listed, value), value);
+    show({ [name]: value }, listed = options) {
+      const isListed = listed.some(([key]) => key === value);
+      setOptions(select, isListed ? listed : [...listed, [value, value]], value);
+      return isListed;
     },
   };
 }
@@ -151,9 +172,9 @@ export function countField(page, label, usual) {
   const rank = (k) => (Number.isFinite(Number(k)) ? Number(k) : Number.MAX_VALUE);
   return {
     element: field.element,
-    show(k) {
-      const counts = [...new Set([...usual, k])].toSorted((a, b) => rank(a) - rank(b));
-      field.show(k, counts.map((count) => [count, count]));
+    show(state) {
+      const counts = [...new Set([...usual, state.k])].toSorted((a, b) => rank(a) - rank(b));
+      field.show(state, counts.map((count) => [count, count]));
     },
   };
 }
@@ -170,17 +191,17 @@ export function countOf(k) {
 export function modelField(page, name = "model", label = "Model", none = "") {
   const field = choiceField(page, name, label);
   field.element.hidden = true;
-  let latest = "";
+  let latest = {};
   return {
     element: field.element,
-    async show(value) {
-      latest = value;
+    async show(state) {
+      latest = state;
       const models = (await listModels()).filter((model) => model?.status === "ok");
       const first = models.find((model) => model.default);
       const others = models.filter((model) => none || model !== first);
       const options = [["", none || (first ? `${first.id} (default)` : "default")], ...others.map(({ id }) => [id, id])];
-      field.show(latest, options);
-      field.element.hidden = withValue(options, latest).length < (none ? 3 : 2);
+      const isListed = field.show(latest, options);
+      field.element.hidden = isListed && options.length < (none ? 3 : 2);
     },
   };
 }
@@ -193,23 +214,15 @@ export function modelAndCase(state) {
   };
 }
 
-/** Milliseconds for which `listModels` keeps the empty list of an error. */
-const RETRY_DELAY = 30_000;
 let models = null;
 
 /** Return the models that `/v1/models` lists, requested once for all views; an empty list after an error. */
 export function listModels() {
-  models ??= fetchText("v1/models").then((text) => {
-    const { data } = JSON.parse(text);
-    return Array.isArray(data) ? data : [];
-  }).catch(() => {
-    setTimeout(forgetModels, RETRY_DELAY);
-    return [];
-  });
+  models ??= fetchText("v1/models").then((text) => JSON.parse(text).data ?? [], () => []);
   return models;
 }
 
-/** Request the models again on the next call, because another API key may allow it. */
+/** Request the models again on the next call: the reader tries again, or has another API key. */
 export function forgetModels() {
   models = null;
 }
@@ -222,11 +235,10 @@ export function pointAt(what, keys) {
 const ARROWS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 /**
- * Make the buttons of an element one tab stop (roving tabindex): arrows, Home and End move the focus
- * among them. `across()` is the number of buttons in a row. Return a function that sets the tab stop.
+ * Make the buttons of an element one tab stop (roving tabindex): arrows, Home and End move the focus among them. `across()` is
+ * the number of buttons in a row, and `buttons()` their order. Return a function that sets the tab stop.
  */
-export function rovingTabindex(element, across = () => 1) {
-  const buttons = () => [...element.querySelectorAll("button, [role=button]")];
+export function rovingTabindex(element, across = () => 1, buttons = () => [...element.querySelectorAll("button, [role=button]")]) {
   const setStop = (chosen) => {
     for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
   };
@@ -255,12 +267,12 @@ export function download(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** Copy text; return whether the browser allows it. Browsers allow it over HTTPS and on localhost. */
-export async function copyText(text) {
+/** Copy text, and say so in `status`. Browsers allow it over HTTPS and on localhost. */
+export async function copyText(text, status) {
   try {
     await navigator.clipboard.writeText(text);
-    return true;
+    status.textContent = "Copied.";
   } catch {
-    return false;
+    status.textContent = "The browser blocks copying. Select the text and copy it.";
   }
 }

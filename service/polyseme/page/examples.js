@@ -3,12 +3,14 @@
  * example, `open` those that it opens with, and `note` says what to look at. A view opens with its first example.
  */
 
-import examples from "./examples.json" with { type: "json" };
+import { readJson } from "./client.js";
 
-export const { sentences: SENTENCES, neighbors: NEIGHBORS } = examples;
+const { sentences, neighbors, occurrences, texts } = await readJson("examples.json");
 
-export const OCCURRENCES = examples.occurrences.map(({ state, occurrences, ...example }) =>
-  ({ ...example, state: { ...state, occurrences: JSON.stringify(occurrences) } }));
+export const SENTENCES = sentences, NEIGHBORS = neighbors;
 
-export const TEXTS = examples.texts.map(({ state, sentences, ...example }) =>
-  ({ ...example, state: { ...state, text: sentences.join("\n"), file: "" } }));
+export const OCCURRENCES = occurrences.map(({ state, ...example }) =>
+  ({ ...example, state: { ...state, occurrences: JSON.stringify(example.occurrences) } }));
+
+export const TEXTS = texts.map(({ state, ...example }) =>
+  ({ ...example, state: { ...state, text: example.sentences.join("\n"), file: "" } }));

@@ -3,8 +3,8 @@
  * sentences, and the reader can save the response and copy the request as a curl command.
  */
 
-import { curl, fetchText, isSendableKey, key, ServiceError, unreadableResponse } from "./client.js";
-import { copyText, download, h, quietButton, uniqueId } from "./elements.js";
+import { curl, fetchText, key, ServiceError, unreadableResponse } from "./client.js";
+import { copyText, download, h, labeled, quietButton } from "./elements.js";
 
 /** The maximum number of field errors that are listed. */
 const MAX_ERRORS = 8;
@@ -26,7 +26,7 @@ export class Exchange {
     this.announcement = h("p", { class: "visually-hidden", role: "status" });
     this.problem = h("div", { class: "notices" }, this.alert, this.waiting, this.announcement);
     this.code = h("code", {});
-    this.copied = h("span", { role: "status", class: "status" });
+    const copied = h("span", { role: "status", class: "status" });
     this.source = h(
       "section",
       { class: "source", "aria-label": "Request and response" },
@@ -34,9 +34,9 @@ export class Exchange {
         "div",
         { class: "buttons" },
         quietButton("Save JSON", () => download(`${this.file}.json`, this.text, "application/json")),
-        quietButton("Copy the command", () => this.#copy(curl(this.path, this.body))),
-        quietButton("Copy the address", () => this.#copy(location.href)),
-        this.copied,
+        quietButton("Copy the command", () => copyText(curl(this.path, this.body), copied)),
+        quietButton("Copy the address", () => copyText(location.href, copied)),
+        copied,
       ),
       commandDetails(this.code),
     );
@@ -65,8 +65,7 @@ export class Exchange {
     try {
       const text = await fetchText(path, body, aborter.signal);
       const arrived = performance.now();
-      const response = JSON.parse(text);
-      if (response === null || typeof response !== "object") throw unreadableResponse();
+      const response = JSON.parse(text) ?? {};
       if (aborter.signal.aborted) return null;
       Object.assign(this, { path, body, text, arrived, isNew: true });
       this.code.textContent = curl(path, body);
@@ -100,6 +99,7 @@ export class Exchange {
     this.#endWaiting();
     this.announcement.textContent = "";
     this.results.hidden = true;
+    this.alert.className = "hint";
     this.#notify(...(sentence ? [h("p", {}, sentence)] : []));
   }
 
@@ -107,7 +107,9 @@ export class Exchange {
   showError(error) {
     this.id = null;
     this.errors = error.errors;
+    this.announcement.textContent = "";
     this.results.hidden = true;
+    this.alert.className = "problem";
     const focused = this.alert.contains(document.activeElement);
     this.#notify(...errorNotice(error, this.latest, this.placeOf));
     if (focused) this.alert.querySelector("input, button")?.focus();
@@ -127,10 +129,6 @@ export class Exchange {
       performance.measure("polyseme-drawn", { start: arrived, end: performance.now() });
     }));
   }
-
-  async #copy(text) {
-    this.copied.textContent = (await copyText(text)) ? "Copied." : "The browser blocks copying. Select the text and copy it.";
-  }
 }
 
 /**
@@ -140,7 +138,7 @@ export class Exchange {
 function errorNotice({ message, hint, errors, status }, request, placeOf) {
   // The message of a 422 has the first field.
   const others = status === 422 ? errors.slice(1) : errors;
-  const retry = status === 0 || status === 429 || status >= 500;
+  const canRetry = status === 0 || status === 429 || status >= 500;
   return [
     h("p", {}, h("strong", {}, withCode(message)), " ", withCode(hint)),
     others.length
@@ -148,10 +146,13 @@ function errorNotice({ message, hint, errors, status }, request, placeOf) {
         h("li", {}, error.pointer ? h("code", {}, placeOf(error.pointer)) : "", " ", withCode(error.message))))
       : null,
     status === 401 ? keyForm() : null,
-    retry ? quietButton("Try again", () => document.dispatchEvent(new CustomEvent("polyseme-retry"))) : null,
+    canRetry ? quietButton("Try again", retry) : null,
     request ? commandDetails(h("code", {}, curl(request.path, request.body))) : null,
   ].filter(Boolean);
 }
+
+/** Send the requests again. */
+const retry = () => document.dispatchEvent(new CustomEvent("polyseme-retry"));
 
 /** Return the details with the curl command of a request. */
 const commandDetails = (code) => h("details", {}, h("summary", {}, "The request as a command"),
@@ -161,23 +162,18 @@ const commandDetails = (code) => h("details", {}, h("summary", {}, "The request 
 const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 
 function keyForm() {
-  const id = uniqueId("key");
   const field = h("input", {
-    type: "password", autocomplete: "off", id, required: true,
-    oninput: () => field.setCustomValidity(
-      !field.value || isSendableKey(field.value) ? "" : "A key contains only ASCII characters and no spaces.",
-    ),
+    type: "password", autocomplete: "off", required: true, pattern: "[!-~]+", title: "only ASCII characters, no spaces",
   });
   const use = (event) => {
     event.preventDefault();
     key.set(field.value);
-    document.dispatchEvent(new CustomEvent("polyseme-key"));
+    retry();
   };
   return h(
     "form",
     { class: "key", onsubmit: use },
-    h("label", { for: id }, "API key (kept until you close this tab)"),
-    field,
+    labeled("API key (kept until you close this tab)", field),
     h("button", {}, "Use key"),
   );
 }

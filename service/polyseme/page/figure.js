@@ -47,24 +47,6 @@ export class Figure {
   }
 }
 
-/** A line above a drawing that describes the element under the pointer, or chosen by the keyboard. */
-export class Readout {
-  constructor() {
-    this.element = h("p", { class: "readout", role: "status" });
-  }
-
-  /**
-   * Show text and elements. `announce` is false for instructions, and for text that the focused control
-   * already announces.
-   */
-  show(parts, announce = true) {
-    const line = h("p", {}, parts);
-    if (line.textContent === this.element.textContent) return;
-    this.element.setAttribute("aria-live", announce ? "polite" : "off");
-    this.element.replaceChildren(...line.childNodes);
-  }
-}
-
 /** The style properties that a saved SVG needs. */
 const PROPERTIES = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray",

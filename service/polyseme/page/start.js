@@ -3,13 +3,22 @@
  * The state is in the fragment (after the `#`): a link includes it, and browsers do not send it to a server.
  */
 
+import * as attention from "./attention/view.js";
 import { unreadableResponse } from "./client.js";
 import { initTheme, onTheme } from "./colors.js";
+import * as compare from "./compare/view.js";
 import { forgetModels, h } from "./elements.js";
-import { VIEWS, viewNamed } from "./views.js";
+import * as models from "./models/view.js";
+import * as neighbors from "./neighbors/view.js";
+import * as senses from "./senses/view.js";
+import * as steps from "./steps/view.js";
+
+/** The views. Each module exports the `title`, the `defaults` of its state, and a `View` with `element`, `exchange` and `show(state)`. */
+const VIEWS = { attention, compare, senses, steps, neighbors, models };
 
 const main = document.getElementById("main");
 const nav = document.getElementById("views");
+/** The views that were opened. */
 const built = {};
 const states = {};
 let current = { name: "", state: {} };
@@ -24,8 +33,7 @@ function start() {
     main.focus();
   });
   addEventListener("popstate", showAddress);
-  document.addEventListener("polyseme-retry", redraw);
-  document.addEventListener("polyseme-key", () => {
+  document.addEventListener("polyseme-retry", () => {
     forgetModels();
     redraw();
   });
@@ -39,14 +47,13 @@ function start() {
   }).observe(main);
 }
 
-/** Show the view and the state in the address, such as `#attention?text=…`. Unknown fields are ignored. */
+/** Show the view and the state in the address, such as `#attention?text=…`. Unknown names and fields are ignored. */
 function showAddress() {
-  const hash = location.hash.replace(/^#/, "");
-  const at = hash.indexOf("?");
-  const name = viewNamed(at < 0 ? hash : hash.slice(0, at));
-  const query = new URLSearchParams(at < 0 ? "" : hash.slice(at + 1));
+  const [hash, ...query] = location.hash.slice(1).split("?");
+  const name = Object.hasOwn(VIEWS, hash) ? hash : "attention";
   const { defaults } = VIEWS[name];
-  show(name, { ...defaults, ...Object.fromEntries([...query].filter(([field]) => Object.hasOwn(defaults, field))) });
+  const fields = [...new URLSearchParams(query.join("?"))].filter(([field]) => Object.hasOwn(defaults, field));
+  show(name, { ...defaults, ...Object.fromEntries(fields) });
 }
 
 /** Return the address of a view, without the fields that have their default value. */
@@ -57,7 +64,7 @@ function addressOf(name, state = {}) {
   return query ? `#${name}?${query}` : `#${name}`;
 }
 
-/** The object that a view is built with. The page calls the view's `show` with all fields of its state, as strings. */
+/** The object that a view is made with. The page calls the view's `show` with all fields of its state, as strings. */
 const pageOf = (name) => ({
   /** Change fields of the state and update the address; `push` adds an entry to the history. */
   update(changes, { push = false } = {}) {
@@ -86,11 +93,11 @@ const linkTo = (name) => nav.querySelector(`[data-view="${name}"]`);
 
 const redraw = () => show(current.name, current.state);
 
-/** Keep the chosen model in the other views, whose links in the navigation include it. */
+/** Keep the chosen model in the other views, whose links in the navigation include it; Models shows all of them. */
 function shareModel(name, { model }) {
-  if (!VIEWS[name].usesModel) return;
+  if (name === "models") return;
   for (const other of Object.keys(VIEWS)) {
-    if (other !== name && VIEWS[other].usesModel) saveState(other, { ...VIEWS[other].defaults, ...states[other], model });
+    if (other !== name && other !== "models") saveState(other, { ...VIEWS[other].defaults, ...states[other], model });
   }
 }
 
@@ -98,12 +105,13 @@ async function show(name, state) {
   current = { name, state };
   saveState(name, state);
   shareModel(name, state);
-  // Do not await a view that is loaded: it is shown synchronously.
-  if (!built[name] && !(await load(name))) return;
-  main.removeAttribute("aria-busy");
+  built[name] ??= new VIEWS[name].View(pageOf(name));
   if (shown !== name) enter(name);
+  const focused = document.activeElement, drawing = focused.closest(".drawing");
   try {
     await built[name].show(state);
+    built[name].exchange.reportDrawn();
+    if (drawing?.isConnected && !focused.isConnected) refocus(drawing, focused.getAttribute("aria-label"));
   } catch (error) {
     // The response has an unexpected form: report it on the console and to the reader.
     reportError(error);
@@ -111,24 +119,11 @@ async function show(name, state) {
   }
 }
 
-/** Load and build a view. Return false if `show` was called again in the meantime. */
-async function load(name) {
-  const requested = current;
-  main.setAttribute("aria-busy", "true");
-  try {
-    const { build } = await VIEWS[name].load();
-    built[name] ??= build(pageOf(name));
-  } catch (error) {
-    if (requested === current) {
-      shown = "";
-      main.removeAttribute("aria-busy");
-      main.replaceChildren(h("section", {}, h("p", { class: "problem", role: "alert" },
-        h("strong", {}, "This view could not be loaded."),
-        " Check that the service is running, then reload the page.")));
-    }
-    throw error;
-  }
-  return requested === current;
+/** Focus the element with a name in a drawing that was drawn again, else the tab stop of the drawing. */
+function refocus(drawing, name) {
+  if (document.activeElement !== document.body) return;
+  const same = [...drawing.querySelectorAll("[aria-label]")].find((element) => element.getAttribute("aria-label") === name);
+  (same ?? drawing.querySelector("[tabindex='0']"))?.focus({ preventScroll: true });
 }
 
 /** Replace the shown view. If the previous view had the focus, move it to the heading. */

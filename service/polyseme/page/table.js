@@ -1,6 +1,7 @@
 /** Tables of numbers, as elements and as text, and the keys that move between the cells of a grid. */
 
-import { h } from "./elements.js";
+import { copyText, h, quietButton } from "./elements.js";
+import { decimals } from "./text.js";
 
 /**
  * Return a table. `columns` and `rows` are headings, words or elements; `cells` are rows of `td` elements. The other
@@ -15,6 +16,40 @@ export function numberTable({ caption = null, columns, rows, cells, ...attribute
     h("thead", {}, h("tr", {}, h("td", {}), columns.map((name) => heading("col", name)))),
     h("tbody", {}, cells.map((row, i) => h("tr", {}, heading("row", rows[i]), row))),
   );
+}
+
+/** The maximum number of rows of a table in `TableDetails`. */
+const MAX_ROWS = 60;
+
+/** Details with matrices as tables, which are built when the reader opens them, and which the reader can copy. */
+export class TableDetails {
+  constructor(title, digits) {
+    this.digits = digits;
+    this.content = h("div", { class: "sides" });
+    this.element = h("details", { class: "numbers", ontoggle: () => this.#fill() }, h("summary", {}, title), this.content);
+  }
+
+  /** Set the tables, `{caption, columns, rows, numbers}`. */
+  show(tables) {
+    if (this.tables?.every(({ numbers, caption }, i) => numbers === tables[i].numbers && caption === tables[i].caption)) return;
+    this.tables = tables;
+    this.#fill();
+  }
+
+  #fill() {
+    if (this.element.open && this.tables) this.content.replaceChildren(...this.tables.map((table) => this.#table(table)));
+  }
+
+  #table({ caption, columns, rows, numbers }) {
+    if (rows.length > MAX_ROWS) return h("p", {}, `The table is limited to ${MAX_ROWS} words. Save the JSON instead.`);
+    const status = h("span", { role: "status", class: "status" });
+    const text = () => separatedText([["", ...columns], ...Array.from(numbers, (row, i) => [rows[i], ...row])], "\t", "\n");
+    const cell = (number) => h("td", { class: "number" }, decimals(number, this.digits));
+    const cells = Array.from(numbers, (row) => Array.from(row, cell));
+    return h("div", {}, h("div", { class: "buttons" },
+      quietButton("Copy as tab-separated text", () => copyText(text(), status)), status),
+    h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption }, numberTable({ caption, columns, rows, cells })));
+  }
 }
 
 /** The number of rows that Page Up and Page Down move. */

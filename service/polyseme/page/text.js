@@ -15,24 +15,20 @@ export const percent = (fraction) => `${decimals(100 * fraction, 0)}%`;
 /** A count with thousands separators. */
 export const { format: count } = new Intl.NumberFormat("en");
 
+/** A count with its noun: 1 word, 2 words. */
+export const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
+
 /** A number of bytes in its decimal unit: 33.4 MB. */
 export function bytes(number) {
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  let unit = 0;
-  while (number >= 1000 && unit < units.length - 1) {
-    number /= 1000;
-    unit += 1;
-  }
-  return `${unit ? decimals(number, 1) : number} ${units[unit]}`;
+  const units = ["B", "kB", "MB", "GB"], i = units.findLastIndex((_, power) => !power || number >= 1000 ** power);
+  return `${decimals(number / 1000 ** i, i ? 1 : 0)} ${units[i]}`;
 }
 
 /** Return the letter of occurrence i. */
 export const letter = (i) => String.fromCharCode(65 + i);
 
 /** Join names: "A, B and C". */
-export function joinNames(names) {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
+export const joinNames = (names) => new Intl.ListFormat("en-GB").format(names);
 
 /** The maximum number of graphemes of a word in figures and in sentences. */
 const MAX_IN_FIGURE = 120, MAX_IN_SENTENCE = 40;

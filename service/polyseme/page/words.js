@@ -1,8 +1,14 @@
-/** Sentences with a marked word, lists of words with bars, and the legends of maps. */
+/** Sentences with a marked word, the words of a sentence as buttons, lists of words with bars, and the legends of maps. */
 
+import { readJson } from "./client.js";
 import { categoryColor, textColorOn, weightColor } from "./colors.js";
-import { h, s } from "./elements.js";
+import { h, rovingTabindex, s } from "./elements.js";
 import { maxTextWidth } from "./text.js";
+
+const STOP_WORDS = await readJson("stop-words.json");
+
+/** Whether a word has a letter and is no English stop word. */
+export const isContentWord = (word) => /\p{L}/u.test(word) && !STOP_WORDS.includes(word.toLowerCase());
 
 /** The maximum number of code points of a sentence that are shown on each side of the word. */
 const MAX_CONTEXT = 160;
@@ -35,6 +41,40 @@ function attendedWord(text, color) {
   element.style.background = color;
   element.style.color = textColorOn(color);
   return element;
+}
+
+/** The name and meaning of resolutions; a word that is found as it is written has none. */
+const OTHER_CASE = ["other case", "found in another case"];
+const RESOLUTIONS = {
+  lower: OTHER_CASE, capitalised: OTHER_CASE, upper: OTHER_CASE,
+  subword: ["subword", "not in the vocabulary: its vector is made of parts of words"],
+  oov: ["unknown", "not in the vocabulary"],
+};
+
+/** The tokens of a sentence with their resolutions as buttons, one tab stop. */
+export class WordButtons {
+  /** `onpick(i, tokens)` is called for a pressed token. */
+  constructor(onpick) {
+    this.onpick = onpick;
+    this.element = h("div", { class: "words", role: "group", dir: "auto" });
+    this.setStop = rovingTabindex(this.element);
+  }
+
+  /** Show tokens, and mark the chosen one. */
+  show(tokens, chosen) {
+    const drawn = JSON.stringify(tokens);
+    if (drawn !== this.drawn) this.element.replaceChildren(...tokens.map((token, i) => this.#button(token, () => this.onpick(i, tokens))));
+    this.drawn = drawn;
+    const buttons = [...this.element.children];
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === chosen)));
+    if (!this.element.contains(document.activeElement)) this.setStop(buttons[chosen] ?? buttons[0]);
+  }
+
+  #button({ text, key, resolution }, onclick) {
+    const [name, meaning] = RESOLUTIONS[resolution] ?? [];
+    return h("button", { type: "button", class: `word ${resolution}`, title: meaning, onclick }, h("span", {}, text),
+      name && h("small", {}, key !== null && key !== text ? `${name}: ${key}` : name));
+  }
 }
 
 /**

@@ -10,6 +10,7 @@ from polyseme_lab.evaluation.coarsewsd import known_words
 from polyseme_lab.evaluation.measure import (
     judged_pairs,
     measure_model,
+    quality,
     similarity,
 )
 from polyseme_lab.evaluation.sources import LocalSource, StaticStack
@@ -144,3 +145,17 @@ def test_a_set_without_a_pair_of_known_words_is_rejected(model, tmp_path):
     files = unpacked(tmp_path, {**WIC_WITHOUT_MOLES, **moles})
     with pytest.raises(CommandError, match="Every pair of the set has a word"):
         measure_model(model, EvaluationConfig("wic", files, ("static",)))
+
+
+def test_quality_in_a_manifest_is_that_of_the_evaluation(model, tmp_path):
+    folder = unpacked(tmp_path, {**COARSE, **WIC_WITHOUT_MOLES})
+    coarse, pairs = (
+        measure_model(model, EvaluationConfig(task, folder, ("model",))).rows[0]
+        for task in ("coarsewsd", "wic")
+    )
+    scores = {name: figure.value for name, figure in coarse.figures.items()}
+    accuracy = pairs.figures["accuracy"].value
+    assert quality(model, COARSE, WIC_WITHOUT_MOLES) == {
+        "coarsewsd": {"words": 1, **scores},
+        "wic": {"train_accuracy": pairs.facts["train_accuracy"], "dev_accuracy": accuracy},
+    }

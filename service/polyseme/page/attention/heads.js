@@ -1,9 +1,12 @@
 /** The controls for layer and head: select boxes, the colors of the heads, and thumbnails. */
 
 import { pixels } from "./heatmap.js";
-import HEADS from "./heads.json" with { type: "json" };
+import { readJson } from "../client.js";
 import { categoryColor } from "../colors.js";
 import { h, labeled, numbered, quietButton, rovingTabindex, selectBox, setOptions } from "../elements.js";
+
+/** What the heads of the models attend to: names for each layer, which `docs/quality.md` explains. */
+const HEADS = await readJson("attention/heads.json");
 
 /** Return the name of a head of a layer; `head` is a number, `mean` or `contributions`. */
 export function headName({ model }, layer, head) {
@@ -19,14 +22,13 @@ export function headColor(head) {
   return categoryColor(typeof head === "number" ? head : 0);
 }
 
-const PICTURES = [["heatmap", "Heatmap"], ["lines", "Lines"]];
+const PICTURES = ["Heatmap", "Lines"];
 
 /** The controls of the figure: picture, layer, head and, for lines of each head, the heads to show. */
 export class HeadControls {
   constructor(page) {
     this.page = page;
-    this.pictures = PICTURES.map(([picture, name]) =>
-      quietButton(name, () => page.update({ picture }), { "data-picture": picture }));
+    this.pictures = PICTURES.map((name) => quietButton(name, () => page.update({ picture: name.toLowerCase() })));
     this.layer = selectBox([], "0", (layer) => page.update({ layer }));
     this.head = selectBox([], "contributions", (head) => page.update({ head }));
     this.layerField = labeled("Layer", this.layer);
@@ -41,53 +43,41 @@ export class HeadControls {
 
   /** Update the controls. `chosen` lists the heads in the address, such as `0,2`; empty means all. */
   show({ model, layers, heads }, { layer, head, lines, chosen }) {
-    for (const button of this.pictures) {
-      button.setAttribute("aria-pressed", (button.dataset.picture === "lines") === lines);
-    }
+    this.pictures.forEach((button, i) => button.setAttribute("aria-pressed", String(Boolean(i) === lines)));
     const numbers = numbered(heads).map(([number]) => number);
-    const named = numbers.map((number) => [number, number + attendsTo(model, layer, number)]);
-    const options = [["contributions", "contributions"], ["mean", "mean of heads"], ...named];
+    const options = [
+      ["contributions", "contributions"],
+      ["mean", "mean of heads"],
+      ...numbers.map((number) => [number, number + attendsTo(model, layer, number)]),
+    ];
     if (lines) options.push(["each", "each in its color"]);
-    this.#setOptions(this.layer, numbered(layers), layer);
-    this.#setOptions(this.head, options, head);
+    setOptions(this.layer, numbered(layers), String(layer));
+    setOptions(this.head, options, String(head));
     this.layerField.hidden = layers < 2;
     this.legend.hidden = head !== "each";
     const listed = chosen === "" ? numbers : chosen.split(",");
     this.chosen = numbers.filter((number) => listed.includes(number)).map(Number);
-    if (this.legend.hidden) return;
     if (this.boxes.length !== heads) this.#makeBoxes(numbers);
-    this.boxes.forEach(({ box, swatch }, i) => {
+    this.boxes.forEach((box, i) => {
       box.checked = this.chosen.includes(i);
-      swatch.style.background = headColor(i);
+      box.nextSibling.style.background = headColor(i);
     });
-  }
-
-  /** Set the options only if they differ: replacing them would close an open list. */
-  #setOptions(select, options, value) {
-    const current = Array.from(select.options, (option) => option.textContent);
-    if (options.length !== current.length || options.some(([, text], i) => text !== current[i])) {
-      setOptions(select, options, String(value));
-    }
-    select.value = String(value);
   }
 
   #makeBoxes(numbers) {
     const update = () => {
-      const on = this.boxes.filter(({ box }) => box.checked).map(({ box }) => box.value);
+      const on = this.boxes.filter(({ checked }) => checked).map(({ value }) => value);
       this.page.update({ heads: on.length === this.boxes.length ? "" : on.join(",") || "none" });
     };
-    this.boxes = numbers.map((number) => ({
-      box: h("input", { type: "checkbox", value: number, onchange: update }),
-      swatch: h("span", { class: "swatch" }),
-    }));
+    this.boxes = numbers.map((number) => h("input", { type: "checkbox", value: number, onchange: update }));
     this.legend.replaceChildren(
       h("legend", {}, "Heads, in the order of the squares"),
-      ...this.boxes.map(({ box, swatch }, i) => h("label", {}, box, swatch, `Head ${i}`)),
+      ...this.boxes.map((box, i) => h("label", {}, box, h("span", { class: "swatch" }), `Head ${i}`)),
     );
   }
 }
 
-/** The maximum side of a thumbnail in pixels; in a longer sentence, several words share a pixel. */
+/** The side of a thumbnail in pixels; in a longer sentence, a pixel has the mean color of several words. */
 const MAX_SIDE = 56;
 
 /** Thumbnails to choose from: a row for each layer, with contributions, the mean of its heads and each head. */
@@ -114,7 +104,8 @@ export class Thumbnails {
   }
 
   #button(encoded, layer, head) {
-    const rows = encoded.weights(layer, head);
+    const canvas = pixels(encoded.weights(layer, head));
+    if (canvas.width > MAX_SIDE) canvas.style.imageRendering = "auto";
     const name = headName(encoded, layer, head);
     const button = h(
       "button",
@@ -122,7 +113,7 @@ export class Thumbnails {
         type: "button", class: "thumbnail", "aria-label": name, title: name,
         onclick: () => this.onpick(layer, head),
       },
-      pixels(maxPooled(rows)),
+      canvas,
     );
     this.buttons.push({ button, layer, head });
     return button;
@@ -137,18 +128,4 @@ export class Thumbnails {
     const first = this.element.querySelector("[aria-pressed=true]");
     if (!this.element.contains(document.activeElement)) this.setStop(first);
   }
-}
-
-/** Reduce weights to at most MAX_SIDE rows and columns; a pixel has the maximum of its cells. */
-function maxPooled(rows) {
-  if (rows[0].length <= MAX_SIDE) return rows;
-  const pixel = (i) => Math.floor((i * MAX_SIDE) / rows[0].length);
-  const pooled = Array.from({ length: MAX_SIDE }, () => new Float64Array(MAX_SIDE));
-  rows.forEach((row, i) => {
-    const target = pooled[pixel(i)];
-    row.forEach((weight, j) => {
-      target[pixel(j)] = Math.max(target[pixel(j)], weight);
-    });
-  });
-  return pooled;
 }

@@ -1,7 +1,7 @@
 /** A heatmap of attention weights or contributions, and its cursor. */
 
 import { scaleBoxes, signedColor, textColorOn, weightColor } from "../colors.js";
-import { h, s, svgDrawing, uniqueId } from "../elements.js";
+import { h, s, svgDrawing } from "../elements.js";
 import { cellAfterKey } from "../table.js";
 import { decimals, fitTexts, maxTextWidth, short } from "../text.js";
 
@@ -17,20 +17,25 @@ const GAP = 6;
 /** Return the largest magnitude of weights. */
 export const largest = (rows) => max(rows, (row) => max(row, Math.abs)) ?? 0;
 
-/** Return the function from a weight to its color: signed if a weight is negative. */
-function colorsOf(rows) {
-  const limit = largest(rows), signed = rows.some((row) => row.some((weight) => weight < 0));
+/** Return the function from a weight to its color. By default, it is signed if a weight is negative. */
+function colorsOf(rows, limit = largest(rows), signed = rows.some((row) => row.some((weight) => weight < 0))) {
   return { signed, limit, colorOf: (weight) => (signed ? signedColor : weightColor)(weight, limit) };
 }
 
 /**
  * Draw a heatmap of weights, at most `width` pixels wide; `names` are the names of the columns, of which the first are those of
- * the rows. Return the `drawing`, its `layout` and `highlight(row, column)`, which highlights the labels of a cell.
+ * the rows. The colors of signed weights run to `limit`, if there is one. Return the `drawing`, its `layout` and
+ * `highlight(row, column)`, which highlights the labels of a cell.
  */
-export function heatmapDrawing(names, rows, width) {
-  const layout = layoutOf(names, rows.length, width), colors = colorsOf(rows);
-  const labels = labelsOf(layout).map((label) => ({ ...label, element: labelElement(label, layout.size) }));
-  const { left, top, cell, count } = layout;
+export function heatmapDrawing(names, rows, width, limit = undefined) {
+  const layout = layoutOf(names, rows.length, width), colors = limit ? colorsOf(rows, limit, true) : colorsOf(rows);
+  const { left, top, cell, count, every } = layout;
+  const labels = layout.labels.map((text, i) => (i % every === 0 ? text : ""));
+  const middle = (i) => (i + 0.5) * cell;
+  const rowLabels = labels.slice(0, rows.length).map((text, i) => labelElement(text, layout.size,
+    { x: left - GAP, y: top + middle(i), "text-anchor": "end" }));
+  const columnLabels = labels.map((text, i) => labelElement(text, layout.size,
+    { x: 0, y: 0, "text-anchor": "start", transform: `translate(${left + middle(i)} ${top - GAP}) rotate(-90)` }));
   const drawing = svgDrawing(
     "heatmap",
     layout.width,
@@ -42,13 +47,12 @@ export function heatmapDrawing(names, rows, width) {
       preserveAspectRatio: "none", "image-rendering": "pixelated",
     }),
     cell >= MIN_NUMBERED_CELL ? numberElements(rows, layout, colors.colorOf) : null,
-    labels.map(({ element }) => element),
+    [...rowLabels, ...columnLabels].filter(({ textContent }) => textContent),
     scaleElements(layout, colors),
   );
   const highlight = (row, column) => {
-    for (const label of labels) {
-      label.element.classList.toggle("lit", label.row === row || label.column === column);
-    }
+    rowLabels.forEach((label, i) => label.classList.toggle("lit", i === row));
+    columnLabels.forEach((label, i) => label.classList.toggle("lit", i === column));
   };
   return { drawing, layout, highlight };
 }
@@ -63,15 +67,8 @@ function numberElements(rows, { left, top, cell }, colorOf) {
   }));
 }
 
-function labelElement({ text, x, y, rotated }, size) {
-  const element = s(
-    "text",
-    {
-      class: "label", x: rotated ? 0 : x, y: rotated ? 0 : y, "text-anchor": rotated ? "start" : "end",
-      "dominant-baseline": "central", transform: rotated && `translate(${x} ${y}) rotate(-90)`,
-    },
-    text,
-  );
+function labelElement(text, size, attributes) {
+  const element = s("text", { class: "label", "dominant-baseline": "central", ...attributes }, text);
   element.style.fontSize = `${size}px`;
   return element;
 }
@@ -134,17 +131,6 @@ function cellSize(space, count) {
   return Math.floor(Math.min(space, limit) * fine) / fine || space;
 }
 
-/** Return the labels that fit: `{text, x, y}` with `row`, or with `column` and `rotated`. */
-function labelsOf({ labels, left, top, cell, every, rows }) {
-  const shown = labels.map((text, i) => ({ text, i })).filter(({ i }) => i % every === 0);
-  return [
-    ...shown.filter(({ i }) => i < rows).map(({ text, i }) => ({ text, row: i, x: left - GAP, y: top + (i + 0.5) * cell })),
-    ...shown.map(({ text, i }) => (
-      { text, column: i, x: left + (i + 0.5) * cell, y: top - GAP, rotated: true }
-    )),
-  ];
-}
-
 /** Draw the color scale. */
 function scaleElements({ left, height, width }, { signed, limit, colorOf }) {
   const length = Math.min(120, width - left - 90), y = height - 22, start = left + 44;
@@ -159,35 +145,23 @@ function scaleElements({ left, height, width }, { signed, limit, colorOf }) {
   ];
 }
 
-/**
- * The pointer and the keyboard over a heatmap: an ARIA grid that contains only the current cell, with
- * its row and column numbers. An element for each of 22,500 cells would be slow.
- */
+/** The pointer and the keyboard over a heatmap; the readout names the cell. An element for each of 22,500 cells would be slow. */
 export class HeatmapCursor {
   /**
-   * `layout` is the layout of the heatmap and `name` its accessible name. The functions get a cell `at`,
-   * `{row, column}`: `describe` returns its text, `onmove` is called when a key moves the cursor, `onpick` on a
-   * click, Enter or Space, and `onpoint(at, announce)` for the pointed or current cell. `announce` is false
-   * after the pointer leaves, and if the focused grid announces the cell.
+   * `layout` is the layout of the heatmap and `name` its accessible name. The functions get a cell `at`, `{row, column}`:
+   * `onmove` is called when a key moves the cursor, `onpick` on a click, Enter or Space, and `onpoint(at, announce)` for the
+   * pointed or current cell. `announce` is false if the reader neither points at the cell nor moves to it.
    */
-  constructor({ layout, name, describe, onpoint, onmove, onpick }) {
-    Object.assign(this, { layout, describe, onpoint, onmove, onpick });
+  constructor({ layout, name, onpoint, onmove, onpick }) {
+    Object.assign(this, { layout, onpoint, onmove, onpick });
     this.width = layout.count * layout.cell;
     this.height = layout.rows * layout.cell;
-    // Two elements alternate: screen readers may not announce a new name of the same active element.
-    const cell = () =>
-      h("div", { class: "cell", role: "gridcell", id: uniqueId("cell"), "aria-selected": "true" });
-    const band = (kind) => h("div", { class: `band ${kind}`, "aria-hidden": "true" });
-    [this.cell, this.spare] = [cell(), cell()];
-    this.spare.hidden = true;
-    this.row = h("div", { role: "row" }, this.cell, this.spare);
-    this.bands = { chosen: band("chosen"), row: band("row"), column: band("column") };
+    const box = (kind) => h("div", { class: kind });
+    this.boxes = { chosen: box("band chosen"), row: box("band row"), column: box("band column"), cell: box("cell") };
     this.element = h(
       "div",
       {
-        class: "cells", role: "grid", tabindex: "0", "aria-label": name, "aria-readonly": "true",
-        "aria-rowcount": layout.rows, "aria-colcount": layout.count,
-        "aria-activedescendant": this.cell.id,
+        class: "cells", role: "application", tabindex: "0", "aria-label": `${name}; the arrow keys move between cells`,
         onpointermove: (event) => {
           const at = this.#cellAt(event);
           if (at.row !== this.pointed.row || at.column !== this.pointed.column) this.#point(at, true);
@@ -196,8 +170,7 @@ export class HeatmapCursor {
         onclick: (event) => this.onpick(this.#cellAt(event)),
         onkeydown: (event) => this.#press(event),
       },
-      this.row,
-      ...Object.values(this.bands),
+      Object.values(this.boxes),
     );
     setBox(this.element, layout.left, layout.top, this.width, this.height);
   }
@@ -205,25 +178,16 @@ export class HeatmapCursor {
   /** Show the current cell and the row of the chosen token. */
   show(at, chosen) {
     const { cell } = this.layout;
-    if (this.at && (at.row !== this.at.row || at.column !== this.at.column)) {
-      [this.cell, this.spare] = [this.spare, this.cell];
-      this.spare.hidden = true;
-      this.cell.hidden = false;
-      this.element.setAttribute("aria-activedescendant", this.cell.id);
-    }
     this.at = at;
-    setBox(this.bands.chosen, 0, chosen * cell, this.width, cell);
-    setBox(this.cell, at.column * cell, at.row * cell, cell, cell);
-    this.row.setAttribute("aria-rowindex", at.row + 1);
-    this.cell.setAttribute("aria-colindex", at.column + 1);
-    this.cell.setAttribute("aria-label", this.describe(at));
-    this.#point(at, document.activeElement !== this.element);
+    setBox(this.boxes.chosen, 0, chosen * cell, this.width, cell);
+    setBox(this.boxes.cell, at.column * cell, at.row * cell, cell, cell);
+    this.#point(at, document.activeElement === this.element);
   }
 
   #point(at, announce) {
     const { cell } = this.layout;
-    setBox(this.bands.row, 0, at.row * cell, this.width, cell);
-    setBox(this.bands.column, at.column * cell, 0, cell, this.height);
+    setBox(this.boxes.row, 0, at.row * cell, this.width, cell);
+    setBox(this.boxes.column, at.column * cell, 0, cell, this.height);
     this.pointed = at;
     this.onpoint(at, announce);
   }

@@ -1,7 +1,7 @@
 /** Attention as lines from query tokens to key tokens, after BertViz's head view. */
 
 import { headColor } from "./heads.js";
-import { h, s, svgDrawing, uniqueId } from "../elements.js";
+import { h, rovingTabindex, s, svgDrawing } from "../elements.js";
 import { fitTexts, maxTextWidth, short, shorten } from "../text.js";
 
 const { max } = globalThis.d3;
@@ -13,8 +13,6 @@ const SQUARE = 9;
 const MIN_WEIGHT = 0.01;
 /** The maximum number of words for which the lines of all query tokens are drawn at once. */
 const MAX_WORDS = 150;
-/** The number of rows that Page Up and Page Down move. */
-const PAGE = 10;
 
 /**
  * Draw the lines of `heads` from `words` to `columns`; a head is `{head, rows}`, where `head` is a number or `mean`. Return the `drawing`, the
@@ -30,8 +28,7 @@ export function linesDrawing(words, columns, heads, width) {
   }, layout.labels[i]);
   const queries = words.map((_, i) => label(i, layout.left - 8, "end"));
   const keys = columns.map((_, i) => label(i, layout.keys, "start"));
-  const groups = all ? words.map((_, i) => s("g", { "data-row": i }, rowLines(heads, i, layout, maxWeight))) : [];
-  const lines = s("g", {}, groups);
+  const lines = s("g", {});
   const marks = s("g", {});
   const drawing = svgDrawing(
     "lines",
@@ -43,12 +40,9 @@ export function linesDrawing(words, columns, heads, width) {
     lines, marks, queries, keys,
   );
   const highlight = (row) => {
+    const rows = row !== null ? [row] : all ? [...words.keys()] : [];
     lines.setAttribute("opacity", row === null ? 0.5 : 1);
-    groups.forEach((group, i) => {
-      if (row !== null && i !== row) group.setAttribute("display", "none");
-      else group.removeAttribute("display");
-    });
-    if (!all) lines.replaceChildren(...(row === null ? [] : rowLines(heads, row, layout, maxWeight)));
+    lines.replaceChildren(...rows.flatMap((each) => rowLines(heads, each, layout, maxWeight)));
     marks.replaceChildren(...(row === null ? [] : rowMarks(heads, row, layout, maxWeight)));
     queries.forEach((text, i) => text.classList.toggle("lit", i === row));
   };
@@ -97,54 +91,24 @@ function rowMarks(heads, row, { right }, maxWeight) {
   ))).filter(Boolean);
 }
 
-/** A listbox over the query tokens of a drawing, for the pointer and the arrow keys. */
+/** Buttons over the query tokens of a drawing, one tab stop. */
 export class QueryList {
   /** `onpoint(row)` is called for the pointed or focused token, or with null; `onpick(row)` for a chosen token. */
   constructor(words, { row, top, left }, { name, onpoint, onpick }) {
-    Object.assign(this, { onpoint, onpick, at: 0 });
-    this.options = words.map((word, i) => h("div", {
-      role: "option", id: uniqueId("query"), "aria-label": shorten(word),
-      onpointerenter: () => onpoint(i), onclick: () => onpick(i),
+    this.buttons = words.map((word, i) => h("button", {
+      type: "button", "aria-label": shorten(word),
+      onpointerenter: () => onpoint(i), onfocus: () => onpoint(i), onclick: () => onpick(i),
     }));
-    this.element = h(
-      "div",
-      {
-        class: "queries", role: "listbox", tabindex: "0", "aria-label": name,
-        onpointerleave: () => onpoint(null),
-        onfocus: () => onpoint(this.at),
-        onblur: () => onpoint(null),
-        onkeydown: (event) => this.#press(event),
-      },
-      this.options,
-    );
-    Object.assign(this.element.style, { top: `${top}px`, width: `${left}px` });
-    for (const option of this.options) option.style.height = `${row}px`;
+    this.element = h("div", {
+      class: "queries", role: "group", "aria-label": name, onpointerleave: () => onpoint(null), onfocusout: () => onpoint(null),
+    }, this.buttons);
+    Object.assign(this.element.style, { top: `${top}px`, width: `${left}px`, gridAutoRows: `${row}px` });
+    this.setStop = rovingTabindex(this.element);
   }
 
-  /** Mark the chosen token; the arrow keys start from it. */
-  choose(chosen) {
-    this.options.forEach((option, i) => option.setAttribute("aria-selected", i === chosen));
-    this.#move(chosen);
-  }
-
-  #move(to) {
-    this.options[this.at].classList.remove("active");
-    this.at = Math.min(Math.max(to, 0), this.options.length - 1);
-    this.options[this.at].classList.add("active");
-    this.element.setAttribute("aria-activedescendant", this.options[this.at].id);
-  }
-
-  #press(event) {
-    const to = {
-      ArrowUp: this.at - 1, ArrowDown: this.at + 1, PageUp: this.at - PAGE, PageDown: this.at + PAGE,
-      Home: 0, End: this.options.length - 1,
-    }[event.key];
-    if (event.key === "Enter" || event.key === " ") this.onpick(this.at);
-    else if (to === undefined) return;
-    else {
-      this.#move(to);
-      this.onpoint(this.at);
-    }
-    event.preventDefault();
+  /** Mark the chosen token, null for none; the keys start from token `from`. */
+  choose(chosen, from) {
+    this.buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === chosen)));
+    if (!this.element.contains(document.activeElement)) this.setStop(this.buttons[from]);
   }
 }

@@ -1,7 +1,7 @@
 /** A sentence as `/v1/encode` returns it: tokens, vectors, attention weights and contributions. */
 
-const LETTER = /[\p{L}\p{N}]/u;
-const RIGHT_TO_LEFT = /^\P{L}*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
+import { isContentWord } from "../words.js";
+
 
 /** The names of the terms of contributions. */
 const TERMS = { residual: "the word itself", position: "its position", bias: "a fixed vector" };
@@ -10,13 +10,14 @@ export class EncodedSentence {
   /** `response` is the response of `POST v1/encode` for one sentence, and `text` is the sentence. */
   constructor(response, text) {
     const [{ tokens, static: statics, contextual, attention, contributions }] = response.results;
-    Object.assign(this, { tokens, statics, contextual, attention, text, usage: response.usage });
+    Object.assign(this, { tokens, statics, contextual, attention, text });
     this.contributions = contributions;
     this.words = tokens.map((token) => token.text);
     /** The names of the columns of contributions: the words, and what else a vector is a sum of. */
     this.parts = [...this.words, ...response.terms.map((term) => TERMS[term])];
-    this.direction = RIGHT_TO_LEFT.test(text) ? "rtl" : "ltr";
     this.model = response.model;
+    /** Whether a word occurs twice. */
+    this.hasRepeated = new Set(this.words.map((word) => word.toLowerCase())).size < this.words.length;
     this.layers = response.layers;
     this.heads = response.heads;
     this.means = new Map();
@@ -35,29 +36,20 @@ export class EncodedSentence {
     return parseIndex(value, this.layers) ?? 0;
   }
 
-  /** Return the head in an address: a number, `mean` or `contributions`. */
+  /** Return the head in an address: a number, `mean` or `contributions`, also if the model does not have the head. */
   head(value) {
     return parseIndex(value, this.heads) ?? (["mean", "each"].includes(value) ? "mean" : "contributions");
   }
 
-  /** Return a message if the model does not have the layer or head in the address, else "". */
-  missingMessage({ layer, head }) {
-    const range = (name, count) => (count === 1 ? `one ${name}` : `${name}s 0 to ${count - 1}`);
-    const sentences = [];
-    if (parseIndex(layer, this.layers) === null) {
-      sentences.push(`This model has ${range("layer", this.layers)}: layer 0 is shown.`);
-    }
-    if (!["contributions", "mean", "each"].includes(head) && parseIndex(head, this.heads) === null) {
-      sentences.push(`This model has ${range("head", this.heads)}: contributions are shown.`);
-    }
-    return sentences.join(" ");
-  }
-
-  /** Return the index of the token in an address; by default of the longest word that occurs twice, else of the first word. */
+  /**
+   * Return the index of the token in an address, a number or `@` and the position where the token starts; by default of the
+   * longest content word that occurs twice, else of the first content word.
+   */
   token(value) {
-    const repeated = this.words.map((word, i) => (this.otherOccurrence(i) === null || !LETTER.test(word) ? 0 : word.length));
-    const first = this.words.findIndex((word) => LETTER.test(word));
-    const longest = Math.max(...repeated);
+    const at = this.tokens.findIndex(({ start }) => `@${start}` === value);
+    if (at >= 0) return at;
+    const repeated = this.words.map((word, i) => (this.otherOccurrence(i) === null || !isContentWord(word) ? 0 : word.length));
+    const first = this.words.findIndex(isContentWord), longest = Math.max(...repeated);
     return parseIndex(value, this.words.length) ?? (longest ? repeated.indexOf(longest) : Math.max(first, 0));
   }
 
@@ -79,9 +71,11 @@ export class EncodedSentence {
     return head === "contributions" ? this.parts : this.words;
   }
 
-  /** Whether no word attends to itself in a layer. */
+  /** Whether no word attends to an occurrence of itself in a layer. */
   isOthersOnly(layer) {
-    return this.words.length > 1 && this.attention[layer].every((rows) => rows.every((row, i) => row[i] === 0));
+    const forms = this.words.map((word) => word.toLowerCase());
+    return forms.length > 1 && this.attention[layer].every((rows) =>
+      rows.every((row, i) => row.every((weight, j) => weight === 0 || forms[i] !== forms[j])));
   }
 
   /** Return the cosines of two tokens, static and in context. */

@@ -5,7 +5,7 @@ import { bars } from "../bars.js";
 import { theme } from "../colors.js";
 import { changeDetector, h } from "../elements.js";
 import { Figure } from "../figure.js";
-import { decimals, percent, short, shorten } from "../text.js";
+import { decimals, short, shorten } from "../text.js";
 
 /** The maximum number of parts that are listed. */
 const MAX_PARTS = 8;
@@ -44,8 +44,9 @@ export class TokenFigures {
     const largest = ranked(row.map(Math.abs)).slice(0, MAX_PARTS).filter((i) => row[i] !== 0);
     const rows = largest.map((i) => ({ word: encoded.parts[i], value: row[i] }));
     this.parts.heading.replaceChildren(h("bdi", {}, word), " is made of");
-    this.parts.caption.textContent = `${encoded.layers > 1 ? `Layer ${layer}: the` : "The"} largest parts of the sum that is its`
-      + " vector, all heads together. All parts sum to 1; a negative one pulls the vector away.";
+    this.parts.caption.textContent = `The largest parts of the sum that is its vector${
+      encoded.layers > 1 ? ` after layer ${layer}` : ""}, all heads together. “The word itself” is what it keeps without attention; a fixed`
+      + " vector, if there is one, is added to every word. All parts sum to 1; a negative one pulls the vector away.";
     this.parts.show(bars(rows, {
       width: this.parts.width(),
       name: `${word} is made of ${rows.map((part) => `${shorten(part.word)}: ${short(part.value)}`).join(", ")}`,
@@ -59,7 +60,7 @@ export class TokenFigures {
     if (other === null) {
       this.headline.textContent = shift === null
         ? `${word} has no static vector: its contextual vector comes from the known words of the sentence, if any.`
-        : `${word}: context changes ${percent(shift)} of its direction (1 − cosine of its two vectors).`;
+        : `${word}: cosine ${short(1 - shift)} of its static and its contextual vector.`;
     } else {
       const [before, after] = encoded.cosines(token, other);
       const areTwo = encoded.tokens[token].key !== encoded.tokens[other].key;

@@ -1,7 +1,7 @@
 /** The map: static and contextual vectors of occurrences, and their neighbors, as points. */
 
-import { categoryColor, textColorOn } from "../colors.js";
-import { s, svgDrawing } from "../elements.js";
+import { categoryColor } from "../colors.js";
+import { rovingTabindex, s, svgDrawing } from "../elements.js";
 import { fitTexts, joinNames, letter, maxTextWidth, short } from "../text.js";
 import { legend } from "../words.js";
 
@@ -39,7 +39,8 @@ export function mapDrawing(points, { width, words, onpoint, onpick }) {
     // The most important points are drawn last, on top.
     s("g", { transform: `translate(0 ${top})` }, lines.map(({ shape }) => shape), marks.toReversed()),
   );
-  addArrowKeys(svg, order.map((point, i) => [point.x, marks[i]]).toSorted(([a], [b]) => a - b).map(([, mark]) => mark));
+  const fromLeft = order.map(({ x }, i) => [x, marks[i]]).toSorted(([a], [b]) => a - b).map(([, mark]) => mark);
+  rovingTabindex(svg, () => 1, () => fromLeft)(fromLeft[0]);
   return svg;
 }
 
@@ -143,21 +144,6 @@ function labelElement(point, label, width) {
   );
 }
 
-/** Make the points one tab stop; the arrow keys move between them from left to right. */
-function addArrowKeys(svg, marks) {
-  marks[0]?.setAttribute("tabindex", "0");
-  svg.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    const from = marks.indexOf(document.activeElement);
-    if (!step || from < 0) return;
-    event.preventDefault();
-    const to = marks[(from + step + marks.length) % marks.length];
-    marks[from].setAttribute("tabindex", "-1");
-    to.setAttribute("tabindex", "0");
-    to.focus();
-  });
-}
-
 /** Return the entries of the legend: the occurrences, and the kinds of points. */
 function legendEntries(points, words) {
   const present = new Set(points.map(({ kind }) => kind));
@@ -188,15 +174,11 @@ function markOf(kind, owners) {
   return kind === "contextual" && alone ? [disc, letterElement(owners[0])] : [disc];
 }
 
-function letterElement(i) {
-  const text = s(
-    "text",
-    { class: "letter", x: 0, y: 0, "text-anchor": "middle", "dominant-baseline": "central" },
-    letter(i),
-  );
-  text.style.fill = textColorOn(categoryColor(i));
-  return text;
-}
+const letterElement = (i) => s(
+  "text",
+  { class: "letter on-category", x: 0, y: 0, "text-anchor": "middle", "dominant-baseline": "central" },
+  letter(i),
+);
 
 /** The height of a label. */
 const LABEL_HEIGHT = 14;
@@ -281,11 +263,9 @@ function neighborPoint({ word, position }, occurrences) {
     kind, position, word, label: word,
     owners: [...new Set([...before, ...after].map(({ i }) => i))],
     nearest: Math.max(...[...before, ...after].map(({ cosine }) => cosine)),
-    name: [
-      `${word}: `,
-      before.length ? `near the static vector of ${withCosines(before)}` : "",
-      before.length && after.length ? "; " : "",
-      after.length ? `near the contextual vector of ${withCosines(after)}` : "",
-    ].join(""),
+    name: `${word}: ${[
+      before.length && `near the static vector of ${withCosines(before)}`,
+      after.length && `near the contextual vector of ${withCosines(after)}`,
+    ].filter(Boolean).join("; ")}`,
   };
 }

@@ -2,7 +2,7 @@
 
 import { fetchText } from "../client.js";
 import { modelAndCase } from "../elements.js";
-import STOP_WORDS from "../stop-words.json" with { type: "json" };
+import { isContentWord } from "../words.js";
 
 /** The limits of this view; the service compares more than fit on the screen. */
 export const MIN_OCCURRENCES = 2, MAX_OCCURRENCES = 8;
@@ -30,64 +30,52 @@ export function parseOccurrences(json) {
   return [...rows, ...missing].map(([text, word, nth = 0]) => ({ text, word, nth }));
 }
 
-/** Return the index of the token of an occurrence, or −1, as `find_token` of the service does. */
+/** Return the index of the token of an occurrence, or −1: of equal words, or else of those that differ in case only. */
 export function tokenIndex({ word, nth }, tokens) {
   const matching = (form) => tokens.flatMap(({ text }, i) => (form(text) === form(word) ? [i] : []));
-  const exact = matching(singleSpaced);
+  const exact = matching((text) => text);
   return (exact.length ? exact : matching(folded))[nth] ?? -1;
 }
 
 /** Return the `{word, nth}` of token i of a sentence. */
 export function wordAt(i, tokens) {
   const { text } = tokens[i];
-  const same = (token) => singleSpaced(token.text) === singleSpaced(text);
-  return { word: text, nth: tokens.slice(0, i).filter(same).length };
+  return { word: text, nth: tokens.slice(0, i).filter((token) => token.text === text).length };
 }
 
-const IGNORABLE = /(?!\p{White_Space})[\p{Default_Ignorable_Code_Point}\p{Cc}]/gu;
+const folded = (text) => text.toLowerCase();
 
-/** Return the words of a text with one space between them, without ignorable code points. */
-const singleSpaced = (text) => text.replaceAll("\u200b", " ").replaceAll(IGNORABLE, "")
-  .split(/\p{White_Space}+/u).filter(Boolean).join(" ");
+/** Return the longest content word of tokens. */
+const longestOf = (tokens) => tokens.filter(({ text }) => isContentWord(text))
+  .toSorted((a, b) => [...b.text].length - [...a.text].length)[0];
 
 /**
- * Return a text such that texts with equal case folding, Python's `casefold`, are equal. Upper case maps ß to SS as
- * case folding does; it also maps ı to I, which case folding does not.
+ * Return occurrences with the words to compare. `tokens` are those of each sentence, or null. The word is the chosen one if the
+ * sentence has it, or a form of it, else a content word that all sentences share, else one that is chosen in another sentence,
+ * else the longest content word.
  */
-export const folded = (text) => singleSpaced(text).replaceAll(/[^ı]+/gu, (part) => part.toLowerCase().toUpperCase());
-
-const isContentWord = ({ text }) => /\p{L}/u.test(text) && !STOP_WORDS.includes(text.toLowerCase());
-
-/** Return the longest content word of `tokens` that each of the other sentences (`others`, tokens too) has; "" if there is none. */
-export function sharedWord(tokens, others) {
-  const inAll = ({ text }) => others.every((sentence) => sentence.some((token) => folded(token.text) === folded(text)));
-  return longestOf(tokens.filter((token) => isContentWord(token) && inAll(token)))?.text ?? "";
+export function withWords(occurrences, tokens) {
+  const [first = [], ...others] = tokens.filter((sentence) => sentence?.length);
+  const isShared = ({ text }) => others.every((sentence) => tokenIndex({ word: text, nth: 0 }, sentence) >= 0);
+  const shared = others.length ? longestOf(first.filter(isShared)) : null;
+  const proposals = [shared?.text, ...occurrences.map(({ word }) => word)].filter(Boolean);
+  return occurrences.map((occurrence, i) => {
+    if (!tokens[i]?.length) return occurrence;
+    const index = [
+      tokenIndex(occurrence, tokens[i]),
+      tokenIndex({ ...occurrence, nth: 0 }, tokens[i]),
+      tokens[i].findIndex(({ text }) => isContentWord(text) && isForm(text, occurrence.word)),
+      ...proposals.map((word) => tokenIndex({ word, nth: 0 }, tokens[i])),
+      tokens[i].indexOf(longestOf(tokens[i])),
+    ].find((each) => each >= 0);
+    return { ...occurrence, ...wordAt(index ?? 0, tokens[i]) };
+  });
 }
 
-const longestOf = (tokens) => tokens.toSorted((a, b) => [...b.text].length - [...a.text].length)[0];
-
-/**
- * Return the word to compare in an edited sentence: the chosen word if the sentence has it, else the word that replaced it
- * in the sentence before the edit (`before`), else one of the words `proposals`, else the longest content word.
- */
-export function keepWord(chosen, tokens, { before = [], proposals = [] } = {}) {
-  if (!tokens.length) return chosen;
-  const index = [
-    tokenIndex(chosen, tokens),
-    tokenIndex({ ...chosen, nth: 0 }, tokens),
-    replacedIndex(chosen, tokens, before),
-    ...proposals.map((word) => tokenIndex({ word, nth: 0 }, tokens)),
-    tokens.indexOf(longestOf(tokens.filter(isContentWord))),
-  ].find((i) => i >= 0);
-  return wordAt(index ?? 0, tokens);
-}
-
-/** Return the index of the chosen word if no other word of the sentence changed, else −1. */
-function replacedIndex(chosen, tokens, before) {
-  const index = tokenIndex(chosen, before);
-  const onlyIt = tokens.length === before.length
-    && tokens.every(({ text }, i) => i === index || text === before[i].text);
-  return onlyIt ? index : -1;
+/** Whether one of two words begins with the other, as *bank* and *banks*. */
+function isForm(a, b) {
+  const [short, long] = [folded(a), folded(b)].toSorted((x, y) => x.length - y.length);
+  return short.length > 2 && long.startsWith(short);
 }
 
 /** Return whether words differ, apart from case. */

@@ -1,92 +1,32 @@
 /** The cosines between occurrences, as matrices, tables and sentences. */
 
 import { differ } from "./occurrences.js";
-import { categoryColor, signedColor, textColorOn } from "../colors.js";
-import { h, s, svgDrawing } from "../elements.js";
-import { numberTable } from "../table.js";
-import { decimals, fitTexts, joinNames, letter, short } from "../text.js";
+import { heatmapDrawing } from "../attention/heatmap.js";
+import { s, svgDrawing } from "../elements.js";
+import { joinNames, letter, short } from "../text.js";
 
-const TITLE = 24, HEAD = 22, GAP = 40;
-/** The minimum width of a cell for a number with its leading 0. */
-const MIN_FULL_NUMBER = 38;
-const MAX_CELL = 84, MAX_ROW = 40;
-/** The width of a row label that has no word. */
-const LETTER = 26;
+const TITLE = 24, GAP = 40;
+/** The minimum width of a matrix beside another one: of its labels, and of each column. */
+const MIN_LABELS = 120, MIN_COLUMN = 38;
 
-/** Draw the matrices of cosines `panels`, `[title, rows]`, `width` pixels wide; `words` are the compared words. */
-export function similarityMatrices(panels, words, width) {
-  const count = words.length;
-  // The matrices are side by side if the numbers fit.
-  const half = (width - GAP) / 2;
-  const beside = half >= labelWidth(half, count) + count * MIN_FULL_NUMBER;
-  const panelWidth = Math.min(beside ? half : width, 560);
-  const left = labelWidth(panelWidth, count);
-  const cell = Math.min((panelWidth - left) / count, MAX_CELL);
-  const row = Math.min(cell, MAX_ROW);
-  const height = TITLE + HEAD + count * row;
-  const offsets = beside ? [[0, 0], [left + count * cell + GAP, 0]] : [[0, 0], [0, height + 20]];
-  const total = beside ? height : 2 * height + 20;
+/** Draw the matrices of cosines `panels`, `[title, rows]`, `width` pixels wide; `names` are those of the occurrences. */
+export function similarityMatrices(panels, names, width) {
+  const half = (width - GAP) / 2, isBeside = half >= MIN_LABELS + names.length * MIN_COLUMN;
+  const drawings = panels.map(([, rows]) => heatmapDrawing(names, rows, isBeside ? half : width, 1).drawing);
+  const { width: panelWidth, height } = drawings[0].viewBox.baseVal;
+  const [dx, dy] = isBeside ? [panelWidth + GAP, 0] : [0, TITLE + height];
   return svgDrawing(
     "similarity",
     width,
-    total,
+    TITLE + height + dy,
     {
       role: "img", "aria-label": "Cosines of every pair of occurrences, static and in context; tables are below",
     },
-    panels.map(([title, cosines], i) =>
-      s("g", { transform: `translate(${offsets[i].join(" ")})` }, panel(title, cosines, words, { left, cell, row }))),
-  );
-}
-
-/** Return the width of the row labels. A narrow matrix of many occurrences has no words; the map's legend has them. */
-function labelWidth(width, count) {
-  if (width >= 340) return 120;
-  return count > 4 ? LETTER : 76;
-}
-
-function panel(title, cosines, words, { left, cell, row }) {
-  const top = TITLE + HEAD;
-  const middle = { "text-anchor": "middle", "dominant-baseline": "central" };
-  return [
-    s("text", { class: "title", x: 0, y: 12, "dominant-baseline": "central" }, title),
-    words.map((word, i) => {
-      const y = top + (i + 0.5) * row;
-      return [
-        s("text", { class: "letter", x: left + (i + 0.5) * cell, y: TITLE + HEAD / 2, ...middle }, letter(i)),
-        s("rect", { x: 0, y: y - 8, width: 4, height: 16, fill: categoryColor(i) }),
-        s("text", { class: "letter", x: 10, y, "dominant-baseline": "central" }, letter(i)),
-        left > LETTER ? s("text", { x: 26, y, "dominant-baseline": "central" }, fitTexts([word], 12, left - 34)) : null,
-      ];
+    panels.map(([title], i) => {
+      drawings[i].setAttribute("y", TITLE);
+      return s("g", { transform: `translate(${i * dx} ${i * dy})` },
+        s("text", { class: "title", x: 0, y: 12, "dominant-baseline": "central" }, title), drawings[i]);
     }),
-    cosines.map((line, i) => line.map((cosine, j) => {
-      const fill = signedColor(cosine);
-      const small = cell < MIN_FULL_NUMBER;
-      // In a small cell, omit the leading 0: .16
-      const text = small ? short(cosine).replace("0.", ".").replace(/^(.?1)\.00$/, "$1") : short(cosine);
-      const number = s("text", {
-        class: small ? "number small" : "number", x: left + (j + 0.5) * cell, y: top + (i + 0.5) * row, ...middle,
-      }, text);
-      number.style.fill = textColorOn(fill);
-      const [x, y] = [left + j * cell + 1, top + i * row + 1];
-      return [s("rect", { x, y, width: cell - 2, height: row - 2, rx: 3, fill }), number];
-    })),
-  ];
-}
-
-/** Return the matrices as tables, which the reader can copy. */
-export function similarityTables(panels, words, open) {
-  const table = (title, rows) => numberTable({
-    class: "cosines", caption: title,
-    columns: words.map((_, i) => letter(i)),
-    rows: words.map((word, i) => [`${letter(i)} `, h("bdi", {}, word)]),
-    cells: rows.map((row) => row.map((cosine) => h("td", { class: "number" }, decimals(cosine, 4)))),
-  });
-  return h(
-    "details",
-    { open },
-    h("summary", {}, "The cosines as tables"),
-    h("div", { class: "sides" }, panels.map(([title, rows]) =>
-      h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": title }, table(title, rows)))),
   );
 }
 
@@ -103,8 +43,8 @@ export function headline({ occurrences, static_similarity: before, contextual_si
   const { i, j, change } = largest;
   const names = differ([words[i], words[j]]) ? `${words[i]} and ${words[j]}` : words[i];
   const cosines = `${names}: ${short(before[i][j])} static, ${short(after[i][j])} in context`;
-  if (pairs.length === 1) return change ? cosines : `${cosines}: context changes nothing`;
-  return change ? `${cosines} (${letter(i)} and ${letter(j)}, which context changes most)` : `${cosines}: context changes no pair`;
+  if (pairs.length === 1) return cosines;
+  return change ? `${cosines} (the pair ${letter(i)} and ${letter(j)}, which context changes most)` : `${cosines}; no pair changes`;
 }
 
 /** Return sentences about occurrences of one word, about words that differ in case only, and about unknown words. */

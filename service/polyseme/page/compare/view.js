@@ -2,23 +2,24 @@
 
 import { badge, CompareForm, emptySentence } from "./form.js";
 import { mapDrawing, mapPoints } from "./map.js";
-import { parseOccurrences, TokenCache } from "./occurrences.js";
-import { headline, notesOf, similarityMatrices, similarityTables } from "./similarity.js";
+import { parseOccurrences, TokenCache, withWords } from "./occurrences.js";
+import { headline, notesOf, similarityMatrices } from "./similarity.js";
 import { countOf, h, modelAndCase, pointAt, viewElement } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
+import { TableDetails } from "../table.js";
 import { letter, percent, short } from "../text.js";
 import { quotation, wordList } from "../words.js";
 
-/** Build the view. It is built once. */
-export const build = (page) => new CompareView(page);
+export const title = "Compare";
+export const defaults = { occurrences: OCCURRENCES[0].state.occurrences, model: "", second: "", case: "auto", k: "8", share: "" };
 
-class CompareView {
+export class View {
   constructor(page) {
     this.page = page;
     this.tokens = new TokenCache();
-    this.form = new CompareForm(page, (texts) => this.tokens.load(texts, this.state));
+    this.form = new CompareForm(page);
     this.fallback = h("p", { class: "muted", role: "status" });
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-compare", this.results);
@@ -36,7 +37,7 @@ class CompareView {
     this.results.append(
       h("div", { class: "models-beside" }, this.similarity.element, h("div", {}, this.secondExchange.problem, this.second)), this.notes, this.map.element, this.cards, this.exchange.source,
     );
-    this.element = viewElement("Compare",
+    this.element = viewElement(title,
       "One word in several sentences: its static vector is the same, its contextual vectors differ.",
     this.form.element, this.fallback, this.exchange.problem, this.results);
   }
@@ -48,22 +49,14 @@ class CompareView {
       : "The address does not contain valid occurrences, so the first example is shown.";
     const occurrences = given ?? parseOccurrences(OCCURRENCES[0].state.occurrences);
     this.form.show(occurrences, state);
-    await Promise.all([this.#showTokens(occurrences, state), this.#compare(occurrences, state)]);
-  }
-
-  async #showTokens(occurrences, state) {
     const tokens = await this.tokens.load(occurrences.map(({ text }) => text), state);
     if (state !== this.state) return;
-    this.shownTokens = tokens;
-    this.form.showTokens(tokens);
-    this.drawCards?.();
-  }
-
-  async #compare(occurrences, state) {
+    const compared = withWords(occurrences, tokens);
+    this.form.showTokens(tokens, compared);
     const empty = emptySentence(occurrences);
     if (empty) return this.exchange.clear(empty);
     const request = {
-      occurrences: occurrences.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
+      occurrences: compared.map(({ text, word, nth }) => ({ text, word, ...(nth && { nth }) })),
       neighbors: countOf(state.k),
       map: true,
       ...(state.share && { share: countOf(state.share) }),
@@ -74,7 +67,7 @@ class CompareView {
       this.exchange.request("v1/compare", request),
       state.second ? this.secondExchange.request("v1/compare", { ...request, model: state.second }) : null,
     ]);
-    if (response && state === this.state) this.#draw(response, second, occurrences);
+    if (response && state === this.state) this.#draw(response, second, compared);
   }
 
   #draw(response, second, occurrences) {
@@ -82,23 +75,22 @@ class CompareView {
     this.similarity.show(response, words, second ? `${response.model}: ` : "");
     if (second) this.secondSimilarity.show(second, words, `${second.model}: `);
     const notes = notesOf(response);
+    if (second) notes.push(`The map and the cards below are those of ${response.model}.`);
     this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
     this.notes.hidden = !notes.length;
     this.#drawMap(response, words);
-    this.drawCards = () => this.cards.replaceChildren(...response.occurrences.map((compared, i) =>
-      occurrenceCard(i, compared, occurrences[i].text, {
-        word: (word) => this.#neighborsOf(word),
-        attention: () => this.#attentionOf(i, occurrences[i].text, compared.token),
-      })));
-    this.drawCards();
+    this.cards.replaceChildren(...response.occurrences.map((compared, i) => {
+      const { text } = occurrences[i], word = `@${compared.token.start}`;
+      const attention = this.page.address("attention", { ...modelAndCase(this.state), text, word });
+      return occurrenceCard(i, compared, text, { word: (near) => this.#neighborsOf(near), attention });
+    }));
     this.exchange.announce(`Compared: ${headline(response)}`);
-    this.exchange.reportDrawn();
   }
 
   #drawMap(response, words) {
     const [first, second] = response.map.explained_variance_ratio;
-    this.map.caption.textContent = "Near points have similar vectors. The axes are the first two principal components, with"
-      + ` ${percent(first + second)} of their variance.${this.state.share ? ""
+    this.map.caption.textContent = "The map is a projection: its axes are the first two principal components, with"
+      + ` ${percent(first + second)} of the variance. Near points may differ; the cosines above and below are exact.${this.state.share ? ""
         : " The neighbors of a contextual vector are searched from a point slightly closer to the static vector; the"
         + " map shows that point."}`;
     this.pointed.replaceChildren();
@@ -115,43 +107,36 @@ class CompareView {
   #neighborsOf(word) {
     return this.page.address("neighbors", { ...modelAndCase(this.state), word });
   }
-
-  /** Return the address of occurrence i in the view Attention, or null if its token is not known yet. */
-  #attentionOf(i, text, { start }) {
-    const token = this.shownTokens?.[i]?.findIndex((each) => each.start === start) ?? -1;
-    return token < 0 ? null
-      : this.page.address("attention", { ...modelAndCase(this.state), text, word: String(token) });
-  }
 }
 
 /** The figure of the cosines with one model. */
 class Similarity {
   constructor() {
     this.figure = new Figure("polyseme-compare-similarity", "Cosines", "rows and columns: the occurrences; cells: cosines");
+    this.tables = new TableDetails("The cosines as tables", 4);
     this.element = this.figure.element;
+    this.element.append(this.tables.element);
   }
 
   /** Show a response; `prefix` starts the headline. */
   show(response, words, prefix) {
-    const { figure } = this;
     const panels = [["Static", response.static_similarity], ["In context", response.contextual_similarity]];
-    // Keep the tables open if the reader opened them.
-    const open = figure.body.querySelector("details")?.open;
-    figure.heading.textContent = prefix + headline(response);
-    figure.show(similarityMatrices(panels, words, figure.width()), similarityTables(panels, words, open));
+    const names = words.map((word, i) => `${letter(i)} ${word}`);
+    this.figure.heading.textContent = prefix + headline(response);
+    this.figure.show(similarityMatrices(panels, names, this.figure.width()));
+    this.tables.show(panels.map(([caption, numbers]) => ({ caption, columns: names, rows: names, numbers })));
   }
 }
 
 /**
- * Return the card of occurrence i: `compared` is its part of the response, `text` its sentence. `links` has
- * functions that return addresses: `word(word)`, and `attention()`, which may return null.
+ * Return the card of occurrence i: `compared` is its part of the response, `text` its sentence. `links` has the address
+ * `attention` of its attention, and `word(word)` returns that of the neighbors of a word.
  */
 function occurrenceCard(i, compared, text, links) {
   const { token, shift, static_neighbors: before, contextual_neighbors: after } = compared;
   const both = new Set(before.map(({ word }) => word).filter((word) => after.some((near) => near.word === word)));
   const unknown = token.resolution === "oov";
-  const attention = links.attention();
-  const neighborList = (title, neighbors, missing) => h("div", {}, h("h4", {}, title), neighbors.length
+  const neighborList = (heading, neighbors, missing) => h("div", {}, h("h4", {}, heading), neighbors.length
     ? wordList(neighbors.map(({ word, similarity }) => ({
       word, value: similarity, text: short(similarity), href: links.word(word), note: both.has(word) ? "in both" : null,
     })), i)
@@ -174,6 +159,6 @@ function occurrenceCard(i, compared, text, links) {
     h("h4", {}, "Attends to"),
     wordList(compared.attends_to.map(({ text: word, weight }) => ({ word, value: weight, text: short(weight) })), i,
       "near wide-words"),
-    attention && h("p", {}, h("a", { href: attention }, "Open in Attention")),
+    h("p", {}, h("a", { href: links.attention }, "Open in Attention")),
   );
 }

@@ -4,12 +4,12 @@ import { bars } from "../bars.js";
 import { h, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
-import { bytes, count, decimals } from "../text.js";
+import { bytes, count, counted, decimals } from "../text.js";
 
-/** Build the view. It is built once. */
-export const build = (page) => new ModelsView(page);
+export const title = "Models";
+export const defaults = { model: "" };
 
-class ModelsView {
+export class View {
   constructor(page) {
     this.page = page;
     this.results = h("div", { class: "results" });
@@ -19,7 +19,7 @@ class ModelsView {
       + " each model's manifest. The service does not check whether a model was trained on these data sets.";
     this.cards = h("div", { class: "models" });
     this.results.append(this.cards, this.figure.element, this.exchange.source);
-    this.element = viewElement("Models", "The models of this service: their size, source, training and measured quality.",
+    this.element = viewElement(title, "The models of this service: their size, source, training and measured quality.",
       this.exchange.problem, this.results);
   }
 
@@ -29,15 +29,9 @@ class ModelsView {
     // The cards are made once for each response, so that they keep the focus.
     const models = response.data.toSorted((a, b) => Number(Boolean(b.default)) - Number(Boolean(a.default)));
     if (response !== this.response) this.cards.replaceChildren(...models.map((model) => this.#card(model)));
-    if (response !== this.response || open !== this.open) {
-      this.open = open;
-      for (const details of this.cards.querySelectorAll("details[data-model]")) {
-        details.open = details.dataset.model === open;
-      }
-    }
     this.response = response;
+    this.cards.querySelector(`details[data-model="${CSS.escape(open)}"]`)?.setAttribute("open", "");
     this.#drawQuality(models);
-    this.exchange.reportDrawn();
   }
 
   #card(model) {
@@ -66,15 +60,11 @@ class ModelsView {
       " · ", link("senses", "Senses"), " · ", link("neighbors", "Neighbors"));
   }
 
-  /** Return the training section of the manifest. The address has the name of the model whose section is open. */
+  /** Return the training section of the manifest. An address may have the name of the model whose section is open. */
   #training({ id, training }) {
     if (!training || !Object.keys(training).length) return null;
-    const details = h("details", { "data-model": id }, h("summary", {}, `Training of ${id}`),
+    return h("details", { "data-model": id }, h("summary", {}, `Training of ${id}`),
       h("pre", { tabindex: "0", "aria-label": `Training of ${id}` }, JSON.stringify(training, null, 2)));
-    details.addEventListener("toggle", () => {
-      if (details.open !== (this.open === id)) this.page.update({ model: details.open ? id : "" });
-    });
-    return details;
   }
 
   #drawQuality(models) {
@@ -94,12 +84,11 @@ const DTYPES = { int8: "8-bit integers", float16: "16-bit floats", float32: "32-
 /** Return the facts of a model as `[name, value]`. */
 function summary(model) {
   const { dimension, vocabulary_size: words, layers, heads, training } = model;
-  const numbered = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   const learned = training?.attention;
   return [
     ["Vectors", `${count(words)} words × ${dimension}, ${DTYPES[model.dtype] ?? model.dtype}`],
     ["Size on disk", `${bytes(model.bytes)}${model.base ? `, and the vocabulary and vectors of ${model.base}` : ""}`],
-    ["Attention", `${numbered(layers, "layer")} of ${numbered(heads, "head")}${learned ? `, ${learned}` : ""}`],
+    ["Attention", `${counted(layers, "layer")} of ${counted(heads, "head")}${learned ? `, ${learned}` : ""}`],
     ["Words", [
       model.cased ? "with capitals: Apple and apple differ" : "in lower case",
       model.subwords ? "unknown words are composed of subwords" : null,

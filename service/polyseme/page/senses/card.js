@@ -1,7 +1,6 @@
 /** The card of each sense, and the chosen occurrence with its sentence. */
 
 import { senseMark } from "./map.js";
-import { TokenCache, wordAt } from "../compare/occurrences.js";
 import { h, labeled, modelAndCase, s } from "../elements.js";
 import { count, decimals, percent, short } from "../text.js";
 import { quotation, wordList } from "../words.js";
@@ -18,9 +17,6 @@ function markOf(sense) {
 
 /** The cards of the senses. */
 export class SenseCards {
-  /** The text fields of the labels. */
-  #fields = [];
-
   constructor(page) {
     this.page = page;
     this.element = h("div", { class: "sense-cards" });
@@ -28,21 +24,14 @@ export class SenseCards {
 
   /** Show the senses of a response. */
   show(response, sentences, settings) {
-    if (response !== this.response) this.#fields = [];
+    if (response === this.response) return;
     Object.assign(this, { response, sentences, settings });
-    this.#draw();
-  }
-
-  #draw() {
-    const focused = this.element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    const { senses } = this.response;
-    this.element.replaceChildren(...senses.map((sense) => this.#card(sense)));
-    if (focused) [...this.element.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+    this.element.replaceChildren(...response.senses.map((sense) => this.#card(sense)));
   }
 
   /** Return the labels of the reader, "" for a sense without one. */
   labels() {
-    return this.response.senses.map(({ id }) => this.#fields[id]?.value.trim() ?? "");
+    return [...this.element.querySelectorAll("input")].map(({ value }) => value.trim());
   }
 
   #card({ id, size, proportion, keywords, neighbors, examples, evidence }) {
@@ -54,7 +43,7 @@ export class SenseCards {
       "article",
       { class: "card sense-card", "aria-label": `Sense ${id + 1}` },
       h("h3", {}, markOf(id), `Sense ${id + 1}`),
-      labeled("Label", this.#label(id)),
+      labeled("Label", h("input", { type: "text", maxlength: MAX_LABEL, autocomplete: "off", dir: "auto" })),
       h("p", {}, h("strong", {}, percent(proportion)), ` of the occurrences (${count(size)})`),
       h(
         "div",
@@ -69,14 +58,6 @@ export class SenseCards {
     );
   }
 
-  /** Return the text field for the label of a sense, which keeps its text when the card is drawn again. */
-  #label(id) {
-    const value = this.#fields[id]?.value ?? "";
-    const field = h("input", { type: "text", maxlength: MAX_LABEL, value, autocomplete: "off", dir: "auto" });
-    this.#fields[id] = field;
-    return field;
-  }
-
   /** Show an example; words that speak for the sense are marked, and the strongest are listed. */
   #example(i, evidence) {
     const { occurrences } = this.response;
@@ -87,7 +68,7 @@ export class SenseCards {
       "li",
       {},
       quotation(this.sentences[occurrences[i].text], occurrences[i], marked),
-      marked.length ? h("p", { class: "status" }, "For this sense: ", marked.slice(0, MAX_WORDS).flatMap(({ word, weight }, place) =>
+      marked.length ? h("p", { class: "status" }, "Shares of the evidence: ", marked.slice(0, MAX_WORDS).flatMap(({ word, weight }, place) =>
         [place ? ", " : "", h("bdi", {}, word), ` ${short(weight)}`])) : null,
     );
   }
@@ -97,45 +78,31 @@ export class SenseCards {
 export class ChosenOccurrence {
   constructor(page) {
     this.page = page;
-    this.tokens = new TokenCache();
     this.element = h("section", { class: "chosen-occurrence", role: "status", "aria-label": "Chosen occurrence" });
   }
 
   /** Show occurrence i of a response; nothing if there is none. */
-  async show(response, sentences, i, settings) {
+  show(response, sentences, i, { model }) {
     const occurrence = response.occurrences[i];
-    this.shown = occurrence;
     if (!occurrence) return this.element.replaceChildren();
-    const text = sentences[occurrence.text];
-    const other = otherOccurrence(response, i);
-    const state = { case: "auto", model: settings.model };
-    const texts = [text, ...(other ? [sentences[other.text]] : [])];
-    const tokens = await this.tokens.load(texts, state);
-    // Another occurrence was chosen in the meantime.
-    if (occurrence !== this.shown) return;
+    const text = sentences[occurrence.text], other = otherOccurrence(response, i);
+    const row = (each) => (each ? [sentences[each.text], ...wordOf(each, response.occurrences, sentences)] : ["", "", 0]);
+    const link = (view, state, name) => h("a", { href: this.page.address(view, { ...state, model }) }, name);
     this.element.replaceChildren(
       h("p", {}, markOf(occurrence.sense), ` Sense ${occurrence.sense + 1}, confidence ${short(occurrence.confidence)}`),
       quotation(text, occurrence),
-      this.#links({ text, occurrence, tokens: tokens[0] ?? [] }, other && { text: texts[1], occurrence: other, tokens: tokens[1] ?? [] }, settings),
+      h("p", { class: "links" },
+        link("attention", { text, word: `@${occurrence.start}` }, "Open in Attention"), " · ",
+        link("compare", { occurrences: JSON.stringify([row(occurrence), row(other)]) }, "Open in Compare")),
     );
   }
+}
 
-  /** Return links to Attention, and to Compare with another occurrence. */
-  #links(chosen, other, { model }) {
-    const indexOf = ({ occurrence, tokens }) => tokens.findIndex(({ start }) => start === occurrence.start);
-    const row = (side) => {
-      const index = side ? indexOf(side) : -1;
-      if (index < 0) return ["", "", 0];
-      const { word, nth } = wordAt(index, side.tokens);
-      return [side.text, word, nth];
-    };
-    const index = indexOf(chosen);
-    if (index < 0) return "";
-    const link = (view, state, text) => h("a", { href: this.page.address(view, { ...state, model }) }, text);
-    return h("p", { class: "links" },
-      link("attention", { text: chosen.text, word: String(index) }, "Open in Attention"), " · ",
-      link("compare", { occurrences: JSON.stringify([row(chosen), row(other)]) }, "Open in Compare"));
-  }
+/** Return the word of an occurrence, and its index among the equal words of its sentence. */
+function wordOf(occurrence, occurrences, sentences) {
+  const textOf = ({ text, start, end }) => [...sentences[text]].slice(start, end).join("");
+  const same = occurrences.filter((each) => each.text === occurrence.text && textOf(each) === textOf(occurrence));
+  return [textOf(occurrence), same.indexOf(occurrence)];
 }
 
 /** Return the occurrence to compare occurrence i with: the most typical one of another sense, else of the same sense. */

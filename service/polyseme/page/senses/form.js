@@ -1,68 +1,51 @@
 /** The form of Senses: examples, sentences and files, the word, and the number of senses. */
 
-import { beginningOf, FileError, frequentWords, isLong, linesOf, namesOf, readFiles, sentencesOf } from "./sentences.js";
+import { FileError, frequentWords, linesOf, namesOf, readFiles, sentencesOf } from "./sentences.js";
 import {
-  exampleField, h, labeled, modelField, numbered, optionDetails, quietButton, selectBox, setOptions, setText, withValue,
+  choiceField, exampleField, h, labeled, modelField, numbered, quietButton, setText, textField,
 } from "../elements.js";
 import { TEXTS } from "../examples.js";
-import { count } from "../text.js";
+import { count, counted } from "../text.js";
 
 /** Milliseconds after the last key until the sentences are counted. */
 const PAUSE = 300;
 const NUMBERS = [["auto", "automatic"], ...numbered(20, 1)];
+/** The maximum length of a text in the address. Browsers accept addresses of about 1 MB, where a letter may need 9 characters. */
+const MAX_LENGTH = 100_000;
 /** The name of a long text that is not from a file. */
 const PASTED = "pasted text";
 
 export class SensesForm {
-  /** `page` is the object that the view is built with; `onchange()` is called when the text is another one than the shown. */
+  /** `page` is the object that the view is made with; `onchange()` is called when the text is another one than the shown. */
   constructor(page, onchange) {
     Object.assign(this, { page, onchange });
     /** Texts that are too long for the address, by the name that the address has instead. */
     this.long = new Map();
     this.name = PASTED;
-    /** A long text whose beginning is in the text field, else null. */
-    this.whole = null;
-    this.examples = exampleField(page, TEXTS, {
-      reset: { point: "" },
-      onpick: () => { this.shownText = this.shownWord = this.shownSenses = null; },
-    });
+    this.examples = exampleField(page, TEXTS, { reset: { point: "" }, onpick: () => { this.shownText = null; } });
     this.text = h("textarea", {
       rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
       oninput: () => this.#type(),
-      onpaste: (event) => this.#paste(event),
     });
-    this.splitter = quietButton("", () => this.#setText(sentencesOf(this.#current()).join("\n"), this.name, true), { class: "quiet small" });
+    this.splitter = quietButton("", () => this.#setText(sentencesOf(this.text.value).join("\n"), this.name, true), { class: "quiet small" });
     this.files = h("input", { type: "file", multiple: true, accept: "text/*,.txt,.text,.log", onchange: () => this.#read() });
-    this.remover = quietButton("Remove the text", () => this.#remove(), { class: "quiet small" });
     this.status = h("p", { class: "status", role: "status" });
-    this.word = h("input", { type: "text", autocomplete: "off", spellcheck: "false", dir: "auto" });
+    this.word = textField("word", "Word");
     this.words = h("div", { class: "buttons", role: "group", "aria-label": "Frequent words" });
-    this.number = selectBox(NUMBERS, "auto", (senses) => {
-      // What is typed and not submitted yet waits for the button.
-      if (this.#isSubmitted()) this.page.update({ senses, point: "" });
-    });
+    this.number = choiceField({ update: (changes) => this.#submit(changes) }, "senses", "Number of senses", NUMBERS);
     this.model = modelField(page);
-    this.element = h(
-      "form",
-      {
-        class: "card senses-form",
-        onsubmit: (event) => {
-          event.preventDefault();
-          this.#submit({ word: this.word.value.trim() });
-        },
-      },
+    const submit = (event) => {
+      event.preventDefault();
+      this.#submit({});
+    };
+    this.element = h("form", { class: "card senses-form", onsubmit: submit },
       this.examples.element,
       labeled("Sentences, one on each line", this.text),
-      h("div", { class: "buttons" }, this.status, this.splitter, this.remover),
-      h(
-        "div",
-        { class: "controls" },
-        h("div", { class: "grow" }, labeled("Word", this.word)),
-        h("button", {}, "Find senses"),
-      ),
+      h("div", { class: "buttons" }, this.status, this.splitter),
+      h("div", { class: "controls" }, this.word.element, this.number.element, h("button", {}, "Find senses")),
       this.words,
-      optionDetails(labeled("Number of senses", this.number), this.model.element,
-        labeled("Text files, chosen or dropped on this field", this.files)),
+      h("details", { class: "options" }, h("summary", {}, "Options"), h("div", { class: "controls" },
+        this.model.element, labeled("Text files, chosen or dropped on this field", this.files))),
     );
   }
 
@@ -79,15 +62,14 @@ export class SensesForm {
       this.shownText = text;
       this.#setText(text, state.file || PASTED);
     }
-    if (state.word !== this.shownWord) this.word.value = state.word;
-    this.shownWord = state.word;
-    if (state.senses !== this.shownSenses) {
-      setOptions(this.number, withValue(NUMBERS, state.senses), state.senses);
-    }
-    this.shownSenses = state.senses;
-    this.model.show(state.model);
-    this.examples.show(state);
+    this.state = state;
+    for (const field of [this.word, this.number, this.model, this.examples]) field.show(state);
     this.#markWords();
+  }
+
+  /** Return what would help with the text. */
+  hints() {
+    return this.splitter.hidden ? [] : [`A line is one context, and these lines have more sentences: press “${this.splitter.textContent}” above.`];
   }
 
   #type() {
@@ -99,35 +81,11 @@ export class SensesForm {
     }, PAUSE);
   }
 
-  /** Insert a long pasted text; the browser inserts others. */
-  #paste(event) {
-    const pasted = event.clipboardData.getData("text/plain").replaceAll(/\r\n?/g, "\n");
-    if (this.whole !== null || !isLong(pasted)) return;
-    event.preventDefault();
-    const { value, selectionStart, selectionEnd } = this.text;
-    this.#setText(value.slice(0, selectionStart) + pasted + value.slice(selectionEnd), PASTED, true);
-  }
-
-  /** Show a text. The text field has only the beginning of a long one, which cannot be edited. */
   #setText(text, name, isNew = false) {
-    const long = isLong(text), shown = long ? beginningOf(text) : text;
-    this.whole = long ? text : null;
     this.name = name;
-    if (this.text.value !== shown) this.text.value = shown;
-    this.text.readOnly = long;
-    this.remover.hidden = !long;
+    if (this.text.value !== text) this.text.value = text;
     this.#count();
     if (isNew) this.onchange();
-  }
-
-  #remove() {
-    this.#setText("", PASTED, true);
-    this.text.focus();
-  }
-
-  /** Return the text that a request would have. */
-  #current() {
-    return this.whole ?? this.text.value;
   }
 
   /** Put the text of the chosen files into the text field. */
@@ -146,9 +104,8 @@ export class SensesForm {
   /** Show the number of sentences and the frequent words. */
   #count() {
     clearTimeout(this.timer);
-    const text = this.#current(), all = linesOf(text).length;
-    const number = all === 1 ? "1 line" : `${count(all)} lines`;
-    setText(this.status, this.whole === null ? `${number}.` : `${this.name}: ${number}; the field shows the beginning.`);
+    const { value: text } = this.text, all = linesOf(text).length;
+    setText(this.status, `${counted(all, "line")}.`);
     const sentences = sentencesOf(text).length;
     this.splitter.hidden = sentences <= all;
     this.splitter.textContent = `Split into ${count(sentences)} sentences`;
@@ -164,26 +121,20 @@ export class SensesForm {
 
   #markWords() {
     for (const button of this.words.querySelectorAll("button")) {
-      const same = button.dataset.word.toLowerCase() === this.shownWord?.toLowerCase();
-      button.setAttribute("aria-pressed", String(same));
+      const isSame = button.dataset.word.toLowerCase() === this.state?.word.toLowerCase();
+      button.setAttribute("aria-pressed", String(isSame));
     }
   }
 
-  #isSubmitted() {
-    const shown = this.shownText.replaceAll(/\r\n?/g, "\n");
-    return this.#current() === shown && this.word.value.trim() === this.shownWord;
-  }
-
-  #submit({ word }) {
+  /** Show the senses of what is typed, with `changes`. */
+  #submit(changes) {
     clearTimeout(this.timer);
-    const text = this.#current();
-    const long = isLong(text);
+    const { value: text } = this.text, long = text.length > MAX_LENGTH;
     if (long) this.long.set(this.name, text);
     // The form already shows the text.
     this.shownText = text;
-    this.page.update(
-      { text: long ? "" : text, file: long ? this.name : "", word, senses: this.number.value, point: "" },
-      { push: true },
-    );
+    this.page.update({
+      text: long ? "" : text, file: long ? this.name : "", word: this.word.input.value.trim(), ...changes, point: "",
+    }, { push: true });
   }
 }

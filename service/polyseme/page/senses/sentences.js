@@ -1,26 +1,10 @@
 /** The reader's sentences: from typed text and from files, and the frequent words in them. */
 
-import STOP_WORDS from "../stop-words.json" with { type: "json" };
 import { bytes } from "../text.js";
+import { isContentWord } from "../words.js";
 
 /** The maximum size of the chosen files; the service accepts request bodies of about this size. */
 const MAX_BYTES = 4_000_000;
-/**
- * The maximum length and number of lines of a text in the address and in the text field. Browsers accept
- * addresses of about 1 MB, where a letter may need 9 characters, and edit thousands of lines slowly.
- */
-const MAX_LENGTH = 100_000, MAX_LINES = 2000;
-/** The number of lines of a long text that are shown. */
-const MAX_SHOWN = 100;
-
-/** Whether a text is too long for the address and for the text field. */
-export function isLong(text) {
-  return text.length > MAX_LENGTH || text.split("\n", MAX_LINES + 1).length > MAX_LINES;
-}
-
-/** Return the beginning of a long text. */
-export const beginningOf = (text) => `${text.slice(0, MAX_LENGTH).split("\n", MAX_SHOWN).join("\n")}\n…`;
-
 /** Return the lines of a text that are not empty: `sentence` without the white space around it, and `number` from 1. */
 export function linesOf(text) {
   return text.split(/\r\n|[\r\n\u2028\u2029]/)
@@ -76,27 +60,19 @@ const WORD = /(?<![\p{L}\p{M}\p{N}])\p{L}[\p{L}\p{M}\p{N}]*(?:[-‐'’][\p{L}\p
 const NEGATION = /n['’]t$/i, CONTRACTION = /['’](?:s|re|ve|ll|d|m)$/i;
 const MAX_FREQUENT = 12;
 
+/** Return the items in groups of equal `keyOf(item)`, the largest group first. */
+const largestGroups = (items, keyOf) => [...Map.groupBy(items, keyOf).values()]
+  .toSorted((a, b) => b.length - a.length || a[0].localeCompare(b[0]));
+
 /**
  * Return the most frequent words of a text as `[word, count]`, without English stop words, single letters and
  * words that occur once. Upper and lower case count together; a word is returned in its most frequent form.
  */
 export function frequentWords(text) {
-  const forms = new Map();
-  for (const [match] of text.replaceAll(UNSPLIT, " ").matchAll(WORD)) {
-    const word = NEGATION.test(match) ? "" : match.replace(CONTRACTION, "");
-    forms.set(word, (forms.get(word) ?? 0) + 1);
-  }
-  const words = new Map();
-  for (const [form, count] of forms) {
-    const key = form.toLowerCase();
-    if (STOP_WORDS.includes(key) || key.length < 2) continue;
-    const known = words.get(key) ?? { total: 0, best: 0 };
-    const better = count > known.best ? { form, best: count } : {};
-    words.set(key, { ...known, ...better, total: known.total + count });
-  }
-  return [...words.values()]
-    .filter(({ total }) => total > 1)
-    .toSorted((a, b) => b.total - a.total || (a.form < b.form ? -1 : 1))
+  const words = text.replaceAll(UNSPLIT, " ").match(WORD) ?? [];
+  const forms = words.filter((word) => !NEGATION.test(word)).map((word) => word.replace(CONTRACTION, ""));
+  return largestGroups(forms, (form) => form.toLowerCase())
+    .filter(({ length, [0]: form }) => length > 1 && form.length > 1 && isContentWord(form))
     .slice(0, MAX_FREQUENT)
-    .map(({ form, total }) => [form, total]);
+    .map((group) => [largestGroups(group, (form) => form)[0][0], group.length]);
 }

@@ -3,24 +3,25 @@
 import { ChosenOccurrence, SenseCards } from "./card.js";
 import { SensesForm } from "./form.js";
 import { MAX_POINTS, SensesMap } from "./map.js";
-import { isFew, MIN_OCCURRENCES, SensesNumber, withNumber } from "./number.js";
 import { theme } from "../colors.js";
 import { fetchText } from "../client.js";
 import { changeDetector, countOf, download, h, pointAt, quietButton, viewElement } from "../elements.js";
+import { TEXTS } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { Figure } from "../figure.js";
 import { csvCell, separatedText } from "../table.js";
-import { count, short, shorten } from "../text.js";
+import { count, counted, percent, short, shorten } from "../text.js";
+import { wordList } from "../words.js";
+
+export const title = "Senses";
+export const defaults = { ...TEXTS[0].state, model: "", point: "" };
 
 /** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
 const NAME = 100, BEFORE = 50;
-/** The largest number of senses among the alternatives of a response; a larger one is requested. */
-const MAX_ALTERNATIVES = 6;
+/** The minimum number of occurrences to judge the number of senses. */
+const MIN_OCCURRENCES = 12;
 
-/** Build the view. It is built once. */
-export const build = (page) => new SensesView(page);
-
-class SensesView {
+export class View {
   constructor(page) {
     this.page = page;
     this.form = new SensesForm(page, () => this.exchange.clear("Press “Find senses” to see the senses of a word in this text."));
@@ -28,7 +29,7 @@ class SensesView {
     this.exchange = new Exchange("polyseme-senses", this.results, (pointer) => this.#placeOf(pointer));
     this.exchange.source.querySelector("button").after(
       quietButton("Save CSV", () => this.#saveCsv()), quietButton("Save the inventory", () => this.#saveInventory()));
-    this.number = new SensesNumber(page);
+    this.evidence = h("section", { class: "card senses-number", "aria-label": "Evidence for each number of senses" });
     this.summary = h("p", { class: "summary" });
     this.notes = h("ul", { class: "notes" });
     this.figure = new Figure("polyseme-senses-map", "Map", "x: first, y: second principal component");
@@ -41,10 +42,10 @@ class SensesView {
     );
     this.cards = new SenseCards(page);
     this.results.append(
-      h("div", { class: "card" }, this.summary, this.notes), this.number.element,
+      h("div", { class: "card" }, this.summary, this.notes), this.evidence,
       h("div", { class: "senses-main" }, this.cards.element, this.figure.element), this.exchange.source,
     );
-    this.element = viewElement("Senses", "The senses that a word has in your sentences: occurrences with similar contexts form one.",
+    this.element = viewElement(title, "The senses that a word has in your sentences: occurrences with similar contexts form one.",
     this.form.element, this.exchange.problem, this.results);
     this.mapChanged = changeDetector();
     this.chosenChanged = changeDetector();
@@ -58,20 +59,10 @@ class SensesView {
     const missing = missingInput(this.lines, word, state.file);
     if (missing) return this.exchange.clear(missing);
     const sentences = this.lines.map(({ sentence }) => sentence);
-    const number = countOf(state.senses);
-    // The response has these numbers of senses, so that the slider needs no request.
-    const isKnown = Number.isInteger(number) && number >= 1 && number <= MAX_ALTERNATIVES;
     const response = await this.exchange.request("v1/senses", {
-      word, texts: sentences, senses: isKnown ? "auto" : number, map: true, divisions: true,
-      ...(state.model && { model: state.model }),
+      word, texts: sentences, senses: countOf(state.senses), map: true, ...(state.model && { model: state.model }),
     });
-    if (!response || state !== this.state) return;
-    if (isKnown && number > response.alternatives.length) {
-      return this.exchange.clear(`There are too few occurrences for ${number} senses: choose a smaller number.`);
-    }
-    const shown = isKnown ? this.#withNumber(response, number) : response;
-    this.number.show(response, shown.senses.length, state.senses === "auto");
-    await this.#draw(shown, sentences);
+    if (response && state === this.state) this.#draw(response, sentences);
   }
 
   /** Return the line that a field error points to, as the reader counts, else the pointer. */
@@ -80,33 +71,26 @@ class SensesView {
     return line ? `Line ${count(line.number)}` : pointer;
   }
 
-  /** Return the response for another number of senses; the same object for the same number. */
-  #withNumber(response, number) {
-    if (this.divided?.response !== response) this.divided = { response, numbers: [] };
-    return this.divided.numbers[number] ??= withNumber(response, number);
-  }
-
-  async #draw(response, sentences) {
+  #draw(response, sentences) {
     const { state } = this;
     if (this.mapChanged(response, theme(), this.figure.width())) {
       this.#drawMap(response, sentences);
       this.summary.textContent = summaryOf(response);
-      const notes = notesOf(response);
+      const notes = [...this.form.hints(), ...notesOf(response)];
       this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
       this.notes.hidden = !notes.length;
+      this.evidence.replaceChildren(...evidenceOf(response));
       this.cards.show(response, sentences, state);
     }
     Object.assign(this, { response, sentences });
     this.exchange.announce(this.summary.textContent);
     const point = /^\d{1,9}$/.test(state.point) ? Number(state.point) : null;
     this.map.choose(point);
-    this.exchange.reportDrawn();
-    await this.#showChosen(point);
+    if (this.chosenChanged(response, point)) this.chosen.show(response, sentences, point, state);
   }
 
   #drawMap(response, sentences) {
     const { occurrences } = response;
-    const focused = response === this.response ? this.map.focused() : null;
     const describe = (i) => {
       const { sense, confidence, text, start } = occurrences[i];
       const letters = [...sentences[text]];
@@ -125,13 +109,6 @@ class SensesView {
     });
     this.pointed.replaceChildren();
     this.figure.show(this.map.drawing);
-    if (focused !== null) this.map.focus(focused);
-  }
-
-  /** Show the chosen occurrence; it is drawn again for another response, theme or occurrence. */
-  async #showChosen(point) {
-    if (!this.chosenChanged(this.response, theme(), point)) return;
-    await this.chosen.show(this.response, this.sentences, point, this.state);
   }
 
   #saveCsv() {
@@ -145,13 +122,10 @@ class SensesView {
 
   /** Request the inventory of the shown senses, and save it with the labels of the reader. */
   async #saveInventory() {
-    const { senses, word } = this.response;
-    const { body } = this.exchange;
-    const { inventory } = JSON.parse(await fetchText("v1/senses",
-      { ...body, senses: senses.length, map: false, divisions: false, inventory: true }));
+    const { inventory } = JSON.parse(await fetchText("v1/senses", { ...this.exchange.body, map: false, inventory: true }));
     const labels = this.cards.labels();
     const named = inventory.senses.map((sense, i) => ({ ...sense, label: labels[i] || sense.label }));
-    download(`${word}.senses`, JSON.stringify({ ...inventory, senses: named }), "application/json");
+    download(`${this.response.word}.senses`, JSON.stringify({ ...inventory, senses: named }), "application/json");
   }
 }
 
@@ -164,11 +138,25 @@ function missingInput(lines, word, file) {
 
 /** Return the sentence that sums up a response. */
 function summaryOf({ word, senses, occurrences, separation }) {
-  const number = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
   const sentences = new Set(occurrences.map(({ text }) => text)).size;
-  const summary = `${number(occurrences.length, "occurrence")} of “${word}” in ${number(sentences, "sentence")}:`
-    + ` ${number(senses.length, "sense")}.`;
+  const summary = `${counted(occurrences.length, "occurrence")} of “${word}” in ${counted(sentences, "sentence")}:`
+    + ` ${counted(senses.length, "sense")}.`;
   return senses.length < 2 ? summary : `${summary} Their separation is ${short(separation)}, where 1 is complete.`;
+}
+
+/** Whether there are too few occurrences to judge the number of senses. */
+const isFew = (occurrences) => occurrences.length < MIN_OCCURRENCES;
+
+/** Return what speaks for each number of senses. */
+function evidenceOf({ several, alternatives, occurrences, senses }) {
+  const list = wordList(alternatives.slice(1).map(({ senses: n, separation, sizes }) =>
+    ({ word: `${n} senses`, value: separation, text: short(separation), note: sizes.map(count).join(" · ") })), 0, "near wide-words");
+  list.children[senses.length - 2]?.setAttribute("aria-current", "true");
+  return [
+    h("p", { class: "status" }, isFew(occurrences) ? "" : `The probability of several senses is ${percent(several)}. `,
+      "The bars show how well each number of senses separates the occurrences: at 1, completely."),
+    list,
+  ];
 }
 
 /** Return the notes of a response; for few occurrences, what would help. */

@@ -1,13 +1,12 @@
 /** The card of one step: title, formula, shape, and a table that shows a block of its matrix. */
 
-import { isPart } from "./derivation.js";
 import { parseMatrix } from "./editor.js";
 import { printedNote } from "./printed.js";
 import { about, cellText } from "./trace.js";
-import { signedColor, textColorOn, theme, weightColor } from "../colors.js";
-import { h, labeled, quietButton, selectBox, setOptions, setText, uniqueId } from "../elements.js";
+import { signedColor, textColorOn, weightColor } from "../colors.js";
+import { h, labeled, selectBox, setOptions, setText } from "../elements.js";
 import { cellAfterKey, numberTable } from "../table.js";
-import { decimals } from "../text.js";
+import { counted, decimals } from "../text.js";
 
 const { range } = globalThis.d3;
 
@@ -17,87 +16,66 @@ const MAX_ROWS = 24, MAX_COLUMNS = 16;
 const MAX_NARROW = 6;
 
 export class StepCard {
-  /** `onpick(cell)` is called when the reader chooses a cell of the step `name`. */
-  constructor(name, onpick) {
-    const id = uniqueId("step"), { title, does } = about(name);
-    this.name = name;
-    this.onpick = onpick;
-    this.heading = h("h3", { id, tabindex: "-1" }, title);
-    this.formula = h("code", {});
-    this.shape = h("span", { class: "muted number" });
+  /** `onpick(cell)` is called when the reader chooses a cell of the step `name` of a trace. */
+  constructor(name, trace, onpick) {
+    const { title, does } = about(name), isCopy = trace.steps.get(name).operation === "copy";
+    Object.assign(this, { name, trace, onpick });
+    this.heading = h("h3", { tabindex: "-1" }, title);
     // The weighted values have a matrix for each query token.
     this.querySelect = name === "weighted_values"
-      ? selectBox([], "", (query) => onpick({ name, query: Number(query), row: 0, column: 0 })) : null;
-    this.columns = new Pager(`${title}: `, "columns", MAX_COLUMNS, () => this.#draw());
-    this.rows = new Pager(`${title}: `, "rows", MAX_ROWS, () => this.#draw());
+      ? selectBox(trace.words.map((word, i) => [String(i), word]), "0", (query) => onpick({ name, query: Number(query), row: 0, column: 0 }))
+      : null;
+    this.columns = new Block(`${title}: columns`, "columns", MAX_COLUMNS, () => this.#draw());
+    this.rows = new Block(`${title}: rows`, "rows", MAX_ROWS, () => this.#draw());
     this.place = h("div", {
       class: "wide", onclick: ({ target }) => this.#pick(this.#cellOf(target)), onkeydown: (event) => this.#press(event),
     });
     this.result = new OwnResult(`My result: ${title}`, () => this.#draw());
     this.element = h(
       "section",
-      { class: "card step", "aria-labelledby": id, "data-step": name },
+      { class: "card step", "aria-label": title, "data-step": name },
       this.heading,
-      h("p", { class: "buttons" }, this.formula, " ", this.shape),
-      h("p", { class: "muted" }, does),
+      h("p", { class: "buttons" }, h("code", {}, trace.formula(name)), " ", h("span", { class: "muted number" }, trace.shapeText(name))),
+      h("p", { class: "muted" }, isCopy ? "The vectors themselves: there are no weights." : does),
       h("div", { class: "controls" }, this.querySelect && labeled("Query token", this.querySelect),
-        this.columns.element, this.rows.element),
+        this.columns.select, this.rows.select),
       this.place,
       this.result.element,
     );
+    this.result.element.hidden = isGiven(trace, name);
+    this.element.classList.toggle("whole", trace.matrix(name, 0, 0).columnNames.length > MAX_NARROW);
   }
 
-  /** Draw the step. `view`, made by `StepsView`, has the trace, the chosen cell, head and query token, and the decimals. */
+  /** Draw the step. `view`, made by `StepsView`, has the chosen cell, head and query token, and the decimals. */
   show(view) {
-    const { trace, head, query, cell, parts } = view, { name } = this;
-    this.matrix = trace.matrix(name, head, query);
+    const { head, query, cell, parts } = view, { name } = this, shown = [cellText(cell), head].join();
+    this.matrix = this.trace.matrix(name, head, query);
     const { rows, columnNames } = this.matrix;
-    this.formula.textContent = trace.formula(name);
-    this.shape.textContent = trace.shapeText(name);
-    this.element.classList.toggle("whole", columnNames.length > MAX_NARROW);
-    if (this.querySelect) setOptions(this.querySelect, trace.words.map((word, i) => [String(i), word]), String(query));
-    this.columns.count = columnNames.length;
-    this.rows.count = rows.length;
-    const isNew = trace !== this.view?.trace, shown = [cellText(cell), head].join();
-    this.result.element.hidden = trace.steps.get(name).operation === "given";
-    if (isNew) {
-      this.columns.start = this.rows.start = 0;
-      this.result.clear();
-    }
-    /** Whether the trace, the chosen cell or the head is another one. */
-    this.moved = isNew || shown !== this.shown;
-    if (this.moved) {
-      // Show the block with the chosen cell, or with the first of the cells that it is computed from.
-      const target = cell.name === name ? cell : parts.find((part) => isPart([part], { ...part, name }, head));
-      this.columns.include(target?.column);
-      this.rows.include(target?.row);
-    }
+    if (this.querySelect) this.querySelect.value = String(query);
+    /** Whether the chosen cell or the head is another one. */
+    this.moved = shown !== this.shown;
+    // Show the block with the chosen cell, or with the first of the cells that it is computed from.
+    const target = cell.name === name ? cell : parts.find((part) => part.name === name);
+    this.columns.show(columnNames.length, this.moved ? target?.column : null);
+    this.rows.show(rows.length, this.moved ? target?.row : null);
     Object.assign(this, { view, shown });
     this.#draw();
   }
 
   #draw() {
-    const { trace, head, query, digits, printed, isHidden } = this.view;
-    const drawn = [
-      this.columns.start, this.rows.start, head, query, digits, printed.length, isHidden, this.result.text, theme(),
-    ].join();
     const focused = this.place.contains(document.activeElement);
-    if (drawn !== this.drawn || trace !== this.drawnTrace) {
-      Object.assign(this, { drawn, drawnTrace: trace });
-      this.place.replaceChildren(this.#table());
-    }
-    this.columns.show();
-    this.rows.show();
-    const chosen = this.#markCells();
+    this.place.replaceChildren(this.#table());
+    const chosen = this.place.querySelector(".chosen");
+    // The tab stop is the chosen cell, else the first.
+    (chosen ?? this.place.querySelector("[data-row]")).tabIndex = 0;
     if (focused || this.picked) chosen?.focus();
     this.picked = false;
   }
 
   #table() {
-    const { trace, head, query, digits } = this.view;
+    const { view: { head, query, digits, printed, lit, cell: chosen }, trace } = this;
     const isHidden = this.view.isHidden && !this.result.element.hidden;
     if (isHidden) this.result.element.open = true;
-    const printed = isHidden ? [] : this.view.printed;
     const own = this.result.check(this.matrix.rows, digits);
     const { rows, rowNames, columnNames } = this.matrix;
     const { start: left } = this.columns, { start: top } = this.rows;
@@ -111,6 +89,7 @@ export class StepCard {
       digits: this.name === "visible" ? 0 : digits,
       note: notes.find((note) => note.row === row && note.column === column),
       isHidden, own: own[row]?.[column],
+      isChosen: cellText(this.#cell(row, column)) === cellText(chosen), isLit: lit.has(cellText(this.#cell(row, column))),
     });
     const shownColumns = range(left, Math.min(left + MAX_COLUMNS, columnNames.length));
     const shownRows = range(top, Math.min(top + MAX_ROWS, rows.length));
@@ -128,12 +107,14 @@ export class StepCard {
     });
   }
 
+  #cell(row, column) {
+    return { name: this.name, query: this.querySelect ? this.view.query : null, row, column };
+  }
+
   /** Return the cell that contains an element, or null. */
   #cellOf(element) {
     const { row, column } = element.closest("td[data-row]")?.dataset ?? {};
-    if (row === undefined) return null;
-    const query = this.querySelect ? this.view.query : null;
-    return { name: this.name, query, row: Number(row), column: Number(column) };
+    return row === undefined ? null : this.#cell(Number(row), Number(column));
   }
 
   #pick(cell) {
@@ -152,23 +133,6 @@ export class StepCard {
     this.#pick({ ...cell, ...to });
   }
 
-  /** Mark the chosen cell and its parts. The tab stop is the chosen cell, else the first. Return the chosen cell. */
-  #markCells() {
-    const { cell, parts, head } = this.view;
-    const cells = [...this.place.querySelectorAll("td[data-row]")];
-    for (const td of cells) {
-      const at = this.#cellOf(td), isChosen = cellText(cell) === cellText(at);
-      td.classList.toggle("chosen", isChosen);
-      td.classList.toggle("lit", isPart(parts, at, head));
-      td.tabIndex = -1;
-      if (isChosen) td.setAttribute("aria-selected", "true");
-      else td.removeAttribute("aria-selected");
-    }
-    const chosen = cells.find((td) => td.matches(".chosen"));
-    (chosen ?? cells[0]).tabIndex = 0;
-    return chosen;
-  }
-
   /** Scroll the table to the chosen cell, or to the cells that it is computed from, after another cell was chosen. */
   scroll() {
     const target = this.moved && this.place.querySelector(".chosen, .lit");
@@ -176,50 +140,48 @@ export class StepCard {
   }
 }
 
-/** The buttons that show the next or previous block of the rows or columns of a matrix. */
-class Pager {
-  constructor(title, what, size, onmove) {
-    Object.assign(this, { what, size, start: 0, count: 0 });
-    const button = (text, name, by) => quietButton(text, ({ target }) => {
-      if (target.getAttribute("aria-disabled") === "true") return;
-      this.start += by;
-      onmove();
-    }, { class: "quiet small", "aria-label": `${title}${name} ${what}` });
-    this.earlier = button("‹", "earlier", -size);
-    this.later = button("›", "later", size);
-    this.text = h("span", { class: "muted" });
-    this.element = h("div", { class: "buttons" }, this.earlier, this.text, this.later);
+/** Whether the numbers of a step are given, or those of another step: there is nothing to compute. */
+export const isGiven = (trace, name) => ["given", "copy"].includes(trace.steps.get(name).operation);
+
+/** The list of the blocks of the rows or columns of a matrix, of which one is shown. */
+class Block {
+  constructor(name, what, size, onmove) {
+    Object.assign(this, { what, size });
+    this.select = selectBox([], "0", onmove);
+    this.select.setAttribute("aria-label", name);
   }
 
-  /** Move to the block with an index; stay if it is null or undefined. */
-  include(index) {
-    this.start = Math.floor((index ?? this.start) / this.size) * this.size;
+  /** The index of the first row or column of the shown block. */
+  get start() {
+    return Number(this.select.value);
   }
 
-  show() {
-    const { what, size, start, count } = this;
-    this.element.hidden = count <= size;
-    this.text.textContent = `${what} ${start} to ${Math.min(start + size, count) - 1} of ${count}`;
-    // A disabled button would lose the focus.
-    this.earlier.setAttribute("aria-disabled", String(start === 0));
-    this.later.setAttribute("aria-disabled", String(start + size >= count));
+  /** List the blocks of `count` rows or columns, and show the one with an index; stay if it is null or undefined. */
+  show(count, index) {
+    const { what, size } = this, start = Math.floor((index ?? Math.min(this.start, count - 1)) / size) * size;
+    const options = range(0, count, size).map((first) =>
+      [String(first), `${what} ${first} to ${Math.min(first + size, count) - 1} of ${count}`]);
+    setOptions(this.select, options, String(start));
+    this.select.hidden = count <= size;
   }
 }
 
 /**
  * Return a cell. With the `note` on a printed value, it has at least as many decimals as the printed value; `own` is a number
- * of the reader, `{text, isRight}`. A hidden cell shows no number but the reader's.
+ * of the reader, `{text, isRight}`. A hidden cell shows no number but the reader's and the printed one.
  */
-function numberCell(number, { row, column, color, digits, note, isHidden, own }) {
+function numberCell(number, { row, column, color, digits, note, isHidden, own, isChosen, isLit }) {
   const text = isHidden ? own?.text ?? "?" : decimals(number, Math.max(digits, note?.digits ?? 0));
+  const printed = note && !isHidden && (note.wrong ? "misprinted" : "correctly-printed");
   const td = h("td", {
-    "data-row": row, "data-column": column, class: note && (note.wrong ? "misprinted" : "correctly-printed"),
+    "data-row": row, "data-column": column, tabindex: "-1", "aria-selected": isChosen && "true",
+    class: [printed, isChosen && "chosen", isLit && "lit"].filter(Boolean).join(" "),
   }, h("span", { class: "number" }, text));
   if (!isHidden) {
     td.style.backgroundColor = color;
     td.style.color = textColorOn(color);
   }
-  if (note) td.append(printedNote(note.printed, note.wrong));
+  if (note) td.append(printedNote(note.printed, note.wrong, isHidden));
   if (own) td.append(ownMark(own));
   return td;
 }
@@ -250,14 +212,15 @@ export class OwnResult {
 
   /**
    * Compare the typed numbers with rows of right ones; return `{text, isRight}` for each. A number is right if it differs by
-   * at most half a unit of the last of `digits` decimals.
+   * at most half a unit of the last decimal: as many as are typed, but at least one and at most `limit`.
    */
-  check(rows, digits) {
+  check(rows, limit) {
     if (!this.text.trim()) {
       setText(this.status, "");
       return [];
     }
     const { rows: own = [], error } = parseMatrix(this.text);
+    const digits = Math.min(Math.max(1, ...Array.from(this.text.matchAll(/\.(\d+)/g), ([, typed]) => typed.length)), limit);
     const numbers = own.flat();
     // One line is the numbers of the first rows, read from left to right.
     const width = rows[0].length, isLine = own.length === 1 && numbers.length > width;
@@ -266,7 +229,7 @@ export class OwnResult {
         text: decimals(number, digits), isRight: Math.abs(number - rows[i]?.[j]) <= 0.51 * 10 ** -digits,
       })));
     const right = cells.flat().filter(({ isRight }) => isRight).length, all = rows.length * width;
-    setText(this.status, error ?? `${right} of ${all} numbers are right to ${digits} decimals.`);
+    setText(this.status, error ?? `Right to ${counted(digits, "decimal")}: ${right} of ${counted(all, "number")}.`);
     return cells;
   }
 }

@@ -1,40 +1,27 @@
 /**
- * The derivation of one number of a trace: the cells that it is computed from, the arithmetic in symbols and
- * in numbers, and whether the result agrees with the service's. The service names the operation and the operands of a step.
+ * The derivation of one number of a trace: the cells that it is computed from, and the arithmetic in symbols and in numbers.
+ * The service names the operation and the operands of a step.
  */
 
 import { about } from "./trace.js";
 import { decimals } from "../text.js";
 
-/** The tolerance for rounding, relative to 1 + the sum of the magnitudes of the terms. */
-const TOLERANCE = 1e-9;
 /** A sum of more than MAX_TERMS terms shows the first FIRST_TERMS. */
 const MAX_TERMS = 8, FIRST_TERMS = 4;
 /** Numbers of HUGE or more, and those below TINY that would be rounded to 0, are written with an exponent. */
 const TINY = 1e-4, HUGE = 1e12;
 
 /**
- * Return the derivation `{symbols, lines, note, parts, differs}` of a cell. A part is `{name, row, column}`, where null
- * means all; some parts also have `query` or `head`. `lines` is the arithmetic in numbers, empty if there is none.
+ * Return the derivation `{symbols, lines, note, parts}` of a cell. `parts` are the cells that it is computed from; they are in
+ * the shown head unless they have a `head`. `lines` is the arithmetic in numbers, empty if there is none.
  */
 export function derive(trace, cell, head, digits) {
-  const format = (number) => formatNumber(number, digits);
-  const result = trace.number(cell, head), step = trace.steps.get(cell.name);
-  const { symbols, note = "", parts = [], before, sum, after } = RULES[step.operation](trace, cell, head, step);
-  const lines = [before && before(format), sum && `${format(result)} = ${sum.text(format)}`, after && after(format)].filter(Boolean);
-  const agrees = !sum || Math.abs(sum.computed - result) <= TOLERANCE * (1 + sum.size);
-  const differs = agrees ? "" : `The service returned ${result}, but this arithmetic gives ${sum.computed}.`;
-  return { symbols, lines, note, parts, differs };
-}
-
-/** Whether a cell is one of the parts of a derivation, in the shown head. */
-export function isPart(parts, { name, query, row, column }, head) {
-  return parts.some((part) =>
-    part.name === name
-    && (part.row === null || part.row === row)
-    && (part.column === null || part.column === column)
-    && (part.query === undefined || part.query === query)
-    && (part.head === undefined || part.head === head));
+  const format = (number) => formatNumber(number, digits), step = trace.steps.get(cell.name);
+  const text = (part) => format(trace.number(part, part.head ?? head));
+  const { symbols, note = "", terms = [], parts = terms.flat(), before, sum = sumText(terms.map((term) => term.map(text))), after } = (
+    RULES[step.operation]({ ...cell, ...step, trace, head, format }));
+  const lines = [before, sum && `${text(cell)} = ${sum}`, after].filter(Boolean);
+  return { symbols, lines, note, parts };
 }
 
 /**
@@ -51,11 +38,8 @@ function formatNumber(number, digits) {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** Return a number as text, in brackets if it has a sign or an exponent. */
-const bracketed = (number, format) => {
-  const text = format(number);
-  return text.startsWith("−") || text.includes("e") ? `(${text})` : text;
-};
+/** Return the text of a number in brackets if it has a sign or an exponent. */
+const bracketed = (text) => (text.startsWith("−") || text.includes("e") ? `(${text})` : text);
 
 /** Return texts as a sum; of a long sum, the first ones and the number of the others. */
 function joined(texts, what) {
@@ -65,202 +49,158 @@ function joined(texts, what) {
 
 export const total = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-// A sum is `{computed, size, text(format)}`; `size` is the sum of the magnitudes of its terms.
-
-const same = (number) => ({ computed: number, size: Math.abs(number), text: (format) => format(number) });
-
-function sumOf(numbers) {
-  const text = (number, i, format) => (i ? bracketed(number, format) : format(number));
-  return {
-    computed: total(numbers),
-    size: total(numbers.map(Math.abs)),
-    text: (format) => joined(numbers.map((number, i) => text(number, i, format)), "numbers"),
-  };
-}
-
-function productsOf(pairs) {
-  const product = ([a, b], i, format) => `${i ? bracketed(a, format) : format(a)}·${bracketed(b, format)}`;
-  return {
-    ...sumOf(pairs.map(([a, b]) => a * b)),
-    text: (format) => joined(pairs.map((pair, i) => product(pair, i, format)), "products"),
-  };
-}
-
-/** The operations of the service, and how one number of each is computed. */
-const RULES = {
-  given, copy, product: projection, dot_products: dotProduct, scaling, softmax, weighting, sum: addValues, concatenation, addition, combination,
-  function: otherFunction,
-};
+/** Return a sum of products of numbers, which are texts. */
+const sumText = (terms) => joined(
+  terms.map((factors, i) => factors.map((text, j) => (i || j ? bracketed(text) : text)).join("·")),
+  terms[0]?.length > 1 ? "products" : "numbers",
+);
 
 const symbolOf = (name) => about(name).symbol ?? about(name).title;
 
 const NOTES = {
-  embeddings: (trace) => (trace.request.text === undefined ? "Given in the request."
-    : trace.request.layer ? "The result of the previous layer." : "The static vector of the word."),
-  position_bias: ({ words }, { row, column }) =>
+  embeddings: ({ trace: { request } }) => (request.text === undefined ? "Given."
+    : request.layer ? "The result of the previous layer." : "The static vector of the word."),
+  position_bias: ({ trace: { words }, row, column }) =>
     `Stored in the model for the distance ${column - row} from ${words[row]} to ${words[column]}.`,
   word_bias: () => "Stored in the model.",
   position: () => "Computed from the word's position in the sentence.",
-  visible: (trace, { row, column }) => {
-    const attends = trace.array("visible")[row][column] ? "attends" : "does not attend";
-    return `${trace.words[row]} ${attends} to ${trace.words[column]}.`;
-  },
+  visible: ({ trace: { words }, values, row, column }) =>
+    `${words[row]} ${values[row][column] ? "attends" : "does not attend"} to ${words[column]}.`,
 };
 
-function given(trace, cell) {
-  return { symbols: trace.formula(cell.name), note: NOTES[cell.name]?.(trace, cell) ?? "Given in the request." };
+function given(cell) {
+  return { symbols: cell.formula, note: NOTES[cell.name]?.(cell) ?? "Given." };
 }
 
 /** Return the column of an array without heads that column `column` of a head is. */
-const wholeColumn = (trace, name, column, head) => (trace.headed(name) ? column + head * trace.width(name, head) : column);
+const wholeColumn = ({ trace, name, column, head }) => (trace.headed(name) ? column + head * trace.width(name, head) : column);
 
-function copy(trace, { name, row, column }, head, { operands: [source] }) {
-  const j = wholeColumn(trace, name, column, head), number = trace.array(source)[row][j];
-  const symbols = `${symbolOf(name)}[${row},${column}] = ${symbolOf(source)}[${row},${j}]`;
-  const parts = [{ name: source, row, column: j }];
+/** Return the cells of a row of a step. */
+const rowOf = ({ trace, head }, name, row) => trace.matrix(name, head).rows[row].map((_, column) => ({ name, row, column }));
+
+function copy(cell) {
+  const { trace, name, row, column, head, operands: [source] } = cell, j = wholeColumn(cell);
+  const terms = [[{ name: source, row, column: j }]];
   // With a stored model, the value of an unknown word is zero.
-  if (number !== 0 && trace.array(name, head)[row].every((each) => each === 0)) {
-    return { symbols, parts, note: "This word is not in the vocabulary, so its value is zero." };
-  }
-  return { symbols, parts, sum: same(number) };
+  const isUnknown = trace.array(source)[row][j] !== 0 && trace.array(name, head)[row].every((number) => number === 0);
+  return {
+    symbols: `${symbolOf(name)}[${row},${column}] = ${symbolOf(source)}[${row},${j}]`,
+    terms,
+    ...(isUnknown && { sum: "", note: "This word is not in the vocabulary, so its value is zero." }),
+  };
 }
 
 /** Derive a number of the product of a row and a weight, which a trace of a stored model does not contain. */
-function projection(trace, { name, row, column }, head, { formula, operands: [source, weight] }) {
-  const start = { name: source, row, column: null };
+function product(cell) {
+  const { trace, name, row, column, formula, operands: [source, weight] } = cell, start = rowOf(cell, source, row);
   if (!weight) {
-    return { symbols: formula, note: "A trace does not contain the weights of a model, so only the formula is shown.", parts: [start] };
+    return { symbols: formula, note: "The weights of a model are not shown, so this step has only its formula.", parts: start };
   }
-  const matrix = trace.array(weight), j = wholeColumn(trace, name, column, head);
+  const j = wholeColumn(cell), isTurned = trace.columns;
   return {
-    symbols: `${symbolOf(name)}[${row},${column}] = Σi ${symbolOf(source)}[${row},i]·${symbolOf(weight)}${
-      trace.columns ? `[${j},i]` : `[i,${j}]`}`,
-    sum: productsOf(trace.array(source)[row].map((number, i) => [number, trace.columns ? matrix[j][i] : matrix[i][j]])),
-    parts: [start, trace.columns ? { name: weight, row: j, column: null } : { name: weight, row: null, column: j }],
+    symbols: `${symbolOf(name)}[${row},${column}] = Σi ${symbolOf(source)}[${row},i]·${symbolOf(weight)}${isTurned ? `[${j},i]` : `[i,${j}]`}`,
+    terms: start.map((each, i) => [each, { name: weight, row: isTurned ? j : i, column: isTurned ? i : j }]),
   };
 }
 
-function dotProduct(trace, { row, column }, head, { operands: [left, right] }) {
-  const query = trace.array(left, head)[row], key = trace.array(right, head)[column];
+function dotProduct(cell) {
+  const { row, column, operands: [left, right] } = cell, keys = rowOf(cell, right, column);
   return {
     symbols: `S[${row},${column}] = Σc Q[${row},c]·K[${column},c]`,
-    sum: productsOf(query.map((number, c) => [number, key[c]])),
-    parts: [{ name: left, row, column: null }, { name: right, row: column, column: null }],
+    terms: rowOf(cell, left, row).map((query, c) => [query, keys[c]]),
   };
 }
 
-function scaling(trace, { row, column }, head, { operands: [source] }) {
-  const score = trace.array(source, head)[row][column], k = trace.width("queries", head);
+function scaling({ trace, row, column, head, format, operands: [source] }) {
+  const score = format(trace.array(source, head)[row][column]), k = trace.width("queries", head);
   return {
     symbols: `S[${row},${column}]/√k, k = ${k}`,
-    sum: {
-      computed: score / Math.sqrt(k),
-      size: Math.abs(score),
-      text: (format) => `${format(score)} / √${k} = ${format(score)} / ${format(Math.sqrt(k))}`,
-    },
+    sum: `${score} / √${k} = ${score} / ${format(Math.sqrt(k))}`,
     parts: [{ name: source, row, column }],
   };
 }
 
-/** Return the sums of scores and biases of a row, whose softmax its weights are, and the operands that it adds. */
+/** Return the sums of scores and biases of a row, whose softmax its weights are, and the operands that it adds, with their cells. */
 export function logitsOf(trace, row, head) {
   const names = trace.steps.get("weights").operands.filter((name) => name !== "visible");
   const terms = names.map((name) => {
     const isForKey = !trace.array(name, head)[0].length;
-    return { name, isForKey, numbers: isForKey ? trace.array(name, head) : trace.array(name, head)[row] };
+    return { name, cells: trace.words.map((_, j) => (isForKey ? { name, row: j, column: 0 } : { name, row, column: j })) };
   });
-  return { terms, logits: trace.words.map((_, j) => total(terms.map(({ numbers }) => numbers[j]))) };
+  return { terms, logits: trace.words.map((_, j) => total(terms.map(({ cells }) => trace.number(cells[j], head)))) };
 }
 
 /** Derive a weight: the softmax of its row of logits, without masked tokens. */
-function softmax(trace, { row, column }, head) {
-  const { terms, logits } = logitsOf(trace, row, head), several = terms.length > 1;
+function softmax({ trace, row, column, head, format }) {
+  const { terms, logits } = logitsOf(trace, row, head), isSum = terms.length > 1;
   const mask = trace.steps.has("visible") ? trace.array("visible")[row] : logits.map(() => 1);
-  const visible = logits.filter((_, j) => mask[j]), largest = Math.max(...visible);
-  const power = (logit) => Math.exp(logit - largest);
-  const raised = (logit, format) => `e^${bracketed(logit, format)}`;
-  const s = several ? "s" : symbolOf(terms[0].name);
+  const visible = logits.filter((_, j) => mask[j]), s = isSum ? "s" : symbolOf(terms[0].name);
+  const power = (logit) => `e^${bracketed(format(logit))}`, score = (j) => (s === "S/√k" ? `(S[${row},${j}]/√k)` : `${s}[${row},${j}]`);
   return {
-    symbols: `A[${row},${column}] = e^${s}[${row},${column}] / Σj e^${s}[${row},j]`
-      + (several ? `, s = ${terms.map(({ name }) => symbolOf(name)).join(" + ")}` : ""),
-    before: several && ((format) => `${terms.map(({ name }) => about(name).term).join(" + ")}: `
-      + `${sumOf(terms.map(({ numbers }) => numbers[column])).text(format)} = ${format(logits[column])}`),
-    sum: mask[column] && {
-      computed: power(logits[column]) / total(visible.map(power)),
-      size: Math.max(...logits.map(Math.abs)),
-      text: (format) => `${raised(logits[column], format)} / `
-        + `(${joined(visible.map((logit) => raised(logit, format)), "powers")})`,
-    },
-    after: mask[column] && ((format) => `= ${format(Math.exp(logits[column]))} / ${format(total(visible.map(Math.exp)))}`),
-    note: mask[column] ? "" : `${trace.words[row]} does not attend to ${trace.words[column]}: this weight is masked.`,
+    symbols: `A[${row},${column}] = e^${score(column)} / Σj e^${score("j")}`
+      + (isSum ? `, s = ${terms.map(({ name }) => symbolOf(name)).join(" + ")}` : ""),
+    before: isSum && `${terms.map(({ name }) => about(name).term).join(" + ")}: ${
+      sumText(terms.map(({ cells }) => [format(trace.number(cells[column], head))]))} = ${format(logits[column])}`,
+    ...(mask[column] ? {
+      sum: `${power(logits[column])} / (${joined(visible.map(power), "powers")})`,
+      after: `= ${format(Math.exp(logits[column]))} / ${format(total(visible.map(Math.exp)))}`,
+    } : { sum: "", note: `${trace.words[row]} does not attend to ${trace.words[column]}: this weight is masked.` }),
     parts: [
-      ...terms.map(({ name, isForKey }) => (isForKey ? { name, row: null, column: 0 } : { name, row, column: null })),
-      ...(trace.steps.has("visible") ? [{ name: "visible", row, column: null }] : []),
+      ...terms.flatMap(({ cells }) => cells),
+      ...(trace.steps.has("visible") ? mask.map((_, j) => ({ name: "visible", row, column: j })) : []),
     ],
   };
 }
 
-function weighting(trace, { query, row, column }, head, { operands: [weights, values] }) {
-  return {
-    symbols: `A[${query},${row}]·V[${row},${column}]`,
-    sum: productsOf([[trace.array(weights, head)[query][row], trace.array(values, head)[row][column]]]),
-    parts: [{ name: weights, row: query, column: row }, { name: values, row, column }],
-  };
-}
+const weighting = ({ query, row, column, operands: [weights, values] }) => ({
+  symbols: `A[${query},${row}]·V[${row},${column}]`,
+  terms: [[{ name: weights, row: query, column: row }, { name: values, row, column }]],
+});
 
-function addValues(trace, { row, column }, head, { operands: [source] }) {
-  return {
-    symbols: `C[${row},${column}] = Σj A[${row},j]·V[j,${column}]`,
-    sum: sumOf(trace.array(source, head)[row].map((value) => value[column])),
-    parts: [{ name: source, query: row, row: null, column }],
-  };
-}
+const addValues = ({ trace, row, column, operands: [source] }) => ({
+  symbols: `C[${row},${column}] = Σj A[${row},j]·V[j,${column}]`,
+  terms: trace.words.map((_, j) => [{ name: source, query: row, row: j, column }]),
+});
 
-function concatenation(trace, { row, column }, _, { operands: [source] }) {
+function concatenation({ trace, row, column, operands: [source] }) {
   const width = trace.width(source), head = Math.floor(column / width), j = column - head * width;
-  return {
-    symbols: `C[${row},${j}] of head ${head}`,
-    sum: same(trace.array(source, head)[row][j]),
-    parts: [{ name: source, row, column: j, head }],
-  };
+  return { symbols: `C[${row},${j}] of head ${head}`, terms: [[{ name: source, row, column: j, head }]] };
 }
 
-function addition(trace, { name, row, column }, _, { operands }) {
-  return {
-    symbols: `${symbolOf(name)}[${row},${column}] = ${operands.map((each) => `${symbolOf(each)}[${row},${column}]`).join(" + ")}`,
-    sum: sumOf(operands.map((each) => trace.array(each)[row][column])),
-    parts: operands.map((each) => ({ name: each, row, column })),
-  };
-}
+const addition = ({ name, row, column, operands }) => ({
+  symbols: `${symbolOf(name)}[${row},${column}] = ${operands.map((each) => `${symbolOf(each)}[${row},${column}]`).join(" + ")}`,
+  terms: operands.map((each) => [{ name: each, row, column }]),
+});
 
 /** Derive a sum of factors times unit vectors; a zero vector stays zero, and no position is added to zeros. */
-function combination(trace, { row, column }, _, { formula, operands, factors }) {
+function combination(cell) {
+  const { trace, row, column, format, formula, operands, factors } = cell;
   const terms = operands.map((name, i) => {
     const vector = trace.array(name)[row];
     return { factor: factors[i], number: vector[column], norm: Math.hypot(...vector), isPosition: name === "position" };
   });
   const isZero = terms.every(({ norm, isPosition }) => isPosition || !norm);
-  const used = terms.filter(({ isPosition }) => !(isZero && isPosition));
-  const text = ({ factor, number, norm, isPosition }, format) => {
+  const termText = ({ factor, number, norm, isPosition }) => {
     if (!norm) return "0";
-    const times = factor === 1 ? format(number) : `${format(factor)}·${bracketed(number, format)}`;
+    const times = factor === 1 ? format(number) : `${format(factor)}·${bracketed(format(number))}`;
     return isPosition ? times : `${times}/${format(norm)}`;
   };
   return {
     symbols: formula.replace("R =", `R[${row},${column}] =`),
-    sum: {
-      ...sumOf(used.map(({ factor, number, norm }) => norm && (factor * number) / norm)),
-      text: (format) => used.map((term) => text(term, format)).join(" + "),
-    },
-    parts: operands.map((name) => ({ name, row, column: name === "position" ? column : null })),
+    sum: terms.filter(({ isPosition }) => !(isZero && isPosition)).map(termText).join(" + "),
+    parts: operands.flatMap((name) => (name === "position" ? [{ name, row, column }] : rowOf(cell, name, row))),
   };
 }
 
 /** Describe a function without arithmetic: a norm, the feed-forward network, or a whitening. */
-function otherFunction(_, { row }, __, { formula, operands }) {
-  return {
-    symbols: formula,
-    note: "For this step only the formula is shown.",
-    parts: operands.map((name) => ({ name, row, column: name === "word_bias" ? 0 : null })),
-  };
-}
+const otherFunction = (cell) => ({
+  symbols: cell.formula,
+  note: "For this step only the formula is shown.",
+  parts: cell.operands.flatMap((name) => rowOf(cell, name, cell.row)),
+});
+
+/** The operations of the service, and how one number of each is computed: `terms` are products of cells, which are added. */
+const RULES = {
+  given, copy, product, dot_products: dotProduct, scaling, softmax, weighting, sum: addValues, concatenation, addition, combination,
+  function: otherFunction,
+};

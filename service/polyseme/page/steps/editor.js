@@ -3,7 +3,7 @@
  * spreadsheet, JSON or NumPy.
  */
 
-import { h, labeled, selectBox, uniqueId } from "../elements.js";
+import { h, labeled, selectBox, setText, uniqueId } from "../elements.js";
 
 const WEIGHTS = ["query", "key", "value", "output"], PROJECTED = ["queries", "keys", "values"];
 const TITLES = {
@@ -20,27 +20,35 @@ export class StepEditor {
   /** `onchange(request)` is called with a request, or with null if a matrix is not valid. */
   constructor(onchange) {
     this.notify = onchange;
-    const change = () => this.#change();
-    const type = () => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(change, PAUSE);
-    };
     this.kind = selectBox([["embeddings", "embeddings"], ["projected", "queries, keys, values"]], "embeddings",
       () => this.#startFrom());
-    this.heads = h("input", { type: "number", min: "1", class: "narrow", oninput: type, onchange: change });
-    this.scale = h("input", { type: "checkbox", onchange: change });
-    this.convention = selectBox([["row", "x·W (rows)"], ["column", "W·x (columns)"]], "row", change);
+    this.heads = h("input", { type: "number", min: "1", class: "narrow" });
+    this.scale = h("input", { type: "checkbox" });
+    this.convention = selectBox([["row", "x·W (rows)"], ["column", "W·x (columns)"]], "row", () => {});
     this.conventionField = labeled("Convention", this.convention);
-    this.fields = Object.fromEntries(Object.entries(TITLES).map(([name, title]) => [name, new TextField(title, type, change)]));
-    for (const name of WEIGHTS) this.fields[name].area.placeholder = "none";
+    this.areas = Object.fromEntries(Object.keys(TITLES).map((name) => [name, h("textarea", {
+      class: "number", rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off", "aria-describedby": uniqueId("error"),
+      placeholder: WEIGHTS.includes(name) && "none",
+    })]));
+    this.errors = Object.fromEntries(Object.entries(this.areas).map(([name, area]) =>
+      [name, h("p", { class: "error", role: "status", id: area.getAttribute("aria-describedby") })]));
+    this.fields = Object.fromEntries(Object.entries(this.areas).map(([name, area]) =>
+      [name, h("div", {}, labeled(TITLES[name], area), this.errors[name])]));
     this.element = h(
       "div",
-      { class: "editor" },
+      {
+        class: "editor",
+        onchange: () => this.#change(),
+        oninput: () => {
+          clearTimeout(this.timer);
+          this.timer = setTimeout(() => this.#change(), PAUSE);
+        },
+      },
       h("div", { class: "controls" }, labeled("Start from", this.kind), labeled("Heads", this.heads),
         this.conventionField, h("label", {}, this.scale, " divide by √k")),
       h("p", { class: "muted" }, "Write each word in a line of its own. Type or paste a matrix: JSON, NumPy's output, or lines of"
         + " numbers separated by tabs, commas, semicolons or spaces."),
-      h("div", { class: "fields" }, Object.values(this.fields).map(({ element }) => element)),
+      h("div", { class: "fields" }, Object.values(this.fields)),
     );
   }
 
@@ -55,10 +63,10 @@ export class StepEditor {
     this.heads.value = heads;
     this.scale.checked = scale;
     this.convention.value = convention;
-    this.fields.tokens.area.value = tokens.join("\n");
+    this.areas.tokens.value = tokens.join("\n");
     const all = { ...matrices, ...weights };
     for (const name of [...PROJECTED, ...WEIGHTS, "embeddings"]) {
-      this.fields[name].area.value = all[name] ? matrixText(all[name]) : "";
+      this.areas[name].value = all[name] ? matrixText(all[name]) : "";
     }
     this.#showFields();
   }
@@ -67,18 +75,17 @@ export class StepEditor {
   #showFields() {
     const projected = this.kind.value === "projected";
     this.conventionField.hidden = projected;
-    for (const name of ["embeddings", ...WEIGHTS]) this.fields[name].element.hidden = projected;
-    for (const name of PROJECTED) this.fields[name].element.hidden = !projected;
-    this.#clearErrors();
+    for (const name of ["embeddings", ...WEIGHTS]) this.fields[name].hidden = projected;
+    for (const name of PROJECTED) this.fields[name].hidden = !projected;
+    this.markErrors([]);
   }
 
   /** Change the kind. Empty matrices start with the numbers of the other kind. */
   #startFrom() {
     const projected = this.kind.value === "projected";
-    const start = this.fields[projected ? "embeddings" : "queries"].area.value;
-    for (const name of projected ? PROJECTED : ["embeddings"]) this.fields[name].area.value ||= start;
+    const { value: start } = this.areas[projected ? "embeddings" : "queries"];
+    for (const name of projected ? PROJECTED : ["embeddings"]) this.areas[name].value ||= start;
     this.#showFields();
-    this.#change();
   }
 
   #change() {
@@ -91,64 +98,46 @@ export class StepEditor {
 
   /** Return the request as typed; mark invalid matrices and return null if there are any. */
   #read() {
-    this.#clearErrors();
-    const { tokens } = this.fields;
+    this.markErrors([]);
+    const { value: words } = this.areas.tokens;
     // Words that were not edited stay as they are: one may be empty, or have several lines.
-    if (tokens.area.value !== this.tokens.join("\n")) this.tokens = tokens.area.value.replace(/\n+$/, "").split("\n");
+    if (words !== this.tokens.join("\n")) this.tokens = words.replace(/\n+$/, "").split("\n");
     const request = { tokens: this.tokens, heads: Number(this.heads.value), scale: this.scale.checked };
     const read = (names) => Object.fromEntries(names.map((name) => [name, this.#matrix(name)]));
     if (this.kind.value === "projected") {
       Object.assign(request, read(PROJECTED));
     } else {
-      const weights = read(WEIGHTS.filter((name) => this.fields[name].area.value.trim()));
+      const weights = read(WEIGHTS.filter((name) => this.areas[name].value.trim()));
       Object.assign(request, read(["embeddings"]), { weights, convention: this.convention.value });
     }
-    return this.element.querySelector("[aria-invalid]") ? null : request;
+    return this.element.querySelector("[aria-invalid=true]") ? null : request;
   }
 
   #matrix(name) {
-    const { rows, error } = parseMatrix(this.fields[name].area.value);
-    if (error) this.fields[name].showError(error);
+    const { rows, error } = parseMatrix(this.areas[name].value);
+    if (error) this.#mark(name, error);
     return rows;
   }
 
   /** Mark the fields that the service's errors name, and no others. */
   markErrors(errors) {
-    this.#clearErrors();
+    for (const name of Object.keys(TITLES)) this.#mark(name, "");
+    this.heads.setAttribute("aria-invalid", "false");
     for (const { pointer, message } of errors) {
       const name = POINTER.exec(pointer)?.[1];
-      this.fields[name]?.showError(`${TITLES[name]} ${message}.`);
+      if (TITLES[name]) this.#mark(name, `${TITLES[name]} ${message}.`);
       if (name === "heads") this.heads.setAttribute("aria-invalid", "true");
     }
   }
 
-  #clearErrors() {
-    for (const field of Object.values(this.fields)) field.showError("");
-    this.heads.removeAttribute("aria-invalid");
-  }
-}
-
-/** A text area with a label and an error message. */
-class TextField {
-  constructor(title, oninput, onchange) {
-    this.error = h("p", { class: "error", role: "status", id: uniqueId("error") });
-    this.area = h("textarea", {
-      class: "number", rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
-      "aria-describedby": this.error.id, oninput, onchange,
-    });
-    this.element = h("div", {}, labeled(title, this.area), this.error);
-  }
-
-  /** Show an error message and mark the text; an empty message clears the mark. */
-  showError(message) {
-    this.error.textContent = message;
-    if (message) this.area.setAttribute("aria-invalid", "true");
-    else this.area.removeAttribute("aria-invalid");
+  #mark(name, message) {
+    setText(this.errors[name], message);
+    this.areas[name].setAttribute("aria-invalid", String(Boolean(message)));
   }
 }
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-const DECIMAL_COMMA = /^[+−-]?\d*,\d+$/;
+const DECIMAL_COMMA = /^[+-]?\d*,\d+$/;
 const COMMA = "Write decimals with a point, as in 0.5. A comma separates two numbers;"
   + " if they are whole numbers, write a space after it.";
 
@@ -160,50 +149,26 @@ const matrixText = (rows) => rows.map((row) => row.join(" ")).join("\n");
  * `{rows}`, or `{error}` with a sentence.
  */
 export function parseMatrix(text) {
-  const { lines, error } = text.includes("[") ? bracketedLines(text) : plainLines(text);
-  if (error) return { error };
+  const ascii = text.replaceAll("−", "-");
+  // Of JSON and NumPy's output, the innermost brackets are the rows.
+  const inner = [...ascii.matchAll(/\[([^[\]]*)\]/g)].map(([, row]) => row);
+  const lines = (inner.length ? inner : ascii.split("\n")).map((line) => line.trim()).filter(Boolean);
   if (!lines.length) return { error: "There are no numbers." };
-  const rows = [];
-  for (const [i, words] of lines.entries()) {
-    const wrong = words.map(numberError).find(Boolean);
-    if (wrong) return { error: `Row ${i}: ${wrong}` };
-    if (words.length !== lines[0].length) {
-      return { error: `Row ${i} has ${words.length} numbers, but row 0 has ${lines[0].length}.` };
+  if (lines.some((line) => line.split(/[\s;]+/).every((word) => DECIMAL_COMMA.test(word)))) return { error: COMMA };
+  const rows = lines.map((line) => line.split(/[ \r\n]*[\t;,][ \r\n]*|[ \r\n]+/));
+  for (const [i, row] of rows.entries()) {
+    const error = row.map(numberError).find(Boolean);
+    if (error) return { error: `Row ${i}: ${error}` };
+    if (row.length !== rows[0].length) {
+      return { error: `Row ${i} has ${row.length} numbers, but row 0 has ${rows[0].length}.` };
     }
-    rows.push(words.map((word) => Number(withAsciiMinus(word))));
   }
-  return { rows };
+  return { rows: rows.map((row) => row.map(Number)) };
 }
-
-const withAsciiMinus = (word) => word.trim().replaceAll("−", "-");
 
 /** Return a sentence if a word is not a finite number. */
 function numberError(word) {
-  const text = withAsciiMinus(word);
-  if (!text) return "A number is missing.";
-  if (!NUMBER.test(text)) return `“${word.trim().slice(0, 20)}” is not a number.`;
-  return Number.isFinite(Number(text)) ? "" : "This number is too large.";
-}
-
-/** Split `[[0.1, 0.2], [0.3, 0.4]]` or `[[0.1 0.2]\n [0.3 0.4]]` into the words of the innermost brackets. */
-function bracketedLines(text) {
-  const inner = [...text.matchAll(/\[([^[\]]*)\]/g)].map(([, row]) => row.trim()).filter(Boolean);
-  return inner.some(hasDecimalCommas) ? { error: COMMA } : { lines: inner.map((row) => row.split(/\s*,\s*|\s+/)) };
-}
-
-function plainLines(text) {
-  const lines = text.split(/\r?\n/).map((line) => line.replace(/[ \r]+$/, "")).filter((line) => line.trim());
-  const separator = [/\t/, /;/].find((each) => lines.some((line) => each.test(line)));
-  if (separator) {
-    return /\d,\d/.test(text) ? { error: COMMA } : { lines: lines.map((line) => line.split(separator)) };
-  }
-  const ambiguous = lines.length > 0 && lines.every((line) => DECIMAL_COMMA.test(line.trim()));
-  if (ambiguous || lines.some(hasDecimalCommas)) return { error: COMMA };
-  return { lines: lines.map((line) => line.trim().split(/\s*,\s*|\s+/)) };
-}
-
-/** Whether the commas of a line are decimal commas: `0,1 0,2`. */
-function hasDecimalCommas(line) {
-  const words = line.trim().split(/\s+/);
-  return words.length > 1 && words.every((word) => DECIMAL_COMMA.test(word));
+  if (!word) return "A number is missing.";
+  if (!NUMBER.test(word)) return `“${word.slice(0, 20)}” is not a number.`;
+  return Number.isFinite(Number(word)) ? "" : "This number is too large.";
 }

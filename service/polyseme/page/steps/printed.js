@@ -3,57 +3,35 @@
 import { logitsOf, total } from "./derivation.js";
 import { about } from "./trace.js";
 import { h } from "../elements.js";
-import { decimals } from "../text.js";
+import { counted, decimals } from "../text.js";
 
 const softmaxOf = (numbers) => {
   const powers = numbers.map(Math.exp);
   return powers.map((power) => power / total(powers));
 };
 
-/** Return the words that the notes print values for, and their indices in a trace; −1 for a word without a row. */
-function printedWords(names, trace) {
-  return names.map((word) => ({ word, i: trace.words.indexOf(word) }));
-}
-
-/**
- * Values that are no step of a trace: `rows` returns `[{name, printed, right}]`, where `right` is undefined if it cannot be
- * computed from what the notes print.
- */
+/** Values that are no step of a trace: the title, and the right values from a trace, a row and all that the notes print. */
 const OTHERS = {
-  exponentials: {
-    title: "Powers e^S",
-    rows: (printed, trace, row) => printed.map((number, j) =>
-      ({ name: trace.words[j], printed: [number], right: [Math.exp(logitsOf(trace, row, 0).logits[j])] })),
-  },
-  sum: {
-    title: "Sum of the powers",
-    rows: (printed, trace, row) =>
-      [{ name: trace.words[row], printed: [printed], right: [total(logitsOf(trace, row, 0).logits.map(Math.exp))] }],
-  },
-  sum_of_weights: {
-    title: "Sum of the weights",
-    rows: (printed, trace) => [{ name: "each row", printed: [printed], right: [total(trace.array("weights")[0])] }],
-  },
-  weights_of_sum: {
-    title: "Weights in the sum",
-    rows: (printed, trace, row) => printedWords(Object.keys(printed), trace).map(({ word, i }) =>
-      ({ name: word, printed: [printed[word]], right: trace.array("weights")[row][i] && [trace.array("weights")[row][i]] })),
-  },
-  terms_of_sum: {
-    title: "Terms of the sum",
-    rows: (printed, trace, row, all) => printedWords(Object.keys(all.weights_of_sum), trace).map(({ word, i }, number) =>
-      ({ name: word, printed: printed[number], right: trace.array("weighted_values")[row][i] })),
-  },
-  five_scores: {
-    title: "Five scores",
-    rows: (printed) => printed.map((number, i) => ({ name: `score ${i}`, printed: [number] })),
-  },
-  softmax_of_five_scores: {
-    title: "Softmax of the five scores",
-    rows: (printed, _, __, all) => printed.map((number, i) =>
-      ({ name: `score ${i}`, printed: [number], right: [softmaxOf(all.five_scores)[i]] })),
-  },
+  exponentials: ["Powers e^S", (trace, row) => logitsOf(trace, row, 0).logits.map(Math.exp)],
+  sum: ["Sum of the powers", (trace, row) => [total(logitsOf(trace, row, 0).logits.map(Math.exp))]],
+  sum_of_weights: ["Sum of the weights", (trace) => [total(trace.array("weights")[0])]],
+  weights_of_sum: ["Weights in the sum", (trace, row) => trace.array("weights")[row]],
+  terms_of_sum: ["Terms of the sum", (trace, row) => trace.array("weighted_values")[row]],
+  five_scores: ["Five scores", () => []],
+  softmax_of_five_scores: ["Softmax of the five scores", (_, __, printed) => softmaxOf(printed.five_scores)],
 };
+
+/** Return `{name, printed, right}` for each printed value; `right` is undefined if the notes do not print what it is computed from. */
+function rowsOf(label, values, right, trace, printed) {
+  // The terms are those of the printed weights.
+  const byWord = label === "terms_of_sum" ? printed.weights_of_sum : values;
+  const words = Array.isArray(byWord) || typeof byWord === "number" ? null : Object.keys(byWord);
+  const list = typeof values === "number" ? [values] : Object.values(values);
+  return list.map((value, i) => ({
+    name: words?.[i] ?? (list.length === trace.words.length ? trace.words[i] : `${i + 1}.`),
+    printed: [value].flat(), right: [right[words ? trace.words.indexOf(words[i]) : i]].flat(),
+  }));
+}
 
 /** Return a label such as `weights_row_0` or `scores_row_0_1` as the name of a step, a row and a column. */
 function parseLabel(label) {
@@ -65,8 +43,7 @@ function parseLabel(label) {
 /** Return the cells of a trace that a label names, in rows, with the printed `values`. */
 function cellsOf({ name, row, column }, values, trace) {
   if (!Array.isArray(values) && typeof values === "object") {
-    return printedWords(Object.keys(values), trace).map(({ word, i }) =>
-      ({ name, query: null, row, column: i, printed: values[word] }));
+    return Object.entries(values).map(([word, printed]) => ({ name, query: null, row, column: trace.words.indexOf(word), printed }));
   }
   if (name === "weighted_values") {
     return values.flatMap((numbers, i) => numbers.map((printed, j) => ({ name, query: row, row: i, column: j, printed })));
@@ -109,11 +86,9 @@ function checksOf(example, trace) {
       cells.push(...cellsOf(target, values, trace).map((cell) => ({ ...cell, ...check(cell.printed, trace.number(cell, 0)) })));
       continue;
     }
-    const rows = other.rows(values, trace, target.row ?? row, printed);
-    tables.push({
-      title: other.title,
-      rows: rows.map(({ name, printed: given, right = [] }) => ({ name, values: given.map((number, i) => check(number, right[i])) })),
-    });
+    const [title, rightOf] = other, right = rightOf(trace, target.row ?? row, printed);
+    const rows = rowsOf(label, values, right, trace, printed);
+    tables.push({ title, rows: rows.map((each) => ({ ...each, values: each.printed.map((number, i) => check(number, each.right[i])) })) });
   }
   return { cells, tables };
 }
@@ -125,7 +100,7 @@ function rightText(label, example, trace) {
   const text = (numbers) => numbers.map((number) => decimals(number, 4)).join(", ");
   const all = Array.isArray(values[0]) ? values.map((numbers) => `(${text(numbers)})`).join(", ") : text(values);
   const isShare = name === "weights" || name === "softmax_of_five_scores";
-  const title = OTHERS[name]?.title ?? `${about(name).title} of ${trace.words[row]}`;
+  const title = OTHERS[name]?.[0] ?? `${about(name).title} of ${trace.words[row]}`;
   return `${title}: ${all}${isShare ? `; their sum is ${decimals(total(values), 2)}` : ""}.`;
 }
 
@@ -136,11 +111,11 @@ export class PrintedChecks {
     this.element = h("section", { class: "card printed", "aria-label": "What the notes print" });
   }
 
-  /** Show the checks of an example, null for none; return those of cells. */
-  show(example, trace) {
+  /** Show the checks of an example, null for none; return those of cells. If results are hidden, the summary does not give them away. */
+  show(example, trace, isHidden) {
     const { cells, tables } = checksOf(example, trace);
     const ideas = example?.notes ?? [];
-    this.summary.textContent = example ? summaryOf(cells, tables, ideas) : "";
+    this.summary.textContent = example ? summaryOf(cells, tables, ideas, isHidden) : "";
     this.element.hidden = !tables.length && !ideas.length;
     this.element.replaceChildren(
       h("h3", {}, "What the notes print"),
@@ -160,20 +135,20 @@ function checkCell({ printed, right, digits, wrong }) {
     h("span", { class: "number" }, isUnknown ? "none" : decimals(right, Math.max(digits, 4))), printedNote(printed, wrong, isUnknown));
 }
 
-/** Return the note on a printed value. */
+/** Return the note on a printed value. It does not say whether the value is right if this `isUnknown`. */
 export function printedNote(printed, wrong, isUnknown = false) {
   const how = wrong || isUnknown ? "" : "correctly ";
   return h("span", { class: "note" },
     h("span", { class: "visually-hidden" }, ` printed ${how}in the notes: `),
-    wrong ? h("s", {}, printed) : [isUnknown ? "" : h("span", { "aria-hidden": "true" }, "✓"), printed]);
+    wrong && !isUnknown ? h("s", {}, printed) : [isUnknown ? "" : h("span", { "aria-hidden": "true" }, "✓"), printed]);
 }
 
 /** Return a sentence that counts the checks. */
-function summaryOf(cells, tables, ideas) {
+function summaryOf(cells, tables, ideas, isHidden) {
   const all = [...cells, ...tables.flatMap(({ rows }) => rows.flatMap(({ values }) => values))];
   if (!all.length) return "The notes print no values for this example.";
-  const number = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+  if (isHidden) return `The notes print ${counted(cells.length, "value")} below. Which of them are wrong?`;
   const wrong = all.filter((value) => value.wrong).length, unknown = all.filter(({ right }) => right === undefined).length;
-  return `Checked here: ${number(all.length, "printed value")}, ${wrong || "none"} of them wrong (struck through beside the right one)${
-    unknown ? `, ${unknown} that cannot be computed` : ""}; ${ideas.length ? number(ideas.length, "wrong idea") : "no wrong idea"}.`;
+  return `Checked here: ${counted(all.length, "printed value")}, ${wrong || "none"} of them wrong (struck through beside the right one)${
+    unknown ? `, ${unknown} that cannot be computed` : ""}; ${ideas.length ? counted(ideas.length, "wrong idea") : "no wrong idea"}.`;
 }

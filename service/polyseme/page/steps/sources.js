@@ -2,9 +2,12 @@
 
 import { StepEditor } from "./editor.js";
 import { PrintedChecks } from "./printed.js";
+import { readJson } from "../client.js";
 import {
-  caseField, choiceField, h, labeled, listModels, modelAndCase, modelField, numbered, optionDetails, quietButton, selectBox, setOptions,
+  caseField, choiceField, h, labeled, listModels, modelAndCase, modelField, numbered, optionDetails, quietButton, selectBox, textField,
 } from "../elements.js";
+
+const { examples: EXAMPLES } = await readJson("worked-examples.json");
 
 const SOURCES = { example: "Worked example", sentence: "A sentence", numbers: "Own numbers" };
 
@@ -26,59 +29,49 @@ export class StepSources {
   }
 
   #example() {
-    this.example = selectBox([], "", (example) => this.page.update({ example, cell: "" }, { push: true }));
+    const options = EXAMPLES.map(({ name }, i) => [String(i + 1), `${i + 1}. ${name[0].toUpperCase()}${name.slice(1)}`]);
+    this.example = selectBox(options, "1", (example) => this.page.update({ example, cell: "" }, { push: true }));
     const edit = quietButton("Edit these numbers", () =>
       this.page.update({ source: "numbers", numbers: JSON.stringify(this.request) }, { push: true }));
     return h("div", {}, h("div", { class: "controls" }, labeled("Example", this.example), edit), this.checks.summary);
   }
 
   #sentence() {
-    this.text = h("input", { type: "text", dir: "auto", autocomplete: "off", maxlength: "4000" });
     this.layer = choiceField(this.page, "layer", "Layer", numbered(1));
-    this.cases = caseField(this.page);
-    this.model = modelField(this.page);
+    const text = textField("text", "Sentence", { maxlength: "4000" });
+    const options = optionDetails(caseField(this.page), modelField(this.page));
+    this.fields = [text, options];
     const submit = (event) => {
       event.preventDefault();
-      this.page.update({ text: this.text.value }, { push: true });
+      this.page.update({ text: text.input.value }, { push: true });
     };
     return h("div", {}, h("form", { class: "controls", onsubmit: submit },
-      h("div", { class: "grow" }, labeled("Sentence", this.text)), this.layer.element,
-      h("button", {}, "Show the steps"),
-      optionDetails(this.cases.element, this.model.element)));
+      text.element, this.layer.element, h("button", {}, "Show the steps"), options.element));
   }
 
   /** Set the controls. */
-  show(state, examples) {
-    const source = sourceOf(state);
+  show(state) {
+    const source = sourceOf(state), example = exampleOf(state);
     for (const [name, button] of Object.entries(this.buttons)) {
       button.setAttribute("aria-pressed", String(name === source));
       this.panels[name].hidden = name !== source;
     }
-    const example = exampleOf(state, examples);
     this.request = example.request;
-    setOptions(this.example, examples.map(({ name }, i) =>
-      [String(i + 1), `${i + 1}. ${name[0].toUpperCase()}${name.slice(1)}`]), String(examples.indexOf(example) + 1));
-    // Do not overwrite what the reader is typing unless the address has another sentence.
-    if (this.shown !== state.text) this.text.value = state.text;
-    this.shown = state.text;
-    this.cases.show(state.case);
-    this.model.show(state.model);
+    this.example.value = String(EXAMPLES.indexOf(example) + 1);
+    for (const field of this.fields) field.show(state);
     this.#showLayers(state);
-    if (source === "numbers") this.editor.show(numbersOf(state, examples));
+    if (source === "numbers") this.editor.show(numbersOf(state));
   }
 
   async #showLayers({ model, layer }) {
     const models = await listModels();
     const { layers = 1 } = models.find(({ id, default: isDefault }) => (model ? id === model : isDefault)) ?? {};
-    this.layer.show(layerOf(layer), numbered(layers));
+    this.layer.show({ layer: layerOf(layer) }, numbered(layers));
   }
-
 }
 
 /** Return the example of a state, the first by default. Examples are counted from 1. */
-export function exampleOf(state, examples) {
-  return examples[Number(state.example) - 1] ?? examples[0];
-}
+export const exampleOf = (state) => EXAMPLES[Number(state.example) - 1] ?? EXAMPLES[0];
 
 /** Return the source of a state: `example`, `sentence` or `numbers`. */
 export const sourceOf = ({ source }) => (Object.hasOwn(SOURCES, source) ? source : "example");
@@ -86,16 +79,16 @@ export const sourceOf = ({ source }) => (Object.hasOwn(SOURCES, source) ? source
 const layerOf = (layer) => (/^\d{1,3}$/.test(layer) ? String(Number(layer)) : "0");
 
 /** Return the body of `POST v1/trace` for a state, or null if the sentence is empty. */
-export function requestOf(state, examples) {
+export function requestOf(state) {
   const source = sourceOf(state);
-  if (source === "example") return exampleOf(state, examples).request;
-  if (source === "numbers") return numbersOf(state, examples);
+  if (source === "example") return exampleOf(state).request;
+  if (source === "numbers") return numbersOf(state);
   if (!state.text.trim()) return null;
   return { text: state.text, layer: Number(layerOf(state.layer)), ...modelAndCase(state) };
 }
 
 /** Return the request with the reader's own numbers, or the request of the example if the editor cannot show it. */
-function numbersOf(state, examples) {
+function numbersOf(state) {
   try {
     const request = JSON.parse(state.numbers);
     const { tokens, embeddings, queries, keys, values, weights = {} } = request;
@@ -106,5 +99,5 @@ function numbersOf(state, examples) {
   } catch {
     // Not JSON, or not an object.
   }
-  return exampleOf(state, examples).request;
+  return exampleOf(state).request;
 }

@@ -1,7 +1,9 @@
 /** A trace as matrices, with the title, the shape and a description of each step. */
 
-import STEPS from "./steps.json" with { type: "json" };
+import { readJson } from "../client.js";
 import { shorten } from "../text.js";
+
+const STEPS = await readJson("steps/steps.json");
 
 /** The letters in shapes. */
 export const LETTERS = [
@@ -110,7 +112,8 @@ export class Trace {
 
   /** Return the number in a cell. */
   number({ name, query, row, column }, head) {
-    return this.matrix(name, head, query).rows[row][column];
+    const values = this.array(name, head), rows = name === "weighted_values" ? values[query] : values;
+    return rows[row][column] ?? rows[row];
   }
 
   /** Return the name of a cell: "Scores, row love, column I". */

@@ -1,25 +1,25 @@
 /** The view Step by step: every number of attention and how it is computed. */
 
-import { OwnResult, ownMark, StepCard } from "./card.js";
+import { isGiven, OwnResult, ownMark, StepCard } from "./card.js";
 import { derive, logitsOf, total } from "./derivation.js";
 import { openingCell } from "./printed.js";
 import { exampleOf, requestOf, sourceOf, StepSources } from "./sources.js";
 import { about, cellText, LETTERS, Trace } from "./trace.js";
-import { fetchText } from "../client.js";
 import { h, labeled, numbered, quietButton, selectBox, setOptions, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
 import { decimals } from "../text.js";
 
+export const title = "Step by step";
+export const defaults = {
+  source: "example", example: "1", text: "The bank of the river", model: "", layer: "0", case: "auto",
+  numbers: "", head: "0", cell: "", decimals: "4", hide: "",
+};
+
 const NOT_A_MATRIX = "A matrix is not valid. Correct it to see the steps.";
 
-/** Build the view. It is built once. */
-export const build = (page) => new StepsView(page);
-
-class StepsView {
+export class View {
   constructor(page) {
     this.page = page;
-    this.turn = 0;
-    this.cards = new Map();
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-steps", this.results);
     this.sources = new StepSources(page, () => this.exchange.clear(NOT_A_MATRIX));
@@ -38,39 +38,26 @@ class StepsView {
         h("dl", { class: "facts" }, LETTERS.flatMap(([letter, meaning]) => [h("dt", {}, letter), h("dd", {}, meaning)]))),
       this.exchange.source,
     );
-    this.element = viewElement("Step by step", "Choose a number to see how it is computed: it has a solid frame, its operands a dashed one.",
+    this.element = viewElement(title, "Choose a number to see how it is computed: it has a solid frame, its operands a dashed one.",
       this.sources.element, this.exchange.problem, this.results);
     this.element.classList.add("steps-view");
   }
 
   async show(state) {
-    this.turn += 1;
-    const { turn } = this;
-    // The results also wait for the examples.
-    if (!this.loading) this.results.setAttribute("aria-busy", "true");
-    const examples = await this.#loadExamples();
-    if (turn !== this.turn) return;
-    this.results.removeAttribute("aria-busy");
-    if (!examples) return this.exchange.clear("The worked examples could not be loaded. Reload the page.");
-    this.sources.show(state, examples);
+    this.state = state;
+    this.sources.show(state);
     if (sourceOf(state) === "numbers" && this.sources.editor.invalid) return this.exchange.clear(NOT_A_MATRIX);
-    const request = requestOf(state, examples);
+    const request = requestOf(state);
     if (!request) return this.exchange.clear("Type a sentence to see its steps.");
     const response = await this.exchange.request("v1/trace", request);
-    if (turn !== this.turn) return;
+    if (state !== this.state) return;
     this.sources.editor.markErrors(this.exchange.errors);
     if (!response) return;
-    if (response !== this.response) Object.assign(this, { response, trace: new Trace(request, response) });
-    this.#draw(state, sourceOf(state) === "example" ? exampleOf(state, examples) : null);
-  }
-
-  /** Return the worked examples, a file that is requested once; null if the request fails. */
-  #loadExamples() {
-    this.loading ??= fetchText("page/worked-examples.json").then((text) => JSON.parse(text).examples, () => {
-      this.loading = null;
-      return null;
-    });
-    return this.loading;
+    if (response !== this.response) {
+      Object.assign(this, { response, trace: new Trace(request, response) });
+      this.#makeCards(this.trace);
+    }
+    this.#draw(state, sourceOf(state) === "example" ? exampleOf(state) : null);
   }
 
   #draw(state, example) {
@@ -86,19 +73,20 @@ class StepsView {
     setOptions(this.head, numbered(trace.heads), String(head));
     this.digits.value = String(digits);
     this.hide.textContent = this.isHidden ? "Show results" : "Hide results";
-    const isHidden = this.isHidden && trace.steps.get(cell.name).operation !== "given";
+    const isHidden = this.isHidden && !isGiven(trace, cell.name);
     this.panel.show(trace.cellName(cell, head), derivation, { number: trace.number(cell, head), digits, isHidden });
+    const names = [...this.cards.keys()], [previous, next] = this.panel.walkers;
+    previous.disabled = cell.name === names[0];
+    next.disabled = cell.name === names.at(-1);
     const query = cell.query ?? (cell.name.endsWith("_weight") ? 0 : cell.row);
-    const printed = this.sources.checks.show(example, trace);
+    const printed = this.sources.checks.show(example, trace, this.isHidden);
     this.sources.checks.element.hidden ||= this.isHidden;
-    this.#arrangeCards();
-    const cards = [...trace.steps.keys()].map((name) => this.cards.get(name));
-    const view = { trace, head, cell, query, digits, printed, isHidden: this.isHidden, parts: derivation.parts };
-    for (const card of cards) card.show(view);
-    for (const card of cards) card.scroll();
+    const parts = derivation.parts.filter((part) => (part.head ?? head) === head), lit = new Set(parts.map(cellText));
+    const view = { head, cell, query, digits, printed, isHidden: this.isHidden, parts, lit };
+    for (const card of this.cards.values()) card.show(view);
+    for (const card of this.cards.values()) card.scroll();
     this.temperature.show(trace, Math.min(query, trace.words.length - 1), head, this.isHidden);
     this.#placePanel(cell.name, state.cell);
-    this.exchange.reportDrawn();
   }
 
   /** Put the derivation beside the cards, or in a narrow window after the card of the chosen cell; scroll to a linked cell. */
@@ -119,22 +107,15 @@ class StepsView {
 
   /** Choose a cell of the next step, or of the previous one, in the same row. */
   #walk(by) {
-    const names = [...this.trace.steps.keys()], { name, query, row } = this.cell;
-    const next = names[names.indexOf(name) + by];
-    if (!next) return;
+    const names = [...this.cards.keys()], { name, query, row } = this.cell, next = names[names.indexOf(name) + by];
     this.#choose(this.trace.firstCell(next, query ?? row));
     this.cards.get(next).element.scrollIntoView({ block: "center" });
   }
 
-  /** Put the cards in the order of the steps. A card is made once, so that it keeps the focus. */
-  #arrangeCards() {
-    const names = [...this.trace.steps.keys()];
-    if (names.join() === this.arranged) return;
-    this.arranged = names.join();
-    for (const name of names) {
-      if (!this.cards.has(name)) this.cards.set(name, new StepCard(name, (cell) => this.#choose(cell)));
-    }
-    this.grid.replaceChildren(...names.map((name) => this.cards.get(name).element));
+  /** Make a card for each step of a trace. */
+  #makeCards(trace) {
+    this.cards = new Map([...trace.steps.keys()].map((name) => [name, new StepCard(name, trace, (cell) => this.#choose(cell))]));
+    this.grid.replaceChildren(...[...this.cards.values()].map(({ element }) => element));
     this.cards.get("weights").element.append(this.temperature.element);
   }
 
@@ -176,7 +157,7 @@ class Temperature {
     const weights = powers.map((power) => power / total(powers));
     this.text.textContent = `T = ${decimals(temperature, 1)}, row ${trace.words[row]}: ${
       weights.map((weight, j) => `${trace.words[j]} ${decimals(weight, 2)}`).join(", ")}. Scaling has T = √k = ${
-      decimals(Math.sqrt(trace.width("queries", head)), 2)}; a small T makes the largest weight 1, a large one makes all alike.`;
+      decimals(Math.sqrt(trace.width("queries", head)), 2)}; a small T makes the largest weight nearly 1, a large one makes all alike.`;
   }
 }
 
@@ -189,18 +170,17 @@ class DerivationPanel {
     this.mark = h("span", {});
     this.text = h("div", { role: "status", class: "derived" });
     this.sources = h("div", { class: "buttons made-from" });
+    this.walkers = [-1, 1].map((by) => quietButton(by < 0 ? "‹ Previous step" : "Next step ›", () => onwalk(by), { class: "quiet small" }));
     this.element = h("section", { class: "derivation", "aria-label": "Derivation of the chosen cell", tabindex: "0" },
       this.text, this.sources,
-      h("div", { class: "buttons" },
-        quietButton("‹ Previous step", () => onwalk(-1), { class: "quiet small" }),
-        quietButton("Next step ›", () => onwalk(1), { class: "quiet small" })),
+      h("div", { class: "buttons" }, this.walkers),
       this.own.element, this.mark);
   }
 
   /** Show a derivation; `number` is the chosen number, which is not shown if it `isHidden`. */
-  show(name, { symbols, lines: all, note, differs, parts }, { number, digits, isHidden }) {
+  show(name, { symbols, lines: all, note, parts }, { number, digits, isHidden }) {
     const lines = isHidden ? [] : all;
-    const shown = JSON.stringify([name, symbols, lines, note, differs, parts, digits, isHidden]);
+    const shown = JSON.stringify([name, symbols, lines, note, parts, digits, isHidden]);
     if (shown === this.shown) return;
     if (name !== this.name || number !== this.number) this.own.clear();
     Object.assign(this, { shown, name, number, decimals: digits });
@@ -210,8 +190,8 @@ class DerivationPanel {
     this.text.replaceChildren(
       h("p", {}, h("strong", {}, name), " ", h("code", {}, symbols)),
       ...lines.map((line) => h("p", { class: "sum number" }, line)),
+      ...(lines.length ? [h("p", { class: "muted" }, "These numbers are rounded; the service computes with all digits.")] : []),
       ...(explained ? [h("p", {}, explained)] : []),
-      ...(differs ? [h("p", { class: "differs" }, differs)] : []),
     );
     const names = [...new Set(parts.map((part) => part.name))];
     this.sources.replaceChildren(...(names.length ? [h("span", { class: "muted" }, "Computed from")] : []),
