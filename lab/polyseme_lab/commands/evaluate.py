@@ -299,9 +299,9 @@ def explanation_table(explanation: "Explanation") -> str:
     for example in explanation.examples:  # the words that a word attends to most
         tokens, word, layers = (example[key] for key in ("tokens", "word", "attention"))
         lines += ["", f"{tokens[word]} in “{example['text']}”"]
-        for place, layer in enumerate(layers, 1):
+        for place, layer in enumerate(layers):
             title = f"layer {place} " if len(layers) > 1 else ""
-            for number, head in enumerate(layer, 1):
+            for number, head in enumerate(layer):
                 best = sorted(zip(head[word], tokens, strict=True), key=lambda pair: -pair[0])
                 shown = (f"{token} {weight:.2f}" for weight, token in best[:_EXAMPLE_WORDS])
                 lines.append(f"  {title}head {number}: {', '.join(shown)}")

@@ -255,9 +255,9 @@ def heads_of(layers: Sequence[Layer]) -> list[Head]:
 
 
 def head_titles(layers: Sequence[Layer]) -> list[str]:
-    """Return the titles of the heads, counted from 1."""
+    """Return the titles of the heads, counted from 0."""
     return [
-        f"layer {layer + 1} head {number + 1}" if len(layers) > 1 else f"head {number + 1}"
+        f"layer {layer} head {number}" if len(layers) > 1 else f"head {number}"
         for layer, number in heads_of(layers)
     ]
 
@@ -267,7 +267,7 @@ def ranking_titles(layers: Sequence[Layer]) -> list[str]:
     titles = head_titles(layers)
     names = [name for head in titles for name in (head, f"{head}, Wq = 0")]
     if layers[0].heads > 1:
-        means = [f"layer {n}, mean of heads" for n in range(1, len(layers) + 1)]
+        means = [f"layer {n}, mean of heads" for n in range(len(layers))]
         names += means if len(layers) > 1 else ["mean of heads"]
     return [*names, "contributions"]
 
