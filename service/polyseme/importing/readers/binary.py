@@ -141,8 +141,9 @@ class BinaryReader(RowReader, name="word2vec-binary"):
         text = _TEXT.match(data)
         ends = [space.end() for space in re.finditer(b" ", text[0] if text else b"")]
         values = [data[end : end + size] for end in ends if end + size <= len(data)]
-        return not self._are_usual(data[:size]).all() and any(
-            self._are_usual(some).all() for some in values
+        # Few values begin with text that has a space, so most rows are not converted.
+        return any(self._are_usual(some).all() for some in values) and not (
+            self._are_usual(data[:size]).all()
         )
 
     def _are_usual(self, data: bytes) -> NDArray[np.bool_]:
