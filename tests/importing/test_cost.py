@@ -8,7 +8,7 @@ import pytest
 
 from polyseme.importing.importer import Cost
 from polyseme.importing.options import ImportOptions
-from polyseme.importing.readers import Scan
+from polyseme.importing.readers.base import Scan
 from tests.cli.conftest import run_process
 from tests.importing.files import fasttext, many
 

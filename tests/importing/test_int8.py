@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.quantization import quantize
-from polyseme.importing import readers
+from polyseme.importing.readers import base as readers
 from polyseme.models.export import export_word2vec
 from tests.importing.comparison import (
     GENSIM_DATA,

@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 
 from polyseme.errors import CommandError
 from polyseme.importing import importer as importing
-from polyseme.importing import readers
 from polyseme.importing.importer import Cost
 from polyseme.importing.options import ImportOptions
+from polyseme.importing.readers import base as readers
 from polyseme.progress import Progress
 from tests.importing.files import (
     FORMATS,

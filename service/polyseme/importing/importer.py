@@ -19,9 +19,9 @@ from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords
 from polyseme.errors import counted
 from polyseme.importing.closed_form import FREQUENT, sentence_whitening
 from polyseme.importing.files import VectorFile
-from polyseme.importing.formats import detect_format, open_reader
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.importing.readers import CHANGED, Reader, Scan
+from polyseme.importing.readers import detect_format, open_reader
+from polyseme.importing.readers.base import CHANGED, Reader, Scan
 from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
 from polyseme.importing.tags import find_tag, strip_tags
 from polyseme.importing.texts import TextSample, count_words

@@ -18,7 +18,7 @@ from polyseme.importing.importer import (
     write_table,
 )
 from polyseme.importing.options import ImportOptions
-from polyseme.importing.readers import MAX_DIMENSION, MAX_WORD_BYTES, convert
+from polyseme.importing.readers.base import MAX_DIMENSION, MAX_WORD_BYTES, convert
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.progress import SILENT, Progress

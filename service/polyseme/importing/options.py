@@ -10,15 +10,14 @@ from polyseme.importing.texts import TextSample
 from polyseme.models.manifest import Dtype
 
 Convention: TypeAlias = Literal["row", "column"]
-Format: TypeAlias = Literal["glove", "word2vec-text", "word2vec-binary", "fasttext"]
 
 
 @dataclass(frozen=True)
 class ImportOptions:
     """The options of an import."""
 
-    format: Format | None = None
-    """detected if None"""
+    format: str | None = None
+    """one of `READERS`; detected if None"""
     member: str | None = None
     limit: int | None = None
     dtype: Dtype = "float32"

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from polyseme.engine.quantization import Rows
 from polyseme.engine.subwords import Subwords, ngram_hashes
 from polyseme.importing.files import Decompressed
-from polyseme.importing.options import ImportProblem
-from polyseme.importing.readers import (
+from polyseme.importing.options import ImportOptions, ImportProblem
+from polyseme.importing.readers.base import (
     BLOCK,
     MAX_DIMENSION,
     MAX_WORD_BYTES,
@@ -27,8 +27,8 @@ from polyseme.importing.readers import (
 )
 from polyseme.progress import ProgressBar
 
-MAGIC = struct.pack("<i", 793712314)
-OLD_FIELDS = struct.Struct("<12i")
+_MAGIC = struct.pack("<i", 793712314)
+_OLD_FIELDS = struct.Struct("<12i")
 """dim, ws, epoch, minCount, neg, wordNgrams, loss, model, bucket, minn, maxn, lrUpdateRate"""
 _MAX_WORDS, _MAX_BUCKETS, _MAX_NGRAM = 100_000_000, 1 << 30, 64
 _SUPERVISED, _MAX_VERSION = 3, 12
@@ -46,10 +46,21 @@ class _Header(NamedTuple):
     pruned: int
 
 
-class FastTextReader(Reader):
+class FastTextReader(Reader, name="fasttext"):
     """A reader of a fastText `.bin`."""
 
     unit = "byte"
+
+    @classmethod
+    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+        """Return whether there is a magic number or, before 2017, the fields of a header."""
+        del options
+        if head.startswith(_MAGIC) or len(head) < _OLD_FIELDS.size:
+            return head.startswith(_MAGIC)
+        dim, ws, _, _, neg, _, loss, model, bucket, min_n, max_n, _ = _OLD_FIELDS.unpack_from(head)
+        sizes = 0 < dim <= 1 << 16 and 0 < ws < 1000 and 0 <= neg < 1000 and 0 <= bucket < 1 << 30
+        kinds = 1 <= loss <= 4 and 1 <= model <= 3
+        return bool(sizes and kinds and 0 <= min_n <= 100 and 0 <= max_n <= 100)
 
     def scan(self, bar: ProgressBar) -> Scan:
         """Check the header and the words."""
@@ -139,7 +150,7 @@ def _read_header(stream: "_Stream") -> _Header:
     begin = struct.pack("<ii", first, second)
     if begin.isascii() and begin.decode().replace("\n", " ").isprintable():
         stream.fail("begins with text, which no fastText .bin does", 0)
-    new = struct.pack("<i", first) == MAGIC
+    new = struct.pack("<i", first) == _MAGIC
     if new and not 1 <= second <= _MAX_VERSION:
         stream.fail(f"has version {second}; only versions up to {_MAX_VERSION} are supported", 4)
     dimension = stream.numbers("ii")[0] if new else first

@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
 from polyseme.importing.files import Decompressed
-from polyseme.importing.options import ImportProblem
-from polyseme.importing.readers import (
+from polyseme.importing.options import ImportOptions, ImportProblem
+from polyseme.importing.readers.base import (
     BLOCK,
     HEADER,
     MAX_WORD_BYTES,
     Row,
     RowReader,
+    as_utf8,
     read_header,
 )
+from polyseme.importing.readers.text import TextReader
 
 DTYPES = ("<f4", ">f4", "<f8", ">f8", "<f2")
 """The types of values. The original program and gensim write the first."""
@@ -33,17 +35,27 @@ _USUAL = 1e-10, 1e10
 """The magnitudes of usual values, from which their type is detected."""
 _MIN_SHARE, _MIN_VALUES = 0.5, 4
 """Minimum share of usual values in the right type, and minimum number of distinct ones."""
+_CONTROL_OF_VALUES = re.compile(rb"[\0-\x08\x0e-\x1a\x7f]")
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _TEXT = re.compile(rb"[^\0-\x1f\x7f]{,256}")
 
 
-class BinaryReader(RowReader):
+class BinaryReader(RowReader, name="word2vec-binary"):
     """A reader of a word2vec binary file."""
 
     unit = "byte"
     dtype = DTYPES[0]
     line_feeds = 0
     """the number of line feeds after each row"""
+
+    @classmethod
+    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+        """Return whether a header and control characters follow, but no text."""
+        # A word of text may have control characters, but few files do.
+        has_values = HEADER.match(as_utf8(head, options)) and _CONTROL_OF_VALUES.search(
+            as_utf8(head, options)
+        )
+        return bool(has_values) and not TextReader.recognizes(head, options)
 
     def dimension(self) -> int:
         """Read the header, and detect the type of the values."""
@@ -129,8 +141,9 @@ class BinaryReader(RowReader):
         text = _TEXT.match(data)
         ends = [space.end() for space in re.finditer(b" ", text[0] if text else b"")]
         values = [data[end : end + size] for end in ends if end + size <= len(data)]
-        return not self._are_usual(data[:size]).all() and any(
-            self._are_usual(some).all() for some in values
+        # Few values begin with text that has a space, so most rows are not converted.
+        return any(self._are_usual(some).all() for some in values) and not (
+            self._are_usual(data[:size]).all()
         )
 
     def _are_usual(self, data: bytes) -> NDArray[np.bool_]:

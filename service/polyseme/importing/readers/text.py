@@ -1,50 +1,54 @@
 """Text files of vectors: a word and its values in each line, with a header or without one."""
 
 import codecs
+import re
 from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from polyseme.engine.arrays import Floats
-from polyseme.importing.dialect import detect_dialect
 from polyseme.importing.files import HEAD_BYTES, Decompressed, VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
-from polyseme.importing.readers import (
+from polyseme.importing.readers.base import (
     BLANK,
     BLOCK,
     HEADER,
     Row,
     RowReader,
+    as_utf8,
     check_dimension,
+    encoding_of,
     read_header,
 )
+from polyseme.importing.readers.dialect import COMMA, POINT, Line, detect_dialect
 
 _MAX_LINE_BYTES = 2 << 20
 _SAMPLE_BYTES, _MIN_LINES, _MAX_LINES = 1 << 18, 3, 200
 """The size of the first lines, from which the dialect is detected, and their number."""
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-"""Byte order marks; that of UTF-32 begins with that of UTF-16."""
 
 
-class TextReader(RowReader):
+class TextReader(RowReader, name="word2vec-text"):
     """A reader of a text file. Its header is that of a word2vec file."""
 
     unit = "line"
     has_header = True
+
+    @classmethod
+    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+        """Return whether one of the first two lines has a word and values."""
+        text = as_utf8(head, options)
+        header = HEADER.match(text)
+        lines = re.split(rb"[\r\n]+", text[header.end() if header else 0 :][: 1 << 20].strip())
+        has_values = any(Line.of(line, one).count for line in lines[:2] for one in (POINT, COMMA))
+        return has_values and bool(header) == cls.has_header
 
     def __init__(self, file: VectorFile, options: ImportOptions, head: bytes) -> None:
         """Create a reader; a file with a byte order mark, or in UTF-16 or UTF-32, becomes UTF-8."""
         super().__init__(file, options, as_utf8(head, options))
         self.checks_values = options.skip  # otherwise the second pass does
         self._complete = len(head) < HEAD_BYTES
-        self._recoding = _encoding(head, options)
+        self._recoding = encoding_of(head, options)
         self._newline = b"\r" if b"\n" not in self.head and b"\r" in self.head else b"\n"
         if self._recoding:
             self.encoding = "utf-8"
@@ -120,26 +124,10 @@ class TextReader(RowReader):
             yield rest
 
 
-class GloveReader(TextReader):
+class GloveReader(TextReader, name="glove"):
     """A reader of a text file without a header."""
 
     has_header = False
-
-
-def as_utf8(head: bytes, options: ImportOptions) -> bytes:
-    """Return the first bytes of a file in UTF-8 if they are in UTF-16 or UTF-32, without a mark."""
-    encoding = _encoding(head, options)
-    if encoding is None:
-        return head
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    return decoder.decode(head).encode("utf-8", "replace")
-
-
-def _encoding(head: bytes, options: ImportOptions) -> str | None:
-    """Return the encoding of a file that has to be recoded to UTF-8, or None."""
-    if options.encoding.startswith(("utf-16", "utf-32", "utf-8-sig")):
-        return options.encoding
-    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
 
 
 def _recoded(blocks: Iterator[bytes], encoding: str | None) -> Iterator[bytes]:

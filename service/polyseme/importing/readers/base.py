@@ -4,6 +4,7 @@ The first pass yields the words and the number of rows, so that memory is announ
 once. It names the line or the byte of an unusable row.
 """
 
+import codecs
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -39,6 +40,16 @@ _FEW_ROWS = 100
 _SPACES = {"\t": "tab", "\n": "line feed", "\v": "vertical tab", "\f": "form feed"}
 _SPACES |= {"\r": "carriage return"}
 _SPACE = re.compile(f"[{''.join(_SPACES)}]")
+
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Byte order marks; that of UTF-32 begins with that of UTF-16."""
 
 
 class Row(NamedTuple):
@@ -79,13 +90,27 @@ class Scan:
         self.counts = None if self.counts is None else self.counts[indices]
 
 
+READERS: "dict[str, type[Reader]]" = {}
+"""The readers of all formats by name."""
+
+
 class Reader(ABC):
-    """A reader of a file in one format."""
+    """A reader of a file in the format `name` of the subclass."""
 
     unit: ClassVar[str]
     """the unit of positions in the file"""
     left_out = ""
     """what the reader leaves out beside words and values"""
+
+    def __init_subclass__(cls, name: str | None = None) -> None:
+        """Register the reader of a format."""
+        if name:
+            READERS[name] = cls
+
+    @classmethod
+    @abstractmethod
+    def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
+        """Return whether the first bytes of a file are those of the format."""
 
     def __init__(self, file: VectorFile, options: ImportOptions, head: bytes) -> None:
         """Create a reader; `head` has the first bytes of the file."""
@@ -268,3 +293,19 @@ def _batches(rows: Iterator[Row], dimension: int) -> Iterator[list[Row]]:
     """Yield lists of rows that have a million values together."""
     while batch := list(islice(rows, max(_BATCH_VALUES // dimension, 1))):
         yield batch
+
+
+def as_utf8(head: bytes, options: ImportOptions) -> bytes:
+    """Return the first bytes of a file in UTF-8 if they are in UTF-16 or UTF-32, without a mark."""
+    encoding = encoding_of(head, options)
+    if encoding is None:
+        return head
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    return decoder.decode(head).encode("utf-8", "replace")
+
+
+def encoding_of(head: bytes, options: ImportOptions) -> str | None:
+    """Return the encoding of a file that has to be recoded to UTF-8, or None."""
+    if options.encoding.startswith(("utf-16", "utf-32", "utf-8-sig")):
+        return options.encoding
+    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None)
