@@ -1,9 +1,9 @@
 """Attention as an explanation: a model and sentences whose figures can be derived by hand.
 
 In each sentence `pen` has three words on each side: one cue, which decides the sense, and the same
-five fillers. The cue is at each of the six positions in turn. In head 1 the score of a cue is
+five fillers. The cue is at each of the six positions in turn. In head 0 the score of a cue is
 log 25 for the query `pen` and log 4 for the query `wave`; all other scores are 0. So `pen` gives
-the cue the weight 25/30 and each filler 1/30. The weights of head 2 depend on the distance only,
+the cue the weight 25/30 and each filler 1/30. The weights of head 1 depend on the distance only,
 and its values are dropped. The value of a cue is the axis of its sense; the value of each filler is
 a third axis.
 """
@@ -33,7 +33,7 @@ def vector(word):
 
 
 def cue_layer():
-    """A layer whose head 1 attends to cues, and head 2 to near words, with its values dropped."""
+    """A layer whose head 0 attends to cues, and head 1 to near words, with its values dropped."""
     query, key = np.zeros((D, 2), np.float32), np.zeros((D, 2), np.float32)
     query[3, 0], query[4, 0], key[[0, 1], 0] = log(25), log(4), 1
     value, output = np.zeros((D, 2 * D), np.float32), np.zeros((2 * D, D), np.float32)
