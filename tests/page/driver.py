@@ -261,6 +261,23 @@ class Reader:
         ]
 
 
+PASTE = """(field, text) => {
+  field.select();
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+  // The browser inserts nothing for an event that a script dispatches.
+  if (!field.dispatchEvent(paste)) return;
+  field.value = text;
+  field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+}"""
+
+
+def paste(field: Locator, text: str) -> None:
+    """Replace the text of a field by a pasted one."""
+    field.evaluate(PASTE, text)
+
+
 def hold(held: list[Route]) -> Callable[[Route], None]:
     """A route handler that collects requests without continuing them."""
 

@@ -12,8 +12,10 @@ from tests.page.driver import (
     compare_address,
     cosines,
     kept,
+    paste,
     pressed,
     typed,
+    words_of,
 )
 
 pytestmark = pytest.mark.slow
@@ -81,18 +83,11 @@ def test_a_content_word_that_all_sentences_share_is_proposed(open_page: Open) ->
     assert not reader.text("The chosen words differ").is_visible()
 
 
-PASTE = """(field, text) => {
-  const clipboardData = new DataTransfer();
-  clipboardData.setData("text/plain", text);
-  field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, cancelable: true }));
-}"""
-
-
 def test_pasted_lines_are_sentences(open_page: Open) -> None:
     reader = open_page("#compare")
     lines = [f"The bat {verb}" for verb in ("flies", "sleeps", "hits a ball", "broke", "bites")]
     with reader.page.expect_response("**/v1/compare"):
-        reader.field("Sentence 1").evaluate(PASTE, "\r\n".join(lines))
+        paste(reader.field("Sentence 1"), "\r\n".join(lines))
     reader.settle()
     assert [text for text, _, _ in kept(reader)] == lines
     assert [pressed(reader, i) for i in range(1, 6)] == [[1]] * 5
@@ -166,6 +161,20 @@ def test_an_empty_sentence_can_be_typed(open_page: Open) -> None:
     reader.field("Sentence 2").fill("  ")
     expect(reader.problem).to_be_visible()
     assert not reader.page.locator("figure").first.is_visible()
+
+
+def test_a_setting_or_a_word_that_is_chosen_while_typing_keeps_the_sentence(
+    open_page: Open,
+) -> None:
+    reader = open_page(compare_address(BANKS))
+    reader.page.locator("details.options summary").click()
+    reader.field("Sentence 1").fill("My bank is open")
+    reader.field("Case").select_option("lower")
+    reader.field("Sentence 2").fill("Your bank is shut")
+    words_of(reader, 1).first.click()
+    expect(reader.page).to_have_url(re.compile(r"My\+bank\+is\+open.*Your.*case=lower"))
+    reader.settle()
+    assert [text for text, _, _ in kept(reader)] == ["My bank is open", "Your bank is shut"]
 
 
 def test_a_result_is_announced_once_and_a_redraw_is_not(open_page: Open) -> None:

@@ -74,6 +74,8 @@ def test_a_hundred_bars_are_one_tab_stop(visit: Open) -> None:
     expect(bars.first).to_be_focused()
     reader.page.keyboard.press("End")
     expect(bars.last).to_be_focused()
+    ring = bars.last.locator(".ring").evaluate("(ring) => ring.getBBox().width")
+    assert ring <= reader.page.locator("svg.bars").bounding_box()["width"]
     reader.page.keyboard.press("ArrowUp")
     expect(bars.nth(98)).to_be_focused()
     reader.page.keyboard.press("Tab")

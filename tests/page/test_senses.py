@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from polyseme.senses.inventory import load_inventory
 from tests.page.conftest import Open
-from tests.page.driver import HEBREW, Reader, address
+from tests.page.driver import HEBREW, Reader, address, paste
 
 pytestmark = pytest.mark.slow
 
@@ -21,26 +21,11 @@ BANKS = [
     f"The {[*RIVER, *MONEY][i % 10]} is near the bank, which number {i} describes."
     for i in range(500)
 ]
-PASTE = """(field, text) => {
-  field.select();
-  const clipboardData = new DataTransfer();
-  clipboardData.setData("text/plain", text);
-  const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
-  // The browser inserts nothing for an event that a script dispatches.
-  if (!field.dispatchEvent(paste)) return;
-  field.value = text;
-  field.dispatchEvent(new InputEvent("input", { bubbles: true }));
-}"""
 
 
 def field(reader: Reader) -> Locator:
     """The text field of the sentences."""
     return reader.field("Sentences, one on each line")
-
-
-def paste(reader: Reader, text: str) -> None:
-    """Replace the sentences as a paste of them does."""
-    field(reader).evaluate(PASTE, text)
 
 
 def points(reader: Reader) -> Locator:
@@ -121,7 +106,7 @@ def test_each_example_has_its_senses_and_a_history_entry(open_page: Open) -> Non
 
 def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_page: Open) -> None:
     reader = open_page("#senses")
-    paste(reader, "\n".join(BANKS))
+    paste(field(reader), "\n".join(BANKS))
     expect(reader.text("500 lines.")).to_be_visible()
     frequent = reader.page.get_by_role("group", name="Frequent words").get_by_role("button")
     expect(frequent.first).to_have_text("bank 500")
@@ -151,7 +136,7 @@ BATS = (
 
 def test_a_paragraph_is_split_into_sentences_on_request(open_page: Open) -> None:
     reader = open_page("#senses")
-    paste(reader, BATS)
+    paste(field(reader), BATS)
     expect(reader.text("1 line.")).to_be_visible()
     reader.press("Split into 9 sentences")
     assert field(reader).input_value().splitlines() == BATS.replace(". ", ".\n").splitlines()
@@ -187,7 +172,7 @@ def test_frequent_words_are_content_words_in_their_most_frequent_form(visit: Ope
 def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> None:
     reader = open_page("#senses")
     long = [*BANKS[:40], *["Yes, of course."] * 9000]
-    paste(reader, "\n".join(long))
+    paste(field(reader), "\n".join(long))
     expect(reader.text("9,040 lines.")).to_be_visible()
     reader.field("Word").fill("bank")
     reader.press("Find senses")
@@ -209,13 +194,13 @@ def test_errors_of_the_service_are_shown(open_page: Open) -> None:
     reader = open_page("#senses")
     reader.submit("Word", "qqzzxx")
     expect(reader.problem).to_contain_text("The word does not occur in the sentences.")
-    paste(reader, f"The bank\n\n{'bank ' * 1025}\nno such word")
+    paste(field(reader), f"The bank\n\n{'bank ' * 1025}\nno such word")
     reader.submit("Word", "bank")
     expect(reader.problem).to_contain_text("Line 3 has 1025 tokens")
-    paste(reader, "a\n" * 16_385)
+    paste(field(reader), "a\n" * 16_385)
     reader.submit("Word", "a")
     expect(reader.problem).to_contain_text("16384")
-    paste(reader, "The bank\nA bank")
+    paste(field(reader), "The bank\nA bank")
     reader.field("Word").fill("bank")
     reader.choose("Number of senses", "3")
     expect(reader.problem).to_contain_text("must be at most 2, the number of occurrences")
@@ -246,7 +231,7 @@ def test_the_reader_chooses_the_number_of_senses(open_page: Open, client: httpx.
     )[:4]
     assert len({color for color, _ in legend}) == len({shape for _, shape in legend}) == 4
     # A choice submits what is typed.
-    paste(reader, "\n".join(BANKS[:40]))
+    paste(field(reader), "\n".join(BANKS[:40]))
     reader.field("Word").fill("bank")
     reader.choose("Number of senses", "2")
     assert reader.sent()["texts"] == BANKS[:40]

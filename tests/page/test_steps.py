@@ -105,6 +105,8 @@ def test_an_example_has_all_steps_and_its_correct_values(visit: Open, client: ht
             # A number with a printed value may have more than four decimals.
             shown = shown if name == "weighted_values" or not row else shown[int(row)]
             assert np.round(shown, 4).tolist() == right, (number, label)
+        option = reader.field("Example").locator("option:checked").text_content()
+        assert option.lower() == f"{number}. {example['name']}".lower()
         weights = [f"{name}_weight" for name in example["request"].get("weights", {})]
         assert [name for name in steps(reader) if name.endswith("_weight")] == weights, number
         names = [name for name in steps(reader) if name not in weights]
@@ -182,6 +184,11 @@ def test_a_number_is_right_to_the_shown_decimals(open_page: Open) -> None:
         for kind in ("right", "wrong"):
             count = reader.page.locator(f".derivation .own.{kind}").count()
             assert count == (kind == mark), text
+    # What is typed stays for the same number, and goes with another one.
+    reader.choose("Decimals", "3")
+    assert own.input_value() == "x"
+    reader.press("Next step ›")
+    assert own.input_value() == ""
 
 
 def test_a_temperature_shows_what_scaling_does(open_page: Open) -> None:
@@ -349,7 +356,7 @@ def test_a_clicked_cell_is_in_the_address_and_outlined(visit: Open) -> None:
         "0.2931 = e^1.116 / (e^1.116 + e^1.266 + e^1.339)",
         "= 3.0526 / 10.4145",
     ]
-    assert "These numbers are rounded" in panel(reader)
+    assert "Numbers are rounded for display" in panel(reader)
     assert reader.page.locator(".derived").get_attribute("role") == "status"
     assert reader.page.locator("td.chosen").get_attribute("aria-selected") == "true"
     style = "(td) => getComputedStyle(td).outlineStyle"

@@ -166,13 +166,17 @@ def test_the_services_error_marks_the_field_that_it_names(open_page: Open) -> No
     write(reader, "Heads", "1")
     assert not reader.problem.is_visible()
     write(reader, "Words", "a\nb\nc")
-    assert "has 2 rows for 3 tokens" in reader.problem.text_content()
+    assert "There are 3 words, but the embeddings have 2 rows." in reader.problem.text_content()
     write(reader, X, "1 2\n3 -1\n0 0")
     assert row_names(reader) == ["a", "b", "c"]
 
 
 def test_the_reader_sets_weights_and_convention(open_page: Open, client: httpx.Client) -> None:
     reader = open_page(steps_address(PLAIN))
+    placeholders = [
+        reader.field(name).get_attribute("placeholder") for name in (X, "Key weights Wk")
+    ]
+    assert placeholders == [None, "none"]
     write(reader, "Key weights Wk", "1 2\n3 4")
     assert reader.sent()["weights"] == {"key": [[1, 2], [3, 4]]}
     assert numbers(reader, "keys") == [[7, 10], [0, 2]]

@@ -38,14 +38,6 @@ export function signedColor(number, largest = 1) {
 /** Return the color of category i; there are eight colors. */
 export const categoryColor = (i) => `var(--category-${i % 8})`;
 
-/** Return the boxes `{x, y, width, height, fill}` of a color scale; `colorOf` gets fractions from 0 to 1. */
-export function scaleBoxes(x, y, length, colorOf) {
-  const steps = 24;
-  return Array.from({ length: steps }, (_, i) => ({
-    x: x + (i * length) / steps, y, width: length / steps, height: 10, fill: colorOf(i / (steps - 1)),
-  }));
-}
-
 /** Return black or white for text on a color. The contrast with every color above is at least 4.5. */
 export function textColorOn(color) {
   return lab(color).l > 49.5 ? "#000000" : "#ffffff";

@@ -119,16 +119,6 @@ export class Exchange {
     this.alert.hidden = !content.length;
     this.alert.replaceChildren(...content);
   }
-
-  /** Record the time from the response until the view is drawn, for `benchmarks/page.py`. */
-  reportDrawn() {
-    const { arrived } = this;
-    if (!arrived) return;
-    this.arrived = null;
-    requestAnimationFrame(() => setTimeout(() => {
-      performance.measure("polyseme-drawn", { start: arrived, end: performance.now() });
-    }));
-  }
 }
 
 /**

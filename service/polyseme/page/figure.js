@@ -33,10 +33,9 @@ export class Figure {
 
   /** The width for a drawing, in pixels. */
   width() {
-    const style = getComputedStyle(this.element);
-    const inner = this.element.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    this.element.hidden = false;
     // A view outside the document has no width. It is drawn again when it is shown.
-    return inner > MIN_WIDTH ? inner : MIN_WIDTH;
+    return Math.max(this.body.clientWidth, MIN_WIDTH);
   }
 
   /** Show an SVG, followed by `elements`; hide the figure if there is no drawing. */

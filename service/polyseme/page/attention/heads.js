@@ -18,9 +18,7 @@ export function headName({ model }, layer, head) {
 const attendsTo = (model, layer, head) => (HEADS[model] ? ` (${HEADS[model][layer][head]})` : "");
 
 /** Return the color of a head's lines. */
-export function headColor(head) {
-  return categoryColor(typeof head === "number" ? head : 0);
-}
+export const headColor = (head) => categoryColor(typeof head === "number" ? head : 0);
 
 const PICTURES = ["Heatmap", "Lines"];
 

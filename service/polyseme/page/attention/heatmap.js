@@ -1,6 +1,6 @@
 /** A heatmap of attention weights or contributions, and its cursor. */
 
-import { scaleBoxes, signedColor, textColorOn, weightColor } from "../colors.js";
+import { signedColor, textColorOn, weightColor } from "../colors.js";
 import { h, s, svgDrawing } from "../elements.js";
 import { cellAfterKey } from "../table.js";
 import { decimals, fitTexts, maxTextWidth, short } from "../text.js";
@@ -131,16 +131,21 @@ function cellSize(space, count) {
   return Math.floor(Math.min(space, limit) * fine) / fine || space;
 }
 
+/** The number of boxes of a color scale. */
+const STEPS = 24;
+
 /** Draw the color scale. */
 function scaleElements({ left, height, width }, { signed, limit, colorOf }) {
   const length = Math.min(120, width - left - 90), y = height - 22, start = left + 44;
   const text = (x, number) =>
     s("text", { class: "muted", x, y: y + 5, "dominant-baseline": "central" }, decimals(number, limit < 0.1 ? 3 : 2));
-  const weightAt = (fraction) => (signed ? 2 * fraction - 1 : fraction) * limit;
+  const lowest = signed ? -limit : 0;
   return [
-    text(left, weightAt(0)),
-    scaleBoxes(start, y, length, (fraction) => colorOf(weightAt(fraction)))
-      .map((box) => s("rect", { ...box, "shape-rendering": "crispEdges" })),
+    text(left, lowest),
+    Array.from({ length: STEPS }, (_, i) => s("rect", {
+      x: start + (i * length) / STEPS, y, width: length / STEPS, height: 10, "shape-rendering": "crispEdges",
+      fill: colorOf(lowest + ((limit - lowest) * i) / (STEPS - 1)),
+    })),
     text(start + length + 6, limit),
   ];
 }

@@ -40,7 +40,8 @@ export class View {
       this.main, this.token.element, h("div", { class: "card" }, this.table.element), this.exchange.source,
     );
     this.element = viewElement(title,
-      "A word has one static vector; attention to the other words of a sentence turns it into a contextual vector.", this.form.element, this.exchange.problem, this.results);
+      "A word has one static vector; attention to the other words of a sentence turns it into a contextual vector.",
+      this.form.element, this.exchange.problem, this.results);
   }
 
   async show(state) {

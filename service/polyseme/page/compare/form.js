@@ -46,7 +46,6 @@ export class CompareForm {
 
   /** Show the occurrences and settings in the address. */
   show(occurrences, state) {
-    clearTimeout(this.timer);
     this.rows.setAttribute("aria-busy", "true");
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
     while (this.fields.length < occurrences.length) this.#appendField();
@@ -74,7 +73,7 @@ export class CompareForm {
         this.timer = setTimeout(() => this.#update(this.#typed()), PAUSE);
       },
       onsubmit: () => this.#update(this.#typed()),
-      onpick: (i, word) => this.#update(this.#typed().with(i, { text: this.fields[i].shown, ...word })),
+      onpick: (i, word) => this.#update(this.#typed().with(i, { text: this.fields[i].input.value, ...word })),
       onpaste: (i, lines) => {
         const pasted = lines.map((text) => ({ text, ...NO_WORD }));
         this.#update([...this.#typed().slice(0, i), ...pasted].slice(0, MAX_OCCURRENCES), { push: true });

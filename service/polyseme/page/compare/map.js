@@ -27,8 +27,8 @@ export function mapDrawing(points, { width, words, onpoint, onpick }) {
   const { height, project } = frame(points, width);
   const placed = points.map((point) => ({ ...point, ...project(point.position), r: RADII[point.kind] }));
   const lines = shiftArrows(placed);
-  const order = placed.toSorted(byRank);
-  const labels = placeLabels(order.map(withLabel), { width, height, lines: lines.map(({ ends }) => ends) });
+  const order = placed.toSorted(byRank).map(withLabel);
+  const labels = placeLabels(order, { width, height, lines: lines.map(({ ends }) => ends) });
   const marks = order.map((point, i) => pointElement(point, labels[i], { width, onpoint, onpick }));
   const svg = svgDrawing(
     "flat-map",
@@ -130,7 +130,6 @@ function pointElement(point, label, { width, onpoint, onpick }) {
 
 /** Draw a label. A label without a free position is shown only if its point is hovered or focused. */
 function labelElement(point, label, width) {
-  const text = withLabel(point).label;
   const inward = point.x > width / 2;
   const { x, y, anchor } = label
     ?? { x: point.x + (inward ? -1 : 1) * (point.r + 3), y: point.y, anchor: inward ? "end" : "start" };
@@ -140,7 +139,7 @@ function labelElement(point, label, width) {
       class: `${isOccurrence(point) ? "title" : "muted"}${label ? "" : " unplaced unsaved"}`,
       x: x - point.x, y: y - point.y, "text-anchor": anchor, "dominant-baseline": "central",
     },
-    text,
+    point.label,
   );
 }
 

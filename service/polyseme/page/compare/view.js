@@ -35,7 +35,8 @@ export class View {
       h("span", {}, pointAt("a mark to read its name", "focus the map and use the arrow keys"))));
     this.cards = h("div", { class: "occurrence-cards" });
     this.results.append(
-      h("div", { class: "models-beside" }, this.similarity.element, h("div", {}, this.secondExchange.problem, this.second)), this.notes, this.map.element, this.cards, this.exchange.source,
+      h("div", { class: "models-beside" }, this.similarity.element, h("div", {}, this.secondExchange.problem, this.second)),
+      this.notes, this.map.element, this.cards, this.exchange.source,
     );
     this.element = viewElement(title,
       "One word in several sentences: its static vector is the same, its contextual vectors differ.",

@@ -47,7 +47,7 @@ export class View {
         model.status === "broken" ? h("span", { class: "tag bad" }, "broken") : null,
       ),
       model.problem ? h("p", { class: "problem" }, model.problem) : null,
-      readable ? factList(summary(model)) : null,
+      readable ? h("dl", { class: "facts" }, summary(model).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])) : null,
       readable && model.status === "ok" ? this.#links(model) : null,
       readable ? this.#training(model) : null,
     );
@@ -93,6 +93,7 @@ function summary(model) {
       model.cased ? "with capitals: Apple and apple differ" : "in lower case",
       model.subwords ? "unknown words are composed of subwords" : null,
     ].filter(Boolean).join("; ")],
+    ...(measuresOf(model.quality).length ? [] : [["Quality", "no measurements in its manifest"]]),
     ["Languages", model.languages.join(", ") || "not given"],
     ["Source", breakable(model.source || "not given")],
     ["License", model.licence || "not given"],
@@ -119,9 +120,4 @@ function measuresOf(quality) {
         const measure = split ? `${split} split` : name.replaceAll("_", " ").replace("f1", "F1");
         return [`${measure}, ${SETS[set] ?? set}`, value];
       }));
-}
-
-/** Return a description list of `[name, value]` pairs. */
-function factList(pairs) {
-  return h("dl", { class: "facts" }, pairs.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }

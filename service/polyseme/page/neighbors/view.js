@@ -50,19 +50,15 @@ export class View {
     const sum = [positive.join(" + "), ...negative].join(" − ").trim();
     const composed = response.resolution === "subword" ? ", unknown: a composed vector" : "";
     const entry = isWord && response.key && response.key !== sum ? `, entry ${response.key}` : "";
-    this.#draw(response.neighbors, sum, entry || composed);
+    this.figure.heading.textContent = `Nearest to ${sum}${entry || composed}`;
+    this.figure.show(bars(response.neighbors.map(({ word, similarity }) => ({ word, value: similarity })), {
+      width: this.figure.width(),
+      name: `Words nearest to ${sum} and their cosines`,
+      onpick: (word) => this.page.update({ word, minus: "" }, { push: true }),
+    }));
     const { length, [0]: first } = response.neighbors;
     this.exchange.announce(`${counted(length, "word")} nearest to ${sum}${
       first ? `, first ${first.word}: ${short(first.similarity)}` : ""}.`);
-  }
-
-  #draw(neighbors, sum, composed) {
-    this.figure.heading.textContent = `Nearest to ${sum}${composed}`;
-    this.figure.show(bars(neighbors.map(({ word: near, similarity }) => ({ word: near, value: similarity })), {
-      width: this.figure.width(),
-      name: `Words nearest to ${sum} and their cosines`,
-      onpick: (chosen) => this.page.update({ word: chosen, minus: "" }, { push: true }),
-    }));
   }
 }
 

@@ -5,6 +5,7 @@ import { isContentWord } from "../words.js";
 
 /** The maximum size of the chosen files; the service accepts request bodies of about this size. */
 const MAX_BYTES = 4_000_000;
+
 /** Return the lines of a text that are not empty: `sentence` without the white space around it, and `number` from 1. */
 export function linesOf(text) {
   return text.split(/\r\n|[\r\n\u2028\u2029]/)
@@ -37,19 +38,14 @@ export async function readFiles(files) {
 export const namesOf = (files) => files.map(({ name }) => name).join(", ");
 
 async function readFile(file) {
-  let content;
   try {
-    content = new Uint8Array(await file.arrayBuffer());
-  } catch {
-    throw new FileError(`${file.name} could not be read.`);
-  }
-  // The byte order mark of UTF-16.
-  const encoding = { 65279: "utf-16le", 65534: "utf-16be" }[256 * content[1] + content[0]] ?? "utf-8";
-  try {
+    const content = new Uint8Array(await file.arrayBuffer());
+    // The byte order mark of UTF-16.
+    const encoding = { 65279: "utf-16le", 65534: "utf-16be" }[256 * content[1] + content[0]] ?? "utf-8";
     const text = new TextDecoder(encoding, { fatal: true }).decode(content);
     if (!text.includes("\0")) return text;
   } catch {
-    // It is another encoding, or not text.
+    // It cannot be read, has another encoding, or is not text.
   }
   throw new FileError(`${file.name} is not a text file in UTF-8 or UTF-16.`);
 }

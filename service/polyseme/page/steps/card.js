@@ -18,7 +18,7 @@ const MAX_NARROW = 6;
 export class StepCard {
   /** `onpick(cell)` is called when the reader chooses a cell of the step `name` of a trace. */
   constructor(name, trace, onpick) {
-    const { title, does } = about(name), isCopy = trace.steps.get(name).operation === "copy";
+    const { title, does } = about(name), { formula, operation } = trace.steps.get(name);
     Object.assign(this, { name, trace, onpick });
     this.heading = h("h3", { tabindex: "-1" }, title);
     // The weighted values have a matrix for each query token.
@@ -35,8 +35,8 @@ export class StepCard {
       "section",
       { class: "card step", "aria-label": title, "data-step": name },
       this.heading,
-      h("p", { class: "buttons" }, h("code", {}, trace.formula(name)), " ", h("span", { class: "muted number" }, trace.shapeText(name))),
-      h("p", { class: "muted" }, isCopy ? "The vectors themselves: there are no weights." : does),
+      h("p", { class: "buttons" }, h("code", {}, formula), " ", h("span", { class: "muted number" }, trace.shapeText(name))),
+      h("p", { class: "muted" }, operation === "copy" ? "The vectors themselves: there are no weights." : does),
       h("div", { class: "controls" }, this.querySelect && labeled("Query token", this.querySelect),
         this.columns.select, this.rows.select),
       this.place,
@@ -201,26 +201,18 @@ export class OwnResult {
     this.element = h("details", { class: "own-result" }, h("summary", {}, "My result"), this.area, this.status);
   }
 
-  get text() {
-    return this.area.value;
-  }
-
-  clear() {
-    this.area.value = "";
-    setText(this.status, "");
-  }
-
   /**
    * Compare the typed numbers with rows of right ones; return `{text, isRight}` for each. A number is right if it differs by
    * at most half a unit of the last decimal: as many as are typed, but at least one and at most `limit`.
    */
   check(rows, limit) {
-    if (!this.text.trim()) {
+    const { value: text } = this.area;
+    if (!text.trim()) {
       setText(this.status, "");
       return [];
     }
-    const { rows: own = [], error } = parseMatrix(this.text);
-    const digits = Math.min(Math.max(1, ...Array.from(this.text.matchAll(/\.(\d+)/g), ([, typed]) => typed.length)), limit);
+    const { rows: own = [], error } = parseMatrix(text);
+    const digits = Math.min(Math.max(1, ...Array.from(text.matchAll(/\.(\d+)/g), ([, typed]) => typed.length)), limit);
     const numbers = own.flat();
     // One line is the numbers of the first rows, read from left to right.
     const width = rows[0].length, isLine = own.length === 1 && numbers.length > width;

@@ -46,10 +46,6 @@ export class Trace {
     this.steps.set(name, { name, values, shape: [values.length, values[0].length], formula: `W${field[0]}`, operation: "given" });
   }
 
-  formula(name) {
-    return this.steps.get(name)?.formula ?? "";
-  }
-
   /** Return the letters of a step's shape without the axis of the heads: `["n", "k"]`. */
   #letters(name) {
     const letters = about(name).shape.split(", ");

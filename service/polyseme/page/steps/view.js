@@ -182,7 +182,7 @@ class DerivationPanel {
     const lines = isHidden ? [] : all;
     const shown = JSON.stringify([name, symbols, lines, note, parts, digits, isHidden]);
     if (shown === this.shown) return;
-    if (name !== this.name || number !== this.number) this.own.clear();
+    if (name !== this.name || number !== this.number) this.own.area.value = "";
     Object.assign(this, { shown, name, number, decimals: digits });
     if (isHidden) this.own.element.open = true;
     this.#check();
@@ -190,7 +190,7 @@ class DerivationPanel {
     this.text.replaceChildren(
       h("p", {}, h("strong", {}, name), " ", h("code", {}, symbols)),
       ...lines.map((line) => h("p", { class: "sum number" }, line)),
-      ...(lines.length ? [h("p", { class: "muted" }, "These numbers are rounded; the service computes with all digits.")] : []),
+      ...(lines.length ? [h("p", { class: "muted" }, "Numbers are rounded for display; the service computes with all digits.")] : []),
       ...(explained ? [h("p", {}, explained)] : []),
     );
     const names = [...new Set(parts.map((part) => part.name))];
