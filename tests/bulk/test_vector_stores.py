@@ -20,7 +20,7 @@ from tests.pages import section
 pytestmark = pytest.mark.clients
 
 PAGE = section("pipelines.md", "Vector stores")
-(QUERY,) = re.findall(r"^### Query\n```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+(QUERY,) = re.findall(r"^### The query\n```python\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
 STORES = {
     name: (code, printed)
     for name, code, printed in re.findall(
