@@ -5,7 +5,7 @@ import pytest
 from gensim.models import KeyedVectors
 
 from polyseme.importing.importer import ImportOptions, import_vectors
-from polyseme.models.export import export_projector, export_word2vec
+from polyseme.models.export import export_word2vec
 from polyseme.models.reader import read_model
 from polyseme.progress import Progress
 from tests.tiny import VECTORS, WORDS, tiny_model
@@ -15,8 +15,6 @@ AWKWARD = (
     *("\u200b", "a\u0000b", "word2vec", "5", "ﬃ", "\ufeffmark", "'"),
 )
 SPACED = ("two words", "a\tb", "a\u00a0b", "line\u2028end", "next\x85line", "\x1cfile", "\u3000")
-BROKEN = ("a\tb", "line\u2028end", "next\x85line", "\x1cfile")
-"""The words of `SPACED` that contain a line break or a tab."""
 
 
 def extremes(dtype, count=997, d=7):
@@ -96,37 +94,6 @@ def test_a_model_of_white_space_words_exports_an_empty_table(tmp_path):
     assert (tmp_path / "out.txt").read_bytes() == b"0 3\n"
 
 
-def read_projector_files(model, folder, limit=None):
-    """Export for the projector and read the files as it does: the vectors, the words, the count."""
-    files = folder / "vectors.tsv", folder / "metadata.tsv"
-    count = export_projector(model, *files, limit)
-    numbers, labels = (file.read_bytes().decode() for file in files)
-    assert numbers.endswith("\n") and labels.endswith("\n")
-    rows = [line.split("\t") for line in numbers.splitlines()]
-    return np.array(rows, np.float32), labels.splitlines(), count
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_the_projector_gets_vectors_and_labels_line_by_line(tmp_path, dtype):
-    vectors = extremes(dtype)
-    words = [f"word {row}" for row in range(len(vectors))]
-    model = tiny_model(tmp_path, words=words, vectors=vectors)
-    table, labels, count = read_projector_files(model, tmp_path)
-    assert (labels, count) == (words, 0)
-    assert table.tobytes() == vectors.astype(np.float32).tobytes()
-    assert file_names(tmp_path) == ["metadata.tsv", "vectors.tsv"]
-
-
-def test_words_with_line_breaks_or_tabs_are_skipped_for_the_projector(tmp_path):
-    words = ["first", *SPACED, *AWKWARD[:4], "last"]
-    vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
-    model = tiny_model(tmp_path, words=words, vectors=vectors)
-    table, labels, count = read_projector_files(model, tmp_path)
-    assert labels == [word for word in words if word not in BROKEN]
-    assert count == len(BROKEN)
-    assert np.array_equal(table, vectors[[word not in BROKEN for word in words]])
-
-
 def test_a_limit_exports_the_first_words(tmp_path):
     words = ["a b", *WORDS[1:]]
     model = tiny_model(tmp_path, words=words)
@@ -134,9 +101,6 @@ def test_a_limit_exports_the_first_words(tmp_path):
     read = word2vec(tmp_path / "out.txt")
     assert read.index_to_key == list(WORDS[1:3])
     assert np.array_equal(read.vectors, VECTORS[1:3])
-    table, labels, count = read_projector_files(model, tmp_path, 3)
-    assert (labels, count) == (words[:3], 0)
-    assert np.array_equal(table, VECTORS[:3])
     assert export_word2vec(model, tmp_path / "out.txt", 1000) == 1
     assert len(word2vec(tmp_path / "out.txt")) == len(WORDS) - 1
 
@@ -162,17 +126,5 @@ def test_an_interrupted_export_keeps_the_previous_file(tmp_path, error):
     (tmp_path / "out.txt").write_text("before")
     with pytest.raises(type(error)):
         export_word2vec(model, tmp_path / "out.txt")
-    with pytest.raises(type(error)):
-        export_projector(model, tmp_path / "vectors.tsv", tmp_path / "metadata.tsv")
     assert file_names(tmp_path) == ["out.txt"]
     assert (tmp_path / "out.txt").read_text() == "before"
-
-
-def test_neither_projector_file_is_written_if_one_cannot_be(tmp_path):
-    model = tiny_model(tmp_path)
-    (tmp_path / "metadata.tsv").mkdir()
-    with pytest.raises(FileExistsError):
-        export_projector(model, tmp_path / "vectors.tsv", tmp_path / "metadata.tsv")
-    with pytest.raises(FileNotFoundError):
-        export_projector(model, tmp_path / "vectors.tsv", tmp_path / "nowhere" / "metadata.tsv")
-    assert file_names(tmp_path) == ["metadata.tsv"]

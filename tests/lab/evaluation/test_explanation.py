@@ -190,7 +190,7 @@ def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
         cue = np.array([words[key] not in FILLERS for key in keys])
         below, level = row[:, ~cue] < row[:, cue], row[:, ~cue] == row[:, cue]
         areas.append((below + level / 2).mean(axis=1))
-    names = ("head 0", "head 1", "head 3", "mean of heads")
+    names = ("head 0", "head 1", "head 2", "mean of heads")
     given = [found["rankings"][name]["evidence_auc"]["value"] for name in names]
     assert given == pytest.approx(list(100 * np.mean(areas, axis=0)), abs=0.01)
     assert len(set(given)) == 4
@@ -246,9 +246,9 @@ def test_the_names_of_heads_include_the_layer_if_there_are_several(tmp_path):
     vectors = np.stack([vector(word) for word in VOCABULARY])
     model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=layers)
     found = explained(model, sentences())
-    assert list(found["swaps"]) == [f"layer {n} head {h}" for n in (1, 2) for h in (1, 2)]
+    assert list(found["swaps"]) == [f"layer {n} head {h}" for n in (0, 1) for h in (0, 1)]
     assert [name for name in found["rankings"] if "mean" in name] == [
-        f"layer {n}, mean of heads" for n in (1, 2)
+        f"layer {n}, mean of heads" for n in (0, 1)
     ]
     assert len(found["cost"]) == 5
     assert len(found["examples"][0]["attention"]) == 2
