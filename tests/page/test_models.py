@@ -38,6 +38,9 @@ def test_a_model_and_the_quality_in_its_manifest_are_shown(
             f"{name}dev split, WiC": f"{quality['wic']['dev_accuracy']:.1f}",
         }.items()
     )
+    # The number of words of a data set is no measure of quality.
+    assert "words" in quality["coarsewsd"]
+    assert not any("words" in text for text in texts)
     (caption,) = reader.texts("figcaption")
     assert caption.endswith("does not check whether a model was trained on these data sets.")
 

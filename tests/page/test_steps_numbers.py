@@ -146,7 +146,7 @@ def test_the_services_error_marks_the_field_that_it_names(open_page: Open) -> No
     reader = open_page(steps_address(SMALL))
     marked = reader.page.locator(".editor [aria-invalid=true]")
     write(reader, "Key weights Wk", "1 2 3 4\n5 6 7 8\n9 1 2 3")
-    assert "takes vectors of width 3, but the embeddings have 2" in reader.problem.text_content()
+    assert "The key weights take vectors of width 3" in reader.problem.text_content()
     assert marked.count() == 1
     assert (
         "Key weights Wk takes vectors of width 3" in reader.page.locator(".editor").text_content()

@@ -155,6 +155,13 @@ def test_a_saved_figure_has_the_shapes_and_texts_that_are_shown(
     svg = saved.read_text("utf-8")
     assert svg.startswith("<?xml")
     assert "class=" not in svg
+    # The margins around the drawing have the title and the axes.
+    x, y, width, height = map(float, re.search(r'viewBox="([^"]*)"', svg)[1].split())
+    size = place.locator(".drawing > svg").evaluate(
+        "({viewBox: {baseVal}}) => [baseVal.width, baseVal.height]"
+    )
+    assert x < 0 > y
+    assert [x + width, y + height] == pytest.approx([size[0] + 12, size[1] + 12])
     found = re.findall(r"<(rect|line|circle|path|polygon|text)\b[^>]*>(?:([^<]*)</text>)?", svg)
     # The first shapes are the background, the title and the axes.
     assert found[1][1] == place.get_by_role("heading").first.text_content().replace("&", "&amp;")

@@ -29,6 +29,7 @@ export const key = stored("sessionStorage", "polyseme-key");
 
 /** Messages of the service that name its fields, and what they are on the page. */
 const WORDING = [
+  [/^`weights\.(\w+)`: takes vectors/, "The $1 weights take vectors"],
   [/^`(\w+)`: has (\d+) rows for (\d+) tokens\.$/, "There are $3 words, but the $1 have $2 rows."],
   [/^`word`: is not in the vocabulary\./, "The word is not in the vocabulary of the model."],
   [/^`word`: does not occur in the texts as a token\.$/, "The word does not occur in the sentences. Press a frequent word, or check the spelling."],
