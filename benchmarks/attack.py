@@ -47,10 +47,8 @@ SEED = 1
 MAX_BODY = Settings().max_body_bytes
 OK = 200
 AT_ONCE = {"worst": 16, "largest": 8}
-SILENT = (100, 500, 1000)
-RATE, SECONDS = 50, 20
-"""Silent connections: sizes of bursts, and a number per second for some seconds."""
-TICK = os.sysconf("SC_CLK_TCK")
+SILENT = (("100", 100, 0), ("500", 500, 0), ("1000", 1000, 0), ("50 a second", 1000, 0.02))
+"""Silent connections: a name, their number, and the seconds between two."""
 UNITS = {
     "word": ["bank ", "the ", "river near the bank "],
     "unknown": ["vbnrpx ", "unfriendlinesses ", "Xqzt"],
@@ -246,11 +244,9 @@ def search(client: Any, route: str, number: int) -> Iterator[Measured]:
 
 def processor_seconds(pids: list[int]) -> float:
     """Return the processor time of processes."""
-    total = 0.0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-        total += (int(fields[11]) + int(fields[12])) / TICK
-    return total
+    stats = (Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2] for pid in pids)
+    ticks = sum(int(ticks) for stat in stats for ticks in stat.split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def peak(pids: list[int]) -> float:
@@ -342,21 +338,17 @@ def at_once(service: Service, requests: Sequence[Expensive], admin: str) -> dict
 def silence(service: Service, admin: str) -> dict[str, float]:
     """Open connections that send nothing; return the longest times of another client."""
     longest = {}
-    for count in SILENT:
+    for name, count, pause in SILENT:
         with beside_another_client(service, admin) as seconds:
-            silent = [create_connection(service.address) for _ in range(count)]
+            connections = []
+            for _ in range(count):
+                connections.append(create_connection(service.address))
+                time.sleep(pause)
             time.sleep(2)
-        longest[str(count)] = round(seconds["other"], 2)
-        for connection in silent:
+        longest[name] = round(seconds["other"], 2)
+        for connection in connections:
             connection.close()
-    with beside_another_client(service, admin) as seconds:
-        silent = []
-        for _ in range(RATE * SECONDS):
-            silent.append(create_connection(service.address))
-            time.sleep(1 / RATE)
-    for connection in silent:
-        connection.close()
-    return longest | {f"{RATE} a second": round(seconds["other"], 2)}
+    return longest
 
 
 @click.command()

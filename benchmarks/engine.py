@@ -121,11 +121,6 @@ def ratios(rates: Mapping[str, float]) -> dict[str, float]:
     return {name: round(ours / theirs, 3) for name, (ours, theirs) in pairs.items()}
 
 
-def measured(rates: dict[str, float]) -> dict[str, Any]:
-    """Return rates with their ratios."""
-    return {"tokens_per_second": rates, "ratios": ratios(rates)}
-
-
 @click.command()
 @click.option("--rounds", default=15)
 def main(rounds: int) -> None:
@@ -133,20 +128,18 @@ def main(rounds: int) -> None:
     torch.set_num_threads(1)
     model = bundled()
     torch_layer = TorchLayer(model, max(CURVE))
-    groups = {"1": ready(model, [ONE] * DIFFERENT), "1000": ready(model, lengths(MANY))}
-    curve = {str(length): ready(model, [length]) for length in CURVE}
-    results: dict[str, Any] = {"sentences": {}, "lengths": {}}
+    groups = {
+        "sentences": {"1": ready(model, [ONE] * DIFFERENT), "1000": ready(model, lengths(MANY))},
+        "lengths": {str(length): ready(model, [length]) for length in CURVE},
+    }
+    results: dict[str, dict[str, Any]] = {group: {} for group in groups}
     with threadpool_limits(1), torch.inference_mode():
-        for number, arrays in groups.items():
-            require_agreement(model, arrays, torch_layer)
-            rates = tokens_per_second(from_vectors(model, arrays, torch_layer), rounds)
-            results["sentences"][number] = measured(rates)
-            click.echo(f"{number:>5} sentences {results['sentences'][number]}")
-        for length, arrays in curve.items():
-            require_agreement(model, arrays, torch_layer)
-            rates = tokens_per_second(from_vectors(model, arrays, torch_layer), rounds)
-            results["lengths"][length] = measured(rates)
-            click.echo(f"{length:>5} tokens {results['lengths'][length]['ratios']}")
+        for group, cases in groups.items():
+            for name, arrays in cases.items():
+                require_agreement(model, arrays, torch_layer)
+                rates = tokens_per_second(from_vectors(model, arrays, torch_layer), rounds)
+                results[group][name] = {"tokens_per_second": rates, "ratios": ratios(rates)}
+                click.echo(f"{group} {name}: {results[group][name]}")
     record("engine", ["numpy", "torch"], {"rounds": rounds, **results})
 
 

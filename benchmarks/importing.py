@@ -45,19 +45,16 @@ def main(words: int, width: int, rounds: int) -> None:
                 memory[name] = max(memory.get(name, 0), peak)
                 click.echo(f"{name:<22} {took:6.1f} s  {peak:6.0f} MB")
         middle = medians(seconds)
-        record(
-            "importing",
-            ["gensim", "numpy"],
-            {
-                "words": words,
-                "width": width,
-                "file_mb": round(file.stat().st_size / 1e6, 1),
-                "median_seconds": middle,
-                "ratio_to_gensim": {n: round(s / middle["gensim"], 2) for n, s in middle.items()},
-                "largest_process_mb": {name: round(peak) for name, peak in memory.items()},
-                "seconds": seconds,
-            },
-        )
+        results = {
+            "words": words,
+            "width": width,
+            "file_mb": round(file.stat().st_size / 1e6, 1),
+            "median_seconds": middle,
+            "ratio_to_gensim": {n: round(s / middle["gensim"], 2) for n, s in middle.items()},
+            "largest_process_mb": {name: round(peak) for name, peak in memory.items()},
+            "seconds": seconds,
+        }
+    record("importing", ["gensim", "numpy"], results)
 
 
 def _run(command: list[str]) -> tuple[float, float]:

@@ -89,12 +89,7 @@ def kills(folder: Path, times: int) -> dict[str, Any]:
         clients.go_on(20)
     if {port for port, _ in clients.lost} - ports:
         raise SystemExit("A request of another worker was lost.")
-    return {
-        "tried": times,
-        "answered": clients.answered,
-        "lost": len(clients.lost),
-        "inside": True,
-    }
+    return {"tried": times, "answered": clients.answered, "lost": len(clients.lost)}
 
 
 FAULTS: dict[str, tuple[Callable[[Path, int], dict[str, Any]], int, int]] = {
@@ -110,12 +105,9 @@ def hostile(folder: Path, number: int) -> dict[str, Any]:
     """Send the requests of `tests/http/hostile.py`; return statuses and private memory."""
     with running(folder) as service:
         workers = service.workers()
-        with click.progressbar(length=number, label="hostile", file=sys.stderr) as bar:
-            outcome = send_all(service.address, 7, range(number // 2))
-            warm = {pid: private_bytes(pid) for pid in workers}
-            bar.update(number // 2)
-            outcome.add(send_all(service.address, 7, range(number // 2, number)))
-            bar.update(number - number // 2)
+        outcome = send_all(service.address, 7, range(number // 2))
+        warm = {pid: private_bytes(pid) for pid in workers}
+        outcome.add(send_all(service.address, 7, range(number // 2, number)))
         if outcome.faults or service.workers() != workers:
             raise SystemExit(f"Hostile requests: {outcome.faults[:3] or 'a worker ended'}.")
         now = {pid: private_bytes(pid) for pid in workers}
@@ -159,8 +151,7 @@ def soak(folder: Path, seconds: int) -> dict[str, Any]:
         capacity = _send(service, requests, min(seconds, 20), 0)
         rate = SHARE * capacity[0] / min(seconds, 20)
         samples: list[tuple[float, float, float]] = []
-        with click.progressbar(length=seconds, label="soak", file=sys.stderr) as bar:
-            answered, lost = _send(service, requests, seconds, rate, samples, bar)
+        answered, lost = _send(service, requests, seconds, rate, samples)
     first, last = _mean(samples, MINUTE, MINUTE + 30), _mean(samples, seconds - 30, seconds)
     return {
         "seconds": seconds,
@@ -185,7 +176,6 @@ def _send(
     seconds: float,
     rate: float,
     samples: list[tuple[float, float, float]] | None = None,
-    bar: Any = None,
 ) -> tuple[int, int]:
     """Send at a rate per second, or without limit if it is 0.
 
@@ -220,8 +210,6 @@ def _send(
             pss = sum(memory(pid, "Pss") for pid in processes) / 1e6
             own = sum(memory(pid, "Pss_Anon") for pid in processes) / 1e6
             samples.append((round(done, 1), round(pss, 2), round(own, 2)))
-        if bar is not None:
-            bar.update(round(done) - bar.pos)
     for thread in threads:
         thread.join()
     return sum(counts), sum(lost)

@@ -25,17 +25,16 @@ from wrk import Posted, Posting, middle, post
 
 BARE = Path(__file__).with_name("bare.py")
 LENGTHS = (10, 20, 50, 200)
-ENCODINGS = {"base64": "base64", "npz": "float", "json": "float"}
-"""The field `encoding` by the format of the response."""
+KINDS = {
+    "base64": ("base64", "application/json"),
+    "npz": ("float", "application/x-npz"),
+    "json": ("float", "application/json"),
+}
+"""The field `encoding` and the media type of each format of responses."""
 DIFFERENT = 2000
 """The number of bodies of each length. From 20 words on, they exceed the tokenizer's cache."""
 TYPICAL = 50
 """The number of responses from which the one of median size is chosen for the bare route."""
-
-
-def accept(kind: str) -> str:
-    """Return the media type of a format."""
-    return "application/x-npz" if kind == "npz" else "application/json"
 
 
 def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
@@ -43,7 +42,7 @@ def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
     files = {}
     for length in LENGTHS:
         texts = [" ".join(words) for words in sentences([length] * DIFFERENT)]
-        for kind, encoding in ENCODINGS.items():
+        for kind, (encoding, _) in KINDS.items():
             bodies = [orjson.dumps({"input": text, "encoding": encoding}) for text in texts]
             files[length, kind] = folder / f"{length}-{kind}"
             files[length, kind].write_bytes(b"\n".join(bodies) + b"\n")
@@ -52,7 +51,7 @@ def write_bodies(folder: Path) -> dict[tuple[int, str], Path]:
 
 def typical(address: str, bodies: Path, kind: str) -> bytes:
     """Return the response of median size among the responses to the first bodies."""
-    headers = {"Accept": accept(kind), "Content-Type": "application/json"}
+    headers = {"Accept": KINDS[kind][1], "Content-Type": "application/json"}
     responses = []
     for body in bodies.read_bytes().splitlines()[:TYPICAL]:
         reply = httpx.post(f"{address}/v1/encode", content=body, headers=headers, timeout=60)
@@ -109,7 +108,7 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
         with running([str(BARE), responses], workers=workers) as bare:
             for (length, kind), bodies in files.items():
                 both = {"service": (service, "/v1/encode"), "bare": (bare, f"/{bodies.name}")}
-                posting = Posting(bodies, accept(kind), connections, seconds)
+                posting = Posting(bodies, KINDS[kind][1], connections, seconds)
                 result = figures(in_turn(both, posting, rounds))
                 size = Path(responses, bodies.name).stat().st_size
                 by_length[str(length)][kind] = {"answer_bytes": size, **result}

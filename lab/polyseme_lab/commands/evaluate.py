@@ -31,7 +31,6 @@ from polyseme_lab.training.corpus import is_lemma_held_out, read_tagged, tag_fil
 
 if TYPE_CHECKING:
     from polyseme.client.encoder import Encoder
-    from polyseme_lab.evaluation.explanation import Explanation
     from polyseme_lab.evaluation.results import Results
 
 _EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
@@ -271,12 +270,11 @@ def attention(archive: Path, registry: Registry, lemmas: str, **options: Any) ->
     _print(explanation_table(explanation))
     if options["document"]:
         with exit_on_signals():
-            write_json(options["document"], {**explanation.document(), "chosen_lemmas": lemmas})
+            write_json(options["document"], {**explanation, "chosen_lemmas": lemmas})
 
 
-def explanation_table(explanation: "Explanation") -> str:
+def explanation_table(facts: Mapping[str, Any]) -> str:
     """Return the results as text."""
-    facts = explanation.facts
     right, judged = facts["right_sense"], facts["judge_right_sense"]
     count = facts["lemmas"]
     size = f"{facts['occurrences']:,} tagged words of {count} lemma{'s' * (count != 1)}"
@@ -286,17 +284,17 @@ def explanation_table(explanation: "Explanation") -> str:
         f"{right:.1f} % of the words right, naive Bayes without vectors {judged:.1f} %.",
     ]
     for title, columns in _RANKINGS.items():
-        lines += ["", title, *_rows(explanation.rankings, columns)]
+        lines += ["", title, *_rows(facts["rankings"], columns)]
     lines += ["", "Effect of the query: the figures of each head minus those with Wq = 0"]
-    lines += _rows(explanation.by_query, _QUERY_COLUMNS)
-    swaps = {head: {"swap": figure} for head, figure in explanation.swaps.items()}
+    lines += _rows(facts["by_query"], _QUERY_COLUMNS)
+    swaps = {head: {"swap": figure} for head, figure in facts["swaps"].items()}
     lines += ["", "Change of the attention if a similar word replaces the word (0: none)"]
     lines += _rows(swaps, {"swap": "swap"})
     lines += ["", "Sense quality, and its loss without queries"]
-    quality = {"unchanged": explanation.quality}
-    quality |= {f"lost, Wq = 0: {head}": lost for head, lost in explanation.cost.items()}
+    quality = {"unchanged": facts["quality"]}
+    quality |= {f"lost, Wq = 0: {head}": lost for head, lost in facts["cost"].items()}
     lines += _rows(quality, _QUALITY_COLUMNS)
-    for example in explanation.examples:  # the words that a word attends to most
+    for example in facts["examples"]:  # the words that a word attends to most
         tokens, word, layers = (example[key] for key in ("tokens", "word", "attention"))
         lines += ["", f"{tokens[word]} in “{example['text']}”"]
         for place, layer in enumerate(layers, 1):
@@ -315,7 +313,7 @@ def _rows(figures: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) 
         cells = [f"{name:<{width}}"]
         for column in columns:
             figure = row[column]
-            cell = "–" if figure is None else f"{figure.value:.1f} ± {figure.error:.1f}"
+            cell = "–" if figure is None else f"{figure['value']:.1f} ± {figure['error']:.1f}"
             cells.append(f"{cell:>13}")
         lines.append("  ".join(cells))
     return lines

@@ -4,7 +4,6 @@ docs/training.md has the formulas.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -48,49 +47,11 @@ CONTROLS = ("nearness", "rarity", "uniform", "random")
 """Rankings without a model, in the order of `_Examiner`."""
 
 
-class Estimate(NamedTuple):
-    """A measure × 100, and its standard error × 100 from bootstrap resamples of the lemmas."""
-
-    value: float
-    error: float
-
-    @classmethod
-    def of(cls, value: float, resamples: Floats) -> "Estimate":
-        """Create an estimate from a measure and its value in each resample [B]."""
-        return cls(round(100 * float(value), 2), round(100 * float(np.std(resamples)), 2))
-
-
+Estimate: TypeAlias = dict[str, float]
+"""`value`, a measure × 100, and `error`, its standard error × 100 from bootstrap resamples of the
+lemmas."""
 Figures: TypeAlias = dict[str, Estimate | None]
 """Estimates by measure or by head; None if no occurrence has a value."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The results of `explain`."""
-
-    rankings: dict[str, Figures]
-    """by ranking, then by measure"""
-    by_query: dict[str, Figures]
-    """by head: the decrease of each measure with Wq = 0"""
-    swaps: Figures
-    """by head: the mean distance between the attention weights of two query words"""
-    quality: Figures
-    cost: dict[str, Figures]
-    """by the heads that have Wq = 0: the decrease of quality"""
-    facts: dict[str, Any]
-    examples: list[dict[str, Any]]
-
-    def document(self) -> dict[str, Any]:
-        """Return the results as a JSON document."""
-
-        def plain(figures: Any) -> Any:
-            if isinstance(figures, Estimate):
-                return figures._asdict()
-            return figures and {name: plain(part) for name, part in figures.items()}
-
-        names = ("rankings", "by_query", "swaps", "quality", "cost")
-        measured = {name: plain(getattr(self, name)) for name in names}
-        return {"task": "attention", **self.facts, **measured, "examples": self.examples}
 
 
 def estimates(values: Floats, lemmas: Integers) -> list[Estimate | None]:
@@ -106,7 +67,12 @@ def estimates(values: Floats, lemmas: Integers) -> list[Estimate | None]:
         resampled = (drawn @ sums) / (drawn @ counts)
         means = sums.sum(axis=0) / counts.sum(axis=0)
     return [
-        None if np.isnan(mean) else Estimate.of(mean, column[~np.isnan(column)])
+        None
+        if np.isnan(mean)
+        else {
+            "value": round(100 * float(mean), 2),
+            "error": round(100 * float(np.std(column[~np.isnan(column)])), 2),
+        }
         for mean, column in zip(means, resampled.T, strict=True)
     ]
 
@@ -117,10 +83,14 @@ def explain(
     count: int = OCCURRENCES,
     seed: int = SEED,
     progress: Progress = SILENT,
-) -> Explanation:
+) -> dict[str, Any]:
     """Evaluate a model on a random sample of tagged occurrences, of each lemma in turn.
 
-    Raises CommandError if the model or the tags have nothing to evaluate.
+    The result is a JSON document. `rankings` has the measures of each ranking; `by_query` has, for
+    each head, the decrease of each measure with Wq = 0; `swaps` the mean distance between the
+    attention weights of two query words; `quality` that of the model, and `cost` its decrease by
+    the heads that have Wq = 0. Raises CommandError if the model or the tags have nothing to
+    evaluate.
     """
     if not model.layers:
         raise CommandError("The model has no layer, and so no attention to measure.")
@@ -155,26 +125,29 @@ def explain(
     }
     groups = np.arange(len(data.lemmas))
     quality = qualities.pop(_UNCHANGED)
-    return Explanation(
-        rankings=_named([*ranking_titles(model.layers), *CONTROLS], figures, lemmas),
-        by_query=_named(heads, lost, lemmas),
-        swaps=dict(zip(heads, estimates(swaps, lemmas), strict=True)),
-        quality=dict(zip(_QUALITY, estimates(quality, groups), strict=True)),
-        cost={
+    right, judged = (
+        round(100 * float(np.mean([getattr(each, name) for each in examined])), 2)
+        for name in ("right", "judged")
+    )
+    return {
+        "task": "attention",
+        "model": model.manifest.name,
+        "occurrences": len(examined),
+        "lemmas": len(np.unique(lemmas)),
+        "measured_lemmas": len(data.lemmas),
+        "seed": seed,
+        "right_sense": right,
+        "judge_right_sense": judged,
+        "rankings": _named([*ranking_titles(model.layers), *CONTROLS], figures, lemmas),
+        "by_query": _named(heads, lost, lemmas),
+        "swaps": dict(zip(heads, estimates(swaps, lemmas), strict=True)),
+        "quality": dict(zip(_QUALITY, estimates(quality, groups), strict=True)),
+        "cost": {
             name: dict(zip(_QUALITY, estimates(quality - other, groups), strict=True))
             for name, other in qualities.items()
         },
-        facts={
-            "model": model.manifest.name,
-            "occurrences": len(examined),
-            "lemmas": len(np.unique(lemmas)),
-            "measured_lemmas": len(data.lemmas),
-            "seed": seed,
-            "right_sense": round(100 * float(np.mean([each.right for each in examined])), 2),
-            "judge_right_sense": round(100 * float(np.mean([each.judged for each in examined])), 2),
-        },
-        examples=[attention_of(model, text, word) for text, word in SENTENCES],
-    )
+        "examples": [attention_of(model, text, word) for text, word in SENTENCES],
+    }
 
 
 _UNCHANGED, _NO_QUERIES = "", "all heads"

@@ -1,6 +1,6 @@
 """Evaluate a model or a service on CoarseWSD-20, WiC or sets of judged pairs of words."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -15,9 +15,8 @@ from polyseme_lab.evaluation import coarsewsd as coarse_set
 from polyseme_lab.evaluation import wic as pair_set
 from polyseme_lab.evaluation.coarsewsd import CoarseWsdResult
 from polyseme_lab.evaluation.datasets import (
-    Embedder,
     Files,
-    Knows,
+    OccurrenceVectors,
     TokenizedOccurrence,
     fingerprint,
     read_data_set,
@@ -43,7 +42,6 @@ from polyseme_lab.evaluation.systems import (
     SEEDS,
     SERVED_NAMES,
     EvaluationConfig,
-    Split,
     System,
     stack_reader,
     systems,
@@ -114,11 +112,6 @@ def similarity(pairs: Sequence[tuple[float, str, str]], source: Source) -> Simil
 
 
 PACKAGES = ("numpy", "scikit-learn", "scipy")
-Vectors: TypeAlias = Callable[
-    [Sequence[TokenizedOccurrence]], Iterable[tuple[str, System, Sequence[Embedder]]]
-]
-"""A function from occurrences to the name and the vectors of every system. The results of several
-embedders are averaged."""
 Figures: TypeAlias = dict[str, dict[str, float]]
 
 
@@ -145,55 +138,56 @@ def _measure(
     if config.task == "similarity":
         results = measure_similarity(config.directory, source, f"static vector ({name})")
     else:
-
-        def vectors(
-            occurrences: Sequence[TokenizedOccurrence],
-        ) -> Iterator[tuple[str, System, Sequence[Embedder]]]:
-            """Yield the baselines, the model and the transformer."""
-            readers = {
-                f"{key} {number}": reader
-                for key, system in chosen.items()
-                for number, reader in enumerate(system.readers)
-            }
-            tables = tabulate(source, readers, occurrences, config.progress) if readers else {}
-            for key, system in chosen.items():
-                own = [tables[f"{key} {number}"] for number in range(len(system.readers))]
-                title = f"{system.title} ({name})" if system.kind == "model" else system.title
-                yield key, System(title, system.kind), own
-            if MINILM in config.names:
-                table = transformer_vectors(occurrences, config.progress)
-                yield MINILM, System(MINILM_TITLE, "compared"), [table]
-
-        if config.task == "wic":
-            results = measure_wic(config.directory, source.knows, vectors, config.split)
-        else:
-            most_frequent = MOST_FREQUENT in config.names
-            results = measure_coarsewsd(
-                config.directory, source.knows, vectors, most_frequent=most_frequent
-            )
+        if "model" in chosen:
+            title = f"{chosen['model'].title} ({name})"
+            chosen = {**chosen, "model": chosen["model"]._replace(title=title)}
+        if MINILM in config.names:
+            chosen = {**chosen, MINILM: System(MINILM_TITLE, "compared")}
+        measure = measure_wic if config.task == "wic" else measure_coarsewsd
+        results = measure(config, source, chosen)
     versions = {package: version(package) for package in PACKAGES}
     return replace(results, facts={"model": name, **results.facts, "versions": versions})
 
 
+def _embedders(
+    config: EvaluationConfig,
+    source: Source,
+    chosen: Mapping[str, System],
+    occurrences: Sequence[TokenizedOccurrence],
+) -> Iterator[tuple[str, System, list[OccurrenceVectors]]]:
+    """Yield each system with its vectors; the results of several are averaged."""
+    readers = {
+        f"{name} {i}": reader
+        for name, system in chosen.items()
+        for i, reader in enumerate(system.readers)
+    }
+    tables = tabulate(source, readers, occurrences, config.progress) if readers else {}
+    for name, system in chosen.items():
+        if name == MINILM:
+            yield name, system, [transformer_vectors(occurrences, config.progress)]
+        else:
+            yield name, system, [tables[f"{name} {i}"] for i in range(len(system.readers))]
+
+
 def measure_coarsewsd(
-    directory: Path, knows: Knows, vectors: Vectors, *, most_frequent: bool = True
+    config: EvaluationConfig, source: Source, chosen: Mapping[str, System]
 ) -> Results:
     """Evaluate on the words of CoarseWSD-20 that the folder contains.
 
     Raises CommandError if the set cannot be read, or the model has none of the words.
     """
-    files = read_data_set(directory, "coarsewsd")
+    files = read_data_set(config.directory, "coarsewsd")
     words = coarse_set.ambiguous_words(files)
-    known = knows([word.test.occurrences[0].word for word in words])
+    known = source.knows([word.test.occurrences[0].word for word in words])
     if not any(known):
         raise CommandError("The model's vocabulary has none of the words of the set.")
     rows, by_word = [], {}
-    if most_frequent:
+    if MOST_FREQUENT in config.names:
         result = coarse_set.most_frequent_sense(files)
         rows.append(_coarse_row(MOST_FREQUENT, System("most frequent sense", "control"), result))
-    for name, system, embedders in vectors(coarse_set.occurrences_in(files)):
-        result = coarse_set.coarsewsd(files, *embedders)
-        rows.append(_coarse_row(name, system, result))
+    occurrences = coarse_set.occurrences_in(files)
+    for name, system, embedders in _embedders(config, source, chosen, occurrences):
+        rows.append(_coarse_row(name, system, coarse_set.coarsewsd(files, *embedders)))
         if system.kind == "model":
             measured = rows[-1].facts["words"]
             by_word = {
@@ -227,18 +221,19 @@ def measure_coarsewsd(
     )
 
 
-def measure_wic(directory: Path, knows: Knows, vectors: Vectors, split: Split) -> Results:
+def measure_wic(config: EvaluationConfig, source: Source, chosen: Mapping[str, System]) -> Results:
     """Evaluate on a split of WiC.
 
     Raises CommandError if the set cannot be read, or no pair has two known words.
     """
-    files = read_data_set(directory, "wic")
+    split, files = config.split, read_data_set(config.directory, "wic")
     pairs = pair_set.pairs_of(files, split).occurrences
-    lacking = pairs_known(pairs, knows).count(False)
+    lacking = pairs_known(pairs, source.knows).count(False)
     if lacking == len(pairs):
         raise CommandError("Every pair of the set has a word that the model has no vector for.")
     rows = []
-    for name, system, embedders in vectors(pair_set.occurrences_in(files, split)):
+    occurrences = pair_set.occurrences_in(files, split)
+    for name, system, embedders in _embedders(config, source, chosen, occurrences):
         result = pair_set.wic(files, *embedders, split=split)
         facts = {"train_accuracy": result.train, "threshold": result.threshold}
         figures = {"accuracy": result.accuracy}

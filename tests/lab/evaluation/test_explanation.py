@@ -16,7 +16,7 @@ import pytest
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import Layer, Projection, contextualize
 from polyseme.errors import CommandError
-from polyseme_lab.evaluation.explanation import Estimate, estimates, explain
+from polyseme_lab.evaluation.explanation import estimates, explain
 from polyseme_lab.evaluation.perturbation import collect_senses
 from polyseme_lab.evaluation.sources import LocalSource
 from tests.tiny import full_layer, tiny_model
@@ -79,16 +79,16 @@ def found(tmp_path_factory):
 
 
 def values(figures):
-    return {name: None if one is None else one.value for name, one in figures.items()}
+    return {name: None if one is None else one["value"] for name, one in figures.items()}
 
 
 def test_every_head_is_listed_with_and_without_its_query_and_with_the_controls(found):
-    assert list(found.rankings) == [
+    assert list(found["rankings"]) == [
         *("head 1", "head 1, Wq = 0", "head 2", "head 2, Wq = 0", "mean of heads"),
         "contributions",
         *("nearness", "rarity", "uniform", "random"),
     ]
-    assert (found.facts["occurrences"], found.facts["lemmas"]) == (24, 1)
+    assert (found["occurrences"], found["lemmas"]) == (24, 1)
 
 
 CHANCE = {
@@ -109,18 +109,18 @@ CHANCE = {
     ],
 )
 def test_rankings_by_hand(found, ranking, expected):
-    assert values(found.rankings[ranking]).items() >= expected.items()
+    assert values(found["rankings"][ranking]).items() >= expected.items()
     # The effect of a query is the difference to the head without it.
-    effect = values(found.by_query["head 1"])
+    effect = values(found["by_query"]["head 1"])
     assert (effect["evidence_auc"], effect["evidence_at_1"]) == (50, 83.33)
-    assert set(values(found.by_query["head 2"]).values()) <= {0, None}
+    assert set(values(found["by_query"]["head 2"]).values()) <= {0, None}
 
 
 def test_removing_the_cue_takes_the_whole_margin(found):
     """c = (5·sense + filler)/√26, and so are the centroids: the margin is 1 − 1/26. Without the cue
     c is the filler's axis: no margin. With the cue alone c is the sense's axis: 5/√26."""
     margin = 25 / 26
-    figures = values(found.rankings["head 1"])
+    figures = values(found["rankings"]["head 1"])
     for k in (1, 2, 3):
         assert figures[f"removed_{k}"] == pytest.approx(100 * margin, abs=0.01)
     assert figures["kept_1"] == pytest.approx(100 * (margin - 5 / sqrt(26)), abs=0.01)
@@ -131,7 +131,7 @@ def test_removing_a_filler_costs_the_computed_amount(found):
     first, which is the cue in some sentences and a filler in the others."""
     cue, filler = 25 / 26, 25 / 26 - 125 / sqrt(641 * 26)
     assert filler < 0
-    figures = values(found.rankings["nearness"])
+    figures = values(found["rankings"]["nearness"])
     low, high = 100 * filler, 100 * cue
     assert low < figures["removed_1"] < high
     removed = (figures["removed_1"] - low) / (high - low)
@@ -142,14 +142,17 @@ def test_removing_a_filler_costs_the_computed_amount(found):
 
 def test_another_query_word_changes_the_weights_unless_a_head_ignores_words(found):
     """`wave` gives the cue 4/9 and `pen` 25/30: the total variation distance is 7/18."""
-    assert found.swaps == {"head 1": Estimate(38.89, 0.0), "head 2": Estimate(0.0, 0.0)}
+    assert found["swaps"] == {
+        "head 1": {"value": 38.89, "error": 0.0},
+        "head 2": {"value": 0.0, "error": 0.0},
+    }
 
 
 def test_every_sense_is_right_and_a_head_without_effect_costs_nothing(found):
-    assert found.facts["right_sense"] == found.facts["judge_right_sense"] == 100
-    assert values(found.quality) == {"pairs_auc": 100, "macro_f1": 100}
-    assert list(found.cost) == ["all heads", "head 1", "head 2"]
-    assert values(found.cost["head 2"]) == {"pairs_auc": 0, "macro_f1": 0}
+    assert found["right_sense"] == found["judge_right_sense"] == 100
+    assert values(found["quality"]) == {"pairs_auc": 100, "macro_f1": 100}
+    assert list(found["cost"]) == ["all heads", "head 1", "head 2"]
+    assert values(found["cost"]["head 2"]) == {"pairs_auc": 0, "macro_f1": 0}
 
 
 def test_the_centroid_of_a_sense_leaves_out_the_occurrence_itself(tmp_path):
@@ -168,7 +171,7 @@ def test_the_centroid_of_a_sense_leaves_out_the_occurrence_itself(tmp_path):
         cosines = means @ units[number] / np.linalg.norm(means, axis=1)
         right.append(cosines.argmax() == sense)
     assert 0 < np.mean(right) < 1
-    assert found.facts["right_sense"] == pytest.approx(100 * np.mean(right), abs=0.01)
+    assert found["right_sense"] == pytest.approx(100 * np.mean(right), abs=0.01)
 
 
 def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
@@ -188,7 +191,7 @@ def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
         below, level = row[:, ~cue] < row[:, cue], row[:, ~cue] == row[:, cue]
         areas.append((below + level / 2).mean(axis=1))
     names = ("head 1", "head 2", "head 3", "mean of heads")
-    given = [found.rankings[name]["evidence_auc"].value for name in names]
+    given = [found["rankings"][name]["evidence_auc"]["value"] for name in names]
     assert given == pytest.approx(list(100 * np.mean(areas, axis=0)), abs=0.01)
     assert len(set(given)) == 4
 
@@ -223,19 +226,19 @@ def test_zeroing_the_query_costs_quality_where_other_words_mislead(tmp_path):
         scoring=layer.scoring,
     )
     found = explained(tiny_model(tmp_path, words=words, vectors=wide, layers=[layer]), tagged)
-    assert values(found.quality) == {"pairs_auc": 100, "macro_f1": 100}
+    assert values(found["quality"]) == {"pairs_auc": 100, "macro_f1": 100}
     for heads in ("all heads", "head 1"):
-        assert all(one.value > 30 and one.error == 0 for one in found.cost[heads].values())
-    assert values(found.cost["head 2"]) == {"pairs_auc": 0, "macro_f1": 0}
+        assert all(one["value"] > 30 and one["error"] == 0 for one in found["cost"][heads].values())
+    assert values(found["cost"]["head 2"]) == {"pairs_auc": 0, "macro_f1": 0}
 
 
 def test_a_model_of_one_head_without_weights_is_measured(tmp_path):
     found = explained(model_of(tmp_path, Layer()), sentences(), count=5)
-    assert list(found.rankings)[:3] == ["head 1", "head 1, Wq = 0", "contributions"]
-    assert list(found.cost) == ["all heads"]
-    assert found.facts["occurrences"] == 5
+    assert list(found["rankings"])[:3] == ["head 1", "head 1, Wq = 0", "contributions"]
+    assert list(found["cost"]) == ["all heads"]
+    assert found["occurrences"] == 5
     # The vector of `pen` is orthogonal to every other, so all scores are 0.
-    assert found.rankings["head 1"]["evidence_auc"].value == 50
+    assert found["rankings"]["head 1"]["evidence_auc"]["value"] == 50
 
 
 def test_the_names_of_heads_include_the_layer_if_there_are_several(tmp_path):
@@ -243,31 +246,30 @@ def test_the_names_of_heads_include_the_layer_if_there_are_several(tmp_path):
     vectors = np.stack([vector(word) for word in VOCABULARY])
     model = tiny_model(tmp_path, words=VOCABULARY, vectors=vectors, layers=layers)
     found = explained(model, sentences())
-    assert list(found.swaps) == [f"layer {n} head {h}" for n in (1, 2) for h in (1, 2)]
-    assert [name for name in found.rankings if "mean" in name] == [
+    assert list(found["swaps"]) == [f"layer {n} head {h}" for n in (1, 2) for h in (1, 2)]
+    assert [name for name in found["rankings"] if "mean" in name] == [
         f"layer {n}, mean of heads" for n in (1, 2)
     ]
-    assert len(found.cost) == 5
-    assert len(found.examples[0]["attention"]) == 2
+    assert len(found["cost"]) == 5
+    assert len(found["examples"][0]["attention"]) == 2
 
 
 def test_equal_seeds_give_equal_documents_and_another_seed_a_different_one(tmp_path):
     model = model_of(tmp_path, cue_layer())
-    documents = [explained(model, sentences(), count=7, seed=seed).document() for seed in (1, 1, 2)]
+    documents = [explained(model, sentences(), count=7, seed=seed) for seed in (1, 1, 2)]
     assert documents[0] == documents[1]
     assert documents[0]["rankings"]["random"] != documents[2]["rankings"]["random"]
 
 
 def test_the_document_has_plain_values(found):
-    document = found.document()
-    assert document["task"] == "attention"
-    assert document["rankings"]["head 1"]["evidence_auc"] == {"value": 100.0, "error": 0.0}
-    assert document["swaps"]["head 1"] == {"value": 38.89, "error": 0.0}
-    assert document["cost"]["head 1"].keys() == {"pairs_auc", "macro_f1"}
-    assert [one["tokens"][one["word"]] for one in document["examples"]] == [
+    assert found["task"] == "attention"
+    assert found["rankings"]["head 1"]["evidence_auc"] == {"value": 100.0, "error": 0.0}
+    assert found["swaps"]["head 1"] == {"value": 38.89, "error": 0.0}
+    assert found["cost"]["head 1"].keys() == {"pairs_auc", "macro_f1"}
+    assert [one["tokens"][one["word"]] for one in found["examples"]] == [
         *("bank", "it", "it", "apple", "Apple"),
     ]
-    weights = np.array(document["examples"][0]["attention"])
+    weights = np.array(found["examples"][0]["attention"])
     assert weights.shape == (1, 2, 11, 11)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-3)
 
@@ -286,11 +288,11 @@ def test_errors_are_those_of_resampled_lemmas():
     probabilities ¼, ½, ¼, whose standard deviation is √⅛."""
     figures = np.array([[0.0, np.nan], [0, np.nan], [1, np.nan], [1, np.nan]])
     one, none = estimates(figures, np.array([0, 0, 1, 1]))
-    assert one.value == 50 and one.error == pytest.approx(100 * sqrt(1 / 8), abs=1.5)
+    assert one["value"] == 50 and one["error"] == pytest.approx(100 * sqrt(1 / 8), abs=1.5)
     assert none is None
 
 
 def test_undefined_values_are_ignored():
     figures = np.array([[0.0], [np.nan], [1], [np.nan]])
     (one,) = estimates(figures, np.array([0, 0, 0, 1]))
-    assert (one.value, one.error) == (50, 0)
+    assert one == {"value": 50, "error": 0}
