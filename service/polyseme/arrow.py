@@ -584,7 +584,8 @@ class Encoding:
             offsets = pa.array(np.cumsum([0, *counts], dtype=np.int32))
             return pa.ListArray.from_arrays(offsets, values, mask=pa.array(is_null))
 
-        result = take_rows(columns, [row.index for row in rows])
+        indices = pa.array([row.index for row in rows], pa.int64())
+        result = [column.take(indices) for column in columns]
         result.append(pa.array([row.error for row in rows], pa.string()))
         truncated = np.array([row.sentence.truncated if row.sentence else 0 for row in rows])
         result.append(pa.array(truncated, pa.int32(), mask=is_null))
@@ -646,8 +647,9 @@ class Encoding:
             tokens = [column.take(indices) for column in tokens]
         errors = pa.array([row.error for row in rows], pa.string())
         truncated = [None if row.error else row.sentence and row.sentence.truncated for row in rows]
-        columns = [*take_rows(columns, [row.index for row in rows]), errors]
-        columns.append(pa.array(truncated, pa.int32()))
+        of_inputs = pa.array([row.index for row in rows], pa.int64())
+        columns = [column.take(of_inputs) for column in columns]
+        columns += [errors, pa.array(truncated, pa.int32())]
         sizes = np.sum([row_bytes(column) for column in columns], axis=0)[of_rows]
 
         def part(start: int, end: int) -> Any:
@@ -696,14 +698,6 @@ def token_columns(rows: Sequence[_Row]) -> list[Any]:
     stops = pc.add(starts, pa.array(list(map(len, texts)), pa.int32()))
     strings = [pa.array(values, pa.string()) for values in (texts, keys, resolutions)]
     return [strings[0], starts, stops, *strings[1:]]
-
-
-def take_rows(columns: Sequence[Any], indices: Sequence[int]) -> list[Any]:
-    """Return rows of columns, without a copy if they are consecutive."""
-    start, count = (indices[0], len(indices)) if indices else (0, 0)
-    if not count or indices[-1] - start + 1 == count:
-        return [column.slice(start, count) for column in columns]
-    return [column.take(pa.array(indices)) for column in columns]
 
 
 def ranges(

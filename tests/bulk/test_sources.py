@@ -2,10 +2,6 @@
 
 import gzip
 import json
-import random
-import subprocess
-import sys
-from pathlib import Path
 from unittest.mock import Mock
 
 import fsspec
@@ -516,57 +512,3 @@ def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):
     assert kept_schema(files, "text", ("id",)).types == [pa.string()]
     pq.write_table(table, tmp_path / "b.parquet")
     assert kept_schema(find_files(tmp_path), "text", ("id",)).types == [pa.int64()]
-
-
-SHORT, LONG = 8_000, 128_000
-"""Rows of a thousand bytes."""
-ALLOWED_GROWTH = 64 << 20
-"""For a file that is 120 MB larger. No growth is expected, but allocators and pages vary."""
-
-READ = """
-import re, sys
-from pathlib import Path
-from polyseme.bulk.read import find_files, kept_schema, split_shards
-files = find_files(Path(sys.argv[1]))
-kept = kept_schema(files, "text", ("id",) if len(sys.argv) > 2 else ())
-rows = sum(len(shard) for shard in split_shards([files], "text", kept, 4096))
-# Not ru_maxrss, which includes the process that started this one.
-(peak,) = re.findall(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
-print(rows, int(peak) * 1024)
-"""
-
-
-def write_many(path, rows):
-    """Write a file of that many different texts."""
-    rng = random.Random(1)
-    pool = " ".join(f"word{rng.randrange(10**6)}" for _ in range(20_000))
-    texts = [pool[(at := rng.randrange(len(pool) - 1000)) : at + 1000] for _ in range(rows)]
-    match path.suffix:
-        case ".parquet":
-            # One row group, as pandas writes it.
-            table = pa.table({"text": texts, "id": range(rows)})
-            pq.write_table(table, path, row_group_size=rows, compression="zstd")
-        case ".csv":
-            pyarrow.csv.write_csv(pa.table({"text": texts, "id": range(rows)}), path)
-        case ".jsonl":
-            lines = (f"{json.dumps({'text': text, 'id': n})}\n" for n, text in enumerate(texts))
-            path.write_text("".join(lines))
-        case ".txt":
-            path.write_text("\n".join(texts))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
-@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "txt"])
-def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path, kind):
-    peaks = []
-    for rows in (SHORT, LONG):
-        path = tmp_path / f"{rows}.{kind}"
-        write_many(path, rows)
-        keep = ["keep"] if kind != "txt" else []
-        command = [sys.executable, "-c", READ, str(path), *keep]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        found, peak = map(int, done.stdout.split())
-        assert found == rows
-        peaks.append(peak)
-    assert peaks[1] - peaks[0] < ALLOWED_GROWTH

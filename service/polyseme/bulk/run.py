@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from polyseme import __version__
 from polyseme.arrow import ROW_OPTIONS, Counts, Encoding
-from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
+from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_files, atomic_write
 from polyseme.bulk.read import InputFile, Shard, first_rows, kept_schema, split_shards
 from polyseme.bulk.write import Job, facts_path, read_facts, write_shard
 from polyseme.errors import CommandError, PolysemeError
@@ -144,18 +144,19 @@ def run(
         write(job, missing_shards(groups), on_shard)
         if finished_shards(job.out) != {*paths}:
             raise CommandError("The folder contains shards of another job: use another folder.")
-        lines = []
-        for path in paths:
-            counts, errors = read_facts(path)
-            totals = zip(*(asdict(one).values() for one in (outcome.counts, counts)), strict=True)
-            outcome.counts = Counts(*map(sum, totals))
-            outcome.errors.update(error["code"] for error in errors)
-            lines += [orjson.dumps(error) + b"\n" for error in errors]
+        with atomic_files(job.out / ERRORS) as (file,):
+            for path in paths:
+                counts, errors = read_facts(path)
+                pairs = zip(
+                    *(asdict(one).values() for one in (outcome.counts, counts)), strict=True
+                )
+                outcome.counts = Counts(*map(sum, pairs))
+                outcome.errors.update(error["code"] for error in errors)
+                file.writelines(orjson.dumps(error) + b"\n" for error in errors)
+        if not outcome.errors:
+            job.out.joinpath(ERRORS).unlink()
         outcome.shards = len(paths)
         outcome.bytes = sum(path.stat().st_size for path in paths)
-        job.out.joinpath(ERRORS).unlink(missing_ok=True)
-        if lines:
-            atomic_write(job.out / ERRORS, b"".join(lines))
         _write_manifest(job.out, document, {"shards": len(paths), **asdict(outcome.counts)})
     return outcome
 
@@ -214,7 +215,8 @@ def _plan(job: Job, files: Sequence[InputFile]) -> tuple[dict[str, Any], bool]:
     inputs = [file.document() for file in files]
     groups: list[list[dict[str, str]]] = []
     has_other_options = False
-    if any(one.name[0] != "." and one.name not in {_LOCK, MANIFEST} for one in job.out.iterdir()):
+    names = {path.name for path in job.out.iterdir()} - {_LOCK, MANIFEST}
+    if any(not name.startswith(TEMPORARY_PREFIX) for name in names):
         path = job.out / MANIFEST
         if not path.exists():
             raise CommandError("The folder contains other files: use an empty or a new folder.")
@@ -235,8 +237,8 @@ def _plan(job: Job, files: Sequence[InputFile]) -> tuple[dict[str, Any], bool]:
                 " remove the folder or use another one."
             )
     _remove_unfinished(job.out)
-    names = {one["name"] for group in groups for one in group}
-    added = [one for one in inputs if one["name"] not in names]
+    earlier = {one["name"] for group in groups for one in group}
+    added = [one for one in inputs if one["name"] not in earlier]
     document["input"] = [*groups, added] if added or not groups else groups
     if added or not groups or has_other_options:
         _write_manifest(job.out, document, None)
