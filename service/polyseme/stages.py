@@ -6,7 +6,7 @@ its thread's request; in process, nothing is recorded.
 
 from contextvars import ContextVar
 from time import perf_counter
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 Stages: TypeAlias = dict[str, tuple[float, float, float]]
 """The first start and the last end of each stage by `time.perf_counter`, and the seconds that it
@@ -24,12 +24,8 @@ class Record(Protocol):
 _record: ContextVar[Record | None] = ContextVar("polyseme_record", default=None)
 record = _record.set
 """Set the record of this thread's request; None ends the recording."""
-
-
-def record_counts(counts: Any) -> None:
-    """Record the token counts of the request."""
-    if (found := _record.get()) is not None:
-        found.counts = counts
+current_record = _record.get
+"""Return the record of this thread's request, None if there is none."""
 
 
 class stage(str):  # noqa: N801, SLOT000 - a function to its users
@@ -37,13 +33,8 @@ class stage(str):  # noqa: N801, SLOT000 - a function to its users
 
     start = 0.0
 
-    def since(self, start: float) -> Self:
-        """Set an earlier start."""
-        self.start = start
-        return self
-
     def __enter__(self) -> None:
-        self.start = self.start or perf_counter()
+        self.start = perf_counter()
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         found = _record.get()

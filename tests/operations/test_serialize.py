@@ -334,7 +334,7 @@ def test_the_limit_is_on_the_whole_response_or_on_each_line(deep):
     limits = replace(LIMITS, max_answer_bytes=size)
     sized(deep, texts * 10, limits, 4, streamed=True)
     error = size_error(deep, texts * 10, max_answer_bytes=size, number_bytes=4)
-    assert error["size"] == 2 * size  # the second sentence is one too many
+    assert error["size"] == 10 * size
     assert "application/x-ndjson" in error["hint"]
 
 

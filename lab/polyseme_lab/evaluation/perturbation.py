@@ -330,7 +330,7 @@ class Erasure:
         missing = [key for key in dict.fromkeys(keys) if key not in self._cache]
         for stack in stacks([len(self._sentence.words)] * len(missing)):
             part = [missing[number] for number in stack]
-            arrays = self._sentence.stacked(1)[[0] * len(part)]
+            arrays = self._sentence[None][[0] * len(part)]
             for number, key in enumerate(part):
                 # An erased word is unknown.
                 arrays.known[number, list(key)], arrays.vectors[number, list(key)] = False, 0

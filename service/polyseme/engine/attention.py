@@ -45,20 +45,13 @@ class SentenceArrays:
         """Whether every token has a vector."""
         return bool(np.count_nonzero(self.known) == self.known.size)
 
-    def __getitem__(self, number: int | list[int]) -> "SentenceArrays":
-        """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]"""
+    def __getitem__(self, number: int | list[int] | None) -> "SentenceArrays":
+        """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]
+
+        None makes a stack of a sentence. [n] -> [1, n]
+        """
         bias = None if self.word_bias is None else self.word_bias[number]
         return SentenceArrays(self.vectors[number], self.known[number], self.words[number], bias)
-
-    def stacked(self, count: int) -> "SentenceArrays":
-        """Return the tokens of consecutive sentences of equal length as a stack. [B·n] -> [B, n]"""
-        shape = (count, len(self.words) // count)
-        return SentenceArrays(
-            self.vectors.reshape(*shape, self.vectors.shape[-1]),
-            self.known.reshape(shape),
-            self.words.reshape(shape),
-            None if self.word_bias is None else self.word_bias.reshape(shape),
-        )
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,6 @@ _READING, _LONG = 0.16, 0.02
 _INTERVAL, _DISCONNECT_AFTER = 0.01, 1.0
 """Minimum seconds between two checks, and seconds until the connection is checked. A client that
 has only ended its sending side looks like one that left; it gets responses that take less."""
-_SMALL = 1 << 20
-"""Bodies of at most so many bytes need no place, and responses no room."""
 Charge: TypeAlias = Callable[[RequestContext, float], RateLimitedError | None]
 """Counts processor seconds towards the rates of the caller; returns an error if one is exceeded."""
 _GONE = select.POLLERR | select.POLLHUP | getattr(select, "POLLRDHUP", 0)
@@ -108,13 +106,9 @@ class RequestBudget:
         self._next_check = 0.0
         self._started = time.thread_time()
         self._charged = 0.0
-        self._room, self._has_place = 0, False
-
-    def start(self) -> None:
-        """Raise RateLimitedError, or DeadlineError if the request has waited too long."""
-        if self._charge and (error := self._count(0.0)):
-            raise error
-        self.check()
+        self._room = 0
+        self.has_place = False
+        """whether it has a place for long requests"""
 
     def check(self) -> None:
         """Raise an error if the request must end; wait for a place once it is long."""
@@ -138,19 +132,13 @@ class RequestBudget:
                 self._context.aborted = True
                 raise AbortedError
         if used > self._max_work * _LONG:
-            if error := self._count(used):
+            if error := self.count(used):
                 raise error
-            self._take_place()
-
-    def receive(self, size: int) -> None:
-        """Take a place for a request with a large body, which takes long to parse."""
-        if size > _SMALL:
-            self._take_place()
+            self.take_place()
 
     def reserve(self, size: int) -> None:
         """Take room for a large response; raise DeadlineError or OverloadedError."""
-        if size > _SMALL:
-            self._room += self._capacity.take_room(size, self._deadline)
+        self._room += self._capacity.take_room(size, self._deadline)
 
     def pause(self) -> float:
         """Give back the place while the client receives a part; return the time."""
@@ -161,32 +149,34 @@ class RequestBudget:
         """Move the deadline by the time of the client, and take a place again."""
         self._deadline += time.perf_counter() - paused
         if time.thread_time() - self._started > self._max_work * _LONG:
-            self._take_place(is_admitted=True)
+            self.take_place(is_admitted=True)
 
     def leave(self) -> None:
         """Give back the place of a request whose result is computed."""
-        if self._has_place:
-            self._has_place = False
+        if self.has_place:
+            self.has_place = False
             self._capacity.give_back(places=1)
 
     def close(self) -> None:
         """End the budget; record the processor time, and give back the room of the response."""
         set_budget(None)
-        self.leave()
+        if self.has_place:
+            self.leave()
         used = time.thread_time() - self._started
         self._context.work = used * 1000
         if self._room:
             self._capacity.give_back(room=self._room)
             self._room = 0
         if self._charge:
-            self._count(used)
+            self.count(used)
 
-    def _take_place(self, *, is_admitted: bool = False) -> None:
-        if not self._has_place:
+    def take_place(self, *, is_admitted: bool = False) -> None:
+        """Take a place for a long request; raise DeadlineError or OverloadedError."""
+        if not self.has_place:
             self._capacity.take_place(self._deadline, is_admitted=is_admitted)
-            self._has_place = True
+            self.has_place = True
 
-    def _count(self, used: float) -> RateLimitedError | None:
+    def count(self, used: float) -> RateLimitedError | None:
         """Count seconds towards the rates of the caller; return an error if one is exceeded."""
         if self._charge is None:
             return None
@@ -204,6 +194,8 @@ def init_app(app: Flask, settings: Settings, charge: Charge | None) -> None:
         if environ["REQUEST_METHOD"] == "POST":
             context = environ[CONTEXT]
             socket = environ.get("gunicorn.socket")
-            context.budget = RequestBudget(context, settings, capacity, charge, socket)
-            set_budget(context.budget)
-            context.budget.start()
+            budget = context.budget = RequestBudget(context, settings, capacity, charge, socket)
+            set_budget(budget)
+            if charge and (error := budget.count(0.0)):
+                raise error
+            budget.check()

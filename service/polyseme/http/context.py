@@ -63,6 +63,11 @@ class RequestContext:
         self.clock_offset = 0
         """the zero of `time.perf_counter`, in nanoseconds since 1970"""
 
+    def end_parsing(self) -> None:
+        """Record the stage `parse`, which begins with the request."""
+        now = time.perf_counter()
+        self.stages["parse"] = self.started, now, now - self.started
+
 
 def current_context() -> RequestContext:
     """Return the context of the current request."""

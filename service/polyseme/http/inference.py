@@ -209,21 +209,21 @@ def infer(name: str) -> Response:
     """Return the requested tensors of sentences."""
     context, service = current_context(), current_service()
     limits = service.limits
-    with stage("parse").since(context.started):
-        negotiate_media_type(JSON, BINARY)
-        body, rest = _read()
-        parameters = body.parameters or InferParameters()
-        texts = _sentences(body.inputs[0], rest, limits)
-        # The requested tensors, and whether each is sent as bytes after the JSON.
-        outputs: dict[OutputName, bool] = {}
-        for place, output in enumerate(body.outputs or ()):
-            if output.name in outputs:
-                raise InvalidError([FieldError(("outputs", place, "name"), "is a duplicate")])
-            own = output.parameters.binary_data if output.parameters else None
-            outputs[output.name] = parameters.binary_data_output if own is None else own
-        if not outputs:
-            default = (name for name in DATATYPES if name != "features")
-            outputs = dict.fromkeys(default, parameters.binary_data_output)
+    negotiate_media_type(JSON, BINARY)
+    body, rest = _read()
+    parameters = body.parameters or InferParameters()
+    texts = _sentences(body.inputs[0], rest, limits)
+    # The requested tensors, and whether each is sent as bytes after the JSON.
+    outputs: dict[OutputName, bool] = {}
+    for place, output in enumerate(body.outputs or ()):
+        if output.name in outputs:
+            raise InvalidError([FieldError(("outputs", place, "name"), "is a duplicate")])
+        own = output.parameters.binary_data if output.parameters else None
+        outputs[output.name] = parameters.binary_data_output if own is None else own
+    if not outputs:
+        default = (name for name in DATATYPES if name != "features")
+        outputs = dict.fromkeys(default, parameters.binary_data_output)
+    context.end_parsing()
     with stage("tokens"):
         model = service.find_model(name)
         options = EncodeOptions(

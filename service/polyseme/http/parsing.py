@@ -32,6 +32,8 @@ _NUMBER = regex.compile(r"-?[0-9]{1,9}")
 _DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
 _MAX_ACCEPT = 1024
 """Maximum length of an Accept header; browsers send about 130 characters."""
+_SMALL_BODY = 1 << 20
+"""A larger body takes long to parse, so its request needs a place for long requests."""
 _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
 
@@ -147,7 +149,8 @@ def read_body(*, query: bool = False) -> bytes:
         raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
     if declared is not None and len(body) < declared:
         raise NotJsonError("The body is incomplete or not well-formed HTTP.")
-    environ[CONTEXT].budget.receive(len(body))
+    if len(body) > _SMALL_BODY:
+        environ[CONTEXT].budget.take_place()
     return body
 
 

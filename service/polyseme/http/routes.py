@@ -57,12 +57,12 @@ def encode() -> Response:
     """Return static vectors, contextual vectors and attention of sentences."""
     context, service = current_context(), current_service()
     limits = service.limits
-    with stage("parse").since(context.started):
-        media = negotiate_media_type(JSON, NDJSON, NPZ)
-        if media_type(request.environ.get("CONTENT_TYPE", "")) == NDJSON:
-            body = read_ndjson(EncodeRequest, partial(limits.check, "max_sentences"))
-        else:
-            body = read_json(EncodeRequest)
+    media = negotiate_media_type(JSON, NDJSON, NPZ)
+    if media_type(request.environ.get("CONTENT_TYPE", "")) == NDJSON:
+        body = read_ndjson(EncodeRequest, partial(limits.check, "max_sentences"))
+    else:
+        body = read_json(EncodeRequest)
+    context.end_parsing()
     with stage("tokens"):
         model, form = service.find_model(body.model), _FORMATS[media]
         texts, path = paths_of(body.input)
@@ -128,9 +128,9 @@ def _view(operation: Operation) -> Callable[[], Response]:
 
     def view() -> Response:
         service = current_service()
-        with stage("parse").since(current_context().started):
-            negotiate_media_type(JSON)
-            body: Any = read_json(operation.request)
+        negotiate_media_type(JSON)
+        body: Any = read_json(operation.request)
+        current_context().end_parsing()
         if operation.settings:
             defaults = {name: getattr(service.settings, name) for name in operation.settings}
             body = body.with_defaults(**defaults)

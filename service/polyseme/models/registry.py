@@ -154,15 +154,14 @@ class Registry:
     def _current(self, name: str) -> LoadedModel:
         """Return a model that is loaded from the present folder, or with its present problem."""
         loaded = self._loaded.get(name)
-        if loaded is None or loaded.problem or not self._is_unchanged(loaded):
-            with self._lock:
-                loaded = self._loaded[name] = self._load(name)
+        if loaded and not loaded.problem and file_version(loaded.path) == loaded.version:
+            # `os.access` takes half the time of a failing `stat`.
+            shadowed = any(os.access(manifest, os.F_OK) for manifest in loaded.others)
+            if not shadowed:
+                return loaded
+        with self._lock:
+            loaded = self._loaded[name] = self._load(name)
         return loaded
-
-    def _is_unchanged(self, loaded: LoadedModel) -> bool:
-        # `os.access` takes half the time of a failing `stat`.
-        shadowed = any(os.access(manifest, os.F_OK) for manifest in loaded.others)
-        return not shadowed and file_version(loaded.path) == loaded.version
 
     def _load(self, name: str) -> LoadedModel:
         before = self._loaded.get(name)

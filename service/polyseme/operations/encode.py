@@ -16,7 +16,7 @@ from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
 from polyseme.operations.schema import Input, ModelName, Request
-from polyseme.stages import record_counts, stage
+from polyseme.stages import current_record, stage
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenized, Tokenizer
 from polyseme.tokenizer import words as word_spans
 
@@ -91,7 +91,8 @@ class TokenCounts:
 def count_tokens(sentences: Iterable[Tokenized]) -> TokenCounts:
     """Return the counts of sentences, and record them for the log and metrics of a request."""
     counts = TokenCounts(sentences)
-    record_counts(counts)
+    if record := current_record():
+        record.counts = counts
     return counts
 
 
@@ -122,54 +123,6 @@ def paths_of(given: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
     return given, lambda number: ("input", number)
 
 
-class ResponseSize:
-    """The pairs and the bytes of a response, summed while its sentences are tokenized."""
-
-    def __init__(
-        self,
-        model: Model,
-        options: EncodeOptions,
-        limits: Limits,
-        number_bytes: float,
-        *,
-        streamed: bool = False,
-    ) -> None:
-        """Create the sum; `number_bytes` is the maximum size of a number, 0 if none is written.
-
-        A streamed response has a window of sentences in memory at a time.
-        """
-        self._limits, self._number_bytes, self._streamed = limits, number_bytes, streamed
-        self._per_token, self._per_pair = options.array_numbers(model)
-        attends = not set(options.include) <= {"static"}
-        self._heads = model.manifest.heads * len(model.layers) * attends
-        self._pairs = self._numbers = self._largest = 0
-        self._bytes = 0.0
-
-    def add(self, sentence: Tokenized, text: Text) -> None:
-        """Add the tokens of a text; raise TooLargeError if a limit is exceeded."""
-        n = len(sentence.words)
-        self._pairs += n * n * self._heads
-        self._limits.check("max_pairs", self._pairs)
-        numbers = n * (self._per_token + n * self._per_pair)
-        self._numbers += numbers
-        self._largest = max(self._largest, numbers)
-        if self._number_bytes:
-            words = text if sentence.truncated == 0 else (word.text for word in sentence.words)
-            characters = len(words) if isinstance(words, str) else sum(map(len, words))
-            size = n * _TOKEN_BYTES + characters * _CHARACTER_BYTES + numbers * self._number_bytes
-            self._bytes = size if self._streamed else self._bytes + size
-            hint = None if self._streamed else _TOO_LARGE_RESPONSE
-            self._limits.check("max_answer_bytes", self._bytes, hint)
-
-    def reserve(self) -> None:
-        """Reserve the memory of a response with arrays; raise the errors of `Budget.reserve`."""
-        numbers = self._numbers
-        if self._streamed:
-            numbers = min(numbers, WINDOW_NUMBERS + self._largest)
-        if self._number_bytes:
-            reserve(max(int(self._bytes), numbers * _NUMBER_MEMORY))
-
-
 def tokenize(
     model: Model,
     texts: Sequence[Text],
@@ -184,14 +137,15 @@ def tokenize(
     """Tokenize the sentences of a request, check its options and limits, and reserve memory.
 
     At most one token more than a limit is used, whatever the length of the texts. `path`
-    returns the path of a sentence in the request by its index. `number_bytes` and `streamed` are
-    those of `ResponseSize`.
+    returns the path of a sentence in the request by its index. `number_bytes` is the maximum size
+    of a number in the response, 0 if none is written; a streamed response has a window of sentences
+    in memory at a time.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
     `error`, or if no word of a sentence has a vector and `require_words` is true, and the errors of
     the request's budget.
     """
-    options.layer_numbers(model)
+    sizes = options.array_numbers(model)
     options.check_share(model)
     oov = options.oov_policy(model)
     limits.check("max_sentences", len(texts))
@@ -200,7 +154,6 @@ def tokenize(
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
     total, countable = 0, MAX_COUNTED
-    size = ResponseSize(model, options, limits, number_bytes, streamed=streamed)
     for number, text in enumerate(texts):
         check_budget()
         most = min(limits.max_sentence_tokens, limits.max_tokens - total)
@@ -220,13 +173,49 @@ def tokenize(
             joined = tokenizer.join(one.tokens, options.case, one.text)
             one = Tokenized(joined, one.truncated)
         sentences.append(one)
-        size.add(one, text)
+    if not set(options.include) <= {"static"}:
+        heads = model.manifest.heads * len(model.layers)
+        pairs = sum(len(one.words) ** 2 for one in sentences) * heads
+        limits.check("max_pairs", pairs)
+    if number_bytes:
+        _reserve(sentences, sizes, limits, number_bytes, streamed=streamed)
     if oov == "error":
         _require_known_words(sentences, path)
     if require_words:
         _require_any_known_word(sentences, path)
-    size.reserve()
     return sentences
+
+
+def _reserve(
+    sentences: Sequence[Tokenized],
+    sizes: tuple[int, int],
+    limits: Limits,
+    number_bytes: float,
+    *,
+    streamed: bool,
+) -> None:
+    """Reserve the memory of a response; `sizes` are those of `EncodeOptions.array_numbers`.
+
+    Raises TooLargeError if it exceeds the limit, and the errors of `Budget.reserve`.
+    """
+    per_token, per_pair = sizes
+    counts, bytes_of = [], []
+    for sentence in sentences:
+        n = len(sentence.words)
+        # Each text and each key has at most as many characters as the text of the sentence.
+        whole = None if sentence.truncated else sentence.text
+        characters = len(whole) if whole else sum(len(word.text) for word in sentence.words)
+        counts.append(n * (per_token + n * per_pair))
+        size = n * _TOKEN_BYTES + characters * _CHARACTER_BYTES + counts[-1] * number_bytes
+        bytes_of.append(size)
+    if not counts:
+        return
+    size = max(bytes_of) if streamed else sum(bytes_of)
+    limits.check("max_answer_bytes", size, None if streamed else _TOO_LARGE_RESPONSE)
+    count = sum(counts)
+    if streamed:
+        count = min(count, WINDOW_NUMBERS + max(counts))
+    reserve(max(int(size), count * _NUMBER_MEMORY))
 
 
 def tokenize_text(
@@ -275,10 +264,35 @@ def encode_stacks(
 
     Raises the errors of `encode_sentences`.
     """
+    include = options.include
     for numbers in stacks([len(sentence.words) for sentence in sentences]):
         check_budget()
-        words = [sentences[number].words for number in numbers]
-        yield numbers, _encode_stack(model, words, options)
+        with stage("static"):
+            inputs = model.stack([sentences[number].words for number in numbers])
+        arrays: dict[Part, Floats] = {}
+        if "static" in include:
+            arrays["static"] = inputs.vectors
+        per_layer = [part for part in PER_LAYER if part in include]
+        if per_layer or "contextual" in include or "features" in include:
+            with stage("attention"):
+                layers = options.layer_numbers(model)
+                names = ["weights" if part == "attention" else part for part in per_layer]
+                result = contextualize(inputs, model.layers, names, layers, share=options.share)
+                if "contextual" in include:
+                    arrays["contextual"] = result.contextual
+                if "features" in include:
+                    arrays["features"] = _features(model, inputs, result)
+                for part, name in zip(per_layer, names, strict=True):
+                    # Without their records, to have each array in memory once.
+                    recorded = [result.records[layer].pop(name) for layer in layers]  # type: ignore[call-overload]
+                    array = recorded[0][:, None] if len(layers) == 1 else np.stack(recorded, axis=1)
+                    if options.heads == "mean" and part in PER_PAIR:
+                        # Sentence by sentence, because the order of a sum depends on the strides.
+                        array = np.stack([weights.mean(axis=1) for weights in array])
+                    arrays[part] = array
+        if options.dtype != "float32":
+            arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
+        yield numbers, arrays
 
 
 def encode_each(
@@ -344,39 +358,6 @@ def contextualize_each(
         result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
         for place, number in enumerate(numbers):
             yield number, inputs[place], result.of_sentence(place)
-
-
-def _encode_stack(
-    model: Model, sentences: Sequence[Sequence[ResolvedToken]], options: EncodeOptions
-) -> dict[Part, Floats]:
-    """Return the requested arrays of B sentences of equal length, with a leading axis [B]."""
-    include = options.include
-    with stage("static"):
-        inputs = model.stack(sentences)
-    arrays: dict[Part, Floats] = {}
-    if "static" in include:
-        arrays["static"] = inputs.vectors
-    per_layer = [part for part in PER_LAYER if part in include]
-    if per_layer or "contextual" in include or "features" in include:
-        with stage("attention"):
-            layers = options.layer_numbers(model)
-            names = ["weights" if part == "attention" else part for part in per_layer]
-            result = contextualize(inputs, model.layers, names, layers, share=options.share)
-            if "contextual" in include:
-                arrays["contextual"] = result.contextual
-            if "features" in include:
-                arrays["features"] = _features(model, inputs, result)
-            for part, name in zip(per_layer, names, strict=True):
-                # Without their records, to have each array in memory once.
-                recorded = [result.records[layer].pop(name) for layer in layers]  # type: ignore[call-overload]
-                array = recorded[0][:, None] if len(layers) == 1 else np.stack(recorded, axis=1)
-                if options.heads == "mean" and part in PER_PAIR:
-                    # Sentence by sentence, because the order of a sum depends on the strides.
-                    array = np.stack([weights.mean(axis=1) for weights in array])
-                arrays[part] = array
-    if options.dtype != "float32":
-        arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
-    return arrays
 
 
 def _features(model: Model, inputs: SentenceArrays, result: Contextualized) -> Floats:

@@ -12,6 +12,8 @@ from typing import Protocol
 from polyseme.errors import FieldError, TooLargeError
 
 _UNLIMITED = 1 << 62
+SMALL = 1 << 20
+"""Responses of at most so many bytes need no reservation."""
 MAX_SENTENCE_TOKENS = 1024
 """The default of `max_sentence_tokens` in the service, in process and in files of texts."""
 _TOO_LARGE = {
@@ -86,6 +88,6 @@ def check_budget() -> None:
 
 
 def reserve(size: int) -> None:
-    """Reserve bytes for a response; raise the errors of `Budget.reserve`."""
-    if budget := _budget.get():
+    """Reserve bytes for a response, unless it is small; raise the errors of `Budget.reserve`."""
+    if size > SMALL and (budget := _budget.get()):
         budget.reserve(size)

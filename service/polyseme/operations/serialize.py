@@ -142,7 +142,7 @@ def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, A
     document: dict[str, Any] = {"tokens": token_documents(one.sentence)}
     for part, array in one.arrays.items():
         document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
-    document["truncated"] = one.truncated
+    document["truncated"] = one.sentence.truncated
     return document
 
 
