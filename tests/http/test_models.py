@@ -178,3 +178,6 @@ def test_a_broken_default_model_is_reported_with_its_reason(make_client, damaged
     }
     body = {"input": "apple", "model": "tiny"}
     assert client.post("/v1/encode", json=body).status_code == 200
+    # A trace of given numbers needs no model.
+    body = {"tokens": ["a"], "embeddings": [[1]]}
+    assert client.post("/v1/trace", json=body).status_code == 200
