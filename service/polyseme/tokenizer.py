@@ -444,12 +444,7 @@ def resolve_all(
     composes: CanCompose = no_subwords,
 ) -> list[ResolvedToken]:
     """Return one token for each word of a pretokenized sentence, without splitting."""
-    return [
-        token
-        if token.row is not None or len(token.text) > MAX_WORD_LENGTH
-        else _resolve_unsplit(token, vocabulary, case, composes) or _compose(token, case, composes)
-        for token in (resolve(text, vocabulary, case) for text in texts)
-    ]
+    return list(map(_Lexer(vocabulary, case, composes).word_token, texts))
 
 
 def tokenize(
@@ -459,79 +454,148 @@ def tokenize(
     composes: CanCompose = no_subwords,
 ) -> list[ResolvedToken]:
     """Return the tokens of a text; split or compose the words that are not in the vocabulary."""
-    return Tokenized(list(iter_tokens(text, vocabulary, case, composes)), text=text).tokens
+    return Tokenized(list(_Lexer(vocabulary, case, composes).tokens(text)), text=text).tokens
 
 
-def iter_tokens(
-    text: str,
-    vocabulary: RowLookup,
-    case: Case = "auto",
-    composes: CanCompose = no_subwords,
-) -> Iterator[ResolvedToken]:
-    """Yield the tokens that `tokenize` returns, without offsets.
+@dataclass(frozen=True)
+class _Lexer:
+    """Makes tokens without a cache and without offsets."""
 
-    All pieces of one word are made at once; these are at most MAX_WORD_LENGTH tokens.
-    """
-    shown, offsets = visible(text)
-    end = 0
-    for chunk in shown.split():
-        for word in _chunk_words(chunk, vocabulary, case):
-            tokens = [word]
-            if word.row is None and len(word.text) <= MAX_WORD_LENGTH:
-                tokens = _split_or_compose(word, vocabulary, case, composes)
-            if offsets is None:
-                yield from tokens
+    vocabulary: RowLookup
+    case: Case
+    composes: CanCompose
+
+    def resolve(self, word: str) -> ResolvedToken:
+        return resolve(word, self.vocabulary, self.case)
+
+    def word_token(self, word: str) -> ResolvedToken:
+        """Return the token of a word of a pretokenized sentence."""
+        token = self.resolve(word)
+        if token.row is not None or len(word) > MAX_WORD_LENGTH:
+            return token
+        return self._unsplit(token) or self._compose(token)
+
+    def tokens(self, text: str) -> Iterator[ResolvedToken]:
+        """Yield the tokens of a text.
+
+        All pieces of one word are made at once; these are at most MAX_WORD_LENGTH tokens.
+        """
+        shown, offsets = visible(text)
+        end = 0
+        for chunk in shown.split():
+            for word in self._words(chunk):
+                tokens = [word]
+                if word.row is None and len(word.text) <= MAX_WORD_LENGTH:
+                    tokens = self.split_or_compose(word)
+                if offsets is None:
+                    yield from tokens
+                    continue
+                end = shown.index(word.text, end)
+                for token in tokens:
+                    start, end = end, end + len(token.text)
+                    yield token._replace(text=text[offsets[start] : offsets[end - 1] + 1])
+
+    def _words(self, chunk: str) -> Iterator[ResolvedToken]:
+        """Yield the token of each word of a chunk between white space, without splitting.
+
+        Adjacent words that are an entry, such as `C++`, are one word. They are not looked up in a
+        chunk that is longer than a word may be.
+        """
+        if len(chunk) > MAX_WORD_LENGTH:
+            yield from (self.resolve(word[0]) for word in _WORD.finditer(chunk))
+            return
+        end = 0
+        while match := _WORD.search(chunk, end):
+            word = None
+            if match.end() < len(chunk) and self.vocabulary.has_compounds:
+                word = self._longer_entry(chunk, *match.span())
+            word = word or self.resolve(match[0])
+            yield word
+            end = match.start() + len(word.text)
+
+    def _longer_entry(self, chunk: str, start: int, end: int) -> ResolvedToken | None:
+        """Return the token of the longest entry that begins with a word and continues it.
+
+        A vocabulary of texts that were split at white space has entries such as `word.` and `"the`.
+        So an entry with punctuation around it is used only if it is more frequent than the word
+        without it, and punctuation alone only in a chunk of nothing else, such as `:)`.
+        """
+        ends = [edge.start() for edge in islice(_EDGE.finditer(chunk, end + 1), _MAX_ENDS)]
+        if start == 0 and ends[-1] != len(chunk):
+            ends.append(len(chunk))
+        for text in (chunk[start:end] for end in reversed(ends)):
+            if not self.may_be_entry(text):
                 continue
-            end = shown.index(word.text, end)
-            for token in tokens:
-                start, end = end, end + len(token.text)
-                yield token._replace(text=text[offsets[start] : offsets[end - 1] + 1])
+            token, core = self.resolve(text), _core(text)
+            if token.row is None or (not core and _core(chunk)):
+                continue
+            if core in ("", text) or text[0] + text[-1] in ("[]", "{}"):
+                return token
+            row = self.resolve(core).row
+            if row is None or token.row < row:
+                return token
+        return None
 
+    def may_be_entry(self, text: str) -> bool:
+        """Return whether a text of several words may be in the vocabulary."""
+        candidates = self.vocabulary.candidates
+        if candidates(spelling_key(text)):
+            return True
+        return any(candidates(spelling_key(one)) for one in _number_forms(text, self.vocabulary))
 
-def _chunk_words(chunk: str, vocabulary: RowLookup, case: Case) -> Iterator[ResolvedToken]:
-    """Yield the token of each word of a chunk between white space, without splitting.
+    def split_or_compose(self, whole: ResolvedToken) -> list[ResolvedToken]:
+        """Return the tokens of a word that is not in the vocabulary and not too long.
 
-    Adjacent words that are an entry, such as `C++`, are one word. They are not looked up in a chunk
-    that is longer than a word may be.
-    """
-    if len(chunk) > MAX_WORD_LENGTH:
-        yield from (resolve(word[0], vocabulary, case) for word in _WORD.finditer(chunk))
-        return
-    end = 0
-    while match := _WORD.search(chunk, end):
-        word = None
-        if match.end() < len(chunk) and vocabulary.has_compounds:
-            word = _longer_entry(chunk, match.span(), vocabulary, case)
-        word = word or resolve(match[0], vocabulary, case)
-        yield word
-        end = match.start() + len(word.text)
+        The first possible result is returned: the token of a word that is never split; the coarsest
+        split whose pieces are all known; the unsplit word, composed from its subwords; the finest
+        split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
+        """
+        word = whole.text
+        # Most unknown words have no joint and no unit. The modifier letter apostrophe is a letter.
+        if word.isalpha() and (word.isascii() or not _ELISION.search(word)):
+            return [self._compose(whole)]
+        if not word.replace("-", "").replace("'", "").isalpha():
+            unsplit = self._unsplit(whole)
+            if unsplit:
+                return [unsplit]
+        split: list[Span] = []
+        for split in splits(word, lambda piece: self.resolve(piece).row is not None):
+            known: list[ResolvedToken] = []
+            for start, end in split:
+                piece = self.resolve(word[start:end])
+                if piece.row is None:  # the rest of a split with an unknown piece is not looked up
+                    break
+                known.append(piece)
+            else:
+                return known
+        composed = self._compose(whole)
+        if composed is whole:
+            tokens = [self.resolve(word[start:end]) for start, end in split]
+            if any(token.row is not None and token.text[0].isalnum() for token in tokens):
+                return [self._compose(token) for token in tokens]
+        return [composed]
 
+    def _unsplit(self, token: ResolvedToken) -> ResolvedToken | None:
+        """Return the token of an unknown word that is never split, None for other words.
 
-def _longer_entry(
-    chunk: str, word: Span, vocabulary: RowLookup, case: Case
-) -> ResolvedToken | None:
-    """Return the token of the longest entry that begins with a word of a chunk and continues it.
+        A handle or hashtag has the entry of its name, and a number with a unit has the entry of the
+        unit. An address stays unknown: addresses share n-grams whatever they refer to.
+        """
+        match = _UNSPLIT_WORD.fullmatch(token.text)
+        if match is None or match["address"]:
+            return match and token
+        part = match["name"] or match["unit"]
+        if part is None:
+            return self._compose(token)
+        return self._compose(self.resolve(part))._replace(text=token.text)
 
-    A vocabulary of texts that were split at white space has entries such as `word.` and `"the`. So
-    an entry with punctuation around it is used only if it is more frequent than the word without
-    it, and punctuation alone only in a chunk of nothing else, such as `:)`.
-    """
-    start, end = word
-    ends = [edge.start() for edge in islice(_EDGE.finditer(chunk, end + 1), _MAX_ENDS)]
-    if start == 0 and ends[-1] != len(chunk):
-        ends.append(len(chunk))
-    for text in (chunk[start:end] for end in reversed(ends)):
-        if not _may_be_entry(text, vocabulary):
-            continue
-        token, core = resolve(text, vocabulary, case), _core(text)
-        if token.row is None or (not core and _core(chunk)):
-            continue
-        if core in ("", text) or text[0] + text[-1] in ("[]", "{}"):
-            return token
-        row = resolve(core, vocabulary, case).row
-        if row is None or token.row < row:
-            return token
-    return None
+    def _compose(self, token: ResolvedToken) -> ResolvedToken:
+        """Return the token; if it is unknown and has subwords, set the spelling to compose."""
+        if token.row is None:
+            for spelling, _ in spellings(token.text, "lower" if self.case == "lower" else "exact"):
+                if self.composes(spelling):
+                    return token._replace(resolution="subword", composed=spelling)
+        return token
 
 
 def _core(text: str) -> str:
@@ -539,96 +603,23 @@ def _core(text: str) -> str:
     return _OPENING.sub("", _CLOSING.sub("", text))
 
 
-def _may_be_entry(text: str, vocabulary: RowLookup) -> bool:
-    """Return whether a text of several words may be in the vocabulary."""
-    if vocabulary.candidates(spelling_key(text)):
-        return True
-    numbers = _number_forms(text, vocabulary)
-    return any(vocabulary.candidates(spelling_key(number)) for number in numbers)
-
-
-def _split_or_compose(
-    whole: ResolvedToken, vocabulary: RowLookup, case: Case, composes: CanCompose
-) -> list[ResolvedToken]:
-    """Return the tokens of a word that is not in the vocabulary and not too long.
-
-    The first possible result is returned: the token of a word that is never split; the coarsest
-    split whose pieces are all known; the unsplit word, composed from its subwords; the finest
-    split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
-    """
-    word = whole.text
-    # Most unknown words have no joint and no unit. The modifier letter apostrophe is a letter.
-    if word.isalpha() and (word.isascii() or not _ELISION.search(word)):
-        return [_compose(whole, case, composes)]
-    if not word.replace("-", "").replace("'", "").isalpha():
-        unsplit = _resolve_unsplit(whole, vocabulary, case, composes)
-        if unsplit:
-            return [unsplit]
-    split: list[Span] = []
-    for split in splits(word, lambda piece: resolve(piece, vocabulary, case).row is not None):
-        known: list[ResolvedToken] = []
-        for start, end in split:
-            piece = resolve(word[start:end], vocabulary, case)
-            if piece.row is None:  # the rest of a split with an unknown piece is not looked up
-                break
-            known.append(piece)
-        else:
-            return known
-    composed = _compose(whole, case, composes)
-    if composed is whole:
-        tokens = [resolve(word[start:end], vocabulary, case) for start, end in split]
-        if any(token.row is not None and token.text[0].isalnum() for token in tokens):
-            return [_compose(token, case, composes) for token in tokens]
-    return [composed]
-
-
-def _resolve_unsplit(
-    token: ResolvedToken, vocabulary: RowLookup, case: Case, composes: CanCompose
-) -> ResolvedToken | None:
-    """Return the token of an unknown word that is never split, None for other words.
-
-    A handle or hashtag has the entry of its name, and a number with a unit has the entry of the
-    unit. An address stays unknown: addresses share n-grams whatever they refer to.
-    """
-    match = _UNSPLIT_WORD.fullmatch(token.text)
-    if match is None or match["address"]:
-        return match and token
-    part = match["name"] or match["unit"]
-    if part is None:
-        return _compose(token, case, composes)
-    return _compose(resolve(part, vocabulary, case), case, composes)._replace(text=token.text)
-
-
-def _compose(token: ResolvedToken, case: Case, composes: CanCompose) -> ResolvedToken:
-    """Return the token; if it is unknown and has subwords, set the spelling to compose."""
-    if token.row is None:
-        for spelling, _ in spellings(token.text, "lower" if case == "lower" else "exact"):
-            if composes(spelling):
-                return token._replace(resolution="subword", composed=spelling)
-    return token
-
-
 def _chunk_tokens(
-    chunks: Recent[tuple[ResolvedToken, ...]],
-    chunk: str,
-    vocabulary: RowLookup,
-    case: Case,
-    composes: CanCompose,
+    chunks: Recent[tuple[ResolvedToken, ...]], chunk: str, lexer: _Lexer
 ) -> tuple[ResolvedToken, ...]:
     """Return the tokens of a chunk; those of punctuation and of a word are shared by chunks."""
     word = chunk if chunk.isalnum() else chunk.strip(_PUNCTUATION)
     if word.isascii() and (word.isalnum() or _PLAIN_WORD.fullmatch(word)):
         if word == chunk:
-            token = resolve(chunk, vocabulary, case)
+            token = lexer.resolve(chunk)
             if token.row is not None or len(chunk) > MAX_WORD_LENGTH:
                 return (token,)
-            return tuple(_split_or_compose(token, vocabulary, case, composes))
+            return tuple(lexer.split_or_compose(token))
         before, _, after = chunk.partition(word)
         # A mark that is repeated is one word, such as `...`.
         is_plain = not before or (before in _BEFORE and word.isalnum())
         if is_plain and (len(after) <= 1 or (len(after) == 2 and after[0] != after[1])):
-            has_entry = vocabulary.has_compounds and any(
-                _may_be_entry(first + word + after[:count], vocabulary)
+            has_entry = lexer.vocabulary.has_compounds and any(
+                lexer.may_be_entry(first + word + after[:count])
                 for first in {"", before}
                 for count in range(len(after) + 1)
                 if first or count
@@ -638,26 +629,7 @@ def _chunk_tokens(
                 for mark in after:
                     tokens += chunks[mark]
                 return tokens
-    return tuple(iter_tokens(chunk, vocabulary, case, composes))
-
-
-def _word_token(
-    _words: Recent[ResolvedToken],
-    word: str,
-    vocabulary: RowLookup,
-    case: Case,
-    composes: CanCompose,
-) -> ResolvedToken:
-    """Return the token of a word of a pretokenized sentence."""
-    return resolve_all((word,), vocabulary, case, composes)[0]
-
-
-def _size(tokens: tuple[ResolvedToken, ...]) -> int:
-    return len(tokens) * _TOKEN_BYTES
-
-
-def _token_size(_: ResolvedToken) -> int:
-    return _TOKEN_BYTES
+    return tuple(lexer.tokens(chunk))
 
 
 class Tokenizer:
@@ -672,15 +644,24 @@ class Tokenizer:
     """Maximum words of a phrase."""
 
     def __init__(self, vocabulary: RowLookup, composes: CanCompose = no_subwords) -> None:
-        self._vocabulary, self._composes = vocabulary, composes
-        cases = get_args(Case)
-        self._chunks = {
-            c: Recent(_chunk_tokens, vocabulary, c, composes, size=_size, longest=_LONGEST)
-            for c in cases
+        self._lexers = {case: _Lexer(vocabulary, case, composes) for case in get_args(Case)}
+        self._chunks: dict[Case, Recent[tuple[ResolvedToken, ...]]] = {
+            case: Recent(
+                _chunk_tokens,
+                lexer,
+                size=lambda tokens: len(tokens) * _TOKEN_BYTES,
+                longest=_LONGEST,
+            )
+            for case, lexer in self._lexers.items()
         }
-        self._words = {
-            c: Recent(_word_token, vocabulary, c, composes, size=_token_size, longest=_LONGEST)
-            for c in cases
+        self._words: dict[Case, Recent[ResolvedToken]] = {
+            case: Recent(
+                lambda _words, word, lexer: lexer.word_token(word),
+                lexer,
+                size=lambda _token: _TOKEN_BYTES,
+                longest=_LONGEST,
+            )
+            for case, lexer in self._lexers.items()
         }
 
     def tokens(
@@ -704,18 +685,17 @@ class Tokenizer:
         chunks = self._chunks[case]
         if most is None or len(text) <= most:  # each token has a character
             return list(chain.from_iterable(map(chunks.__getitem__, text.split())))
-        found: list[ResolvedToken] = []
+        tokens: list[ResolvedToken] = []
         # Each chunk has at least one token, so `most` chunks suffice. The last of the `most` + 2
         # chunks is the unsplit rest of the text, which is not reached.
         for chunk in text.split(None, most + 1):
             if len(chunk) <= _LONGEST:
-                found += chunks[chunk]
+                tokens += chunks[chunk]
             else:  # a text without white space is one chunk
-                tokens = iter_tokens(chunk, self._vocabulary, case, self._composes)
-                found += islice(tokens, most - len(found))
-            if len(found) >= most:
+                tokens += islice(self._lexers[case].tokens(chunk), most - len(tokens))
+            if len(tokens) >= most:
                 break
-        return found
+        return tokens
 
     def join(
         self, tokens: list[ResolvedToken], case: Case = "auto", text: str | None = None
@@ -726,16 +706,16 @@ class Tokenizer:
         `text` is the tokenized text, None for a pretokenized sentence.
         """
         joined: list[ResolvedToken] = []
-        place = 0
-        while place < len(tokens):
-            for length in range(min(self.PHRASE_WORDS, len(tokens) - place), 1, -1):
-                phrase = self._phrase(tokens[place : place + length], case, text)
+        start = 0
+        while start < len(tokens):
+            for length in range(min(self.PHRASE_WORDS, len(tokens) - start), 1, -1):
+                phrase = self._phrase(tokens[start : start + length], case, text)
                 if phrase:
                     break
             else:
-                phrase, length = tokens[place], 1
+                phrase, length = tokens[start], 1
             joined.append(phrase)
-            place += length
+            start += length
         return joined
 
     def _phrase(
@@ -749,7 +729,7 @@ class Tokenizer:
             if len(visible(whole)[0].split()) != len(words):
                 return None  # such as `v` and `12` of `v12`
             for joint in "_-":
-                found = resolve(joint.join(words), self._vocabulary, case)
-                if found.row is not None:
-                    return found._replace(text=whole, start=start, end=end)
+                phrase = self._lexers[case].resolve(joint.join(words))
+                if phrase.row is not None:
+                    return phrase._replace(text=whole, start=start, end=end)
         return None
