@@ -773,13 +773,22 @@ def without_rows(array: Any, problems: Sequence[Any]) -> Any:
 def row_bytes(array: Any) -> NDArray[np.int64]:
     """Return the approximate size of each row of an Arrow array. -> [n]"""
     kind, sizes = array.type, np.full(len(array), _VALUE_BYTES, np.int64)
-    if kind in _STRINGS:
+    if isinstance(kind, pa.DictionaryType):
+        of_values = np.append(row_bytes(array.dictionary), _VALUE_BYTES)
+        indices = array.indices.fill_null(len(array.dictionary))
+        sizes = of_values[indices.to_numpy(zero_copy_only=False)]
+    elif isinstance(kind, pa.StructType):
+        sizes += np.sum([*map(row_bytes, array.flatten())], axis=0, dtype=np.int64)
+    elif isinstance(kind, pa.MapType):
+        items = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+        sizes = row_bytes(pa.ListArray.from_arrays(array.offsets, items))
+    elif kind in _STRINGS:
         sizes += pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     elif isinstance(kind, _LISTS):
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         sums = np.append(0, np.cumsum(row_bytes(array.flatten())))
         ends = np.cumsum(lengths, dtype=np.int64)
         sizes += sums[ends] - sums[ends - lengths]
-    elif not isinstance(kind, pa.DictionaryType):  # copies of rows share their dictionary
+    else:
         sizes += array.nbytes // max(len(array), 1)
     return sizes

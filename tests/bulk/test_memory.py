@@ -133,3 +133,32 @@ def test_a_long_text_is_not_copied_for_all_its_tokens_at_once(tmp_path):
     file = pq.ParquetFile(tmp_path / "out" / "part-00000.parquet")
     assert file.metadata.num_rows == 1024
     assert file.metadata.num_row_groups > 10
+
+
+ROWS = 1024
+ONCE = pa.DictionaryArray.from_arrays(pa.array([0] * ROWS), pa.array(["bank " * (MB // 5)]))
+"""A string of a megabyte that all rows repeat and a file stores once."""
+LISTS = pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), ONCE)
+REPEATED = {
+    "string": ONCE,
+    "list": LISTS,
+    "list of lists": pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), LISTS),
+    "struct": pa.StructArray.from_arrays([ONCE], ["a"]),
+    "map": pa.MapArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), ONCE, ONCE),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "keep"),
+    [(ONCE, None), (LISTS, None), *((None, column) for column in REPEATED.values())],
+    ids=["text", "words", *REPEATED],
+)
+def test_strings_that_parquet_repeats_are_decoded_in_parts(tmp_path, text, keep):
+    columns = {"text": pa.array(["bank"] * ROWS) if text is None else text}
+    columns |= {} if keep is None else {"k": keep}
+    options = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30}
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), path, store_schema=False, **options)
+    assert path.stat().st_size < 50_000
+    _, rows, message = read(path, *([] if keep is None else ["k"]))
+    assert (rows, message) == (ROWS, "")

@@ -32,6 +32,7 @@ from polyseme.arrow import (
     NOT_UTF8,
     clean,
     clean_texts,
+    ranges,
     row_bytes,
     text_type,
     without_rows,
@@ -250,33 +251,56 @@ def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Rows]:
 
 
 def _read_parquet(file: InputFile, names: list[str]) -> Iterator[Columns]:
+    """Yield the columns of a Parquet file.
+
+    A file of a few hundred bytes can have a string of megabytes that thousands of rows repeat, so
+    repeated strings are read as dictionaries and decoded for a few rows at a time.
+    """
     options = {"buffer_size": READ_BYTES, "pre_buffer": False}
-    with (
-        file.filesystem.open_input_file(file.path) as raw,
-        pq.ParquetFile(raw, **options) as parquet,
-    ):
-        metadata, schema = parquet.metadata, parquet.schema_arrow
+    with file.filesystem.open_input_file(file.path) as raw:
+        with pq.ParquetFile(raw, **options) as parquet:
+            metadata, schema = parquet.metadata, parquet.schema_arrow
+            leaves = [parquet.schema.column(i) for i in range(len(parquet.schema))]
         kinds = [schema.field(_column_index(file, name, schema.names)).type for name in names]
         if text_type(kinds[0]) is None:
             raise CommandError(
                 f"{file.name}: the column of texts has the type {kinds[0]}; --column must name a"
                 " column of strings or of lists of strings."
             )
+        strings = [i for i, leaf in enumerate(leaves) if leaf.physical_type == "BYTE_ARRAY"]
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
             rows = _BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
             rows = max(min(rows, _BATCH_ROWS), 1)
-            columns = [*dict.fromkeys(names)]
-            for batch in parquet.iter_batches(rows, [index], columns, use_threads=False):
-                texts, *kept = (batch.column(batch.schema.names.index(name)) for name in names)
-                part = file.bytes * len(batch) / metadata.num_rows
-                yield *_clean(texts, kept), part
+            # A dictionary has the strings of all rows that have been read.
+            sizes = {i: group.column(i).total_uncompressed_size for i in strings}
+            repeated = [leaves[i].path for i, size in sizes.items() if size <= MAX_ROW_BYTES]
+            with pq.ParquetFile(
+                raw, metadata=metadata, read_dictionary=repeated, **options
+            ) as parquet:
+                columns = [*dict.fromkeys(names)]
+                for batch in parquet.iter_batches(rows, [index], columns, use_threads=False):
+                    arrays = [batch.column(batch.schema.names.index(name)) for name in names]
+                    for part in _in_parts(arrays):
+                        size = file.bytes * len(part[0]) / metadata.num_rows
+                        yield *_clean(part, kinds), size
 
 
-def _clean(texts: Any, kept: list[Any]) -> tuple[list[Any], list[str | None]]:
+def _in_parts(columns: list[Any]) -> Iterator[list[Any]]:
+    """Yield a few rows of columns at a time."""
+    sizes = np.sum([*map(row_bytes, columns)], axis=0)
+    for start, end in ranges(sizes, _BATCH_BYTES):
+        # A slice would keep the strings of all rows.
+        yield [column.take(pa.array(np.arange(start, end))) for column in columns]
+
+
+def _clean(columns: list[Any], kinds: list[Any]) -> tuple[list[Any], list[str | None]]:
     """Return columns of Parquet with nulls in rows that cannot be read, and what is wrong."""
-    texts, problems = clean_texts(texts)
-    pairs = [clean(array, without_views(array.type)) for array in kept]
+    texts, problems = clean_texts(columns[0])
+    pairs = [
+        clean(array, without_views(kind))
+        for array, kind in zip(columns[1:], kinds[1:], strict=True)
+    ]
     columns = [texts, *(array for array, _ in pairs)]
     sizes = np.sum([*map(row_bytes, columns)], axis=0)
     long = [_TOO_LONG if size > MAX_ROW_BYTES else None for size in sizes.tolist()]
