@@ -106,14 +106,25 @@ def test_a_sum_has_the_services_neighbors(open_page: Open, client: httpx.Client)
     assert reader.query == {"word": "queen", "k": "5"}
     assert reader.field("Minus").input_value() == ""
     reader.back()
-    assert reader.heading("Nearest to").text_content() == "Nearest to king + woman − man"
+    assert reader.heading("Nearest to").text_content() == (
+        "Nearest to king + woman − man, which are left out"
+    )
+
+
+def test_a_sum_is_written_with_signs(open_page: Open) -> None:
+    reader = open_page("#neighbors")
+    reader.submit("Word", "king - man + woman")
+    sent = reader.sent()
+    assert (sent["positive"], sent["negative"]) == (["king", "woman"], ["man"])
 
 
 def test_an_example_of_a_sum_is_chosen(visit: Open) -> None:
     reader = visit("#neighbors")
     reader.press("king − man + woman")
     assert reader.query == {"word": "king, woman", "minus": "man"}
-    assert reader.heading("Nearest to").text_content() == "Nearest to king + woman − man"
+    assert reader.heading("Nearest to").text_content() == (
+        "Nearest to king + woman − man, which are left out"
+    )
     reader.press("bank")
     assert reader.address == "#neighbors"
 
@@ -123,7 +134,7 @@ def test_an_example_of_a_sum_is_chosen(visit: Open) -> None:
     [
         (",", "Nearest to ,"),
         ("1,000", "Nearest to 1,000"),
-        ("1,000, river", "Nearest to 1,000 + river"),
+        ("1,000, river", "Nearest to 1,000 + river, which are left out"),
     ],
 )
 def test_a_comma_may_be_a_word_or_part_of_a_number(visit: Open, typed: str, heading: str) -> None:

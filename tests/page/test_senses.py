@@ -62,7 +62,7 @@ def test_it_opens_with_an_example_and_the_services_senses(
         assert f"({sense['size']})" in card.text_content()
         near = card.locator(".near-word").all_text_contents()
         assert near == [one["word"] for one in sense["keywords"] + sense["neighbors"]]
-        texts = [reader.sent()["texts"][occurrences[i]["text"]] for i in sense["examples"]]
+        texts = [reader.sent()["texts"][occurrences[i]["text"]] for i in sense["examples"][:3]]
         assert card.locator("blockquote").all_text_contents() == texts
         marked = card.locator("mark").all_text_contents()
         assert [one.lower() for one in marked] == ["apple"] * len(texts)
@@ -285,7 +285,8 @@ def test_a_mark_opens_its_occurrence_in_other_views(open_page: Open) -> None:
     expect(chosen.get_by_role("link")).to_have_count(2)
     sentence = chosen.locator("blockquote").text_content()
     assert name == f"{chosen.locator('p').first.text_content().strip()}: {sentence}"
-    assert chosen.locator("mark").text_content().lower() == "apple"
+    assert chosen.locator("mark").first.text_content().lower() == "apple"
+    assert "Shares of the evidence" in chosen.text_content()
     assert mark.get_attribute("aria-pressed") == "true"
     # The address has the chosen occurrence.
     reader.reload()

@@ -174,6 +174,26 @@ def test_results_are_hidden_and_an_own_result_is_checked(open_page: Open) -> Non
     assert "0.59" not in other.page.content()
 
 
+def test_one_row_is_that_of_the_chosen_cell(open_page: Open) -> None:
+    reader = open_page(steps_address(example=3, cell="weights:1:0", hide=1))
+    weights = reader.page.locator("[data-step=weights]")
+    weights.get_by_label("My result: Weights").fill("0.2931 0.3405 0.3663")
+    assert weights.get_by_role("status").text_content() == "Right to 4 decimals: 3 of 9 numbers."
+
+
+def test_what_nobody_can_compute_is_not_hidden(open_page: Open) -> None:
+    """A trace of a sentence has no weights; the output and the contextual vectors are copies."""
+    reader = open_page("#steps?source=sentence&hide=1")
+    hidden = {
+        card.get_attribute("data-step")
+        for card in reader.page.locator("[data-step]").all()
+        if "?" in card.locator("td .number").first.text_content()
+    }
+    assert {"scores", "weights", "context", "concatenation", "output", "residual"} <= hidden
+    assert "contextual" in hidden
+    assert not hidden & {"embeddings", "queries", "keys", "position_bias", "scaled_word_bias"}
+
+
 def test_a_number_is_right_to_the_shown_decimals(open_page: Open) -> None:
     reader = open_page(steps_address(example=3, cell="weights:1:0", hide=1, decimals=2))
     own = reader.page.get_by_label("My result: this number")

@@ -79,6 +79,7 @@ MATRICES = {
     "semicolons": "0.5;1\r\n-2;4e-1\r\n3;.5\r\n",
     "spaces": "  0.5   1\n -2 4e-1\n3 .5",
     "JSON": "[[0.5, 1], [-2, 4e-1], [3, 0.5]]",
+    "JSON without spaces": "[[0.5,1],[-2,4e-1],[3,0.5]]",
     "NumPy's str": "[[ 0.5  1. ]\n [-2.   0.4]\n [ 3.   0.5]]",
     "NumPy's repr": "array([[ 0.5,  1. ],\n       [-2. ,  0.4],\n       [ 3. ,  0.5]])",
     "a real minus": "0.5\t1\n−2\t4e−1\n3\t0.5",

@@ -21,7 +21,6 @@ FORMULAS = {
     "word_bias": "log s[j], where s[j] is the informativeness of word j",
     "scaled_word_bias": "f·log s[j], with a factor f for each head",
     "visible": "1 if query i attends to key j, else 0",
-    "weights": "A = softmax of each row of the scores plus biases, over the visible keys",
     "weighted_values": "A[i,j]·V[j]",
     "context": "C[i] = Σj A[i,j]·V[j]",
     "concatenation": "concat(C of all heads)",
@@ -231,7 +230,7 @@ def trace_projected(
 ) -> list[Step]:
     """Return every step from queries and keys [n, h·k] and values [n, h·v] to the context."""
     letters = {"queries": "Q", "keys": "K", "values": "V"}
-    step = _Recorder({**FORMULAS, **_UNMASKED, **letters})
+    step = _Recorder(_formulas(Layer(heads, scoring=Scoring(scale))) | letters)
     projected = [split_heads(x.astype(np.float64), heads) for x in (queries, keys, values)]
     with np.errstate(all="ignore"):
         _join_heads(
@@ -294,7 +293,6 @@ def _attend(
 
 
 _TRANSPOSED = re.compile(r"(W[qkvo])")
-_UNMASKED = {"weights": "A = softmax of each row of the scores"}
 
 
 def _unmasked(x: Floats) -> SentenceArrays:
@@ -340,8 +338,10 @@ def _formulas(layer: Layer) -> dict[str, str]:
     formulas["output"] = f"O = {'concat(C)' if layer.heads > 1 else 'C'}{weight}{bias}"
     if final := _formula_of_final(layer):
         formulas["contextual"] = f"Y{final}"
-    if scoring.position_bias is None and not scoring.word_bias and scoring.mask == "all":
-        formulas |= _UNMASKED
+    scores = "scaled scores" if scoring.scale else "scores"
+    formulas["weights"] = f"A = softmax of each row of the {scores}"
+    if scoring.position_bias is not None or scoring.word_bias or scoring.mask != "all":
+        formulas["weights"] += " plus biases, over the visible keys"
     # The feed-forward network starts from the residual, or from a norm of it.
     start = "X̂" if layer.attention_norm is not None and layer.norm == "after" else "R"
     x = "x" if layer.feed_forward_norm is not None and before else start

@@ -5,8 +5,7 @@ import { rovingTabindex, s, svgDrawing } from "./elements.js";
 import { fitTexts, maxTextWidth, short } from "./text.js";
 
 const { scaleLinear } = globalThis.d3;
-const ROW = 24;
-const FONT = 12;
+const ROW = 24, FONT = 12;
 /** The maximum width of the labels, as a fraction of the width of the chart. */
 const MAX_LABEL = 0.6;
 

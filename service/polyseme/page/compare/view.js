@@ -91,9 +91,9 @@ export class View {
   #drawMap(response, words) {
     const [first, second] = response.map.explained_variance_ratio;
     this.map.caption.textContent = "The map is a projection: its axes are the first two principal components, with"
-      + ` ${percent(first + second)} of the variance. Near points may differ; the cosines above and below are exact.${this.state.share ? ""
-        : " The neighbors of a contextual vector are searched from a point slightly closer to the static vector; the"
-        + " map shows that point."}`;
+      + ` ${percent(first + second)} of the variance. Near points may differ; the cosines above are exact.${this.state.share ? ""
+        : " The neighbors of a contextual vector are searched from a point slightly closer to the static vector,"
+        + " which the map shows; their cosines are those with this point."}`;
     this.pointed.replaceChildren();
     const points = mapPoints(response);
     if (!points.length) return this.map.show(null);
@@ -157,7 +157,7 @@ function occurrenceCard(i, compared, text, links) {
       neighborList("Static neighbors", before, "No static vector."),
       neighborList("Contextual neighbors", after, "No contextual vector."),
     ),
-    h("h4", {}, "Attends to"),
+    h("h4", {}, "Attends to: mean weights of the heads"),
     wordList(compared.attends_to.map(({ text: word, weight }) => ({ word, value: weight, text: short(weight) })), i,
       "near wide-words"),
     h("p", {}, h("a", { href: links.attention }, "Open in Attention")),

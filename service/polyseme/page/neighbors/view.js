@@ -12,8 +12,6 @@ import { counted, short } from "../text.js";
 export const title = "Neighbors";
 export const defaults = { word: "bank", minus: "", k: "10", model: "", case: "auto" };
 
-const COUNTS = ["5", "10", "20", "50", "100"];
-
 export class View {
   constructor(page) {
     this.page = page;
@@ -28,7 +26,7 @@ export class View {
   #form() {
     const word = textField("word", "Word"), minus = textField("minus", "Minus");
     const examples = exampleField(this.page, NEIGHBORS);
-    const options = optionDetails(countField(this.page, "Number of neighbors", COUNTS), caseField(this.page), modelField(this.page));
+    const options = optionDetails(countField(this.page, "Number of neighbors", ["5", "10", "20", "50", "100"]), caseField(this.page), modelField(this.page));
     this.fields = [word, minus, examples, options];
     const submit = (event) => {
       event.preventDefault();
@@ -40,7 +38,10 @@ export class View {
 
   async show(state) {
     for (const field of this.fields) field.show(state);
-    const positive = wordsIn(state.word), negative = wordsIn(state.minus);
+    // A sum may be written with signs: king − man + woman.
+    const terms = state.word.split(/ +(?=[-−–+] )/), isMinus = (term) => /^[-−–] /.test(term);
+    const positive = terms.filter((term) => !isMinus(term)).flatMap((term) => wordsIn(term.replace(/^\+ /, "")));
+    const negative = [...terms.filter(isMinus).flatMap((term) => wordsIn(term.slice(2))), ...wordsIn(state.minus)];
     if (!positive.length && !negative.length) return this.exchange.clear("Type a word to see its neighbors.");
     const isWord = positive.length === 1 && !negative.length;
     const response = await this.exchange.request("v1/neighbors", {
@@ -50,7 +51,7 @@ export class View {
     const sum = [positive.join(" + "), ...negative].join(" − ").trim();
     const composed = response.resolution === "subword" ? ", unknown: a composed vector" : "";
     const entry = isWord && response.key && response.key !== sum ? `, entry ${response.key}` : "";
-    this.figure.heading.textContent = `Nearest to ${sum}${entry || composed}`;
+    this.figure.heading.textContent = `Nearest to ${sum}${isWord ? entry || composed : ", which are left out"}`;
     this.figure.show(bars(response.neighbors.map(({ word, similarity }) => ({ word, value: similarity })), {
       width: this.figure.width(),
       name: `Words nearest to ${sum} and their cosines`,

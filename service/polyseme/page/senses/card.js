@@ -5,10 +5,8 @@ import { h, labeled, modelAndCase, s } from "../elements.js";
 import { count, decimals, percent, short } from "../text.js";
 import { quotation, wordList } from "../words.js";
 
-/** The maximum number of characters of a label. */
-const MAX_LABEL = 100;
-/** The maximum number of words of an example that are listed. */
-const MAX_WORDS = 4;
+/** The maximum number of characters of a label, of examples on a card, and of the listed words of an example. */
+const MAX_LABEL = 100, MAX_EXAMPLES = 3, MAX_WORDS = 4;
 
 /** The mark of a sense beside text. */
 function markOf(sense) {
@@ -35,7 +33,8 @@ export class SenseCards {
   }
 
   #card({ id, size, proportion, keywords, neighbors, examples, evidence }) {
-    const largest = Math.max(...this.response.senses.flatMap((sense) => sense.keywords.map(({ weight }) => weight)));
+    const { senses, occurrences } = this.response;
+    const largest = Math.max(...senses.flatMap((sense) => sense.keywords.map(({ weight }) => weight)));
     const neighborsOf = (word) => this.page.address("neighbors", { ...modelAndCase(this.settings), word });
     const list = (title, rows) => h("div", {}, h("h4", {}, title),
       rows.length ? wordList(rows, id) : h("p", { class: "muted" }, "None."));
@@ -54,24 +53,22 @@ export class SenseCards {
           ({ word, value: similarity, text: short(similarity), href: neighborsOf(word) }))),
       ),
       h("h4", {}, "Examples"),
-      h("ul", { class: "examples" }, examples.map((i, number) => this.#example(i, evidence[number]))),
+      h("ul", { class: "examples" }, examples.slice(0, MAX_EXAMPLES).map((i, number) => h("li", {}, quotationWith(this.sentences, occurrences[i], evidence[number])))),
     );
   }
 
-  /** Show an example; words that speak for the sense are marked, and the strongest are listed. */
-  #example(i, evidence) {
-    const { occurrences } = this.response;
-    const speaking = evidence.filter(({ weight }) => weight > 0);
-    const sum = speaking.reduce((total, { weight }) => total + weight, 0);
-    const marked = speaking.map((word) => ({ ...word, weight: word.weight / sum }));
-    return h(
-      "li",
-      {},
-      quotation(this.sentences[occurrences[i].text], occurrences[i], marked),
-      marked.length ? h("p", { class: "status" }, "Shares of the evidence: ", marked.slice(0, MAX_WORDS).flatMap(({ word, weight }, place) =>
-        [place ? ", " : "", h("bdi", {}, word), ` ${short(weight)}`])) : null,
-    );
-  }
+}
+
+/** Quote an occurrence; words that speak for its sense are marked, and the strongest are listed. */
+function quotationWith(sentences, occurrence, evidence = []) {
+  const speaking = evidence.filter(({ weight }) => weight > 0);
+  const sum = speaking.reduce((total, { weight }) => total + weight, 0);
+  const marked = speaking.map((word) => ({ ...word, weight: word.weight / sum }));
+  return [
+    quotation(sentences[occurrence.text], occurrence, marked),
+    marked.length ? h("p", { class: "status" }, "Shares of the evidence: ", marked.slice(0, MAX_WORDS).flatMap(({ word, weight }, i) =>
+      [i ? ", " : "", h("bdi", {}, word), ` ${short(weight)}`])) : "",
+  ];
 }
 
 /** The chosen occurrence: its sentence, sense and confidence, and links to other views. */
@@ -86,11 +83,12 @@ export class ChosenOccurrence {
     const occurrence = response.occurrences[i];
     if (!occurrence) return this.element.replaceChildren();
     const text = sentences[occurrence.text], other = otherOccurrence(response, i);
+    const { examples, evidence } = response.senses[occurrence.sense];
     const row = (each) => (each ? [sentences[each.text], ...wordOf(each, response.occurrences, sentences)] : ["", "", 0]);
     const link = (view, state, name) => h("a", { href: this.page.address(view, { ...state, model }) }, name);
     this.element.replaceChildren(
       h("p", {}, markOf(occurrence.sense), ` Sense ${occurrence.sense + 1}, confidence ${short(occurrence.confidence)}`),
-      quotation(text, occurrence),
+      ...quotationWith(sentences, occurrence, evidence[examples.indexOf(i)]),
       h("p", { class: "links" },
         link("attention", { text, word: `@${occurrence.start}` }, "Open in Attention"), " · ",
         link("compare", { occurrences: JSON.stringify([row(occurrence), row(other)]) }, "Open in Compare")),

@@ -74,6 +74,7 @@ export class SensesForm {
 
   #type() {
     this.name = PASTED;
+    if (!this.text.value.toLowerCase().includes(this.word.input.value.trim().toLowerCase())) this.word.input.value = "";
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       this.#count();

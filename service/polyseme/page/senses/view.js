@@ -18,8 +18,8 @@ export const defaults = { ...TEXTS[0].state, model: "", point: "" };
 
 /** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
 const NAME = 100, BEFORE = 50;
-/** The minimum number of occurrences to judge the number of senses. */
-const MIN_OCCURRENCES = 12;
+/** The minimum number of occurrences to judge the number of senses, and how many of each sense have their deciding words. */
+const MIN_OCCURRENCES = 12, EXAMPLES = 20;
 
 export class View {
   constructor(page) {
@@ -60,7 +60,7 @@ export class View {
     if (missing) return this.exchange.clear(missing);
     const sentences = this.lines.map(({ sentence }) => sentence);
     const response = await this.exchange.request("v1/senses", {
-      word, texts: sentences, senses: countOf(state.senses), map: true, ...(state.model && { model: state.model }),
+      word, texts: sentences, senses: countOf(state.senses), map: true, examples: EXAMPLES, ...(state.model && { model: state.model }),
     });
     if (response && state === this.state) this.#draw(response, sentences);
   }
@@ -144,16 +144,13 @@ function summaryOf({ word, senses, occurrences, separation }) {
   return senses.length < 2 ? summary : `${summary} Their separation is ${short(separation)}, where 1 is complete.`;
 }
 
-/** Whether there are too few occurrences to judge the number of senses. */
-const isFew = (occurrences) => occurrences.length < MIN_OCCURRENCES;
-
 /** Return what speaks for each number of senses. */
 function evidenceOf({ several, alternatives, occurrences, senses }) {
   const list = wordList(alternatives.slice(1).map(({ senses: n, separation, sizes }) =>
     ({ word: `${n} senses`, value: separation, text: short(separation), note: sizes.map(count).join(" · ") })), 0, "near wide-words");
   list.children[senses.length - 2]?.setAttribute("aria-current", "true");
   return [
-    h("p", { class: "status" }, isFew(occurrences) ? "" : `The probability of several senses is ${percent(several)}. `,
+    h("p", { class: "status" }, occurrences.length < MIN_OCCURRENCES ? "" : `The probability of several senses is ${percent(several)}; from 33% on, several are shown. `,
       "The bars show how well each number of senses separates the occurrences: at 1, completely."),
     list,
   ];
@@ -161,7 +158,7 @@ function evidenceOf({ several, alternatives, occurrences, senses }) {
 
 /** Return the notes of a response; for few occurrences, what would help. */
 function notesOf({ notes, occurrences }) {
-  if (!isFew(occurrences)) return notes;
+  if (occurrences.length >= MIN_OCCURRENCES) return notes;
   return [`${count(occurrences.length)} occurrences are too few to judge the number of senses: add sentences with the word until`
     + ` there are ${MIN_OCCURRENCES}, one on each line, because a line is one context.`];
 }

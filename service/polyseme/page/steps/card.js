@@ -76,7 +76,7 @@ export class StepCard {
     const { view: { head, query, digits, printed, lit, cell: chosen }, trace } = this;
     const isHidden = this.view.isHidden && !this.result.element.hidden;
     if (isHidden) this.result.element.open = true;
-    const own = this.result.check(this.matrix.rows, digits);
+    const own = this.result.check(this.matrix.rows, digits, chosen.name === this.name ? chosen.row : 0);
     const { rows, rowNames, columnNames } = this.matrix;
     const { start: left } = this.columns, { start: top } = this.rows;
     const isShare = this.name === "weights" || this.name === "visible";
@@ -140,8 +140,11 @@ export class StepCard {
   }
 }
 
-/** Whether the numbers of a step are given, or those of another step: there is nothing to compute. */
-export const isGiven = (trace, name) => ["given", "copy"].includes(trace.steps.get(name).operation);
+/** Whether the numbers of a step are given, or computed from weights that a trace does not contain: nobody can compute them. */
+export function isGiven(trace, name) {
+  const { operation, operands: [source, weight] = [] } = trace.steps.get(name);
+  return operation === "copy" ? isGiven(trace, source) : ["given", "function"].includes(operation) || (operation === "product" && !weight);
+}
 
 /** The list of the blocks of the rows or columns of a matrix, of which one is shown. */
 class Block {
@@ -203,9 +206,9 @@ export class OwnResult {
 
   /**
    * Compare the typed numbers with rows of right ones; return `{text, isRight}` for each. A number is right if it differs by
-   * at most half a unit of the last decimal: as many as are typed, but at least one and at most `limit`.
+   * at most half a unit of the last decimal: as many as are typed, but at least one and at most `limit`. One row is row `chosen`.
    */
-  check(rows, limit) {
+  check(rows, limit, chosen = 0) {
     const { value: text } = this.area;
     if (!text.trim()) {
       setText(this.status, "");
@@ -216,7 +219,8 @@ export class OwnResult {
     const numbers = own.flat();
     // One line is the numbers of the first rows, read from left to right.
     const width = rows[0].length, isLine = own.length === 1 && numbers.length > width;
-    const cells = (isLine ? rows.map((_, i) => numbers.slice(i * width, (i + 1) * width)) : own)
+    const before = Array.from({ length: own.length === 1 ? chosen : 0 }, () => []);
+    const cells = (isLine ? rows.map((_, i) => numbers.slice(i * width, (i + 1) * width)) : [...before, ...own])
       .map((row, i) => row.map((number, j) => ({
         text: decimals(number, digits), isRight: Math.abs(number - rows[i]?.[j]) <= 0.51 * 10 ** -digits,
       })));

@@ -154,7 +154,8 @@ export function parseMatrix(text) {
   const inner = [...ascii.matchAll(/\[([^[\]]*)\]/g)].map(([, row]) => row);
   const lines = (inner.length ? inner : ascii.split("\n")).map((line) => line.trim()).filter(Boolean);
   if (!lines.length) return { error: "There are no numbers." };
-  if (lines.some((line) => line.split(/[\s;]+/).every((word) => DECIMAL_COMMA.test(word)))) return { error: COMMA };
+  const isDecimal = (word, _, words) => DECIMAL_COMMA.test(word) && (words.length > 1 || !inner.length);
+  if (lines.some((line) => line.split(/[\s;]+/).every(isDecimal))) return { error: COMMA };
   const rows = lines.map((line) => line.split(/[ \r\n]*[\t;,][ \r\n]*|[ \r\n]+/));
   for (const [i, row] of rows.entries()) {
     const error = row.map(numberError).find(Boolean);
