@@ -156,7 +156,7 @@ class Encoder(Protocol):
         if not isinstance(kind, str) or kind not in VECTOR_KINDS:
             raise InvalidError([FieldError(("kind",), one_of(VECTOR_KINDS))])
         options = request_of(EncodeOptions, include=[kind], phrases=phrases)
-        return self._encode([text], options, lambda found: _vector_of(found[0], word, nth, kind))
+        return self._encode([text], options, lambda read: _vector_of(read[0], word, nth, kind))
 
     def embed(
         self,
@@ -374,7 +374,7 @@ def require_list(values: _Iterable, items: str = "texts, or a list of lists of w
     return values
 
 
-def require_text(text: Any, number: int) -> Text:
+def require_text(text: Any, index: int) -> Text:
     """Return a text as a string or a list of words.
 
     Raises TypeError for anything else, InvalidError for unpaired surrogates.
@@ -382,8 +382,8 @@ def require_text(text: Any, number: int) -> Text:
     is_list = isinstance(text, Iterable) and not isinstance(text, str | bytes)
     words: list[Any] = list(text) if is_list else [text]
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"Text {number} is neither a string nor a list of words.")
-    plain("".join(words), "input", number)
+        raise TypeError(f"Text {index} is neither a string nor a list of words.")
+    plain("".join(words), "input", index)
     return words if is_list else words[0]
 
 
@@ -421,7 +421,7 @@ def plain(value: Any, *path: str | int) -> Any:
     elif isinstance(value, Mapping):
         return {name: plain(item, *path, name) for name, item in value.items()}
     elif isinstance(value, Iterable) and not isinstance(value, bytes):
-        return [plain(item, *path, number) for number, item in enumerate(value)]
+        return [plain(item, *path, i) for i, item in enumerate(value)]
     return value
 
 

@@ -82,9 +82,9 @@ class BatchSize:
     def split(self, batch: Batch) -> list[Batch]:
         """Return the parts of a batch, each within the maximum size or a single text."""
         parts, size = [Batch(batch.first, [])], 0
-        for number, text in enumerate(batch.texts, batch.first):
+        for index, text in enumerate(batch.texts, batch.first):
             if self.is_full(len(parts[-1].texts), size, text):
-                parts.append(Batch(number, []))
+                parts.append(Batch(index, []))
                 size = 0
             parts[-1].texts.append(text)
             size += len(text)
