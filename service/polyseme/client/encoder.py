@@ -13,7 +13,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, V
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
+from polyseme.operations.encode import Text
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.operations.schema import Neighbor, Request, Result
@@ -39,8 +40,6 @@ from polyseme.validation import one_of
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-Text: TypeAlias = str | Sequence[str]
-"""A sentence, or a list of its words."""
 
 
 class Encoder(Protocol):

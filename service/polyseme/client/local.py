@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.encoder import Encoder, Text, require_text
+from polyseme.client.encoder import Encoder, require_text
 from polyseme.client.errors import shift_paths
 from polyseme.client.results import ModelFacts, Sentence, model_facts
 from polyseme.engine.arrays import NonFiniteError
@@ -26,7 +26,7 @@ from polyseme.operations.embed import (
     Pooling,
     embed,
 )
-from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
+from polyseme.operations.encode import WINDOW, Text, encode, encode_each, tokenize
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result

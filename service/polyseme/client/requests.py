@@ -16,10 +16,7 @@ import orjson
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from polyseme.client.encoder import (
-    Text,
-    require_text,
-)
+from polyseme.client.encoder import require_text
 from polyseme.client.errors import error_of_response, malformed_response, media_type_of
 from polyseme.client.results import (
     ModelFacts,
@@ -32,6 +29,7 @@ from polyseme.client.results import (
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
+from polyseme.operations.encode import Text
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 

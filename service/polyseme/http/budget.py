@@ -132,7 +132,7 @@ class RequestBudget:
                 self._context.aborted = True
                 raise AbortedError
         if used > self._max_work * _LONG:
-            if error := self.count(used):
+            if error := self.charge(used):
                 raise error
             self.take_permit()
 
@@ -168,7 +168,7 @@ class RequestBudget:
             self._capacity.give_back(room=self._room)
             self._room = 0
         if self._charge:
-            self.count(used)
+            self.charge(used)
 
     def take_permit(self, *, is_admitted: bool = False) -> None:
         """Take a permit for a long request; raise DeadlineError or OverloadedError."""
@@ -176,8 +176,8 @@ class RequestBudget:
             self._capacity.take_permit(self._deadline, is_admitted=is_admitted)
             self.has_permit = True
 
-    def count(self, used: float) -> RateLimitedError | None:
-        """Count seconds towards the rates of the caller; return an error if one is exceeded."""
+    def charge(self, used: float) -> RateLimitedError | None:
+        """Charge seconds to the rates of the caller; return an error if one is exceeded."""
         if self._charge is None:
             return None
         new, self._charged = used - self._charged, used
@@ -196,6 +196,6 @@ def init_app(app: Flask, settings: Settings, charge: Charge | None) -> None:
             socket = environ.get("gunicorn.socket")
             budget = context.budget = RequestBudget(context, settings, capacity, charge, socket)
             set_budget(budget)
-            if charge and (error := budget.count(0.0)):
+            if charge and (error := budget.charge(0.0)):
                 raise error
             budget.check()
