@@ -120,42 +120,42 @@ def soon() -> float:
 
 
 @pytest.mark.parametrize(
-    ("threads", "places", "waiting"), [(1, 1, 0), (2, 1, 0), (4, 1, 1), (8, 2, 2), (16, 4, 4)]
+    ("threads", "permits", "waiting"), [(1, 1, 0), (2, 1, 0), (4, 1, 1), (8, 2, 2), (16, 4, 4)]
 )
-def test_half_of_the_threads_are_left_for_short_requests(threads, places, waiting) -> None:
+def test_half_of_the_threads_are_left_for_short_requests(threads, permits, waiting) -> None:
     capacity = Capacity(threads, 100)
-    for _ in range(places):
-        capacity.take_place(soon())
+    for _ in range(permits):
+        capacity.take_permit(soon())
     with others_wait(capacity, waiting), pytest.raises(OverloadedError):
-        capacity.take_place(soon())
-    assert capacity.places == 0
+        capacity.take_permit(soon())
+    assert capacity.permits == 0
 
 
 @contextmanager
 def others_wait(capacity: Capacity, number: int) -> Iterator[None]:
-    """Let some requests wait for a place during the block, and get it afterwards."""
+    """Let some requests wait for a permit during the block, and get it afterwards."""
 
     def wait() -> None:
-        capacity.take_place(time.perf_counter() + 60)
-        capacity.give_back(places=1)
+        capacity.take_permit(time.perf_counter() + 60)
+        capacity.give_back(permits=1)
 
     threads = [threading.Thread(target=wait) for _ in range(number)]
     for thread in threads:
         thread.start()
     until(lambda: capacity._waiting, number)
     yield
-    capacity.give_back(places=1)
+    capacity.give_back(permits=1)
     for thread in threads:
         thread.join(10)
     assert capacity._waiting == 0
-    capacity.take_place(soon())
+    capacity.take_permit(soon())
 
 
-def test_a_place_or_room_that_nobody_gives_back_is_waited_for_until_the_deadline() -> None:
+def test_a_permit_or_room_that_nobody_gives_back_is_waited_for_until_the_deadline() -> None:
     capacity = Capacity(4, 100)
-    capacity.take_place(soon())
+    capacity.take_permit(soon())
     assert capacity.take_room(70, soon()) == 70
-    for take in (capacity.take_place, lambda deadline: capacity.take_room(31, deadline)):
+    for take in (capacity.take_permit, lambda deadline: capacity.take_room(31, deadline)):
         with pytest.raises(DeadlineError):
             take(soon())
     assert capacity.take_room(30, soon()) == 30
@@ -163,7 +163,7 @@ def test_a_place_or_room_that_nobody_gives_back_is_waited_for_until_the_deadline
     assert capacity.take_room(1 << 40, soon()) == 100  # a larger response takes all of it
 
 
-def test_a_request_gives_back_its_place_and_room(monkeypatch) -> None:
+def test_a_request_gives_back_its_permit_and_room(monkeypatch) -> None:
     made: list[Capacity] = []
     init = Capacity.__init__
     monkeypatch.setattr(
@@ -172,14 +172,14 @@ def test_a_request_gives_back_its_place_and_room(monkeypatch) -> None:
     client = in_process(max_work=2.5)
     (capacity,) = made
     taken = []
-    take_place = capacity.take_place
+    take_permit = capacity.take_permit
     monkeypatch.setattr(
-        capacity, "take_place", lambda *given, **how: taken.append(1) or take_place(*given, **how)
+        capacity, "take_permit", lambda *given, **how: taken.append(1) or take_permit(*given, **how)
     )
-    places, room = capacity.places, capacity.room
+    permits, room = capacity.permits, capacity.room
     long = {"input": [TEXT] * 6000, "encoding": "base64"}
     invalid = {**long, "layers": [9]}
     for body, headers in ((long, {}), (invalid, {}), (long, {"Accept": "application/x-ndjson"})):
         client.post(ENCODE, json=body, headers=headers)
-        assert (capacity.places, capacity.room) == (places, room)
+        assert (capacity.permits, capacity.room) == (permits, room)
     assert len(taken) > 2

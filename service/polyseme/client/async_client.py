@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.client.client import BaseClient
-from polyseme.client.encoder import AsyncEncoder, Text
+from polyseme.client.encoder import AsyncEncoder
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import Batch, Exchange, async_batches
 from polyseme.client.results import ModelFacts, Sentence
 from polyseme.client.transport import HttpxAsyncClient, TransportError, unreachable
 from polyseme.errors import TooLargeError
 from polyseme.operations.embed import EmbeddingsRequest
+from polyseme.operations.encode import Text
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.encoder import Encoder, Text
+from polyseme.client.encoder import Encoder
 from polyseme.client.errors import ClientError
 from polyseme.client.requests import (
     BATCH_BYTES,
@@ -39,6 +39,7 @@ from polyseme.client.transport import (
 )
 from polyseme.errors import TooLargeError
 from polyseme.operations.embed import EmbeddingsRequest
+from polyseme.operations.encode import Text
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 

@@ -13,7 +13,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, V
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
+from polyseme.operations.encode import Text
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.operations.schema import Neighbor, Request, Result
@@ -39,8 +40,6 @@ from polyseme.validation import one_of
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-Text: TypeAlias = str | Sequence[str]
-"""A sentence, or a list of its words."""
 
 
 class Encoder(Protocol):
@@ -156,7 +155,7 @@ class Encoder(Protocol):
         if not isinstance(kind, str) or kind not in VECTOR_KINDS:
             raise InvalidError([FieldError(("kind",), one_of(VECTOR_KINDS))])
         options = request_of(EncodeOptions, include=[kind], phrases=phrases)
-        return self._encode([text], options, lambda found: _vector_of(found[0], word, nth, kind))
+        return self._encode([text], options, lambda read: _vector_of(read[0], word, nth, kind))
 
     def embed(
         self,
@@ -374,7 +373,7 @@ def require_list(values: _Iterable, items: str = "texts, or a list of lists of w
     return values
 
 
-def require_text(text: Any, number: int) -> Text:
+def require_text(text: Any, index: int) -> Text:
     """Return a text as a string or a list of words.
 
     Raises TypeError for anything else, InvalidError for unpaired surrogates.
@@ -382,8 +381,8 @@ def require_text(text: Any, number: int) -> Text:
     is_list = isinstance(text, Iterable) and not isinstance(text, str | bytes)
     words: list[Any] = list(text) if is_list else [text]
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"Text {number} is neither a string nor a list of words.")
-    plain("".join(words), "input", number)
+        raise TypeError(f"Text {index} is neither a string nor a list of words.")
+    plain("".join(words), "input", index)
     return words if is_list else words[0]
 
 
@@ -421,7 +420,7 @@ def plain(value: Any, *path: str | int) -> Any:
     elif isinstance(value, Mapping):
         return {name: plain(item, *path, name) for name, item in value.items()}
     elif isinstance(value, Iterable) and not isinstance(value, bytes):
-        return [plain(item, *path, number) for number, item in enumerate(value)]
+        return [plain(item, *path, i) for i, item in enumerate(value)]
     return value
 
 

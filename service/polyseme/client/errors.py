@@ -109,10 +109,10 @@ def error_of_response(response: "httpx.Response", first: int = 0) -> Exception:
 def shift_paths(error: PolysemeError, first: int) -> PolysemeError:
     """Add `first`, the index of a batch's first text, to the paths of texts; return the error."""
     errors = [*error.errors]
-    for place, field in enumerate(errors):
+    for i, field in enumerate(errors):
         match field.path:
-            case ("input", int(number), *rest):
-                errors[place] = FieldError(("input", number + first, *rest), field.message)
+            case ("input", int(index), *rest):
+                errors[i] = FieldError(("input", index + first, *rest), field.message)
     error.errors = errors
     return error
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.encoder import Encoder, Text, require_text
+from polyseme.client.encoder import Encoder, require_text
 from polyseme.client.errors import shift_paths
 from polyseme.client.results import ModelFacts, Sentence, model_facts
 from polyseme.engine.arrays import NonFiniteError
@@ -26,7 +26,7 @@ from polyseme.operations.embed import (
     Pooling,
     embed,
 )
-from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
+from polyseme.operations.encode import WINDOW, Text, encode, encode_each, tokenize
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
@@ -126,8 +126,8 @@ class LocalModel(Encoder):
 
     def _encode_each(self, texts: Iterable[Text], options: EncodeOptions) -> Iterator[Sentence]:
         remaining, first = iter(texts), 0
-        while some := list(islice(remaining, WINDOW)):
-            checked = [require_text(text, number) for number, text in enumerate(some, first)]
+        while window := list(islice(remaining, WINDOW)):
+            checked = [require_text(text, i) for i, text in enumerate(window, first)]
             try:
                 tokenized = tokenize(self.model, checked, options, self._limits)
             except PolysemeError as error:
@@ -139,7 +139,7 @@ class LocalModel(Encoder):
                 if sentence is None:
                     break
                 yield Sentence.of(sentence)
-            first += len(some)
+            first += len(window)
 
     def _embed(self, texts: Iterable[Text], request: EmbeddingsRequest) -> NDArray[np.float32]:
         # Each text is checked, and unlike those of a body they may be both strings and lists.

@@ -16,10 +16,7 @@ import orjson
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from polyseme.client.encoder import (
-    Text,
-    require_text,
-)
+from polyseme.client.encoder import require_text
 from polyseme.client.errors import error_of_response, malformed_response, media_type_of
 from polyseme.client.results import (
     ModelFacts,
@@ -32,6 +29,7 @@ from polyseme.client.results import (
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
+from polyseme.operations.encode import Text
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 
@@ -82,9 +80,9 @@ class BatchSize:
     def split(self, batch: Batch) -> list[Batch]:
         """Return the parts of a batch, each within the maximum size or a single text."""
         parts, size = [Batch(batch.first, [])], 0
-        for number, text in enumerate(batch.texts, batch.first):
+        for index, text in enumerate(batch.texts, batch.first):
             if self.is_full(len(parts[-1].texts), size, text):
-                parts.append(Batch(number, []))
+                parts.append(Batch(index, []))
                 size = 0
             parts[-1].texts.append(text)
             size += len(text)

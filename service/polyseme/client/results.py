@@ -147,7 +147,7 @@ class Sentence(OneLine):
 
     def __contains__(self, word: object) -> bool:
         """Return whether `sentence[word]` finds a token."""
-        return isinstance(word, str) and bool(self._places(word))
+        return isinstance(word, str) and bool(self._indices(word))
 
     def __getitem__(self, token: str | int) -> EncodedToken:
         """Return a token with its vectors, by its text or by its position.
@@ -160,14 +160,14 @@ class Sentence(OneLine):
             return self.find(token)
         count = len(self.tokens)
         try:
-            place = index(token)
+            position = index(token)
         except TypeError:
             raise TypeError(
                 "Give a word or a position; `list(sentence)[1:3]` gives several tokens."
             ) from None
-        if not -count <= place < count:
+        if not -count <= position < count:
             raise IndexError(f"The sentence has {count} tokens; positions count from 0.")
-        return self._encoded(place % count)
+        return self._encoded(position % count)
 
     def find(self, word: str, nth: int = 0) -> EncodedToken:
         """Return the nth occurrence of a word, counted from 0, with its vectors.
@@ -181,17 +181,17 @@ class Sentence(OneLine):
             nth = index(nth)
         except TypeError:
             raise TypeError("`nth` must be an integer, 0 for the first occurrence.") from None
-        places = self._places(word)
-        if not places:
+        indices = self._indices(word)
+        if not indices:
             raise NoSuchTokenError(
                 "The sentence has no token with this text: `sentence.words` lists its tokens."
             )
-        if not 0 <= nth < len(places):
+        if not 0 <= nth < len(indices):
             raise NoSuchTokenError(
-                f"`nth` must be less than {len(places)}, the number of occurrences of the word, and"
-                " not negative: it counts from 0."
+                f"`nth` must be less than {len(indices)}, the number of occurrences of the word,"
+                " and not negative: it counts from 0."
             )
-        return self._encoded(places[nth])
+        return self._encoded(indices[nth])
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a pandas DataFrame with a row for each token.
@@ -215,16 +215,16 @@ class Sentence(OneLine):
                 frame[part] = list(self.arrays[part])
         return frame
 
-    def _places(self, word: str) -> list[int]:
+    def _indices(self, word: str) -> list[int]:
         """Return the indices of the tokens with this text, or else with it in another case."""
         exact = word_places(self.words, match_forms([word], exact=True), exact=True)
         return exact or word_places(self.words, match_forms([word]))
 
-    def _encoded(self, place: int) -> EncodedToken:
-        rows = {part: self.arrays[part][place] for part in PER_TOKEN if part in self.arrays}
+    def _encoded(self, i: int) -> EncodedToken:
+        rows = {part: self.arrays[part][i] for part in PER_TOKEN if part in self.arrays}
         if "attention" in self.arrays:
-            rows["attention"] = self.arrays["attention"][..., place, :]
-        return EncodedToken(**vars(self.tokens[place]), index=place, arrays=rows)
+            rows["attention"] = self.arrays["attention"][..., i, :]
+        return EncodedToken(**vars(self.tokens[i]), index=i, arrays=rows)
 
 
 @dataclass(frozen=True)
@@ -264,10 +264,10 @@ def read_model_facts(content: bytes) -> ModelFacts:
 def model_facts(document: Mapping[str, Any]) -> ModelFacts:
     """Read the entry of one model."""
     names = ("dimension", "vocabulary_size", "layers", "heads")
-    numbers: dict[str, Any] = {name: document.get(name) for name in names}
-    require(all(number is None or isinstance(number, int) for number in numbers.values()))
+    counts: dict[str, Any] = {name: document.get(name) for name in names}
+    require(all(count is None or isinstance(count, int) for count in counts.values()))
     default = document.get("default") is True
-    return ModelFacts(str(document["id"]), default, document=document, **numbers)
+    return ModelFacts(str(document["id"]), default, document=document, **counts)
 
 
 @dataclass(frozen=True)

@@ -40,23 +40,23 @@ _HINT = (
 
 
 class Capacity:
-    """The places for long requests and the room for large responses of one process.
+    """The permits for long requests and the room for large responses of one process.
 
-    A quarter of the threads compute long requests. As many more may wait for a place or for room;
+    A quarter of the threads compute long requests. As many more may wait for a permit or for room;
     the other half of the threads is left for short requests.
     """
 
     def __init__(self, threads: int, room: int) -> None:
-        self.places, self.room = max(threads // 4, 1), room
+        self.permits, self.room = max(threads // 4, 1), room
         self._size, self._waiting = room, 0
-        self._max_waiting = max(threads // 2 - self.places, 0)
+        self._max_waiting = max(threads // 2 - self.permits, 0)
         self._changed = Condition()
 
-    def take_place(self, deadline: float, *, is_admitted: bool = False) -> None:
-        """Take a place for a long request; an admitted one always waits."""
+    def take_permit(self, deadline: float, *, is_admitted: bool = False) -> None:
+        """Take a permit for a long request; an admitted one always waits."""
         with self._changed:
-            self._wait(lambda: self.places > 0, deadline, is_admitted)
-            self.places -= 1
+            self._wait(lambda: self.permits > 0, deadline, is_admitted)
+            self.permits -= 1
 
     def take_room(self, size: int, deadline: float) -> int:
         """Take room for a response, all of it for a larger one; return the size."""
@@ -66,10 +66,10 @@ class Capacity:
             self.room -= size
         return size
 
-    def give_back(self, *, places: int = 0, room: int = 0) -> None:
-        """Give back a place or room."""
+    def give_back(self, *, permits: int = 0, room: int = 0) -> None:
+        """Give back a permit or room."""
         with self._changed:
-            self.places += places
+            self.permits += permits
             self.room += room
             self._changed.notify_all()
 
@@ -107,11 +107,11 @@ class RequestBudget:
         self._started = time.thread_time()
         self._charged = 0.0
         self._room = 0
-        self.has_place = False
-        """whether it has a place for long requests"""
+        self.has_permit = False
+        """whether it has a permit for long requests"""
 
     def check(self) -> None:
-        """Raise an error if the request must end; wait for a place once it is long."""
+        """Raise an error if the request must end; wait for a permit once it is long."""
         now = time.perf_counter()
         if now < self._next_check:
             return
@@ -132,35 +132,35 @@ class RequestBudget:
                 self._context.aborted = True
                 raise AbortedError
         if used > self._max_work * _LONG:
-            if error := self.count(used):
+            if error := self.charge(used):
                 raise error
-            self.take_place()
+            self.take_permit()
 
     def reserve(self, size: int) -> None:
         """Take room for a large response; raise DeadlineError or OverloadedError."""
         self._room += self._capacity.take_room(size, self._deadline)
 
     def pause(self) -> float:
-        """Give back the place while the client receives a part; return the time."""
+        """Give back the permit while the client receives a part; return the time."""
         self.leave()
         return time.perf_counter()
 
     def resume(self, paused: float) -> None:
-        """Move the deadline by the time of the client, and take a place again."""
+        """Move the deadline by the time of the client, and take a permit again."""
         self._deadline += time.perf_counter() - paused
         if time.thread_time() - self._started > self._max_work * _LONG:
-            self.take_place(is_admitted=True)
+            self.take_permit(is_admitted=True)
 
     def leave(self) -> None:
-        """Give back the place of a request whose result is computed."""
-        if self.has_place:
-            self.has_place = False
-            self._capacity.give_back(places=1)
+        """Give back the permit of a request whose result is computed."""
+        if self.has_permit:
+            self.has_permit = False
+            self._capacity.give_back(permits=1)
 
     def close(self) -> None:
         """End the budget; record the processor time, and give back the room of the response."""
         set_budget(None)
-        if self.has_place:
+        if self.has_permit:
             self.leave()
         used = time.thread_time() - self._started
         self._context.work = used * 1000
@@ -168,16 +168,16 @@ class RequestBudget:
             self._capacity.give_back(room=self._room)
             self._room = 0
         if self._charge:
-            self.count(used)
+            self.charge(used)
 
-    def take_place(self, *, is_admitted: bool = False) -> None:
-        """Take a place for a long request; raise DeadlineError or OverloadedError."""
-        if not self.has_place:
-            self._capacity.take_place(self._deadline, is_admitted=is_admitted)
-            self.has_place = True
+    def take_permit(self, *, is_admitted: bool = False) -> None:
+        """Take a permit for a long request; raise DeadlineError or OverloadedError."""
+        if not self.has_permit:
+            self._capacity.take_permit(self._deadline, is_admitted=is_admitted)
+            self.has_permit = True
 
-    def count(self, used: float) -> RateLimitedError | None:
-        """Count seconds towards the rates of the caller; return an error if one is exceeded."""
+    def charge(self, used: float) -> RateLimitedError | None:
+        """Charge seconds to the rates of the caller; return an error if one is exceeded."""
         if self._charge is None:
             return None
         new, self._charged = used - self._charged, used
@@ -196,6 +196,6 @@ def init_app(app: Flask, settings: Settings, charge: Charge | None) -> None:
             socket = environ.get("gunicorn.socket")
             budget = context.budget = RequestBudget(context, settings, capacity, charge, socket)
             set_budget(budget)
-            if charge and (error := budget.count(0.0)):
+            if charge and (error := budget.charge(0.0)):
                 raise error
             budget.check()

@@ -150,8 +150,8 @@ def _detail(error: PolysemeError) -> str:
     if not isinstance(error, InvalidError) or not error.errors:
         return error.detail
     first, *others = error.errors
-    place = f"`{subscripted(first.path)}`" if first.path else "The request"
-    detail = sentence(f"{place}: {first.message}")
+    subject = f"`{subscripted(first.path)}`" if first.path else "The request"
+    detail = sentence(f"{subject}: {first.message}")
     if not others:
         return detail
     more = "is one more error" if len(others) == 1 else f"are {len(others)} more errors"

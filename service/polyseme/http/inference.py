@@ -215,9 +215,9 @@ def infer(name: str) -> Response:
     texts = _sentences(body.inputs[0], rest, limits)
     # The requested tensors, and whether each is sent as bytes after the JSON.
     outputs: dict[OutputName, bool] = {}
-    for place, output in enumerate(body.outputs or ()):
+    for i, output in enumerate(body.outputs or ()):
         if output.name in outputs:
-            raise InvalidError([FieldError(("outputs", place, "name"), "is a duplicate")])
+            raise InvalidError([FieldError(("outputs", i, "name"), "is a duplicate")])
         own = output.parameters.binary_data if output.parameters else None
         outputs[output.name] = parameters.binary_data_output if own is None else own
     if not outputs:

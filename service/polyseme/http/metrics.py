@@ -172,14 +172,14 @@ def observe(context: RequestContext) -> None:
     if counts and context.model:
         tokens, unknown, fallbacks, subword, truncated = _model_counters(context.model)
         tokens.inc(counts.tokens)
-        for counter, number in (
+        for counter, count in (
             (unknown, counts.oov),
             (fallbacks, counts.case_fallbacks),
             (subword, counts.subword),
             (truncated, counts.truncated),
         ):
-            if number:
-                counter.inc(number)
+            if count:
+                counter.inc(count)
     if context.aborted:
         ABORTED.labels("client_gone").inc()
 

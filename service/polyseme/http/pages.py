@@ -31,26 +31,7 @@ _PAGE_POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
     " object-src 'none'; img-src 'self' data:"
 )
-_SWAGGER = Path(__file__).parent / "vendor"
-_OPENAPI = Path(__file__).parent / "openapi.json"
-"""The document that `docs/openapi.py` makes."""
-_DOCS = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Polyseme: the API</title>
-<link rel="icon" href="/page/icon.svg">
-<link rel="stylesheet" href="/docs/swagger-ui.css">
-<script defer src="/docs/swagger-ui-bundle.js"></script>
-<script defer src="/docs/start.js"></script>
-</head>
-<body><main id="api"></main></body>
-</html>
-"""
-_DOCS_SCRIPT = """\
-SwaggerUIBundle({ url: "/openapi.json", dom_id: "#api", deepLinking: true, validatorUrl: null });
-"""
+_HERE = Path(__file__).parent
 # Swagger UI needs inline styles and data: images, but no inline scripts.
 _DOCS_POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
@@ -91,7 +72,7 @@ def _file(file: Path, max_age: int | None = None) -> Response:
 @pages.get("/docs")
 def docs() -> Response:
     """Serve Swagger UI."""
-    response = Response(_DOCS, content_type="text/html; charset=utf-8")
+    response = _file(_HERE / "docs.html")
     response.headers["Content-Security-Policy"] = _DOCS_POLICY
     return response
 
@@ -99,20 +80,20 @@ def docs() -> Response:
 @pages.get("/docs/start.js")
 def docs_script() -> Response:
     """Serve the script that starts Swagger UI."""
-    return Response(_DOCS_SCRIPT, content_type="text/javascript; charset=utf-8")
+    return _file(_HERE / "docs.js")
 
 
 @pages.get("/docs/swagger-ui.css", defaults={"name": "swagger-ui.css"})
 @pages.get("/docs/swagger-ui-bundle.js", defaults={"name": "swagger-ui-bundle.js"})
 def docs_file(name: str) -> Response:
     """Serve a file of Swagger UI."""
-    return _file(_SWAGGER / name, max_age=86_400)
+    return _file(_HERE / "vendor" / name, max_age=86_400)
 
 
 @pages.get("/openapi.json")
 def openapi() -> Response:
-    """Serve the OpenAPI 3.1 document."""
-    return Response(_OPENAPI.read_bytes(), content_type=JSON)
+    """Serve the OpenAPI 3.1 document, which `docs/openapi.py` makes."""
+    return Response((_HERE / "openapi.json").read_bytes(), content_type=JSON)
 
 
 @pages.get("/livez")

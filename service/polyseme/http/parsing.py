@@ -33,7 +33,7 @@ _DECIMAL = regex.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
 _MAX_ACCEPT = 1024
 """Maximum length of an Accept header; browsers send about 130 characters."""
 _SMALL_BODY = 1 << 20
-"""A larger body takes long to parse, so its request needs a place for long requests."""
+"""A larger body takes long to parse, so its request needs a permit for long requests."""
 _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
 
@@ -89,11 +89,11 @@ def read_ndjson(schema: type[_Body], check_lines: Callable[[int], None]) -> _Bod
     if "input" in fields:
         raise InvalidError([FieldError(("input",), "must be in the body, one entry per line")])
     entries = []
-    for number, line in enumerate(io.BytesIO(content), 1):
+    for row, line in enumerate(io.BytesIO(content), 1):
         try:
             entries.append(orjson.loads(line))
         except orjson.JSONDecodeError as error:
-            raise NotJsonError(_not_json(f"Line {number} of the body", line, error)) from None
+            raise NotJsonError(_not_json(f"Line {row} of the body", line, error)) from None
     try:
         return schema.model_validate({**fields, "input": entries})
     except ValidationError as error:
@@ -150,7 +150,7 @@ def read_body(*, query: bool = False) -> bytes:
     if declared is not None and len(body) < declared:
         raise NotJsonError("The body is incomplete or not well-formed HTTP.")
     if len(body) > _SMALL_BODY:
-        environ[CONTEXT].budget.take_place()
+        environ[CONTEXT].budget.take_permit()
     return body
 
 

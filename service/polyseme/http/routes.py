@@ -64,7 +64,7 @@ def encode() -> Response:
         body = read_json(EncodeRequest)
     context.end_parsing()
     with stage("tokens"):
-        model, form = service.find_model(body.model), _FORMATS[media]
+        model, response_format = service.find_model(body.model), _FORMATS[media]
         texts, path = paths_of(body.input)
         sentences = tokenize(
             model,
@@ -72,14 +72,14 @@ def encode() -> Response:
             body,
             limits,
             path,
-            number_bytes=number_bytes(form, body.encoding),
-            streamed=form == "ndjson",
+            number_bytes=number_bytes(response_format, body.encoding),
+            streamed=response_format == "ndjson",
         )
         counts = count_tokens(sentences)
-    if form == "ndjson":
+    if response_format == "ndjson":
         return Response(_stream(model, sentences, body, context), content_type=NDJSON)
     encoded = encode_sentences(model, sentences, body)
-    if form == "npz":
+    if response_format == "npz":
         return respond(npz_parts(model.manifest, encoded, body), media)
     parts = encode_json(model.manifest, encoded, counts, body.encoding, body.terms(model))
     return respond(parts, media)

@@ -149,11 +149,11 @@ def _start_admin(server: Any) -> None:
 
     def prepare() -> None:
         signal.set_wakeup_fd(-1)
-        for number in (*_TERMINATION, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
+        for signum in (*_TERMINATION, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(signum, signal.SIG_DFL)
         # Ctrl+C in a terminal and a hangup end the master first, which then stops this process.
-        for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        for signum in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(signum, signal.SIG_IGN)
         for listener in server.LISTENERS:
             listener.sock.close()
 
@@ -231,13 +231,13 @@ def _handle_termination_first(server: Any) -> None:
     received: list[int] = []
     wait, reload, reap = server.wait_for_signals, server.reload, server.reap_workers
 
-    def on_signal(number: int, frame: Any) -> None:
-        received.append(number)
-        server.signal(number, frame)
+    def on_signal(signum: int, frame: Any) -> None:
+        received.append(signum)
+        server.signal(signum, frame)
 
     def wait_for_signals(timeout: float = 1.0) -> list[int]:
         signals = wait(timeout)
-        terminations = [number for number in signals if number in _TERMINATION]
+        terminations = [signum for signum in signals if signum in _TERMINATION]
         others = [n for n in signals if n not in _TERMINATION and n != signal.SIGHUP]
         if signal.SIGHUP in signals and not terminations and not _service(server).draining:
             others.append(signal.SIGHUP)
@@ -259,5 +259,5 @@ def _handle_termination_first(server: Any) -> None:
             server.reap_workers = reap
 
     server.wait_for_signals, server.reload = wait_for_signals, reload_until_terminated
-    for number in _TERMINATION:
-        signal.signal(number, on_signal)
+    for signum in _TERMINATION:
+        signal.signal(signum, on_signal)

@@ -92,13 +92,13 @@ class Tracer:
 
 def _provider(endpoint: str) -> TracerProvider:
     """Return a provider; OpenTelemetry's environment variables configure sampling and export."""
-    given = OTELResourceDetector().detect().attributes
+    detected = OTELResourceDetector().detect().attributes
     own = {
         "service.name": "polyseme",
         "service.version": __version__,
         "service.instance.id": str(uuid.uuid4()),
     }
-    resource = Resource.create({**own, **given})
+    resource = Resource.create({**own, **detected})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
     return provider

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.client.encoder import Text
+from polyseme.client.encoder import require_list, require_text
 from polyseme.errors import install_command
 from polyseme.integrations import open_encoder
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling
+from polyseme.operations.encode import Text
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -83,19 +84,6 @@ class ContextualVectorizer(
 
 
 def _check_texts(texts: Iterable[Text]) -> list[Text]:
-    if isinstance(texts, str):
-        raise TypeError("Give a list of texts, not one text.")
     if getattr(texts, "ndim", 1) != 1:
         raise TypeError("Give one column of texts, not a table or a sparse matrix.")
-    texts = list(texts)
-    for index, text in enumerate(texts):
-        if isinstance(text, list | tuple | np.ndarray):
-            is_text = all(isinstance(word, str) for word in text)
-        else:
-            is_text = isinstance(text, str)
-        if not is_text:
-            raise TypeError(
-                f"Text {index} is neither a string nor a list of words: remove it, or use an empty"
-                " string for a missing text."
-            )
-    return texts
+    return [require_text(text, i) for i, text in enumerate(require_list(texts))]

@@ -159,10 +159,6 @@ class Contextualizer(BatchPipe):
                 add_hooks(doc, self._vectors)
 
 
-Contextualiser = Contextualizer
-"""The former name of the class."""
-
-
 def _chunks(doc: Doc, context: Context, most: int) -> list[Indices]:
     """Return the indices of the tokens of each chunk, without white space. -> [m] each"""
     whole = context == "document" or not doc.has_annotation("SENT_START")
