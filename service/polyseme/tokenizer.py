@@ -230,15 +230,15 @@ def visible(text: str) -> tuple[str, Sequence[int] | None]:
     if (text.isascii() and text.isprintable()) or not _IGNORABLE.search(text):
         return text, None
     text = text.replace("\u200b", " ")
-    parts, places, end = [], array("I"), 0
+    parts, offsets, end = [], array("I"), 0
     for match in _INVISIBLE.finditer(text):
         if match["ignored"]:
             parts.append(text[end : match.start()])
-            places.extend(range(end, match.start()))
+            offsets.extend(range(end, match.start()))
             end = match.end()
     parts.append(text[end:])
-    places.extend(range(end, len(text)))
-    return ("".join(parts), places) if end else (text, None)
+    offsets.extend(range(end, len(text)))
+    return ("".join(parts), offsets) if end else (text, None)
 
 
 def words(text: str) -> Iterator[Span]:
@@ -249,10 +249,10 @@ def words(text: str) -> Iterator[Span]:
     vocabulary. Emoji with their modifiers, web and mail addresses, handles, hashtags, times, and
     numbers with a unit are one word each and are never split.
     """
-    text, places = visible(text)
+    text, offsets = visible(text)
     for match in _WORD.finditer(text):
         start, end = match.span()
-        yield (start, end) if places is None else (places[start], places[end - 1] + 1)
+        yield (start, end) if offsets is None else (offsets[start], offsets[end - 1] + 1)
 
 
 def splits(

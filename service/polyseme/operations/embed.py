@@ -188,10 +188,10 @@ def sentence_vectors(
     A vector is zero if no word has a vector. Its bits do not depend on other sentences. -> [S, d]
     """
     result = np.empty((len(sentences), width or model.manifest.dimension), np.float32)
-    for numbers, arrays in encode_stacks(model, sentences, pooled_options(pooling)):
-        words = [sentences[number].words for number in numbers]
+    for indices, arrays in encode_stacks(model, sentences, pooled_options(pooling)):
+        words = [sentences[i].words for i in indices]
         vectors = arrays[pooled_part(pooling)]
-        result[list(numbers)] = pool(model, words, vectors, pooling, width)
+        result[list(indices)] = pool(model, words, vectors, pooling, width)
     return result
 
 
@@ -244,14 +244,14 @@ def token_weights(
     """
     tokens = [token for sentence in sentences for token in sentence]
     shape = (len(sentences), len(tokens) // max(len(sentences), 1))
-    missing = [place for place, token in enumerate(tokens) if token.row is None]
+    missing = [i for i, token in enumerate(tokens) if token.row is None]
     known = np.ones(len(tokens), np.float32)
-    known[missing] = [tokens[place].composed is not None for place in missing]
+    known[missing] = [tokens[i].composed is not None for i in missing]
     if pooling == "mean" or model.word_bias is None or not tokens:
         return known.reshape(shape)
     biases = model.word_bias[[token.row or 0 for token in tokens]]
     mean: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
-    spellings = [tokens[place].composed or "" for place in missing]
+    spellings = [tokens[i].composed or "" for i in missing]
     biases[missing] = model.expected_word_bias(spellings, mean)
     known, biases = known.reshape(shape), biases.reshape(shape)
     weights = np.zeros(shape, np.float32)

@@ -71,8 +71,8 @@ class NeighborsRequest(Request[Neighbors]):
     @model_validator(mode="after")
     def check_source(self) -> Self:
         """Raise ValueError unless there is exactly one of a word, a vector and a sum."""
-        given = (self.word is not None, self.vector is not None, self.positive or self.negative)
-        if sum(map(bool, given)) != 1:
+        sources = (self.word is not None, self.vector is not None, self.positive or self.negative)
+        if sum(map(bool, sources)) != 1:
             raise ValueError("give one of `word`, `vector`, and `positive` with `negative`")
         return self
 

@@ -249,8 +249,8 @@ def _check_widths(query: int, key: int, value: int, heads: int, keys_path: Field
 
 def _matrix(rows: Sequence[Sequence[float]], *path: str) -> Floats:
     width = len(rows[0])
-    for number, row in enumerate(rows):
-        _require(len(row) == width, f"has {len(row)} numbers, not {width}", *path, number)
+    for index, row in enumerate(rows):
+        _require(len(row) == width, f"has {len(row)} numbers, not {width}", *path, index)
     return np.array(rows, np.float64)
 
 
@@ -265,8 +265,8 @@ def _check_size(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: i
     k and v are the widths of a head, m is the number of hidden units of the feed-forward network.
     """
     by_token = heads * (2 * k + 3 * v + 1) + 9 * d + m + 1
-    numbers = heads * n * n * (v + 5) + n * by_token
-    limits.check("max_trace_bytes", numbers * FLOAT64_BYTES)
-    limits.check("max_answer_bytes", numbers * FLOAT64_BYTES)
+    count = heads * n * n * (v + 5) + n * by_token
+    limits.check("max_trace_bytes", count * FLOAT64_BYTES)
+    limits.check("max_answer_bytes", count * FLOAT64_BYTES)
     check_budget()
-    reserve(numbers * FLOAT64_BYTES)
+    reserve(count * FLOAT64_BYTES)

@@ -103,7 +103,7 @@ def divide(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE)
     sample = _sample(len(points))
     chosen = points[sample]
     most = min(max(min(MAX_FOUND, len(chosen) // 2), 2), len(chosen))
-    divided = [_mixture(chosen, number) for number in range(1, most + 1)]
+    divided = [_mixture(chosen, n) for n in range(1, most + 1)]
     alternatives = [_clusters(points, sample, labels) for labels in divided]
     few = len(chosen) < MIN_OCCURRENCES
     odds = -DECISION if few else log_odds(statistics(chosen, divided[1]), rule)
@@ -215,15 +215,15 @@ def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
     m = len(points)
     if count <= 1 or m <= count:
         return np.arange(m) % max(count, 1) if m <= count else np.zeros(m, np.int64)
-    found = []
+    candidates = []
     for start in range(STARTS):
         check_budget()
         rng = np.random.default_rng([SEED, start])
         with _SINGLE_THREAD, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a cluster may be empty
             labels = kmeans2(points, count, minit="++", rng=rng)[1]
-        found.append(maximize_likelihood(points, np.eye(count)[labels]))
-    return max(found, key=lambda labels: silhouette(points, labels))
+        candidates.append(maximize_likelihood(points, np.eye(count)[labels]))
+    return max(candidates, key=lambda labels: silhouette(points, labels))
 
 
 def maximize_likelihood(points: Floats, weights: Floats) -> NDArray[np.int64]:

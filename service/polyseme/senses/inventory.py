@@ -67,11 +67,11 @@ _TOLERANCE = 1e-3
 def _read_centroid(values: Any) -> NDArray[np.float32]:
     """Read a row of norm 1. -> [r]"""
     try:
-        numbers = _NUMBERS.validate_python(values)
+        values = _NUMBERS.validate_python(values)
     except ValidationError:
         raise ValueError(f"must be a list of 1 to {MAX_WIDTH} finite numbers") from None
     with np.errstate(over="ignore"):
-        centroid = np.array(numbers, np.float32)
+        centroid = np.array(values, np.float32)
     if not abs(np.linalg.norm(centroid.astype(np.float64)) - 1) < _TOLERANCE:
         raise ValueError("must have the length 1")
     return centroid
@@ -217,20 +217,20 @@ def inventory_of(
 ) -> SenseInventory:
     """Return the inventory of clusters with these keywords."""
     clusters, stored = clusterings.chosen, list[StoredSense]()
-    for number, centroid in enumerate(clusters.centroids):
-        cosines = clusters.cosines[clusters.labels == number]
+    for index, centroid in enumerate(clusters.centroids):
+        cosines = clusters.cosines[clusters.labels == index]
         threshold = float(np.quantile(leave_one_out(cosines), UNSURE))
         # Two senses may have the same first keywords.
-        words = [keyword.word for keyword in keywords[number]]
+        words = [keyword.word for keyword in keywords[index]]
         named = (" ".join(words[:most])[:MAX_LABEL] for most in range(LABEL_WORDS, len(words) + 1))
         labels = {sense.label for sense in stored}
-        default = f"sense {number + 1}"
+        default = f"sense {index + 1}"
         label = next((name for name in named if name and name not in labels), default)
         stored.append(
             StoredSense(
                 label,
                 len(cosines),
-                keywords[number],
+                keywords[index],
                 centroid.astype(np.float32),
                 round(threshold, 4),
             )
