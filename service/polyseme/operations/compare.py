@@ -13,7 +13,7 @@ from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import Token, contextualize_each, count_tokens, tokenize
+from polyseme.operations.encode import Token, contextualize_each, record_token_counts, tokenize
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, SharedOptions
 from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share
@@ -183,7 +183,7 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
         sentences, positions = locate_occurrences(
             model, request.occurrences, options, limits or Limits()
         )
-        count_tokens(sentences)
+        record_token_counts(sentences)
     tokens_of = [sentence.tokens for sentence in sentences]
     with stage("attention"):
         encoded: dict[int, _Vectors] = {}

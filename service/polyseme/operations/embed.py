@@ -14,13 +14,13 @@ from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
 from polyseme.operations.encode import (
-    count_tokens,
     encode_stacks,
     paths_of,
+    record_token_counts,
     tokenize,
     windows,
 )
-from polyseme.operations.limits import Limits, number_bytes, reserve
+from polyseme.operations.limits import Limits, max_value_bytes, reserve
 from polyseme.operations.options import EncodeOptions, Encoding, Part
 from polyseme.operations.schema import Input, Request
 from polyseme.operations.serialize import json_parts
@@ -141,11 +141,11 @@ def embed(model: Model, request: EmbeddingsRequest, limits: Limits | None = None
         if width > d:
             message = f"must be 1 to {d}, the model's dimension"
             raise InvalidError([FieldError(("dimensions",), message)])
-        each = width * number_bytes("json", request.encoding_format) + _ENTRY_BYTES
+        each = width * max_value_bytes("json", request.encoding_format) + _ENTRY_BYTES
         limits.check("max_answer_bytes", len(texts) * each)
         sentences = tokenize(model, texts, options, limits, path, require_words=refuse)
         reserve(int(len(texts) * each))
-        counts = count_tokens(sentences)
+        counts = record_token_counts(sentences)
     data: list[Embedding] = []
     for window in windows(model, sentences, options):
         for vector in sentence_vectors(model, window, pooling, width):
@@ -250,9 +250,9 @@ def token_weights(
     if pooling == "mean" or model.word_bias is None or not tokens:
         return known.reshape(shape)
     biases = model.word_bias[[token.row or 0 for token in tokens]]
-    mean: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
+    averaged_over: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
     spellings = [tokens[i].composed or "" for i in missing]
-    biases[missing] = model.expected_word_bias(spellings, mean)
+    biases[missing] = model.expected_word_bias(spellings, averaged_over)
     known, biases = known.reshape(shape), biases.reshape(shape)
     weights = np.zeros(shape, np.float32)
     # The biases of a sentence with a word outside the vocabulary are float64.

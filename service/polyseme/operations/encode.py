@@ -88,7 +88,7 @@ class TokenCounts:
         self.case_fallbacks = self.tokens - resolutions.count("exact") - self.oov - self.subword
 
 
-def count_tokens(sentences: Iterable[Tokenized]) -> TokenCounts:
+def record_token_counts(sentences: Iterable[Tokenized]) -> TokenCounts:
     """Return the counts of sentences, and record them for the log and metrics of a request."""
     counts = TokenCounts(sentences)
     if record := current_record():
@@ -153,26 +153,26 @@ def tokenize(
         limits.check("max_tokens", _count_chunks(texts, limits.max_sentence_tokens))
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
-    total, countable = 0, MAX_COUNTED
+    total, max_counted = 0, MAX_COUNTED
     for index, text in enumerate(texts):
         check_budget()
-        most = min(limits.max_sentence_tokens, limits.max_tokens - total)
-        one = tokenize_text(text, tokenizer, options.case, most, countable)
-        if one.truncated:
-            countable = max(countable - one.truncated, 1)
-            length = len(one.words) + one.truncated
+        max_tokens = min(limits.max_sentence_tokens, limits.max_tokens - total)
+        sentence = tokenize_text(text, tokenizer, options.case, max_tokens, max_counted)
+        if sentence.truncated:
+            max_counted = max(max_counted - sentence.truncated, 1)
+            length = len(sentence.words) + sentence.truncated
             if not options.truncate:
                 errors = [FieldError(path(index), f"has {length} tokens")]
                 limits.check("max_sentence_tokens", length, errors=errors)
-            if most < limits.max_sentence_tokens:  # the request exceeds its limit
+            if max_tokens < limits.max_sentence_tokens:  # the request exceeds its limit
                 length = min(length, limits.max_sentence_tokens)
                 rest = _count_words(texts[index + 1 :], MAX_COUNTED)
                 limits.check("max_tokens", total + length + rest)
-        total += len(one.words)
+        total += len(sentence.words)
         if options.phrases:
-            joined = tokenizer.join(one.tokens, options.case, one.text)
-            one = Tokenized(joined, one.truncated)
-        sentences.append(one)
+            joined = tokenizer.join(sentence.tokens, options.case, sentence.text)
+            sentence = Tokenized(joined, sentence.truncated)
+        sentences.append(sentence)
     if not set(options.include) <= {"static"}:
         heads = model.manifest.heads * len(model.layers)
         pairs = sum(len(one.words) ** 2 for one in sentences) * heads
@@ -219,25 +219,20 @@ def _reserve(
 
 
 def tokenize_text(
-    text: Text, tokenizer: Tokenizer, case: Case, most: int, countable: int
+    text: Text, tokenizer: Tokenizer, case: Case, max_tokens: int, max_counted: int
 ) -> Tokenized:
-    """Return the first `most` tokens of a text and the number of words after them.
+    """Return the first `max_tokens` tokens of a text and the number of words after them.
 
-    At most `countable` words of a string are counted, in about 1 µs each, for cheap refusals.
+    At most `max_counted` words of a string are counted, in about 1 µs each, for cheap refusals.
     """
     if not isinstance(text, str):
-        words = tokenizer.look_up(text, case, most)
+        words = tokenizer.look_up(text, case, max_tokens)
         return Tokenized(words, len(text) - len(words))
-    words = tokenizer.look_up(text, case, most + 1)
-    if len(words) <= most:
+    words = tokenizer.look_up(text, case, max_tokens + 1)
+    if len(words) <= max_tokens:
         return Tokenized(words, 0, text)
-    rest = Tokenized(words, text=text).starts[most]
-    return Tokenized(words[:most], _count_words([text[rest:]], countable), text)
-
-
-def encode_sentence(model: Model, sentence: Tokenized, options: EncodeOptions) -> Encoded:
-    """Return the requested arrays of one sentence; raise the errors of `encode_sentences`."""
-    return encode_sentences(model, [sentence], options)[0]
+    rest = Tokenized(words, text=text).starts[max_tokens]
+    return Tokenized(words[:max_tokens], _count_words([text[rest:]], max_counted), text)
 
 
 def encode_sentences(
@@ -306,7 +301,7 @@ def encode_each(
         try:
             encoded = encode_sentences(model, window, options)
         except (NonFiniteError, OutOfRangeError):
-            yield from (encode_sentence(model, sentence, options) for sentence in window)
+            yield from (encode_sentences(model, [sentence], options)[0] for sentence in window)
         else:
             yield from encoded
 
@@ -338,8 +333,8 @@ def stacks(lengths: Sequence[int]) -> Iterator[Sequence[int]]:
     for index, length in enumerate(lengths):
         by_length.setdefault(length, []).append(index)
     for length, indices in by_length.items():
-        most = max(STACK_TOKENS // max(length, 1), 1)
-        count = -(-len(indices) // most)
+        max_sentences = max(STACK_TOKENS // max(length, 1), 1)
+        count = -(-len(indices) // max_sentences)
         for part in range(count):  # of almost equal size
             yield indices[len(indices) * part // count : len(indices) * (part + 1) // count]
 
@@ -398,21 +393,21 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
     return converted
 
 
-def _count_chunks(texts: Iterable[Text], most: int) -> int:
+def _count_chunks(texts: Iterable[Text], max_tokens: int) -> int:
     """Return the minimum number of tokens of texts: chunks between white space, or words."""
-    chunks = (text.split(None, most) if isinstance(text, str) else text for text in texts)
-    return sum(min(len(of_text), most) for of_text in chunks)
+    chunks = (text.split(None, max_tokens) if isinstance(text, str) else text for text in texts)
+    return sum(min(len(of_text), max_tokens) for of_text in chunks)
 
 
-def _count_words(texts: Iterable[Text], countable: int) -> int:
-    """Return the number of words of texts; stop after the text that reaches `countable`."""
+def _count_words(texts: Iterable[Text], max_counted: int) -> int:
+    """Return the number of words of texts; stop after the text that reaches `max_counted`."""
     count = 0
     for text in texts:
         if isinstance(text, str):
-            count += sum(1 for _ in islice(word_spans(text), countable - count))
+            count += sum(1 for _ in islice(word_spans(text), max_counted - count))
         else:
             count += len(text)
-        if count >= countable:
+        if count >= max_counted:
             break
     return count
 

@@ -29,7 +29,7 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
 from polyseme.operations.compare import OccurrenceRequest
-from polyseme.operations.encode import count_tokens
+from polyseme.operations.encode import record_token_counts
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
 from polyseme.operations.schema import (
@@ -40,7 +40,7 @@ from polyseme.operations.schema import (
     Vector,
     invalid_fields,
 )
-from polyseme.senses.clustering import Divisions, assign
+from polyseme.senses.clustering import Clusterings, assign
 from polyseme.senses.occurrences import (
     WordForms,
     find_projection,
@@ -210,7 +210,7 @@ def inventory_of(
     word: str,
     forms: Sequence[str],
     case: Matching,
-    clusterings: Divisions,
+    clusterings: Clusterings,
     keywords: Sequence[list[Keyword]],
     *,
     phrases: bool,
@@ -281,9 +281,9 @@ class ApplySensesRequest(Request["AppliedSenses"]):
             raise ValueError("give either `texts` or `occurrences`")
         return self
 
-    def find_model(self, find: Callable[[str | None], Model]) -> Model:
+    def find_model(self, get_model: Callable[[str | None], Model]) -> Model:
         """Return the model of the request, by default that of the inventory."""
-        return find(self.model or self.inventory.model)
+        return get_model(self.model or self.inventory.model)
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def apply_senses(
         raise InvalidError([FieldError(("inventory",), message)], hint)
     with stage("tokens"):
         located = locate(model, request.texts, request.occurrences, inventory.word_forms, limits)
-        count_tokens(located.sentences)
+        record_token_counts(located.sentences)
     entries = [one for one in zip(*located, strict=True) if one[1]]
     if not entries:
         return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)
