@@ -24,7 +24,7 @@ from tagged_nouns import read_drawn, read_nouns
 from polyseme.engine.arrays import Floats, Integers
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.senses.clustering import Divisions, assign, divide
+from polyseme.senses.clustering import Clusterings, assign, divide
 from polyseme.senses.inventory import inventory_of
 from polyseme.senses.occurrences import find_projection, project, surround
 from polyseme.tokenizer import resolve_all
@@ -76,7 +76,7 @@ def measure_nouns(model: Model, tags: Path, half: str) -> dict[str, float]:
     }
 
 
-def scores_of(model: Model, found: Divisions, points: Floats) -> tuple[Integers, Floats]:
+def scores_of(model: Model, found: Clusterings, points: Floats) -> tuple[Integers, Floats]:
     """Return the sense of each point, and how far below its threshold the cosine is. [m], [m]"""
     keywords = [[] for _ in found.chosen.centroids]
     senses = inventory_of(model, "word", [], "any", found, keywords, phrases=False).senses

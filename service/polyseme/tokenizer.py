@@ -230,15 +230,15 @@ def visible(text: str) -> tuple[str, Sequence[int] | None]:
     if (text.isascii() and text.isprintable()) or not _IGNORABLE.search(text):
         return text, None
     text = text.replace("\u200b", " ")
-    parts, places, end = [], array("I"), 0
+    parts, offsets, end = [], array("I"), 0
     for match in _INVISIBLE.finditer(text):
         if match["ignored"]:
             parts.append(text[end : match.start()])
-            places.extend(range(end, match.start()))
+            offsets.extend(range(end, match.start()))
             end = match.end()
     parts.append(text[end:])
-    places.extend(range(end, len(text)))
-    return ("".join(parts), places) if end else (text, None)
+    offsets.extend(range(end, len(text)))
+    return ("".join(parts), offsets) if end else (text, None)
 
 
 def words(text: str) -> Iterator[Span]:
@@ -249,10 +249,10 @@ def words(text: str) -> Iterator[Span]:
     vocabulary. Emoji with their modifiers, web and mail addresses, handles, hashtags, times, and
     numbers with a unit are one word each and are never split.
     """
-    text, places = visible(text)
+    text, offsets = visible(text)
     for match in _WORD.finditer(text):
         start, end = match.span()
-        yield (start, end) if places is None else (places[start], places[end - 1] + 1)
+        yield (start, end) if offsets is None else (offsets[start], offsets[end - 1] + 1)
 
 
 def splits(
@@ -665,35 +665,35 @@ class Tokenizer:
         }
 
     def tokens(
-        self, text: str, case: Case = "auto", most: int | None = None
+        self, text: str, case: Case = "auto", max_tokens: int | None = None
     ) -> list[ResolvedToken]:
-        """Return the tokens of a text; with `most`, stop once there are at least that many.
+        """Return the tokens of a text; with `max_tokens`, stop once there are at least that many.
 
-        At most `most` + MAX_WORD_LENGTH tokens are made, the pieces of the last word included.
+        At most `max_tokens` + MAX_WORD_LENGTH tokens are made, with the pieces of the last word.
         """
-        return Tokenized(self.look_up(text, case, most), text=text).tokens
+        return Tokenized(self.look_up(text, case, max_tokens), text=text).tokens
 
     def look_up(
-        self, text: str | Sequence[str], case: Case = "auto", most: int | None = None
+        self, text: str | Sequence[str], case: Case = "auto", max_tokens: int | None = None
     ) -> list[ResolvedToken]:
         """Return the tokens of a text without offsets, or one for each word of a list.
 
-        Occurrences of a word share a token. `most` is that of `tokens`.
+        Occurrences of a word share a token. `max_tokens` is that of `tokens`.
         """
         if not isinstance(text, str):
-            return list(map(self._words[case].__getitem__, text[:most]))
+            return list(map(self._words[case].__getitem__, text[:max_tokens]))
         chunks = self._chunks[case]
-        if most is None or len(text) <= most:  # each token has a character
+        if max_tokens is None or len(text) <= max_tokens:  # each token has a character
             return list(chain.from_iterable(map(chunks.__getitem__, text.split())))
         tokens: list[ResolvedToken] = []
-        # Each chunk has at least one token, so `most` chunks suffice. The last of the `most` + 2
-        # chunks is the unsplit rest of the text, which is not reached.
-        for chunk in text.split(None, most + 1):
+        # Each chunk has at least one token, so `max_tokens` chunks suffice. The last of the chunks,
+        # at most `max_tokens` + 2, is the unsplit rest of the text, which is not reached.
+        for chunk in text.split(None, max_tokens + 1):
             if len(chunk) <= _LONGEST:
                 tokens += chunks[chunk]
             else:  # a text without white space is one chunk
-                tokens += islice(self._lexers[case].tokens(chunk), most - len(tokens))
-            if len(tokens) >= most:
+                tokens += islice(self._lexers[case].tokens(chunk), max_tokens - len(tokens))
+            if len(tokens) >= max_tokens:
                 break
         return tokens
 

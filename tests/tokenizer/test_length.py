@@ -44,7 +44,7 @@ def test_with_a_limit_the_work_does_not_depend_on_the_text(work, name):
     found = []
     for size in (SIZE, 4 * SIZE):
         before = work.tokens
-        tokens = Tokenizer(work, work.composes).tokens(TEXTS[name](size), most=10)
+        tokens = Tokenizer(work, work.composes).tokens(TEXTS[name](size), max_tokens=10)
         assert len(tokens) <= 10 + MAX_WORD_LENGTH
         found.append(work.tokens - before)
     # A word of 250 characters is resolved whole, by its contraction, and twice by its pieces.

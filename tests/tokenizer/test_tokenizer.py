@@ -61,17 +61,18 @@ def test_tokenization_stops_after_the_chunk_that_reaches_most():
     vocabulary = Vocabulary("did", "n't", "we")
     tokenizer = Tokenizer(vocabulary)
     text = "we didn't we we"
-    assert [t.text for t in tokenizer.tokens(text, most=0)] == ["we"]
-    assert [t.text for t in tokenizer.tokens(text, most=2)] == ["we", "did", "n't"]
-    assert [t.text for t in tokenizer.tokens(text, most=3)] == ["we", "did", "n't"]
-    assert tokenizer.tokens(text, most=5) == tokenizer.tokens(text) == tokenize(text, vocabulary)
+    assert [t.text for t in tokenizer.tokens(text, max_tokens=0)] == ["we"]
+    assert [t.text for t in tokenizer.tokens(text, max_tokens=2)] == ["we", "did", "n't"]
+    assert [t.text for t in tokenizer.tokens(text, max_tokens=3)] == ["we", "did", "n't"]
+    assert tokenizer.tokens(text, max_tokens=5) == tokenize(text, vocabulary)
+    assert tokenizer.tokens(text) == tokenize(text, vocabulary)
 
 
 def test_tokenization_stops_at_most_in_a_text_without_white_space():
     vocabulary = Vocabulary("!", "?")
     tokenizer = Tokenizer(vocabulary)
     text = "!?" * 50_000
-    found = tokenizer.tokens("a " + text, most=7)
+    found = tokenizer.tokens("a " + text, max_tokens=7)
     assert found == tokenize("a " + text[:6], vocabulary)
     assert vocabulary.lookup_cost < 200
 

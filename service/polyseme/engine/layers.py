@@ -48,11 +48,6 @@ class Projection:
     bias: Floats | None = None
     """[out]"""
 
-    @property
-    def size(self) -> int:
-        """The number of weights, without the bias."""
-        return 0 if self.weight is None else self.weight.size
-
     def __call__(self, x: Floats) -> Floats:
         """Project each row. [..., n, in] -> [..., n, out]"""
         if self.weight is None:
@@ -179,11 +174,6 @@ class FeatureProjection:
     neighbors: Projection
     """[d, m], [m], applied to the vectors of both adjacent tokens; t + 2m = d"""
 
-    @property
-    def size(self) -> int:
-        """The number of weights that are multiplied with each token."""
-        return self.context.size + self.neighbors.size
-
     def __call__(self, attended: Floats, sentence: SentenceArrays) -> Floats:
         """Return unit(attended·C) beside both neighbors. [..., n, d] -> [..., n, d]
 
@@ -220,15 +210,6 @@ class Layer:
     """[d, d], multiplied with the static vectors and added to the result"""
     features: FeatureProjection | None = None
     """for the last layer of a model with the residual `unit`; attention does not use it"""
-
-    @property
-    def size(self) -> int:
-        """The number of weights of its projections, without those of `features`."""
-        projections = [self.query, self.key, self.value, self.output]
-        if self.feed_forward:
-            projections += [self.feed_forward.inner, self.feed_forward.outer]
-        projections += [self.final, Projection(self.skip)]
-        return sum(one.size for one in projections)
 
     def astype(self, dtype: DTypeLike) -> "Layer":
         """Return the same layer with every weight in another floating-point type."""

@@ -30,8 +30,8 @@ from polyseme.http.parsing import (
 )
 from polyseme.http.routes import json_response, respond
 from polyseme.http.service import current_service
-from polyseme.operations.encode import Encoded, count_tokens, encode_sentences, tokenize
-from polyseme.operations.limits import Limits, number_bytes
+from polyseme.operations.encode import Encoded, encode_sentences, record_token_counts, tokenize
+from polyseme.operations.limits import Limits, max_value_bytes
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Part, SentenceOptions
 from polyseme.operations.schema import Request, Texts, one_of_kinds
 from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts
@@ -238,7 +238,7 @@ def infer(name: str) -> Response:
                 options,
                 limits,
                 lambda n: ("inputs", 0, "data", n),
-                number_bytes=number_bytes("json" if in_json else "npz"),
+                number_bytes=max_value_bytes("json" if in_json else "npz"),
             )
         except InvalidError as error:
             # Name the fields of this protocol, not those of /v1/encode: `layers[0]` becomes
@@ -249,7 +249,7 @@ def infer(name: str) -> Response:
                 renamed[replace(one, path=one.path if fits else ("parameters", one.path[0]))] = None
             error.errors = list(renamed)
             raise
-        counts = count_tokens(sentences)
+        counts = record_token_counts(sentences)
     encoded = encode_sentences(model, sentences, options)
     with stage("write"):
         facts = {

@@ -27,13 +27,13 @@ from polyseme.operations.embed import pooled_part
 from polyseme.operations.encode import (
     EncodeRequest,
     TokenCounts,
-    count_tokens,
     encode_each,
     encode_sentences,
     paths_of,
+    record_token_counts,
     tokenize,
 )
-from polyseme.operations.limits import number_bytes
+from polyseme.operations.limits import max_value_bytes
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     Format,
@@ -72,10 +72,10 @@ def encode() -> Response:
             body,
             limits,
             path,
-            number_bytes=number_bytes(response_format, body.encoding),
+            number_bytes=max_value_bytes(response_format, body.encoding),
             streamed=response_format == "ndjson",
         )
-        counts = count_tokens(sentences)
+        counts = record_token_counts(sentences)
     if response_format == "ndjson":
         return Response(_stream(model, sentences, body, context), content_type=NDJSON)
     encoded = encode_sentences(model, sentences, body)

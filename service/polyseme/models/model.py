@@ -90,11 +90,6 @@ class Model:
         return width // self.manifest.heads
 
     @cached_property
-    def layer_weights(self) -> int:
-        """The number of weights of all layers, each of which is multiplied once per token."""
-        return sum(layer.size for layer in self.layers)
-
-    @cached_property
     def vectors(self) -> Floats:
         """The static vectors as an array. [V, d]
 

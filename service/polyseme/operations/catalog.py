@@ -39,7 +39,7 @@ class Operation:
         return "_".join(reversed(self.path.split("/")))
 
 
-_ROWS = (
+_OPERATIONS = (
     Operation(
         "encode",
         EncodeRequest,
@@ -95,5 +95,5 @@ _ROWS = (
         settings=("pooling", "wordless", "truncate"),
     ),
 )
-OPERATIONS: dict[type[Request[Any]], Operation] = {row.request: row for row in _ROWS}
+OPERATIONS: dict[type[Request[Any]], Operation] = {one.request: one for one in _OPERATIONS}
 """Each operation, by the class of its request."""

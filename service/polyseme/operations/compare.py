@@ -13,7 +13,7 @@ from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import Token, contextualize_each, count_tokens, tokenize
+from polyseme.operations.encode import Token, contextualize_each, record_token_counts, tokenize
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, SharedOptions
 from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share
@@ -180,23 +180,24 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
     share, k = request.share, request.neighbors
     with stage("tokens"):
         options = EncodeOptions(case=request.case, share=share, **request.shared())
-        sentences, places = locate_occurrences(
+        sentences, positions = locate_occurrences(
             model, request.occurrences, options, limits or Limits()
         )
-        count_tokens(sentences)
+        record_token_counts(sentences)
     tokens_of = [sentence.tokens for sentence in sentences]
     with stage("attention"):
         encoded: dict[int, _Vectors] = {}
         for text, inputs, result in contextualize_each(model, tokens_of, share):
-            for index, place in places[text].items():
+            for index, position in positions[text].items():
                 # Copies, because a view would keep the vectors of all tokens in memory.
-                static, contextual = inputs.vectors[place].copy(), result.contextual[place].copy()
+                static = inputs.vectors[position].copy()
+                contextual = result.contextual[position].copy()
                 query = contextual
                 if share is None:
                     query, direction = unit(np.stack([contextual, static]))
                     query = query + NEIGHBOR_SHARE * direction * bool(query.any())
-                weights = result.records[-1]["weights"][:, place].mean(axis=0)
-                token = tokens_of[text][place]
+                weights = result.records[-1]["weights"][:, position].mean(axis=0)
+                token = tokens_of[text][position]
                 encoded[index] = _Vectors(text, token, static, contextual, query, weights)
         vectors = [encoded[index] for index in range(len(encoded))]
     compared = []
@@ -250,12 +251,12 @@ def locate_occurrences(
     sentences = tokenize(
         model, list(indices), options, limits, lambda n: ("occurrences", of_texts[n][0], "text")
     )
-    places = []
+    positions = []
     for sentence, of_text in zip(sentences, of_texts, strict=True):
         check_budget()
         finder = TokenFinder(sentence.tokens)
-        places.append({index: finder.find(occurrences[index], index) for index in of_text})
-    return sentences, places
+        positions.append({index: finder.find(occurrences[index], index) for index in of_text})
+    return sentences, positions
 
 
 class TokenFinder:
@@ -272,14 +273,14 @@ class TokenFinder:
         `index` is that of the occurrence in the request.
         """
         if occurrence.word is not None:
-            places = self._exact.get(_comparable(occurrence.word, exact=True))
-            places = places or self._in_any_case.get(_comparable(occurrence.word), [])
-            if occurrence.nth < len(places):
-                return places[occurrence.nth]
+            indices = self._exact.get(_comparable(occurrence.word, exact=True))
+            indices = indices or self._in_any_case.get(_comparable(occurrence.word), [])
+            if occurrence.nth < len(indices):
+                return indices[occurrence.nth]
             field, message = "word", "the text does not contain this word as a token"
-            if places:
+            if indices:
                 field = "nth"
-                message = f"must be less than {len(places)}, the number of occurrences"
+                message = f"must be less than {len(indices)}, the number of occurrences"
             raise InvalidError([FieldError(("occurrences", index, field), message)])
         first = bisect_right(self._ends, occurrence.start or 0)
         count = bisect_left(self._starts, occurrence.end or 0) - first
@@ -290,18 +291,18 @@ class TokenFinder:
 
     @cached_property
     def _exact(self) -> dict[str, list[int]]:
-        return self._places(exact=True)
+        return self._indices(exact=True)
 
     @cached_property
     def _in_any_case(self) -> dict[str, list[int]]:
-        return self._places(exact=False)
+        return self._indices(exact=False)
 
-    def _places(self, *, exact: bool) -> dict[str, list[int]]:
+    def _indices(self, *, exact: bool) -> dict[str, list[int]]:
         """Return the indices of the tokens of each text."""
-        places: dict[str, list[int]] = {}
-        for place, text in enumerate(self._texts):
-            places.setdefault(_comparable(text, exact=exact), []).append(place)
-        return places
+        indices: dict[str, list[int]] = {}
+        for index, text in enumerate(self._texts):
+            indices.setdefault(_comparable(text, exact=exact), []).append(index)
+        return indices
 
 
 def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
@@ -309,24 +310,24 @@ def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
     return frozenset(_comparable(form, exact=exact) for form in forms)
 
 
-def word_places(texts: Iterable[str], wanted: Collection[str], *, exact: bool = False) -> list[int]:
+def word_places(texts: Iterable[str], forms: Collection[str], *, exact: bool = False) -> list[int]:
     """Return the indices of the tokens that equal a form of a word, ignoring case unless `exact`.
 
-    `texts` are those of the tokens, `wanted` the result of `match_forms` with the same `exact`.
+    `texts` are those of the tokens, `forms` the result of `match_forms` with the same `exact`.
     White space between the words of a phrase counts as one space; ignorable code points do not
     count.
     """
-    return [place for place, text in enumerate(texts) if _comparable(text, exact=exact) in wanted]
+    return [index for index, text in enumerate(texts) if _comparable(text, exact=exact) in forms]
 
 
-def may_occur(text: str, wanted: Collection[str], *, exact: bool = False) -> bool:
-    """Return whether a token of a text could equal a form of a word; `wanted` as in `word_places`.
+def may_occur(text: str, forms: Collection[str], *, exact: bool = False) -> bool:
+    """Return whether a token of a text could equal a form of a word; `forms` as in `word_places`.
 
     A token is a part of its text, and `_comparable` changes each code point alone, so no occurrence
     is missed. Only the beginning of a form is searched, which bounds the time of hostile forms.
     """
     text = _comparable(text, exact=exact)
-    return any(form[:SEARCHED_PREFIX] in text for form in wanted)
+    return any(form[:SEARCHED_PREFIX] in text for form in forms)
 
 
 def _comparable(text: str, *, exact: bool = False) -> str:
@@ -375,18 +376,18 @@ def map_occurrences(
 
 def _notes(tokens: Sequence[ResolvedToken]) -> list[str]:
     same: dict[tuple[str, int | str], list[int]] = {}
-    for number, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.row is not None:
-            same.setdefault(("share one vocabulary key", token.row), []).append(number)
+            same.setdefault(("share one vocabulary key", token.row), []).append(index)
         elif token.composed is not None:
             share = "are composed from the subwords of one spelling"
-            same.setdefault((share, token.composed), []).append(number)
+            same.setdefault((share, token.composed), []).append(index)
     notes = []
     for (share, _), (*others, last) in same.items():
         if others:
-            numbers = ", ".join(map(str, others))
+            indices = ", ".join(map(str, others))
             notes.append(
-                f"Occurrences {numbers} and {last} {share}, so their static vectors are equal and"
+                f"Occurrences {indices} and {last} {share}, so their static vectors are equal and"
                 " only context tells them apart."
             )
     return notes + [

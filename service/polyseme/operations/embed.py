@@ -14,13 +14,13 @@ from polyseme.engine.arrays import Floats, require_finite, unit
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
 from polyseme.operations.encode import (
-    count_tokens,
     encode_stacks,
     paths_of,
+    record_token_counts,
     tokenize,
     windows,
 )
-from polyseme.operations.limits import Limits, number_bytes, reserve
+from polyseme.operations.limits import Limits, max_value_bytes, reserve
 from polyseme.operations.options import EncodeOptions, Encoding, Part
 from polyseme.operations.schema import Input, Request
 from polyseme.operations.serialize import json_parts
@@ -141,11 +141,11 @@ def embed(model: Model, request: EmbeddingsRequest, limits: Limits | None = None
         if width > d:
             message = f"must be 1 to {d}, the model's dimension"
             raise InvalidError([FieldError(("dimensions",), message)])
-        each = width * number_bytes("json", request.encoding_format) + _ENTRY_BYTES
+        each = width * max_value_bytes("json", request.encoding_format) + _ENTRY_BYTES
         limits.check("max_answer_bytes", len(texts) * each)
         sentences = tokenize(model, texts, options, limits, path, require_words=refuse)
         reserve(int(len(texts) * each))
-        counts = count_tokens(sentences)
+        counts = record_token_counts(sentences)
     data: list[Embedding] = []
     for window in windows(model, sentences, options):
         for vector in sentence_vectors(model, window, pooling, width):
@@ -188,10 +188,10 @@ def sentence_vectors(
     A vector is zero if no word has a vector. Its bits do not depend on other sentences. -> [S, d]
     """
     result = np.empty((len(sentences), width or model.manifest.dimension), np.float32)
-    for numbers, arrays in encode_stacks(model, sentences, pooled_options(pooling)):
-        words = [sentences[number].words for number in numbers]
+    for indices, arrays in encode_stacks(model, sentences, pooled_options(pooling)):
+        words = [sentences[i].words for i in indices]
         vectors = arrays[pooled_part(pooling)]
-        result[list(numbers)] = pool(model, words, vectors, pooling, width)
+        result[list(indices)] = pool(model, words, vectors, pooling, width)
     return result
 
 
@@ -244,15 +244,15 @@ def token_weights(
     """
     tokens = [token for sentence in sentences for token in sentence]
     shape = (len(sentences), len(tokens) // max(len(sentences), 1))
-    missing = [place for place, token in enumerate(tokens) if token.row is None]
+    missing = [i for i, token in enumerate(tokens) if token.row is None]
     known = np.ones(len(tokens), np.float32)
-    known[missing] = [tokens[place].composed is not None for place in missing]
+    known[missing] = [tokens[i].composed is not None for i in missing]
     if pooling == "mean" or model.word_bias is None or not tokens:
         return known.reshape(shape)
     biases = model.word_bias[[token.row or 0 for token in tokens]]
-    mean: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
-    spellings = [tokens[place].composed or "" for place in missing]
-    biases[missing] = model.expected_word_bias(spellings, mean)
+    averaged_over: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
+    spellings = [tokens[i].composed or "" for i in missing]
+    biases[missing] = model.expected_word_bias(spellings, averaged_over)
     known, biases = known.reshape(shape), biases.reshape(shape)
     weights = np.zeros(shape, np.float32)
     # The biases of a sentence with a word outside the vocabulary are float64.

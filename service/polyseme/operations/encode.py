@@ -78,17 +78,17 @@ class TokenCounts:
 
     def __init__(self, sentences: Iterable[Tokenized]) -> None:
         self.truncated = 0
-        found: list[Resolution] = []
+        resolutions: list[Resolution] = []
         for sentence in sentences:
             self.truncated += sentence.truncated
-            found += map(_resolution, sentence.words)
-        self.tokens = len(found)
-        self.oov = found.count("oov")
-        self.subword = found.count("subword")
-        self.case_fallbacks = self.tokens - found.count("exact") - self.oov - self.subword
+            resolutions += map(_resolution, sentence.words)
+        self.tokens = len(resolutions)
+        self.oov = resolutions.count("oov")
+        self.subword = resolutions.count("subword")
+        self.case_fallbacks = self.tokens - resolutions.count("exact") - self.oov - self.subword
 
 
-def count_tokens(sentences: Iterable[Tokenized]) -> TokenCounts:
+def record_token_counts(sentences: Iterable[Tokenized]) -> TokenCounts:
     """Return the counts of sentences, and record them for the log and metrics of a request."""
     counts = TokenCounts(sentences)
     if record := current_record():
@@ -116,11 +116,11 @@ class Encoded(NamedTuple):
         return self.sentence.truncated
 
 
-def paths_of(given: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
+def paths_of(texts: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
     """Return the texts of the field `input`, which may be a single text, and their paths."""
-    if isinstance(given, str):
-        return [given], lambda _: ("input",)
-    return given, lambda number: ("input", number)
+    if isinstance(texts, str):
+        return [texts], lambda _: ("input",)
+    return texts, lambda index: ("input", index)
 
 
 def tokenize(
@@ -128,7 +128,7 @@ def tokenize(
     texts: Sequence[Text],
     options: EncodeOptions,
     limits: Limits,
-    path: PathOfText = lambda number: ("input", number),
+    path: PathOfText = lambda index: ("input", index),
     *,
     number_bytes: float = 0.0,
     streamed: bool = False,
@@ -153,26 +153,26 @@ def tokenize(
         limits.check("max_tokens", _count_chunks(texts, limits.max_sentence_tokens))
     tokenizer = model.tokenizer if oov == "subword" else model.plain_tokenizer
     sentences: list[Tokenized] = []
-    total, countable = 0, MAX_COUNTED
-    for number, text in enumerate(texts):
+    total, max_counted = 0, MAX_COUNTED
+    for index, text in enumerate(texts):
         check_budget()
-        most = min(limits.max_sentence_tokens, limits.max_tokens - total)
-        one = tokenize_text(text, tokenizer, options.case, most, countable)
-        if one.truncated:
-            countable = max(countable - one.truncated, 1)
-            length = len(one.words) + one.truncated
+        max_tokens = min(limits.max_sentence_tokens, limits.max_tokens - total)
+        sentence = tokenize_text(text, tokenizer, options.case, max_tokens, max_counted)
+        if sentence.truncated:
+            max_counted = max(max_counted - sentence.truncated, 1)
+            length = len(sentence.words) + sentence.truncated
             if not options.truncate:
-                errors = [FieldError(path(number), f"has {length} tokens")]
+                errors = [FieldError(path(index), f"has {length} tokens")]
                 limits.check("max_sentence_tokens", length, errors=errors)
-            if most < limits.max_sentence_tokens:  # the request exceeds its limit
+            if max_tokens < limits.max_sentence_tokens:  # the request exceeds its limit
                 length = min(length, limits.max_sentence_tokens)
-                rest = _count_words(texts[number + 1 :], MAX_COUNTED)
+                rest = _count_words(texts[index + 1 :], MAX_COUNTED)
                 limits.check("max_tokens", total + length + rest)
-        total += len(one.words)
+        total += len(sentence.words)
         if options.phrases:
-            joined = tokenizer.join(one.tokens, options.case, one.text)
-            one = Tokenized(joined, one.truncated)
-        sentences.append(one)
+            joined = tokenizer.join(sentence.tokens, options.case, sentence.text)
+            sentence = Tokenized(joined, sentence.truncated)
+        sentences.append(sentence)
     if not set(options.include) <= {"static"}:
         heads = model.manifest.heads * len(model.layers)
         pairs = sum(len(one.words) ** 2 for one in sentences) * heads
@@ -219,25 +219,20 @@ def _reserve(
 
 
 def tokenize_text(
-    text: Text, tokenizer: Tokenizer, case: Case, most: int, countable: int
+    text: Text, tokenizer: Tokenizer, case: Case, max_tokens: int, max_counted: int
 ) -> Tokenized:
-    """Return the first `most` tokens of a text and the number of words after them.
+    """Return the first `max_tokens` tokens of a text and the number of words after them.
 
-    At most `countable` words of a string are counted, in about 1 µs each, for cheap refusals.
+    At most `max_counted` words of a string are counted, in about 1 µs each, for cheap refusals.
     """
     if not isinstance(text, str):
-        words = tokenizer.look_up(text, case, most)
+        words = tokenizer.look_up(text, case, max_tokens)
         return Tokenized(words, len(text) - len(words))
-    words = tokenizer.look_up(text, case, most + 1)
-    if len(words) <= most:
+    words = tokenizer.look_up(text, case, max_tokens + 1)
+    if len(words) <= max_tokens:
         return Tokenized(words, 0, text)
-    rest = Tokenized(words, text=text).starts[most]
-    return Tokenized(words[:most], _count_words([text[rest:]], countable), text)
-
-
-def encode_sentence(model: Model, sentence: Tokenized, options: EncodeOptions) -> Encoded:
-    """Return the requested arrays of one sentence; raise the errors of `encode_sentences`."""
-    return encode_sentences(model, [sentence], options)[0]
+    rest = Tokenized(words, text=text).starts[max_tokens]
+    return Tokenized(words[:max_tokens], _count_words([text[rest:]], max_counted), text)
 
 
 def encode_sentences(
@@ -250,25 +245,25 @@ def encode_sentences(
     OutOfRangeError if it exceeds the range of `dtype`.
     """
     encoded = [Encoded(sentence, {}) for sentence in sentences]
-    for numbers, arrays in encode_stacks(model, sentences, options) if options.include else ():
+    for indices, arrays in encode_stacks(model, sentences, options) if options.include else ():
         for part, array in arrays.items():
-            for number, of_sentence in zip(numbers, array, strict=True):
-                encoded[number].arrays[part] = of_sentence
+            for index, of_sentence in zip(indices, array, strict=True):
+                encoded[index].arrays[part] = of_sentence
     return encoded
 
 
 def encode_stacks(
     model: Model, sentences: Sequence[Tokenized], options: EncodeOptions
 ) -> Iterator[tuple[Sequence[int], dict[Part, Floats]]]:
-    """Yield the numbers of the B sentences of each stack, and their requested arrays, [B, …].
+    """Yield the indices of the B sentences of each stack, and their requested arrays, [B, …].
 
     Raises the errors of `encode_sentences`.
     """
     include = options.include
-    for numbers in stacks([len(sentence.words) for sentence in sentences]):
+    for indices in stacks([len(sentence.words) for sentence in sentences]):
         check_budget()
         with stage("static"):
-            inputs = model.stack([sentences[number].words for number in numbers])
+            inputs = model.stack([sentences[i].words for i in indices])
         arrays: dict[Part, Floats] = {}
         if "static" in include:
             arrays["static"] = inputs.vectors
@@ -292,7 +287,7 @@ def encode_stacks(
                     arrays[part] = array
         if options.dtype != "float32":
             arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
-        yield numbers, arrays
+        yield indices, arrays
 
 
 def encode_each(
@@ -306,7 +301,7 @@ def encode_each(
         try:
             encoded = encode_sentences(model, window, options)
         except (NonFiniteError, OutOfRangeError):
-            yield from (encode_sentence(model, sentence, options) for sentence in window)
+            yield from (encode_sentences(model, [sentence], options)[0] for sentence in window)
         else:
             yield from encoded
 
@@ -317,14 +312,14 @@ def windows(
     """Yield consecutive sentences whose arrays fit into memory together."""
     per_token, per_pair = options.array_numbers(model)
     window: list[Tokenized] = []
-    numbers = 0
+    count = 0
     for sentence in sentences:
         window.append(sentence)
         n = len(sentence.words)
-        numbers += n * (per_token + n * per_pair)
-        if len(window) == WINDOW or numbers >= WINDOW_NUMBERS:
+        count += n * (per_token + n * per_pair)
+        if len(window) == WINDOW or count >= WINDOW_NUMBERS:
             yield window
-            window, numbers = [], 0
+            window, count = [], 0
     if window:
         yield window
 
@@ -335,13 +330,13 @@ def stacks(lengths: Sequence[int]) -> Iterator[Sequence[int]]:
     Those of a stack have the same length, and up to STACK_TOKENS tokens unless it is one sentence.
     """
     by_length: dict[int, list[int]] = {}
-    for number, length in enumerate(lengths):
-        by_length.setdefault(length, []).append(number)
-    for length, numbers in by_length.items():
-        most = max(STACK_TOKENS // max(length, 1), 1)
-        count = -(-len(numbers) // most)
+    for index, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(index)
+    for length, indices in by_length.items():
+        max_sentences = max(STACK_TOKENS // max(length, 1), 1)
+        count = -(-len(indices) // max_sentences)
         for part in range(count):  # of almost equal size
-            yield numbers[len(numbers) * part // count : len(numbers) * (part + 1) // count]
+            yield indices[len(indices) * part // count : len(indices) * (part + 1) // count]
 
 
 def contextualize_each(
@@ -352,12 +347,12 @@ def contextualize_each(
     The `weights` of the last layer are recorded. Raises NonFiniteError if a result overflows.
     """
     last = len(model.layers) - 1
-    for numbers in stacks([len(tokens) for tokens in sentences]):
+    for indices in stacks([len(tokens) for tokens in sentences]):
         check_budget()
-        inputs = model.stack([sentences[number] for number in numbers])
+        inputs = model.stack([sentences[i] for i in indices])
         result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
-        for place, number in enumerate(numbers):
-            yield number, inputs[place], result.of_sentence(place)
+        for row, index in enumerate(indices):
+            yield index, inputs[row], result.of_sentence(row)
 
 
 def _features(model: Model, inputs: SentenceArrays, result: Contextualized) -> Floats:
@@ -398,21 +393,21 @@ def cast(array: Floats, dtype: Dtype) -> Floats:
     return converted
 
 
-def _count_chunks(texts: Iterable[Text], most: int) -> int:
+def _count_chunks(texts: Iterable[Text], max_tokens: int) -> int:
     """Return the minimum number of tokens of texts: chunks between white space, or words."""
-    chunks = (text.split(None, most) if isinstance(text, str) else text for text in texts)
-    return sum(min(len(of_text), most) for of_text in chunks)
+    chunks = (text.split(None, max_tokens) if isinstance(text, str) else text for text in texts)
+    return sum(min(len(of_text), max_tokens) for of_text in chunks)
 
 
-def _count_words(texts: Iterable[Text], countable: int) -> int:
-    """Return the number of words of texts; stop after the text that reaches `countable`."""
+def _count_words(texts: Iterable[Text], max_counted: int) -> int:
+    """Return the number of words of texts; stop after the text that reaches `max_counted`."""
     count = 0
     for text in texts:
         if isinstance(text, str):
-            count += sum(1 for _ in islice(word_spans(text), countable - count))
+            count += sum(1 for _ in islice(word_spans(text), max_counted - count))
         else:
             count += len(text)
-        if count >= countable:
+        if count >= max_counted:
             break
     return count
 
@@ -421,14 +416,14 @@ def _require_known_words(sentences: Sequence[Tokenized], path: PathOfText) -> No
     """Raise UnknownWordError with the first MAX_UNKNOWN_WORDS words outside the vocabulary."""
     errors: list[FieldError] = []
     unknown: dict[str, None] = {}
-    for number, sentence in enumerate(sentences):
-        for index, token in enumerate(sentence.words):
+    for index, sentence in enumerate(sentences):
+        for position, token in enumerate(sentence.words):
             if token.row is None:
                 if len(unknown) < MAX_UNKNOWN_WORDS:
                     unknown[token.text] = None
                 if len(errors) < MAX_ERRORS:
-                    message = f"token {index} is not in the vocabulary"
-                    errors.append(FieldError(path(number), message))
+                    message = f"token {position} is not in the vocabulary"
+                    errors.append(FieldError(path(index), message))
     if errors:
         raise UnknownWordError(errors, list(unknown))
 
@@ -436,11 +431,11 @@ def _require_known_words(sentences: Sequence[Tokenized], path: PathOfText) -> No
 def _require_any_known_word(sentences: Sequence[Tokenized], path: PathOfText) -> None:
     """Raise UnknownWordError for sentences in which no word has a vector."""
     errors = []
-    for number, sentence in enumerate(sentences):
+    for index, sentence in enumerate(sentences):
         words = sentence.words
         if not any(token.row is not None or token.composed is not None for token in words):
             message = "no word is in the vocabulary" if words else "the text has no words"
-            errors.append(FieldError(path(number), message))
+            errors.append(FieldError(path(index), message))
     if errors:
         hint = 'Remove these texts: they have no vector. `wordless: "zero"` gives zero vectors.'
         raise UnknownWordError(errors[:MAX_ERRORS], hint=hint)

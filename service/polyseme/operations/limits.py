@@ -95,7 +95,7 @@ def reserve(size: int) -> None:
         budget.reserve(size)
 
 
-def number_bytes(
+def max_value_bytes(
     form: Literal["json", "ndjson", "npz"], encoding: Literal["float", "base64"] = "float"
 ) -> float:
     """Return the maximum bytes of an array element in a response.

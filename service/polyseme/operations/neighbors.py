@@ -48,11 +48,11 @@ def _kind_of_term(value: Any) -> str | None:
     return "<vector>" if isinstance(value, list) else None
 
 
-Term: TypeAlias = Annotated[
+QueryTerm: TypeAlias = Annotated[
     Annotated[str, Field(min_length=1), Tag("<word>")] | Annotated[Vector, Tag("<vector>")],
     one_of_kinds(_kind_of_term, "must be a word or a vector"),
 ]
-Terms: TypeAlias = Annotated[list[Term], Field(max_length=MAX_TERMS, fail_fast=True)]
+Terms: TypeAlias = Annotated[list[QueryTerm], Field(max_length=MAX_TERMS, fail_fast=True)]
 
 
 class NeighborsRequest(Request[Neighbors]):
@@ -71,8 +71,8 @@ class NeighborsRequest(Request[Neighbors]):
     @model_validator(mode="after")
     def check_source(self) -> Self:
         """Raise ValueError unless there is exactly one of a word, a vector and a sum."""
-        given = (self.word is not None, self.vector is not None, self.positive or self.negative)
-        if sum(map(bool, given)) != 1:
+        sources = (self.word is not None, self.vector is not None, self.positive or self.negative)
+        if sum(map(bool, sources)) != 1:
             raise ValueError("give one of `word`, `vector`, and `positive` with `negative`")
         return self
 

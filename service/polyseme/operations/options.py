@@ -126,10 +126,10 @@ class EncodeOptions(SentenceOptions):
             return list(range(count))
         if self.layers == "last":
             return [count - 1]
-        wrong = [place for place, layer in enumerate(self.layers) if layer >= count]
+        wrong = [index for index, layer in enumerate(self.layers) if layer >= count]
         if wrong:
             message = missing_layer(count)
-            raise InvalidError([FieldError(("layers", place), message) for place in wrong])
+            raise InvalidError([FieldError(("layers", index), message) for index in wrong])
         return sorted(set(self.layers))
 
     def check_share(self, model: Model) -> None:

@@ -66,9 +66,9 @@ class Request(BaseModel, Generic[Result]):
             return {n: v for n, v in data.items() if v is not None or n not in optional}
         return data
 
-    def find_model(self, find: Callable[[str | None], Model]) -> Model | None:
-        """Return the model of the request; `find` returns one by its name."""
-        return find(getattr(self, "model", None))
+    def find_model(self, get_model: Callable[[str | None], Model]) -> Model | None:
+        """Return the model of the request; `get_model` returns one by its name."""
+        return get_model(getattr(self, "model", None))
 
     @classmethod
     def of(cls, **fields: Any) -> Self:

@@ -19,7 +19,7 @@ from polyseme.engine.trace import (
 )
 from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import MAX_COUNTED, count_tokens, tokenize_text
+from polyseme.operations.encode import MAX_COUNTED, record_token_counts, tokenize_text
 from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import missing_layer
 from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Texts
@@ -132,9 +132,9 @@ class TraceRequest(Request[Trace]):
             raise ValueError("`tokens` is required: one name for each row")
         return self
 
-    def find_model(self, find: Callable[[str | None], Model]) -> Model | None:
+    def find_model(self, get_model: Callable[[str | None], Model]) -> Model | None:
         """Return the model of a text, None for given arrays."""
-        return None if self.text is None else find(self.model)
+        return None if self.text is None else get_model(self.model)
 
 
 def trace(model: Model | None, request: TraceRequest, limits: Limits | None = None) -> Trace:
@@ -168,7 +168,7 @@ def trace(model: Model | None, request: TraceRequest, limits: Limits | None = No
             widths = manifest.dimension, model.key_width, model.value_width
             _check_size(limits, n, manifest.heads, *widths, inner)
             steps = trace_layer(model.sentence(words), model.layers, layer)
-            count_tokens([Tokenized(words)])
+            record_token_counts([Tokenized(words)])
             tokens = [word.text for word in words]
     values = ((step, np.ascontiguousarray(step.values)) for step in steps)
     return Trace(
@@ -249,8 +249,8 @@ def _check_widths(query: int, key: int, value: int, heads: int, keys_path: Field
 
 def _matrix(rows: Sequence[Sequence[float]], *path: str) -> Floats:
     width = len(rows[0])
-    for number, row in enumerate(rows):
-        _require(len(row) == width, f"has {len(row)} numbers, not {width}", *path, number)
+    for index, row in enumerate(rows):
+        _require(len(row) == width, f"has {len(row)} numbers, not {width}", *path, index)
     return np.array(rows, np.float64)
 
 
@@ -265,8 +265,8 @@ def _check_size(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: i
     k and v are the widths of a head, m is the number of hidden units of the feed-forward network.
     """
     by_token = heads * (2 * k + 3 * v + 1) + 9 * d + m + 1
-    numbers = heads * n * n * (v + 5) + n * by_token
-    limits.check("max_trace_bytes", numbers * FLOAT64_BYTES)
-    limits.check("max_answer_bytes", numbers * FLOAT64_BYTES)
+    count = heads * n * n * (v + 5) + n * by_token
+    limits.check("max_trace_bytes", count * FLOAT64_BYTES)
+    limits.check("max_answer_bytes", count * FLOAT64_BYTES)
     check_budget()
-    reserve(numbers * FLOAT64_BYTES)
+    reserve(count * FLOAT64_BYTES)

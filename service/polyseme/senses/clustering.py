@@ -71,7 +71,7 @@ class Clusters:
 
 
 @dataclass(frozen=True)
-class Divisions:
+class Clusterings:
     """Clusterings of the same vectors into 1, 2, … clusters, and the one that is used."""
 
     alternatives: list[Clusters]
@@ -93,7 +93,7 @@ def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE
     return _clusters(points, sample, _mixture(points[sample], min(count, len(sample))))
 
 
-def divide(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE) -> Divisions:
+def divide(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE) -> Clusterings:
     """Cluster vectors into 1 to MAX_FOUND clusters, and choose one of the results. [m, d]
 
     It is the one of `count` clusters if that is given, of one cluster if the rule says so, else the
@@ -102,19 +102,19 @@ def divide(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE)
     points = unit(vectors.astype(np.float64))
     sample = _sample(len(points))
     chosen = points[sample]
-    most = min(max(min(MAX_FOUND, len(chosen) // 2), 2), len(chosen))
-    divided = [_mixture(chosen, number) for number in range(1, most + 1)]
+    max_count = min(max(min(MAX_FOUND, len(chosen) // 2), 2), len(chosen))
+    divided = [_mixture(chosen, n) for n in range(1, max_count + 1)]
     alternatives = [_clusters(points, sample, labels) for labels in divided]
     few = len(chosen) < MIN_OCCURRENCES
     odds = -DECISION if few else log_odds(statistics(chosen, divided[1]), rule)
     several = float(1 / (1 + np.exp(-odds - DECISION)))
     if count is not None:
-        used = alternatives[count - 1] if count <= most else cluster(points, count)
+        used = alternatives[count - 1] if count <= max_count else cluster(points, count)
     elif few or odds <= 0:
         used = alternatives[0]
     else:
         used = max(alternatives[1:], key=lambda one: quality(one.separation, len(one.centroids)))
-    return Divisions(alternatives, used, several)
+    return Clusterings(alternatives, used, several)
 
 
 def quality(separation: float, count: int) -> float:
@@ -215,15 +215,15 @@ def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
     m = len(points)
     if count <= 1 or m <= count:
         return np.arange(m) % max(count, 1) if m <= count else np.zeros(m, np.int64)
-    found = []
+    candidates = []
     for start in range(STARTS):
         check_budget()
         rng = np.random.default_rng([SEED, start])
         with _SINGLE_THREAD, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a cluster may be empty
             labels = kmeans2(points, count, minit="++", rng=rng)[1]
-        found.append(maximize_likelihood(points, np.eye(count)[labels]))
-    return max(found, key=lambda labels: silhouette(points, labels))
+        candidates.append(maximize_likelihood(points, np.eye(count)[labels]))
+    return max(candidates, key=lambda labels: silhouette(points, labels))
 
 
 def maximize_likelihood(points: Floats, weights: Floats) -> NDArray[np.int64]:

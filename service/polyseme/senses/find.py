@@ -14,11 +14,11 @@ from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
-from polyseme.operations.encode import count_tokens
+from polyseme.operations.encode import record_token_counts
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, SharedOptions
 from polyseme.operations.schema import ModelName, Neighbor, OneLine, one_of_kinds
-from polyseme.senses.clustering import MIN_OCCURRENCES, Clusters, Divisions, divide
+from polyseme.senses.clustering import MIN_OCCURRENCES, Clusterings, Clusters, divide
 from polyseme.senses.inventory import Keyword, Matching, SenseInventory, inventory_of
 from polyseme.senses.occurrences import (
     WordForms,
@@ -234,7 +234,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         sentences, positions, texts = locate(
             model, request.texts, request.occurrences, forms, limits
         )
-        count_tokens(sentences)
+        record_token_counts(sentences)
         _check_count(request, forms, sum(map(len, positions)))
         if request.occurrences is not None:
             first = next(i for i, indices in enumerate(texts) if 0 in indices)
@@ -303,7 +303,7 @@ def _check_count(request: SensesRequest, forms: WordForms, count: int) -> None:
 
 
 def _alternatives(
-    divisions: Divisions, describer: "SenseDescriber", request: SensesRequest
+    divisions: Clusterings, describer: "SenseDescriber", request: SensesRequest
 ) -> list[Any]:
     """Return the evidence for each number of senses, on request with the senses."""
     alternatives: list[Any] = []

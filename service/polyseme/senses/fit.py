@@ -57,19 +57,19 @@ def fit_senses(
     If there are too few words, the result is that of `estimate_projection`.
     """
     counts = Counter(text[i:j] for text in texts for i, j in word_spans(text))
-    found = encode_hidden_words(model, choose_words(model, counts, exclude), texts, progress)
-    if len(found) < MIN_WORDS:
+    surroundings = encode_hidden_words(model, choose_words(model, counts, exclude), texts, progress)
+    if len(surroundings) < MIN_WORDS:
         return estimate_projection(model)
     # The points of a word are those of a projection that was not fitted to it.
-    names = list(found)
+    names = list(surroundings)
     halves = names[::2], names[1::2]
     points: dict[str, Floats] = {}
     for known, others in (halves, halves[::-1]):
-        projection = fit_discriminant([found[word] for word in known])
-        points |= {word: project(found[word], projection) for word in others}
+        projection = fit_discriminant([surroundings[word] for word in known])
+        points |= {word: project(surroundings[word], projection) for word in others}
     pairs = [pair for half in halves for pair in similar_pairs(model, half, counts)]
     rule = fit_rule(points, pairs, progress)
-    return fit_discriminant(list(found.values()))._replace(rule=rule)
+    return fit_discriminant(list(surroundings.values()))._replace(rule=rule)
 
 
 def choose_words(model: Model, counts: Counter[str], exclude: Collection[str]) -> list[str]:
@@ -91,7 +91,7 @@ def choose_words(model: Model, counts: Counter[str], exclude: Collection[str]) -
     enough = [word for word in chosen if counts[word] >= MAX_OCCURRENCES]
     chosen = enough if len(enough) >= MAX_WORDS else chosen
     order = np.random.default_rng(SEED).permutation(len(chosen))
-    return [chosen[place] for place in order[:MAX_WORDS]]
+    return [chosen[index] for index in order[:MAX_WORDS]]
 
 
 def encode_hidden_words(
@@ -107,26 +107,26 @@ def encode_hidden_words(
     for text in texts:
         words = [text[start:end] for start, end in word_spans(text)]
         for word in left.intersection(words):
-            place = words.index(word)
-            first = max(place - REACH, 0)
-            windows[word].append((words[first : place + REACH + 1], place - first))
+            position = words.index(word)
+            first = max(position - REACH, 0)
+            windows[word].append((words[first : position + REACH + 1], position - first))
             if len(windows[word]) == MAX_OCCURRENCES:
                 left.remove(word)
     windows = {word: some for word, some in windows.items() if len(some) >= MIN_OCCURRENCES}
-    found: dict[str, Floats] = {}
+    surroundings: dict[str, Floats] = {}
     if len(windows) < MIN_WORDS:
-        return found
+        return surroundings
     with progress.stage("hidden words", len(windows), in_bytes=False) as bar:
         for word, occurrences in windows.items():
             sentences = []
-            for words, place in occurrences:
+            for words, position in occurrences:
                 tokens = resolve_all(words, model.vocabulary, composes=model.composes)
-                tokens[place] = HIDDEN
+                tokens[position] = HIDDEN
                 sentences.append(tokens)
-            hidden = surround(model, sentences, [[place] for _, place in occurrences])
-            found[word] = unit(hidden.astype(np.float64))
+            hidden = surround(model, sentences, [[position] for _, position in occurrences])
+            surroundings[word] = unit(hidden.astype(np.float64))
             bar.advance(1)
-    return found
+    return surroundings
 
 
 def fit_discriminant(words: Sequence[Floats]) -> ContextProjection:
@@ -153,7 +153,7 @@ def similar_pairs(
     left = list(words)
     tokens = resolve_all(left, model.vocabulary, composes=model.composes)
     vectors = dict(zip(left, unit(model.static(tokens)), strict=True))
-    found = []
+    pairs = []
     while left:
         word = left.pop()
         for other in left:
@@ -162,10 +162,10 @@ def similar_pairs(
                 and 1 / RATIO < sizes[other] / sizes[word] < RATIO
                 and SIMILAR[0] < vectors[other] @ vectors[word] < SIMILAR[1]
             ):
-                found.append((word, other))
+                pairs.append((word, other))
                 left.remove(other)
                 break
-    return found
+    return pairs
 
 
 def fit_rule(

@@ -29,7 +29,7 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
 from polyseme.operations.compare import OccurrenceRequest
-from polyseme.operations.encode import count_tokens
+from polyseme.operations.encode import record_token_counts
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
 from polyseme.operations.schema import (
@@ -40,7 +40,7 @@ from polyseme.operations.schema import (
     Vector,
     invalid_fields,
 )
-from polyseme.senses.clustering import Divisions, assign
+from polyseme.senses.clustering import Clusterings, assign
 from polyseme.senses.occurrences import (
     WordForms,
     find_projection,
@@ -67,11 +67,11 @@ _TOLERANCE = 1e-3
 def _read_centroid(values: Any) -> NDArray[np.float32]:
     """Read a row of norm 1. -> [r]"""
     try:
-        numbers = _NUMBERS.validate_python(values)
+        values = _NUMBERS.validate_python(values)
     except ValidationError:
         raise ValueError(f"must be a list of 1 to {MAX_WIDTH} finite numbers") from None
     with np.errstate(over="ignore"):
-        centroid = np.array(numbers, np.float32)
+        centroid = np.array(values, np.float32)
     if not abs(np.linalg.norm(centroid.astype(np.float64)) - 1) < _TOLERANCE:
         raise ValueError("must have the length 1")
     return centroid
@@ -210,27 +210,27 @@ def inventory_of(
     word: str,
     forms: Sequence[str],
     case: Matching,
-    clusterings: Divisions,
+    clusterings: Clusterings,
     keywords: Sequence[list[Keyword]],
     *,
     phrases: bool,
 ) -> SenseInventory:
     """Return the inventory of clusters with these keywords."""
     clusters, stored = clusterings.chosen, list[StoredSense]()
-    for number, centroid in enumerate(clusters.centroids):
-        cosines = clusters.cosines[clusters.labels == number]
+    for index, centroid in enumerate(clusters.centroids):
+        cosines = clusters.cosines[clusters.labels == index]
         threshold = float(np.quantile(leave_one_out(cosines), UNSURE))
         # Two senses may have the same first keywords.
-        words = [keyword.word for keyword in keywords[number]]
+        words = [keyword.word for keyword in keywords[index]]
         named = (" ".join(words[:most])[:MAX_LABEL] for most in range(LABEL_WORDS, len(words) + 1))
         labels = {sense.label for sense in stored}
-        default = f"sense {number + 1}"
+        default = f"sense {index + 1}"
         label = next((name for name in named if name and name not in labels), default)
         stored.append(
             StoredSense(
                 label,
                 len(cosines),
-                keywords[number],
+                keywords[index],
                 centroid.astype(np.float32),
                 round(threshold, 4),
             )
@@ -281,9 +281,9 @@ class ApplySensesRequest(Request["AppliedSenses"]):
             raise ValueError("give either `texts` or `occurrences`")
         return self
 
-    def find_model(self, find: Callable[[str | None], Model]) -> Model:
+    def find_model(self, get_model: Callable[[str | None], Model]) -> Model:
         """Return the model of the request, by default that of the inventory."""
-        return find(self.model or self.inventory.model)
+        return get_model(self.model or self.inventory.model)
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def apply_senses(
         raise InvalidError([FieldError(("inventory",), message)], hint)
     with stage("tokens"):
         located = locate(model, request.texts, request.occurrences, inventory.word_forms, limits)
-        count_tokens(located.sentences)
+        record_token_counts(located.sentences)
     entries = [one for one in zip(*located, strict=True) if one[1]]
     if not entries:
         return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)

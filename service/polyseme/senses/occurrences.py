@@ -143,13 +143,13 @@ def contextualize_at(
     attention of the last layer is computed for these tokens only, and the last bits may differ.
     """
     *others, last = model.layers
-    is_sum = last.residual.kind == "unit"
+    is_unit = last.residual.kind == "unit"
     chosen = [i for i, at in enumerate(positions) if at]
     for stack in stacks([len(sentences[i]) for i in chosen]):
         check_budget()
         indices = [chosen[i] for i in stack]
         inputs = model.stack([sentences[i] for i in indices])
-        whole = weights or not is_sum
+        whole = weights or not is_unit
         record = ("weights",) if weights else ()
         result = contextualize(inputs, model.layers if whole else others, record, (len(others),))
         at = np.array([*chain.from_iterable(positions[i] for i in indices)])
@@ -157,7 +157,7 @@ def contextualize_at(
         rows = np.repeat(np.arange(len(indices)), counts)
         with np.errstate(all="ignore"):  # `require_finite` detects an overflow
             if whole:
-                contexts = (result.attended if is_sum else result.contextual)[rows, at]
+                contexts = (result.attended if is_unit else result.contextual)[rows, at]
             else:
                 contexts = _attended_at(last, result.contextual, inputs, rows, at)
             contexts = require_finite(unit(contexts * _column_factors(model)))
