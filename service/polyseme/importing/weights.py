@@ -285,27 +285,27 @@ def _oriented(
 def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
     """Return the manifest entry of each layer, from the metadata or by default."""
     matches = map(_FORMAT_NAME.fullmatch, tensors)
-    numbers = {int(match[1]) for match in matches if match and match[1]}
-    if not numbers:
+    indices = {int(match[1]) for match in matches if match and match[1]}
+    if not indices:
         raise ImportProblem("The weights have no projection: query, key, value or output.")
     if document is None:
-        if len(numbers) <= max(numbers):
-            missing = min(set(range(max(numbers))) - numbers)
+        if len(indices) <= max(indices):
+            missing = min(set(range(max(indices))) - indices)
             raise ImportProblem(
-                f"The weights have a layer {max(numbers)} but no layer {missing}; the first layer"
+                f"The weights have a layer {max(indices)} but no layer {missing}; the first layer"
                 " is 0."
             )
-        return [LayerEntry(word_bias=WORD_BIAS in tensors)] * (max(numbers) + 1)
+        return [LayerEntry(word_bias=WORD_BIAS in tensors)] * (max(indices) + 1)
     try:
         entries = _ENTRIES.validate_json(document)
     except ValidationError:
         raise ImportProblem(
             "`layers` in the weights' metadata does not have the form of a manifest's `layers`."
         ) from None
-    if len(entries) != max(numbers) + 1:
+    if len(entries) != max(indices) + 1:
         raise ImportProblem(
             f"The weights' metadata describe {len(entries)} layers, but the tensors have"
-            f" {max(numbers) + 1}."
+            f" {max(indices) + 1}."
         )
     return entries
 

@@ -137,10 +137,10 @@ class Model:
         tokens = list(chain.from_iterable(sentences))
         rows = list(map(_ROW, tokens))
         names = list(map(_KEY, tokens))
-        missing = [place for place, row in enumerate(rows) if row is None] if None in rows else []
-        for place in missing:
-            rows[place] = 0
-            names[place] = "" if tokens[place].composed is None else tokens[place].text
+        missing = [i for i, row in enumerate(rows) if row is None] if None in rows else []
+        for i in missing:
+            rows[i] = 0
+            names[i] = "" if tokens[i].composed is None else tokens[i].text
         indices = np.array(rows, np.intp)
         values, scales = self._table
         vectors: NDArray[np.float32] = values.take(indices, 0).astype(np.float32, copy=False)
@@ -151,7 +151,7 @@ class Model:
         bias = None if self.word_bias is None else self.word_bias[indices]
         known = np.ones(len(tokens), np.bool_)
         if missing:
-            composed = [tokens[place].composed for place in missing]
+            composed = [tokens[i].composed for i in missing]
             known[missing] = [spelling is not None for spelling in composed]
             zero = np.zeros(self.manifest.dimension, np.float32)
             vectors[missing] = [zero if s is None else self._composed[s] for s in composed]
@@ -211,9 +211,9 @@ class Model:
     @cached_property
     def _norms(self) -> Floats:
         """The L2 norms of the stored rows, before any scaling. [V]"""
-        found = norms(self._table[0])
-        _require_finite(self._table[0][~np.isfinite(found)])  # a norm may exceed float32
-        return found
+        lengths = norms(self._table[0])
+        _require_finite(self._table[0][~np.isfinite(lengths)])  # a norm may exceed float32
+        return lengths
 
     def neighbors(
         self, vector: Floats, k: int, exclude: Sequence[int] = ()

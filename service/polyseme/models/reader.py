@@ -218,10 +218,10 @@ class _Reader:
                 self.verify_checksum(text, VOCABULARY)
                 self.verify_checksum(index, INDEX)
             _, start = _read_header(index, self.manifest.stored_name(INDEX), HASH.dtype, 1)
-            numbers = np.frombuffer(map_file(index), "<u4", offset=start)
+            hashes = np.frombuffer(map_file(index), "<u4", offset=start)
             return Vocabulary.read(
                 map_file(text),
-                numbers,
+                hashes,
                 self.manifest.vocabulary_size,
                 verify=self.verify,
                 languages=self.manifest.languages,

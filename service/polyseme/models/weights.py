@@ -59,7 +59,7 @@ def layers_from_tensors(
 ) -> list[Layer]:
     """Build the layers; raise ModelFolderError if a shape is wrong or a tensor is unexpected."""
     reader = _Reader(tensors, dimension, source)
-    layers = [reader.layer(number, entry, heads) for number, entry in enumerate(entries)]
+    layers = [reader.layer(index, entry, heads) for index, entry in enumerate(entries)]
     widths = [[output_width(p, dimension) for p in (layer.key, layer.value)] for layer in layers]
     if any(width != widths[0] for width in widths):
         raise ModelFolderError(f"{source.tensors} has layers of different head widths.")
@@ -85,8 +85,8 @@ class _Reader:
         self.prefix = ""
         self.used: set[str] = set()
 
-    def layer(self, number: int, entry: LayerEntry, heads: int) -> Layer:
-        self.prefix = f"layers.{number}."
+    def layer(self, index: int, entry: LayerEntry, heads: int) -> Layer:
+        self.prefix = f"layers.{index}."
         query, key = self.projection("query", self.d), self.projection("key", self.d)
         value = self.projection("value", self.d)
         width, key_width, value_width = (output_width(p, self.d) for p in (query, key, value))
@@ -212,7 +212,7 @@ def tensors_from_layers(
         WORD_BIAS: word_bias,
         **_projection_tensors(WHITENING, whitening),
     }
-    for number, layer in enumerate(layers):
+    for index, layer in enumerate(layers):
         scoring = layer.scoring
         parts: dict[str, Floats | None] = {
             "position_bias": scoring.position_bias,
@@ -231,7 +231,7 @@ def tensors_from_layers(
         if layer.features is not None:
             parts["features.context"] = layer.features.context
             parts |= _projection_tensors("features.neighbors", layer.features.neighbors)
-        tensors |= {f"layers.{number}.{name}": tensor for name, tensor in parts.items()}
+        tensors |= {f"layers.{index}.{name}": tensor for name, tensor in parts.items()}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 

@@ -173,11 +173,11 @@ def rewrite_model(
     of_model = ("layers", "word_bias", "whitening")
     of_manifest = ["base", "weights_dtype", "cased", "languages", "licence", "source"]
     of_manifest += ["training", "quality"]
-    kept = {name: getattr(model, name) for name in of_model}
-    kept |= {name: getattr(model.manifest, name) for name in of_manifest}
+    arguments = {name: getattr(model, name) for name in of_model}
+    arguments |= {name: getattr(model.manifest, name) for name in of_manifest}
     words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
     return write_model(
-        folder, words, model.rows, subwords=model.subwords, senses=senses, **(kept | changes)
+        folder, words, model.rows, subwords=model.subwords, senses=senses, **(arguments | changes)
     )
 
 
