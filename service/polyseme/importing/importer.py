@@ -22,7 +22,7 @@ from polyseme.importing.files import VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
 from polyseme.importing.readers.base import CHANGED, Reader, Scan
-from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
+from polyseme.importing.subwords import MIN_ROWS, fit_subwords
 from polyseme.importing.tags import find_tag, strip_tags
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
@@ -172,7 +172,7 @@ class Cost:
         computing = 4 * min(words, FREQUENT) * width * 8
         if options.subwords is not False and words >= MIN_WORDS and not scan.buckets:
             fitted = min(words, MAX_WORDS)
-            rows = max(fitted, LEAST_ROWS)
+            rows = max(fitted, MIN_ROWS)
             disk += rows * row_bytes(width, "int8")
             ngrams = 3 * sum(map(len, scan.words)) // words
             fitting = rows * width * 4 + fitted * (_FITTED_WORD_MEMORY + ngrams * _NGRAM_MEMORY)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-SHARE = 0.95
-"""Least share of words that have a tag."""
+MIN_SHARE = 0.95
+"""Minimum share of words that have a tag."""
 _SAMPLE = 10_000
 """Maximum number of words from which a tag is detected."""
 _MANY = 20
@@ -100,7 +100,7 @@ def _is_tag(pattern: str, words: Sequence[str]) -> bool:
     capitals = "[A-Z]" in pattern and 2 * sum(map(str.isupper, rests)) > len(rests)
     distinct = len(set(filter(None, rests)))
     several = distinct > max(1, len(words) // 10)
-    return several and not capitals and len(rests) >= SHARE * len(words)
+    return several and not capitals and len(rests) >= MIN_SHARE * len(words)
 
 
 def _letters(word: str) -> int:

@@ -33,7 +33,7 @@ _CSV = {b",", b";"}
 _HEADINGS = {b"", b"id", b"index", b"key", b"name", b"term", b"token", b"word", b"words"}
 """Names of a column of words or of indices."""
 _WHOLE = re.compile(rb"(\d+)(\.0*)?")
-_LARGE, _MANY, _MOST = 1000, 10, 0.9
+_MIN_LARGE, _MIN_MANY, _MIN_SHARE = 1000, 10, 0.9
 """A whole number as large, and a column of as many, is no value, if most others have fractions."""
 _COLUMN = "A column of whole numbers, such as frequencies or ranks, is {}; remove it."
 _MIN_ROWS = {False: 2, True: 3}
@@ -302,8 +302,8 @@ def _reject_whole_numbers(
         fractions = sum(map(bool, map(notation.fraction.fullmatch, others)))
         bare = not any(match and match[2] for match in whole)
         ordered = column == 0 and counts in (sorted(counts), sorted(counts, reverse=True))
-        small = bare and len(set(counts)) > 1 < max(counts) and (ordered or len(rows) >= _MANY)
-        unlike = fractions > _MOST * len(others) and (small or max(counts) > _LARGE)
+        small = bare and len(set(counts)) > 1 < max(counts) and (ordered or len(rows) >= _MIN_MANY)
+        unlike = fractions > _MIN_SHARE * len(others) and (small or max(counts) > _MIN_LARGE)
         if unlike or (extra and column == 0):
             raise ImportProblem(_COLUMN.format(where))
 
