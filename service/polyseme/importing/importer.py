@@ -29,7 +29,7 @@ from polyseme.importing.weights import (
     FILE_COUNTS,
     PARAMETER_FREE,
     TEXT_COUNTS,
-    AttentionWeights,
+    ImportedLayers,
     in_closed_form,
     read_weights,
     sorted_by_frequency,
@@ -71,7 +71,7 @@ class VectorTable:
     """[V], occurrences of each word, if the file has them or texts are given"""
     counted_in: str = FILE_COUNTS
     subwords: Subwords | None = None
-    stored: AttentionWeights | None = None
+    stored: ImportedLayers | None = None
     """the weights of `ImportOptions.weights`"""
 
 
@@ -345,7 +345,7 @@ def _senses(
 
 
 def check_word_bias(
-    stored: AttentionWeights | None, options: ImportOptions, words: Sequence[str]
+    stored: ImportedLayers | None, options: ImportOptions, words: Sequence[str]
 ) -> None:
     """Raise ImportProblem for weights that words without counts cannot have."""
     if stored and stored.lacks_word_bias and not options.texts:
@@ -358,7 +358,7 @@ def check_word_bias(
             )
 
 
-def stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
+def stored_weights(options: ImportOptions, words: int, width: int) -> ImportedLayers | None:
     """Return the weights of `--weights`, or None."""
     if not options.weights:
         return None

@@ -187,7 +187,7 @@ def read_model(folder: Path, *, verify: bool = False) -> Model:
 def read_files(folder: Path, manifest: Manifest, *, verify: bool) -> Model:
     """Read the files that a manifest names, as `read_model` does."""
     base = base_folder(manifest)
-    reader, tables = (_Reader(path, manifest, verify) for path in (folder, base or folder))
+    reader, tables = (_FolderReader(path, manifest, verify) for path in (folder, base or folder))
     try:
         vocabulary = tables.vocabulary()
         rows = tables.rows(VECTORS, manifest.vocabulary_size)
@@ -204,7 +204,7 @@ def read_files(folder: Path, manifest: Manifest, *, verify: bool) -> Model:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _FolderReader:
     """A reader of the files of a model."""
 
     folder: Path
