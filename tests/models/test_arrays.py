@@ -293,6 +293,16 @@ def test_a_positive_finite_scale_gives_finite_vectors(quantized_folder, scale):
     assert np.isfinite(read_model(quantized_folder).vectors).all()
 
 
+@pytest.mark.parametrize("scale", [np.nan, np.inf, LARGEST_SCALE])
+def test_a_quantized_value_that_is_not_finite_reaches_no_result(quantized_folder, scale):
+    """The value -128 does not occur in valid tables; times the largest scale it overflows."""
+    replace(quantized_folder, VECTORS, saved(np.full((11, 5), -128, np.int8)))
+    replace(quantized_folder, SCALES, saved(np.full(11, scale, np.float32)))
+    model = LocalModel(read_model(quantized_folder))
+    with np.errstate(over="ignore"), pytest.raises(ModelFolderError, match="is not finite"):
+        model.encode(["river"])
+
+
 @with_and_without_verify
 @each_table
 def test_int8_rows_without_scales_are_rejected(quantized_folder, table, scales, verify):

@@ -22,14 +22,14 @@ from polyseme.importing.files import VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
 from polyseme.importing.readers.base import CHANGED, Reader, Scan
-from polyseme.importing.subwords import LEAST_ROWS, fit_subwords
+from polyseme.importing.subwords import MIN_ROWS, fit_subwords
 from polyseme.importing.tags import find_tag, strip_tags
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
     FILE_COUNTS,
     PARAMETER_FREE,
     TEXT_COUNTS,
-    AttentionWeights,
+    ImportedLayers,
     in_closed_form,
     read_weights,
     sorted_by_frequency,
@@ -71,7 +71,7 @@ class VectorTable:
     """[V], occurrences of each word, if the file has them or texts are given"""
     counted_in: str = FILE_COUNTS
     subwords: Subwords | None = None
-    stored: AttentionWeights | None = None
+    stored: ImportedLayers | None = None
     """the weights of `ImportOptions.weights`"""
 
 
@@ -172,7 +172,7 @@ class Cost:
         computing = 4 * min(words, FREQUENT) * width * 8
         if options.subwords is not False and words >= MIN_WORDS and not scan.buckets:
             fitted = min(words, MAX_WORDS)
-            rows = max(fitted, LEAST_ROWS)
+            rows = max(fitted, MIN_ROWS)
             disk += rows * row_bytes(width, "int8")
             ngrams = 3 * sum(map(len, scan.words)) // words
             fitting = rows * width * 4 + fitted * (_FITTED_WORD_MEMORY + ngrams * _NGRAM_MEMORY)
@@ -345,7 +345,7 @@ def _senses(
 
 
 def check_word_bias(
-    stored: AttentionWeights | None, options: ImportOptions, words: Sequence[str]
+    stored: ImportedLayers | None, options: ImportOptions, words: Sequence[str]
 ) -> None:
     """Raise ImportProblem for weights that words without counts cannot have."""
     if stored and stored.lacks_word_bias and not options.texts:
@@ -358,7 +358,7 @@ def check_word_bias(
             )
 
 
-def stored_weights(options: ImportOptions, words: int, width: int) -> AttentionWeights | None:
+def stored_weights(options: ImportOptions, words: int, width: int) -> ImportedLayers | None:
     """Return the weights of `--weights`, or None."""
     if not options.weights:
         return None

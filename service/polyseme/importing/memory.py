@@ -77,30 +77,30 @@ def table_of(vectors: Any, words: Iterable[str] | None, options: ImportOptions) 
     if options.limit is None and len(valid) != len(matrix):
         raise ValueError(f"{len(matrix)} vectors need as many words, not {len(valid)}.")
     matrix = matrix[: options.limit]
-    kept = None if counts is None else counts[: options.limit]
-    return VectorTable(valid, convert(matrix, options.dtype), kept, subwords=subwords)
+    counts = None if counts is None else counts[: options.limit]
+    return VectorTable(valid, convert(matrix, options.dtype), counts, subwords=subwords)
 
 
 def _valid(words: Iterable[str]) -> list[str]:
     """Return the words; raise TypeError or ValueError for those that no model can have."""
     words = list(words)
-    places: dict[str, int] = {}
-    for place, word in enumerate(words):
+    indices: dict[str, int] = {}
+    for i, word in enumerate(words):
         if not isinstance(word, str):
-            raise TypeError(f"Word {place} is not a string.")
+            raise TypeError(f"Word {i} is not a string.")
         if not word.strip():
-            raise ValueError(f"Word {place} is empty.")
+            raise ValueError(f"Word {i} is empty.")
         if "\n" in word:
-            raise ValueError(f"Word {place} has a line feed.")
+            raise ValueError(f"Word {i} has a line feed.")
         try:
             size = len(word.encode())
         except UnicodeEncodeError:
-            raise ValueError(f"Word {place} is not valid Unicode.") from None
+            raise ValueError(f"Word {i} is not valid Unicode.") from None
         if size > MAX_WORD_BYTES:
-            raise ValueError(f"Word {place} has more than {MAX_WORD_BYTES} bytes.")
-        if word in places:
-            raise ValueError(f"Word {place} repeats word {places[word]}.")
-        places[word] = place
+            raise ValueError(f"Word {i} has more than {MAX_WORD_BYTES} bytes.")
+        if word in indices:
+            raise ValueError(f"Word {i} repeats word {indices[word]}.")
+        indices[word] = i
     if not words:
         raise ValueError("There are no words.")
     return words

@@ -20,7 +20,7 @@ from polyseme.progress import SILENT, Progress
 if TYPE_CHECKING:
     from scipy import sparse
 
-LEAST_ROWS = 30_000
+MIN_ROWS = 30_000
 """Maximum number of n-grams with a row, unless more words are fitted."""
 NGRAMS = (2, 4)
 """The shortest and the longest n-gram, in code points, with `<` and `>` around the word."""
@@ -33,11 +33,11 @@ _SCORED = 64
 _COLUMNS = 16
 """Number of columns to solve at once, which limits the memory."""
 _ROWS_AT_ONCE = 4096
-_LARGEST_NORM = 1e30
+_MAX_NORM = 1e30
 
 
 def fit_subwords(
-    words: Sequence[str], vectors: Rows, most: int | None = None, progress: Progress = SILENT
+    words: Sequence[str], vectors: Rows, max_rows: int | None = None, progress: Progress = SILENT
 ) -> Subwords | None:
     """Fit int8 vectors of character n-grams to the vectors of words. [V, d] -> [B, d]
 
@@ -47,16 +47,17 @@ def fit_subwords(
     Then m is added to each row, and T is scaled by the median norm of the vectors. The less the
     n-grams of a word agree, the shorter its vector, and the less it influences attention.
 
-    Each of the `most` most frequent n-grams has its own row; None stands for the number of fitted
-    words, but at least 30,000. At most 200,000 words are fitted, at even intervals. The same words
-    and vectors give the same table on one machine, also if the letters of all words are exchanged.
+    Each of the `max_rows` most frequent n-grams has its own row; None stands for the number of
+    fitted words, but at least 30,000. At most 200,000 words are fitted, at even intervals. The same
+    words and vectors give the same table on one machine, also if the letters of all words are
+    exchanged.
     Returns None if fewer than 1,000 words have a direction.
     """
     rows, norms = _usable_rows(words, vectors)
     if len(rows) < MIN_WORDS:
         return None
     fitted = [words[row] for row in rows.tolist()]
-    ngrams = distinct_ngrams(fitted, *NGRAMS)[0][: most or max(len(rows), LEAST_ROWS)]
+    ngrams = distinct_ngrams(fitted, *NGRAMS)[0][: max_rows or max(len(rows), MIN_ROWS)]
     design = _design(fitted, ngrams)
     # The columns of the solution replace those of the targets.
     table = np.empty((max(design.shape), vectors.shape[1]), np.float32)
@@ -77,7 +78,7 @@ def fit_subwords(
             bar.advance(part.shape[1])
     table = table[: len(ngrams)]
     table += mean
-    table *= np.float32(min(float(np.median(norms)), _LARGEST_NORM))
+    table *= np.float32(min(float(np.median(norms)), _MAX_NORM))
     order = np.argsort(ngrams)
     quantized = empty_rows(len(table), width, "int8")
     for start in range(0, len(order), _ROWS_AT_ONCE):

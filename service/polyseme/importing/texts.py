@@ -28,8 +28,8 @@ class TextSample:
     @classmethod
     def of(cls, texts: Iterable[str], **facts: Any) -> "TextSample":
         """Draw a sample of at most MAX_TEXTS parts of texts."""
-        kept, total = draw_sample(_parts(texts), MAX_TEXTS)
-        return cls(kept, {**facts, "texts": total, "sample": len(kept)})
+        sample, total = draw_sample(_parts(texts), MAX_TEXTS)
+        return cls(sample, {**facts, "texts": total, "sample": len(sample)})
 
 
 def draw_sample(texts: Iterable[str], size: int) -> tuple[list[str], int]:
@@ -38,15 +38,15 @@ def draw_sample(texts: Iterable[str], size: int) -> tuple[list[str], int]:
     Reservoir sampling (Vitter 1985) uses the same memory for any number of texts.
     """
     rng = np.random.default_rng(SEED)
-    kept: list[str] = []
+    sample: list[str] = []
     total = 0
     for text in texts:
         total += 1
-        if len(kept) < size:
-            kept.append(text)
-        elif (place := int(rng.integers(total))) < size:
-            kept[place] = text
-    return kept, total
+        if len(sample) < size:
+            sample.append(text)
+        elif (i := int(rng.integers(total))) < size:
+            sample[i] = text
+    return sample, total
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:

@@ -33,7 +33,7 @@ from polyseme.importing.closed_form import (
 from polyseme.importing.options import Convention, ImportProblem
 from polyseme.models.manifest import LayerEntry
 from polyseme.models.reader import bundled_models
-from polyseme.models.weights import WORD_BIAS, Source, layers_from_tensors
+from polyseme.models.weights import WORD_BIAS, Wording, layers_from_tensors
 
 _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
 
@@ -67,11 +67,11 @@ _FLOATS = {"F16", "F32", "F64"}
 _MAX_HEADS = 1024
 _PROJECTIONS = {"q": "query", "k": "key", "v": "value", "o": "output"}
 _ENTRIES = TypeAdapter(list[LayerEntry])
-_SOURCE = Source("The weights", "the metadata", "the metadata set")
+_WORDING = Wording("The weights", "the metadata", "the metadata set")
 
 
 @dataclass(frozen=True)
-class AttentionWeights:
+class ImportedLayers:
     """The layers of a model, its word bias, and facts for the manifest."""
 
     layers: Sequence[Layer]
@@ -85,7 +85,7 @@ class AttentionWeights:
         return self.word_bias is None and any(layer.scoring.word_bias for layer in self.layers)
 
 
-PARAMETER_FREE = AttentionWeights((Layer(),), facts={"attention": "parameter-free"})
+PARAMETER_FREE = ImportedLayers((Layer(),), facts={"attention": "parameter-free"})
 
 
 FILE_COUNTS, TEXT_COUNTS = "counts in the file", "counts in texts"
@@ -94,7 +94,7 @@ FILE_COUNTS, TEXT_COUNTS = "counts in the file", "counts in texts"
 
 def in_closed_form(
     rows: Rows, counts: NDArray[np.int64] | None, *, by_rank: bool, origin: str = FILE_COUNTS
-) -> AttentionWeights:
+) -> ImportedLayers:
     """Return attention weights that follow from the vectors without training. [V, d], [V]
 
     The informativeness of a word follows from its count, if there are counts, else from its rank
@@ -116,15 +116,15 @@ def in_closed_form(
     layer = closed_form(vectors, association(vectors, frequencies), informative=informative)
     layer = replace(layer, features=feature_projection(vectors, layer.value, frequencies))
     facts = {"attention": "closed form", "informativeness": origin}
-    return AttentionWeights((layer,), bias, facts)
+    return ImportedLayers((layer,), bias, facts)
 
 
 def with_word_bias(
-    stored: AttentionWeights,
+    stored: ImportedLayers,
     size: int,
     counts: NDArray[np.int64] | None,
     origin: str = FILE_COUNTS,
-) -> AttentionWeights:
+) -> ImportedLayers:
     """Return stored weights with the word bias [V] of the closed form, from counts or from ranks.
 
     The word bias has one entry per word of the imported file. A weights file without a word bias
@@ -186,7 +186,7 @@ def weights_file(name: str | Path) -> Path:
 
 def read_weights(
     path: Path, dimension: int, vocabulary_size: int, heads: int | None, convention: Convention
-) -> AttentionWeights:
+) -> ImportedLayers:
     """Read a file of weights; raise ImportProblem if names, shapes or values are invalid.
 
     `column` reads each projection as `[out, in]`, as used in W·x, and transposes it. The word bias
@@ -223,13 +223,13 @@ def read_weights(
             )
         heads = int(text)
     try:
-        layers = layers_from_tensors(named, entries, heads, dimension, _SOURCE)
+        layers = layers_from_tensors(named, entries, heads, dimension, _WORDING)
     except ModelFolderError as error:
         raise ImportProblem(error.detail) from None
     word_bias = named.get(WORD_BIAS)
     if word_bias is not None and word_bias.shape != (vocabulary_size,):
         raise ImportProblem(f"The weights' word_bias does not have the shape [{vocabulary_size}].")
-    return AttentionWeights(
+    return ImportedLayers(
         layers, word_bias, {"attention": "stored weights", "convention": convention}
     )
 
@@ -285,27 +285,27 @@ def _oriented(
 def _layer_entries(document: str | None, tensors: _Tensors) -> list[LayerEntry]:
     """Return the manifest entry of each layer, from the metadata or by default."""
     matches = map(_FORMAT_NAME.fullmatch, tensors)
-    numbers = {int(match[1]) for match in matches if match and match[1]}
-    if not numbers:
+    indices = {int(match[1]) for match in matches if match and match[1]}
+    if not indices:
         raise ImportProblem("The weights have no projection: query, key, value or output.")
     if document is None:
-        if len(numbers) <= max(numbers):
-            missing = min(set(range(max(numbers))) - numbers)
+        if len(indices) <= max(indices):
+            missing = min(set(range(max(indices))) - indices)
             raise ImportProblem(
-                f"The weights have a layer {max(numbers)} but no layer {missing}; the first layer"
+                f"The weights have a layer {max(indices)} but no layer {missing}; the first layer"
                 " is 0."
             )
-        return [LayerEntry(word_bias=WORD_BIAS in tensors)] * (max(numbers) + 1)
+        return [LayerEntry(word_bias=WORD_BIAS in tensors)] * (max(indices) + 1)
     try:
         entries = _ENTRIES.validate_json(document)
     except ValidationError:
         raise ImportProblem(
             "`layers` in the weights' metadata does not have the form of a manifest's `layers`."
         ) from None
-    if len(entries) != max(numbers) + 1:
+    if len(entries) != max(indices) + 1:
         raise ImportProblem(
             f"The weights' metadata describe {len(entries)} layers, but the tensors have"
-            f" {max(numbers) + 1}."
+            f" {max(indices) + 1}."
         )
     return entries
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.caches import Recent
-from polyseme.engine.arrays import Floats
+from polyseme.engine.arrays import Floats, NonFiniteError, require_finite
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import IDENTITY, Layer, Projection
 from polyseme.engine.quantization import Rows, as_floats, stored
@@ -25,14 +25,16 @@ from polyseme.tokenizer import CanCompose, ResolvedToken, Tokenizer, no_subwords
 
 _ROW, _KEY = (itemgetter(ResolvedToken._fields.index(name)) for name in ("row", "key"))
 """Fields of a token; `itemgetter` reads them in half the time of `attrgetter`."""
-_LONGEST_COMPOSED = 64
+_MAX_COMPOSED = 64
 """Maximum characters of a spelling whose composed vector is cached."""
 _MAX_LENGTH = 16
 """Longer words count as words of this length."""
 _FREQUENT = 100_000
 """Maximum number of words from which the word bias of a length is computed."""
-_LEAST_BIAS = -50.0
+_MIN_BIAS = -50.0
 """Smaller word biases count as this one, whose exponential is finite."""
+_MAX_SAFE_SCALE = np.finfo(np.float32).max / 128
+"""The largest scale whose product with any int8 is finite."""
 SIF = 1e-4
 """The relative frequency at which smooth inverse frequency halves the weight of a word."""
 RARE = 1e-3
@@ -51,12 +53,16 @@ def log_smooth_inverse_frequency(biases: Floats) -> Floats:
 
 def _require_finite(values: Floats) -> None:
     """Raise ModelFolderError if a table is damaged, which is not checked when it is mapped."""
-    if not np.isfinite(values).all():
-        raise ModelFolderError("a value of the vectors is not finite.")
+    try:
+        require_finite(values)
+    except NonFiniteError:
+        raise ModelFolderError("a value of the vectors is not finite.") from None
 
 
 def _compose(_composed: Any, spelling: str, subwords: Subwords) -> NDArray[np.float32]:
-    return subwords.vectors([spelling]).reshape(-1)
+    vector = subwords.vectors([spelling]).reshape(-1)
+    _require_finite(vector)
+    return vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,28 +138,32 @@ class Model:
         tokens = list(chain.from_iterable(sentences))
         rows = list(map(_ROW, tokens))
         names = list(map(_KEY, tokens))
-        missing = [place for place, row in enumerate(rows) if row is None] if None in rows else []
-        for place in missing:
-            rows[place] = 0
-            names[place] = "" if tokens[place].composed is None else tokens[place].text
+        missing = [i for i, row in enumerate(rows) if row is None] if None in rows else []
+        for i in missing:
+            rows[i] = 0
+            names[i] = "" if tokens[i].composed is None else tokens[i].text
         indices = np.array(rows, np.intp)
         values, scales = self._table
         vectors: NDArray[np.float32] = values.take(indices, 0).astype(np.float32, copy=False)
+        is_finite = False
         if scales is not None:
-            vectors *= scales[indices][:, None]
+            factors = scales[indices]
+            vectors *= factors[:, None]
+            is_finite = bool((np.abs(factors) <= _MAX_SAFE_SCALE).all())
         first: dict[str, int] = {}
         words = list(map(first.setdefault, map(str.casefold, names), range(len(names))))
         bias = None if self.word_bias is None else self.word_bias[indices]
         known = np.ones(len(tokens), np.bool_)
         if missing:
-            composed = [tokens[place].composed for place in missing]
+            composed = [tokens[i].composed for i in missing]
             known[missing] = [spelling is not None for spelling in composed]
             zero = np.zeros(self.manifest.dimension, np.float32)
             vectors[missing] = [zero if s is None else self._composed[s] for s in composed]
             if bias is not None:
                 expected = self.expected_word_bias([text or "" for text in composed], "tokens")
                 bias[missing] = np.where(known[missing], expected, np.float32(0))
-        _require_finite(vectors)
+        if not is_finite:
+            _require_finite(vectors)
         shape = len(sentences), len(sentences[0])
         return SentenceArrays(
             vectors.reshape(*shape, vectors.shape[-1]),
@@ -181,7 +191,7 @@ class Model:
         if self.word_bias is None:
             zero = np.zeros(_MAX_LENGTH + 1, np.float32)
             return {"tokens": zero, "words": zero}
-        bias = np.clip(self.word_bias[:_FREQUENT].astype(np.float64), _LEAST_BIAS, 0)
+        bias = np.clip(self.word_bias[:_FREQUENT].astype(np.float64), _MIN_BIAS, 0)
         words = map(self.vocabulary.word, range(len(bias)))
         lengths = np.array([min(len(word), _MAX_LENGTH) for word in words])
         means = {}
@@ -195,7 +205,7 @@ class Model:
     def _composed(self) -> Recent[NDArray[np.float32]]:
         """The vectors of the spellings that were composed last, [d] each."""
         return Recent(
-            _compose, self.subwords, size=lambda vector: vector.nbytes, longest=_LONGEST_COMPOSED
+            _compose, self.subwords, size=lambda vector: vector.nbytes, longest=_MAX_COMPOSED
         )
 
     @cached_property
@@ -206,9 +216,9 @@ class Model:
     @cached_property
     def _norms(self) -> Floats:
         """The L2 norms of the stored rows, before any scaling. [V]"""
-        found = norms(self._table[0])
-        _require_finite(self._table[0][~np.isfinite(found)])  # a norm may exceed float32
-        return found
+        lengths = norms(self._table[0])
+        _require_finite(self._table[0][~np.isfinite(lengths)])  # a norm may exceed float32
+        return lengths
 
     def neighbors(
         self, vector: Floats, k: int, exclude: Sequence[int] = ()

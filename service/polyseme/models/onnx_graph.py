@@ -177,8 +177,8 @@ def _masked(graph: _Graph, scoring: Scoring, n: str) -> str:
     else:
         masked = own if scoring.mask == "others" else graph("And", own, graph("Not", own))
     masked = graph("Or", masked, graph("Unsqueeze", graph("Not", "known"), [1, 2]))
-    number = graph("Cast", masked, to=onnx.TensorProto.INT64)
-    alone = graph("Equal", graph("ReduceMin", number, axes=[-1]), 1)
+    integers = graph("Cast", masked, to=onnx.TensorProto.INT64)
+    alone = graph("Equal", graph("ReduceMin", integers, axes=[-1]), 1)
     return graph("And", masked, graph("Not", graph("And", alone, own)))
 
 

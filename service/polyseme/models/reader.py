@@ -187,7 +187,7 @@ def read_model(folder: Path, *, verify: bool = False) -> Model:
 def read_files(folder: Path, manifest: Manifest, *, verify: bool) -> Model:
     """Read the files that a manifest names, as `read_model` does."""
     base = base_folder(manifest)
-    reader, tables = (_Reader(path, manifest, verify) for path in (folder, base or folder))
+    reader, tables = (_FolderReader(path, manifest, verify) for path in (folder, base or folder))
     try:
         vocabulary = tables.vocabulary()
         rows = tables.rows(VECTORS, manifest.vocabulary_size)
@@ -204,7 +204,7 @@ def read_files(folder: Path, manifest: Manifest, *, verify: bool) -> Model:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _FolderReader:
     """A reader of the files of a model."""
 
     folder: Path
@@ -218,10 +218,10 @@ class _Reader:
                 self.verify_checksum(text, VOCABULARY)
                 self.verify_checksum(index, INDEX)
             _, start = _read_header(index, self.manifest.stored_name(INDEX), HASH.dtype, 1)
-            numbers = np.frombuffer(map_file(index), "<u4", offset=start)
+            hashes = np.frombuffer(map_file(index), "<u4", offset=start)
             return Vocabulary.read(
                 map_file(text),
-                numbers,
+                hashes,
                 self.manifest.vocabulary_size,
                 verify=self.verify,
                 languages=self.manifest.languages,

@@ -54,7 +54,7 @@ class Vocabulary:
         self._buckets = index.buckets
         # An element of a memoryview is a Python int and is read three times as fast as NumPy's.
         self._starts, self._firsts, self._rows, self._keys, self._key_rows = (
-            np.asarray(numbers, np.uint32).data for numbers in index
+            np.asarray(values, np.uint32).data for values in index
         )
 
     @classmethod
@@ -67,7 +67,7 @@ class Vocabulary:
     def read(
         cls,
         text: Buffer,
-        numbers: UInts,
+        values: UInts,
         size: int,
         *,
         verify: bool,
@@ -82,7 +82,7 @@ class Vocabulary:
             raise ModelFolderError(
                 "vocabulary.txt: the number of words differs from manifest.json."
             )
-        index = Index.of(numbers, size)
+        index = Index.of(values, size)
         if verify:
             check_index(index, text)
         ends = [int(end) for end in (index.starts[0], index.starts[-1], *index.firsts[[0, -1]])]
@@ -139,7 +139,7 @@ class Vocabulary:
     @cached_property
     def hides_digits(self) -> bool:
         """Whether numbers may be written with `#` or `0` for digits: 10 to 19 are not all here."""
-        return any(self.row(str(number)) is None for number in range(10, 20))
+        return any(self.row(str(n)) is None for n in range(10, 20))
 
     @cached_property
     def has_compounds(self) -> bool:
@@ -240,16 +240,16 @@ class Index(NamedTuple):
     """[K], the rows of these entries"""
 
     @classmethod
-    def of(cls, numbers: UInts, size: int) -> "Index":
+    def of(cls, values: UInts, size: int) -> "Index":
         """Split the array of `index.npy` for `size` words.
 
         [2V+B+2K+2] -> [V+1], [B+1], [V], [K], [K]
         """
         length = _index_length(size)
-        count, remainder = divmod(len(numbers) - length, 2)
+        count, remainder = divmod(len(values) - length, 2)
         if count < 0 or remainder:
             raise ModelFolderError("index.npy: the length does not fit the number of words.")
-        return cls(*np.split(numbers, [size + 1, length - size, length, length + count]))
+        return cls(*np.split(values, [size + 1, length - size, length, length + count]))
 
     @property
     def buckets(self) -> int:
@@ -273,8 +273,8 @@ def build_index(text: Buffer, size: int) -> UInts:
     The bucket of a word is its CRC-32 modulo B; the rows of a bucket are in ascending order. Raises
     ModelFolderError if a word occurs twice or a bucket has more than MAX_BUCKET_SIZE words.
     """
-    numbers = np.zeros(_index_length(size), np.uint32)
-    index = Index.of(numbers, size)
+    values = np.zeros(_index_length(size), np.uint32)
+    index = Index.of(values, size)
     hashes = np.empty(size, np.uint32)
     for block in blocks(text):
         starts = block.next_starts()
@@ -297,7 +297,7 @@ def build_index(text: Buffer, size: int) -> UInts:
             f" that in line {row + 1}."
         )
     _check_words(index, text)
-    return np.concatenate([numbers, *_spelling_keys(text)])
+    return np.concatenate([values, *_spelling_keys(text)])
 
 
 def _spelling_keys(text: Buffer) -> tuple[UInts, UInts]:
@@ -367,11 +367,11 @@ def _check_words(index: Index, text: Buffer) -> None:
         words = block.words
         buckets = _hashes(words) % np.uint32(index.buckets)
         entries, ends = index.firsts[buckets].astype(np.intp), index.firsts[buckets + 1]
-        found = np.zeros(len(words), np.bool_)
+        in_bucket = np.zeros(len(words), np.bool_)
         duplicates: list[int] = []
         while len(active := np.flatnonzero(entries < ends)):
             rows, others = active + block.row, index.rows[entries[active]]
-            found[active] |= others == rows
+            in_bucket[active] |= others == rows
             lengths = index.starts[rows + 1] - index.starts[rows]
             other_lengths = index.starts[others + 1] - index.starts[others]
             earlier = (others < rows) & (lengths == other_lengths)
@@ -383,8 +383,8 @@ def _check_words(index: Index, text: Buffer) -> None:
             entries += 1
         if duplicates:
             raise _duplicate(min(duplicates))
-        if not found.all():
-            line = block.row + int(found.argmin()) + 1
+        if not in_bucket.all():
+            line = block.row + int(in_bucket.argmin()) + 1
             raise ModelFolderError(f"index.npy lacks the word of line {line} in its bucket.")
 
 

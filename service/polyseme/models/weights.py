@@ -39,7 +39,7 @@ WHITENING = "sentence_whitening"
 RULE_SIZE = 3
 
 
-class Source(NamedTuple):
+class Wording(NamedTuple):
     """Where tensors and the entries of layers come from, in the words of error messages."""
 
     tensors: str = ATTENTION
@@ -47,7 +47,7 @@ class Source(NamedTuple):
     entries_set: str = "the manifest sets"
 
 
-FOLDER = Source()
+FOLDER = Wording()
 
 
 def layers_from_tensors(
@@ -55,38 +55,38 @@ def layers_from_tensors(
     entries: list[LayerEntry],
     heads: int,
     dimension: int,
-    source: Source = FOLDER,
+    wording: Wording = FOLDER,
 ) -> list[Layer]:
     """Build the layers; raise ModelFolderError if a shape is wrong or a tensor is unexpected."""
-    reader = _Reader(tensors, dimension, source)
-    layers = [reader.layer(number, entry, heads) for number, entry in enumerate(entries)]
+    reader = _TensorReader(tensors, dimension, wording)
+    layers = [reader.layer(index, entry, heads) for index, entry in enumerate(entries)]
     widths = [[output_width(p, dimension) for p in (layer.key, layer.value)] for layer in layers]
     if any(width != widths[0] for width in widths):
-        raise ModelFolderError(f"{source.tensors} has layers of different head widths.")
+        raise ModelFolderError(f"{wording.tensors} has layers of different head widths.")
     known = {WORD_BIAS, WHITENING, f"{WHITENING}_bias"}
     if left := sorted(set(tensors) - reader.used - known):
-        raise ModelFolderError(f"{source.tensors} has unexpected tensors: {left}.")
+        raise ModelFolderError(f"{wording.tensors} has unexpected tensors: {left}.")
     return layers
 
 
 def whitening_from_tensors(tensors: Tensors, dimension: int) -> Projection:
     """Build the whitening of sentence vectors; raise ModelFolderError if a shape is wrong."""
-    reader = _Reader(tensors, dimension, FOLDER)
+    reader = _TensorReader(tensors, dimension, FOLDER)
     whitening = reader.projection(WHITENING, dimension)
     reader.require_output(WHITENING, whitening, dimension)
     return whitening
 
 
-class _Reader:
+class _TensorReader:
     """A reader of tensors that checks each shape and knows which tensors it has read."""
 
-    def __init__(self, tensors: Tensors, d: int, source: Source) -> None:
-        self.tensors, self.d, self.source = tensors, d, source
+    def __init__(self, tensors: Tensors, d: int, wording: Wording) -> None:
+        self.tensors, self.d, self.wording = tensors, d, wording
         self.prefix = ""
         self.used: set[str] = set()
 
-    def layer(self, number: int, entry: LayerEntry, heads: int) -> Layer:
-        self.prefix = f"layers.{number}."
+    def layer(self, index: int, entry: LayerEntry, heads: int) -> Layer:
+        self.prefix = f"layers.{index}."
         query, key = self.projection("query", self.d), self.projection("key", self.d)
         value = self.projection("value", self.d)
         width, key_width, value_width = (output_width(p, self.d) for p in (query, key, value))
@@ -115,7 +115,7 @@ class _Reader:
         factors = self.tensor("word_bias_scale", heads)
         self.require(
             factors is None or entry.word_bias,
-            f"word_bias_scale requires `word_bias: true` in {self.source.entries}",
+            f"word_bias_scale requires `word_bias: true` in {self.wording.entries}",
         )
         return Layer(
             heads=heads,
@@ -136,7 +136,7 @@ class _Reader:
 
     def require(self, condition: bool, sentence: str) -> None:
         if not condition:
-            raise ModelFolderError(f"{self.source.tensors}, {self.prefix[:-1]}: {sentence}.")
+            raise ModelFolderError(f"{self.wording.tensors}, {self.prefix[:-1]}: {sentence}.")
 
     def require_output(self, name: str, projection: Projection, width: int) -> None:
         """Raise ModelFolderError unless a projection maps rows of `width` values to rows of d."""
@@ -170,7 +170,7 @@ class _Reader:
         self.require((gain is None) == (shift is None), f"{name} needs both gain and shift")
         if gain is None or shift is None:
             return None
-        present = f"{name} is present, but {self.source.entries_set} `norm: none`"
+        present = f"{name} is present, but {self.wording.entries_set} `norm: none`"
         self.require(entry.norm != "none", present)
         return LayerNorm(gain, shift, entry.norm_epsilon)
 
@@ -212,7 +212,7 @@ def tensors_from_layers(
         WORD_BIAS: word_bias,
         **_projection_tensors(WHITENING, whitening),
     }
-    for number, layer in enumerate(layers):
+    for index, layer in enumerate(layers):
         scoring = layer.scoring
         parts: dict[str, Floats | None] = {
             "position_bias": scoring.position_bias,
@@ -231,7 +231,7 @@ def tensors_from_layers(
         if layer.features is not None:
             parts["features.context"] = layer.features.context
             parts |= _projection_tensors("features.neighbors", layer.features.neighbors)
-        tensors |= {f"layers.{number}.{name}": tensor for name, tensor in parts.items()}
+        tensors |= {f"layers.{index}.{name}": tensor for name, tensor in parts.items()}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 

@@ -72,7 +72,7 @@ class Scan:
     """the words of the rows that are kept"""
     tagged: list[str] = field(default_factory=list)
     """the same words as the file has them, if they are renamed"""
-    kept: bytearray = field(default_factory=bytearray)
+    mask: bytearray = field(default_factory=bytearray)
     """1 for each row of the file that is kept, else 0"""
     skipped: list[int] = field(default_factory=list)
     """the position of each unusable row"""
@@ -83,9 +83,9 @@ class Scan:
 
     def keep(self, indices: NDArray[np.int64], words: list[str]) -> None:
         """Keep only some of the words, under other names; the indices ascend."""
-        rows = np.flatnonzero(self.kept)[indices]
-        self.kept = bytearray(len(self.kept))
-        np.frombuffer(self.kept, np.uint8)[rows] = 1
+        rows = np.flatnonzero(self.mask)[indices]
+        self.mask = bytearray(len(self.mask))
+        np.frombuffer(self.mask, np.uint8)[rows] = 1
         self.tagged, self.words = [self.words[i] for i in indices], words
         self.counts = None if self.counts is None else self.counts[indices]
 
@@ -191,7 +191,7 @@ class RowReader(Reader):
                     problems = [why or next(of_values) for why in problems]
                 for row, (word, _), why in zip(batch, decoded, problems, strict=True):
                     problem = why or (REPEATED if word in words else None)
-                    scan.kept.append(not problem)
+                    scan.mask.append(not problem)
                     if not problem:
                         words[word] = None
                     elif not self.options.skip:
@@ -218,7 +218,7 @@ class RowReader(Reader):
         table = empty_rows(count, scan.dimension, self.options.dtype)
         start = 0
         with self.file.open() as file:
-            for batch in _batches(compress(self.read_rows(file), scan.kept), scan.dimension):
+            for batch in _batches(compress(self.read_rows(file), scan.mask), scan.dimension):
                 if start + len(batch) > count or any(row.problem for row in batch):
                     raise ImportProblem(CHANGED)
                 vectors, problems = self._parse(batch, scan.dimension)

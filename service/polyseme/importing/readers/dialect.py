@@ -33,7 +33,7 @@ _CSV = {b",", b";"}
 _HEADINGS = {b"", b"id", b"index", b"key", b"name", b"term", b"token", b"word", b"words"}
 """Names of a column of words or of indices."""
 _WHOLE = re.compile(rb"(\d+)(\.0*)?")
-_LARGE, _MANY, _MOST = 1000, 10, 0.9
+_MIN_LARGE, _MIN_MANY, _MIN_SHARE = 1000, 10, 0.9
 """A whole number as large, and a column of as many, is no value, if most others have fractions."""
 _COLUMN = "A column of whole numbers, such as frequencies or ranks, is {}; remove it."
 _MIN_ROWS = {False: 2, True: 3}
@@ -46,10 +46,10 @@ class Notation:
     def __init__(self, mark: bytes, separators: bytes) -> None:
         digits = rb"\d+%b\d*|%b\d+" % (re.escape(mark), re.escape(mark))
         fraction = rb"[-+]?(?:(?:%b)(?:e[-+]?\d+)?|\d+e[-+]?\d+)" % digits
-        number = rb"%b|[-+]?(?:\d+|nan|inf(?:inity)?)" % fraction
+        numeral = rb"%b|[-+]?(?:\d+|nan|inf(?:inity)?)" % fraction
         self.fraction = re.compile(fraction, re.IGNORECASE)
         """a number that looks like a value rather than like a part of a word"""
-        self.number = re.compile(number, re.IGNORECASE)
+        self.numeral = re.compile(numeral, re.IGNORECASE)
         self.gap = re.compile(rb"((?:\s|%b|%b)+)" % (separators, _WIDE_SPACE.pattern))
         """what may be between a word and a value, or between two values"""
 
@@ -77,7 +77,7 @@ class Line:
             if count:
                 separators.add(pieces[i + 1].strip())
             alike = len(separators) < 2 and all(map(_SEPARATOR.fullmatch, separators))
-            if not alike or not notation.number.fullmatch(pieces[i].strip(b'"')):
+            if not alike or not notation.numeral.fullmatch(pieces[i].strip(b'"')):
                 break
             count += 1
         return cls(pieces, count)
@@ -86,7 +86,7 @@ class Line:
         """Return what precedes the last numbers, with the gap after it."""
         return b"".join(self.pieces[: 1 - 2 * dimension])
 
-    def numbers(self, dimension: int) -> list[bytes]:
+    def values(self, dimension: int) -> list[bytes]:
         """Return the last numbers, without quotation marks."""
         return [field.strip(b'"') for field in self.pieces[1 - 2 * dimension :: 2]]
 
@@ -129,7 +129,7 @@ class Dialect:
             if separator and fits and not _WIDE_SPACE.search(word):
                 return word, self._plain(values.replace(self.separator, b" "))
         divided, fraction = Line.of(line, self.notation), self.notation.fraction
-        head, numbers = divided.head(self.dimension), divided.numbers(self.dimension)
+        head, fields = divided.head(self.dimension), divided.values(self.dimension)
         word = head.rstrip()
         if divided.count < self.dimension or not (
             word.endswith(self.mark) if self.mark else head[-1:].isspace()
@@ -144,11 +144,11 @@ class Dialect:
         elif self.quoted and self.mark in _CSV and self.mark in word:
             return None
         elif divided.count > self.dimension:
-            extra = divided.numbers(divided.count)[: -self.dimension]
-            integers = self.declared or any(map(fraction.fullmatch, numbers))
+            extra = divided.values(divided.count)[: -self.dimension]
+            integers = self.declared or any(map(fraction.fullmatch, fields))
             if not integers or any(map(fraction.fullmatch, extra)):
                 return None
-        return word, self._plain(b" ".join(numbers))
+        return word, self._plain(b" ".join(fields))
 
     def _plain(self, values: bytes) -> bytes:
         return values.replace(b",", b".") if self.notation is COMMA else values
@@ -225,7 +225,7 @@ def detect_dialect(lines: Sequence[bytes], declared: int | None, *, named: bool)
     separators = Counter(gap for one in gaps if len(one) == 1 for gap in one)
     separator = separators.most_common(1)[0][0] if separators else b""
     indented = 2 * sum(line[:1].isspace() for line in lines) > len(lines)
-    bare = not any(b'"' in number for line in rows for number in line.pieces[1 - 2 * dimension :])
+    bare = not any(b'"' in piece for line in rows for piece in line.pieces[1 - 2 * dimension :])
     ordinary = separator and bare and dialect.mark == separator.strip() and not (index or indented)
     return replace(dialect, index=index, quoted=quoted, separator=separator if ordinary else None)
 
@@ -242,7 +242,7 @@ class _Reading:
         rows = self.rows(self.dimension)
         words = [row.pieces[: -2 * self.dimension] for row in rows]
         ends = [word[-1] for word in words if len(word) > 1]
-        wrong = sum(any(one.number.fullmatch(end) for one in (POINT, COMMA)) for end in ends)
+        wrong = sum(any(one.numeral.fullmatch(end) for one in (POINT, COMMA)) for end in ends)
         # A decimal comma divides a value in quotation marks.
         wrong += sum(sum(one.count(b'"') == 1 for one in row.pieces[2:]) > 2 for row in rows)
         self.rank = count - wrong, self.dimension
@@ -286,15 +286,15 @@ def _reject_whole_numbers(
     They are if the header does not count the first, or if they are whole, unlike the others, and
     large, in order or many.
     """
-    numbers = [line.numbers(line.count) for line in rows]
+    values = [line.values(line.count) for line in rows]
     if len(rows) < _MIN_ROWS[named]:
         return
     for column, where in ((0, "between the word and its values"), (-1, "after the values")):
-        whole = [_WHOLE.fullmatch(row[column]) for row in numbers]
+        whole = [_WHOLE.fullmatch(row[column]) for row in values]
         counts = [int(match[1]) for match in whole if match]
         if len(counts) < len(rows):
             continue
-        others = [value for row in numbers for value in (row[1:] if column == 0 else row[:-1])]
+        others = [value for row in values for value in (row[1:] if column == 0 else row[:-1])]
         if not others and not named and len(set(counts)) > 1:
             raise ImportProblem(
                 "The lines have one whole number each, as in a list of frequencies, not vectors."
@@ -302,8 +302,8 @@ def _reject_whole_numbers(
         fractions = sum(map(bool, map(notation.fraction.fullmatch, others)))
         bare = not any(match and match[2] for match in whole)
         ordered = column == 0 and counts in (sorted(counts), sorted(counts, reverse=True))
-        small = bare and len(set(counts)) > 1 < max(counts) and (ordered or len(rows) >= _MANY)
-        unlike = fractions > _MOST * len(others) and (small or max(counts) > _LARGE)
+        small = bare and len(set(counts)) > 1 < max(counts) and (ordered or len(rows) >= _MIN_MANY)
+        unlike = fractions > _MIN_SHARE * len(others) and (small or max(counts) > _MIN_LARGE)
         if unlike or (extra and column == 0):
             raise ImportProblem(_COLUMN.format(where))
 
@@ -316,7 +316,7 @@ def _reject_other_numbers(rows: Sequence[Line], dimension: int) -> None:
         count += any(
             POINT.fraction.fullmatch(field)
             or COMMA.fraction.fullmatch(field)
-            or (POINT.number.fullmatch(field) and not gap.strip())
+            or (POINT.numeral.fullmatch(field) and not gap.strip())
             for gap, field in zip(head[1:-1:2], head[2::2], strict=True)
         )
     if 2 * count > len(rows):
@@ -331,7 +331,7 @@ def _reject_numbers(words: Sequence[bytes], dialect: Dialect) -> None:
 
     Other distinct integers are words.
     """
-    numbers = [word for word in words if dialect.notation.number.fullmatch(word.strip(b'"'))]
-    unlike = any(map(dialect.notation.fraction.fullmatch, numbers)) or dialect.names
-    if len(numbers) == len(words) > 1 and (unlike or len(set(numbers)) < len(numbers)):
+    numerals = [word for word in words if dialect.notation.numeral.fullmatch(word.strip(b'"'))]
+    unlike = any(map(dialect.notation.fraction.fullmatch, numerals)) or dialect.names
+    if len(numerals) == len(words) > 1 and (unlike or len(set(numerals)) < len(numerals)):
         raise ImportProblem("The lines have numbers only; each has to begin with a word.")

@@ -72,7 +72,7 @@ class FastTextReader(Reader, name="fasttext"):
             counts = array("q")
             for _ in range(header.words):
                 position, raw = stream.position, stream.word()
-                count, label = stream.numbers("qb")
+                count, label = stream.unpack("qb")
                 if label:
                     stream.fail("has a label among its words", position)
                 if count < 1:
@@ -81,18 +81,18 @@ class FastTextReader(Reader, name="fasttext"):
                 problem = problem or (REPEATED if word in words else None)
                 if problem and not self.options.skip:
                     raise self.fail(position, problem)
-                kept = not problem and len(words) < (self.options.limit or header.words)
-                if kept:
+                usable = not problem and len(words) < (self.options.limit or header.words)
+                if usable:
                     words[word] = None
                     counts.append(count)
                 elif problem:
                     scan.skipped.append(position)
-                scan.kept.append(kept)
+                scan.mask.append(usable)
             if header.new and (header.pruned > 0 or any(stream.take(1))):
                 stream.fail("is quantized (.ftz); import the original .bin")
             if not words:
                 stream.fail("has no usable word")
-            shape = stream.numbers("qq")
+            shape = stream.unpack("qq")
             if shape != (header.words + header.buckets, header.dimension):
                 stream.fail(f"has {shape[0]} vectors of dimension {shape[1]}, unlike its header")
             self._start = stream.position
@@ -107,12 +107,12 @@ class FastTextReader(Reader, name="fasttext"):
         with self.file.open() as file:
             stream = _Stream(file, bar)
             stream.skip(self._start)
-            stream.read_rows(vectors, np.frombuffer(scan.kept, np.bool_))
+            stream.read_rows(vectors, np.frombuffer(scan.mask, np.bool_))
             stream.read_rows(ngrams, np.ones(header.buckets, np.bool_), header.words)
             # Only training needs the second table, but a truncated file may end within it.
             if header.new:
                 stream.take(1)
-            count, width = stream.numbers("qq")
+            count, width = stream.unpack("qq")
             if count < 0 or width < 0:
                 stream.fail("has a second table of invalid size")
             stream.skip(4 * count * width)
@@ -139,25 +139,25 @@ def _add_ngrams(vectors: NDArray[np.float32], words: Sequence[str], subwords: Su
         firsts = np.cumsum(counts) - counts
         with np.errstate(all="ignore"):  # `convert` rejects values that are not finite
             for i in range(counts.max(initial=0)):
-                having = np.flatnonzero(counts > i)
-                some[having] += ngrams[rows[firsts[having] + i]]
+                indices = np.flatnonzero(counts > i)
+                some[indices] += ngrams[rows[firsts[indices] + i]]
             some /= (counts + 1).astype(np.float32)[:, None]
 
 
 def _read_header(stream: "_Stream") -> _Header:
     """Read the header, and check its values."""
-    first, second = stream.numbers("ii")
+    first, second = stream.unpack("ii")
     begin = struct.pack("<ii", first, second)
     if begin.isascii() and begin.decode().replace("\n", " ").isprintable():
         stream.fail("begins with text, which no fastText .bin does", 0)
     new = struct.pack("<i", first) == _MAGIC
     if new and not 1 <= second <= _MAX_VERSION:
         stream.fail(f"has version {second}; only versions up to {_MAX_VERSION} are supported", 4)
-    dimension = stream.numbers("ii")[0] if new else first
-    _, _, _, _, _, model, buckets, min_n, max_n, _ = stream.numbers("10i")
-    (sample,) = stream.numbers("d")
-    entries, words, labels, _ = stream.numbers("iiiq")
-    pruned = stream.numbers("q")[0] if new else 0
+    dimension = stream.unpack("ii")[0] if new else first
+    _, _, _, _, _, model, buckets, min_n, max_n, _ = stream.unpack("10i")
+    (sample,) = stream.unpack("d")
+    entries, words, labels, _ = stream.unpack("iiiq")
+    pruned = stream.unpack("q")[0] if new else 0
     if model == _SUPERVISED or labels:
         stream.fail("is a classifier, not a model of words")
     sizes_valid = 1 <= dimension <= MAX_DIMENSION and 1 <= words <= _MAX_WORDS and entries == words
@@ -195,7 +195,7 @@ class _Stream:
         for rest in range(count, 0, -BLOCK):
             self.take(min(rest, BLOCK))
 
-    def numbers(self, codes: str) -> tuple[int, ...]:
+    def unpack(self, codes: str) -> tuple[int, ...]:
         """Read little-endian numbers; `codes` are format characters of `struct`."""
         layout = struct.Struct(f"<{codes}")
         return layout.unpack(self.take(layout.size))
@@ -211,19 +211,19 @@ class _Stream:
         return word
 
     def read_rows(
-        self, table: NDArray[np.float32], kept: NDArray[np.bool_], number: int = 0
+        self, table: NDArray[np.float32], mask: NDArray[np.bool_], offset: int = 0
     ) -> None:
-        """Read as many vectors as `kept` has elements, and store those that are kept. [V, d]"""
+        """Read as many vectors as `mask` has elements, and store those that it selects. [V, d]"""
         width, end = table.shape[1], 0
         count = max(_VALUES_AT_ONCE // width, 1)
-        for start in range(0, len(kept), count):
-            some = kept[start : start + count]
+        for start in range(0, len(mask), count):
+            some = mask[start : start + count]
             position = self.position
             rows = np.frombuffer(self.take(4 * width * len(some)), "<f4").reshape(-1, width)
             finite = np.isfinite(rows).all(axis=1)
             if not finite.all():
                 i = int(finite.argmin())
-                problem = f"has a value that is not finite in vector {number + start + i}"
+                problem = f"has a value that is not finite in vector {offset + start + i}"
                 self.fail(problem, position + 4 * width * i)
             table[end : end + some.sum()] = rows[some]
             end += some.sum()

@@ -75,14 +75,14 @@ class TextReader(RowReader, name="word2vec-text"):
         rows = 0
         names = self.dialect.names
         blank: list[int] = []
-        for number, line in enumerate(self._lines(file), 1):
+        for position, line in enumerate(self._lines(file), 1):
             stripped = line.rstrip()
-            if number == 1 and self.has_header:
+            if position == 1 and self.has_header:
                 continue
             if rows == limit:
                 return
             if not stripped:
-                blank.append(number)
+                blank.append(position)
                 continue
             if names:
                 names = False
@@ -91,13 +91,13 @@ class TextReader(RowReader, name="word2vec-text"):
                 yield Row(blank.pop(0), b"", b"", BLANK)
             if rows == count:
                 raise ImportProblem(
-                    f"Line 1 declares {count} words, but line {number} has one more."
+                    f"Line 1 declares {count} words, but line {position} has one more."
                 )
             fields = self.dialect.divide(stripped)
             if fields is None:
-                yield Row(number, b"", b"", self.dialect.problem(stripped))
+                yield Row(position, b"", b"", self.dialect.problem(stripped))
             else:
-                yield Row(number, *fields)
+                yield Row(position, *fields)
             rows += 1
         if count is not None and rows < min(count, limit or count):
             raise ImportProblem(f"Line 1 declares {count} words, but the file ends after {rows}.")
