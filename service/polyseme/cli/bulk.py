@@ -151,7 +151,7 @@ def bulk(
     require_package("pyarrow", "Bulk work needs pyarrow", "bulk")
     from polyseme.arrow import Encoder, open_model
     from polyseme.bulk.read import find_files, is_file, local_folder
-    from polyseme.bulk.run import estimate_bytes, run, with_kept, write_in_processes
+    from polyseme.bulk.run import estimate_bytes, run, with_schema, write_in_processes
     from polyseme.bulk.write import Job
 
     require_unicode((source, out, options["column"], *options["keep"], *options["words"]))
@@ -187,7 +187,7 @@ def bulk(
         has_files=not is_file(source),
     )
     start = time.perf_counter()
-    job = with_kept(job, files)
+    job = with_schema(job, files)
     size = sum(file.bytes for file in files)
     _warn_of_size(estimate_bytes(job, files), size, job)
     write = partial(write_in_processes, workers=workers)
@@ -236,7 +236,7 @@ def _shard_rows(files: "list[InputFile]", most: int) -> int:
 
 def _warn_of_size(output: int, size: int, job: "Job") -> None:
     """Say how large an output will be that is large and far larger than the input, or the disk."""
-    folder = next(place for place in (job.out, *job.out.parents) if place.exists())
+    folder = next(path for path in (job.out, *job.out.parents) if path.exists())
     free = shutil.disk_usage(folder).free
     if output > _LARGE and output > _TIMES_LARGER * size:
         echo(

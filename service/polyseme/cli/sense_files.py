@@ -92,24 +92,24 @@ class StratifiedSample:
         """Add a text."""
         if stratum not in self._strata and len(self._strata) >= MAX_STRATA:
             stratum = ""
-        kept = self._strata.setdefault(stratum, [])
+        reservoir = self._strata.setdefault(stratum, [])
         count = self._counts[stratum] = self._counts.get(stratum, 0) + 1
         self.total += 1
-        if len(kept) < self.size:
-            kept.append(text)
-        elif (place := int(self._rng.integers(count))) < self.size:
-            kept[place] = text
+        if len(reservoir) < self.size:
+            reservoir.append(text)
+        elif (index := int(self._rng.integers(count))) < self.size:
+            reservoir[index] = text
 
     def texts(self) -> list[str]:
         """Return the sample: at most `size` texts."""
         drawn: list[str] = []
         left = self.size
         strata = sorted(self._strata.values(), key=len)
-        for number, kept in enumerate(strata):
-            share = left // (len(strata) - number)
+        for i, reservoir in enumerate(strata):
+            share = left // (len(strata) - i)
             # A reservoir is in random order only where texts were replaced.
-            chosen = np.sort(self._rng.permutation(len(kept))[:share])
-            drawn += [kept[place] for place in chosen]
+            chosen = np.sort(self._rng.permutation(len(reservoir))[:share])
+            drawn += [reservoir[index] for index in chosen]
             left -= len(chosen)
         return drawn
 

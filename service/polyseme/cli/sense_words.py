@@ -70,9 +70,9 @@ def find_many(
     paths = {word: folder / _file_name(word) for word in words}
     folder.mkdir(parents=True, exist_ok=True)
     missing = [word for word, path in paths.items() if not path.is_file()]
-    if kept := len(paths) - len(missing):
+    if n_existing := len(paths) - len(missing):
         ConsoleProgress().say(
-            f"{folder} has the inventories of {counted(kept, 'word')} already. They are"
+            f"{folder} has the inventories of {counted(n_existing, 'word')} already. They are"
             " kept whatever the files are: use an empty folder for other files."
         )
     if missing:
