@@ -21,12 +21,12 @@ from polyseme.cli.options import (
     shared_options,
     with_registry,
 )
-from polyseme.errors import CommandError, InvalidError, counted
+from polyseme.cli.sense_files import open_inventory
+from polyseme.errors import counted
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.options import EncodeOptions
 from polyseme.progress import ConsoleProgress
-from polyseme.senses.inventory import SenseInventory, load_inventory
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 
@@ -172,7 +172,7 @@ def bulk(
         "sha256": open_model(name, models_dir, None)[1],
         "include": include,
         "max_sentence_tokens": settings.max_sentence_tokens,
-        "senses": tuple(map(_inventory, options["senses"])),
+        "senses": tuple(map(open_inventory, options["senses"])),
     }
     names = {one.name for one in fields(Encoder) if one.init} & options.keys()
     encoder = Encoder(**{name: options[name] for name in names})
@@ -263,11 +263,3 @@ def _described_errors(outcome: "Outcome", out: Path, policy: str) -> str:
         " The same command with other --truncate, --on-error or POLYSEME_MAX_SENTENCE_TOKENS writes"
         " only their shards again."
     )
-
-
-def _inventory(path: Path) -> SenseInventory:
-    """Read an inventory. Raises CommandError if the file has none."""
-    try:
-        return load_inventory(path)
-    except InvalidError as error:
-        raise CommandError(f"{path.name}: {error}") from None

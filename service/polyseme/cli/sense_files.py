@@ -12,9 +12,15 @@ import orjson
 
 from polyseme.atomic_files import atomic_files
 from polyseme.cli.sentences import split_sentences
+from polyseme.errors import CommandError, InvalidError
 from polyseme.models.model import Model
 from polyseme.progress import ConsoleProgress
-from polyseme.senses.inventory import ApplySensesRequest, SenseInventory, apply_senses
+from polyseme.senses.inventory import (
+    ApplySensesRequest,
+    SenseInventory,
+    apply_senses,
+    load_inventory,
+)
 from polyseme.senses.occurrences import WordForms
 
 MAX_CHARACTERS = 2000
@@ -24,6 +30,14 @@ MAX_STRATA, SEED = 8, 1
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
+
+
+def open_inventory(path: Path) -> SenseInventory:
+    """Read an inventory. Raises CommandError if the file has none."""
+    try:
+        return load_inventory(path)
+    except InvalidError as error:
+        raise CommandError(f"{path.name}: {error}") from None
 
 
 class Sentence(NamedTuple):

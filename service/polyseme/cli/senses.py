@@ -25,6 +25,7 @@ from polyseme.cli.sense_files import (
     TABLES,
     SentenceSource,
     StratifiedSample,
+    open_inventory,
     tag_sentences,
     write_occurrences,
 )
@@ -40,7 +41,7 @@ from polyseme.senses.find import (
     find_senses,
     require_inventory,
 )
-from polyseme.senses.inventory import SenseInventory, load_inventory
+from polyseme.senses.inventory import SenseInventory
 from polyseme.senses.occurrences import WordForms
 from polyseme.terminal import echo
 
@@ -172,7 +173,7 @@ def senses(
     if applied:
         if options["save"] and not names:
             raise click.UsageError("--apply with --save needs --labels, which it saves.")
-        inventory = _load(applied)
+        inventory = open_inventory(applied)
         if names:
             inventory = inventory.with_labels(names)
         if options["save"]:
@@ -184,14 +185,6 @@ def senses(
         raise click.UsageError("Give a WORD and the FILES to find its senses in.")
     files = tuple(map(Path, rest))
     _find(word, files, column, registry.model(model), output, names, **options)
-
-
-def _load(path: Path) -> SenseInventory:
-    """Read an inventory. Raises CommandError if it is none."""
-    try:
-        return load_inventory(path)
-    except InvalidError as error:
-        raise CommandError(f"{path.name}: {error}") from None
 
 
 def _apply(
