@@ -285,8 +285,7 @@ def _find(
             inventory = inventory.with_labels(names)
         except InvalidError as error:
             show(inventory, named=False)
-            hint = "No file is written."
-            raise CommandError(f"{error} {hint}") from None
+            raise CommandError(f"{error} No file is written.") from None
     if save:
         inventory.save(save)
     if output:
@@ -355,8 +354,7 @@ def _print_senses(
             text = texts[occurrence.text]
             before, after = text[max(start - _SHOWN // 2, 0) : start], text[end : end + _SHOWN // 2]
             echo(f"   example    …{before}[{text[start:end]}]{after}…")
-    count = len(result.senses)
-    others = [one for one in result.alternatives[1:] if len(one.sizes) != count]
+    others = [one for one in result.alternatives[1:] if len(one.sizes) != senses]
     if others:
         runner_up: Any = max(others, key=lambda one: quality(one.separation, len(one.sizes)))
         words = (
