@@ -76,7 +76,7 @@ SENSE_COLUMNS = {
     "confidence": pa.float32(),
     "unsure": pa.bool_(),
 }
-NUMBERS = ("static", "contextual", "features", "attention", "vector")
+FLOAT_COLUMNS = ("static", "contextual", "features", "attention", "vector")
 """The columns of floating-point numbers."""
 _BATCH_ROWS, _BATCH_BYTES = 1024, 1 << 20
 """Maximum number of texts, and approximate maximum size of texts, that are tokenized together."""
@@ -185,11 +185,11 @@ class Encoder:
         if not isinstance(data, pa.RecordBatch):
             raise TypeError("An Encoder takes a pyarrow.RecordBatch or a pyarrow.Table.")
         names = data.schema.names
-        schema = self._kept(data.schema)
+        schema = self._copy_schema(data.schema)
         encoding = Encoding(self, schema)
         texts, problems = clean_texts(data.column(names.index(self.column)))
-        kept = [data.column(names.index(one.name)).cast(one.type) for one in schema]
-        batches = list(encoding.batches(texts, kept, problems))
+        columns = [data.column(names.index(one.name)).cast(one.type) for one in schema]
+        batches = list(encoding.batches(texts, columns, problems))
         if len(batches) == 1:  # not copied
             return batches[0]
         return pa.concat_batches(batches or [pa.RecordBatch.from_pylist([], encoding.schema)])
@@ -199,7 +199,7 @@ class Encoder:
 
         Raises InvalidError if a column is missing or of another type.
         """
-        return Encoding(self, self._kept(input_schema)).schema
+        return Encoding(self, self._copy_schema(input_schema)).schema
 
     def spark_ddl(self, input_schema: Any) -> str:
         """Return the schema of the result for `mapInArrow` of Spark.
@@ -207,17 +207,17 @@ class Encoder:
         `input_schema` is that of a Spark DataFrame, or a `pyarrow.Schema`. Raises InvalidError for
         a type that Spark does not have, and without `lists="variable"`.
         """
-        kept: dict[str, str] = {}
+        spark_types: dict[str, str] = {}
         if not isinstance(input_schema, pa.Schema):
             # A Spark DataFrame; only the type of the texts matters for the other columns.
             kinds = {one.name: one.dataType.simpleString() for one in input_schema.fields}
-            kept = {name: kind for name, kind in kinds.items() if name in self.keep}
+            spark_types = {name: kind for name, kind in kinds.items() if name in self.keep}
             lists = {name: pa.list_(pa.string()) for name in kinds if "array" in kinds[name]}
             input_schema = pa.schema({**dict.fromkeys(kinds, pa.string()), **lists})
         columns = []
         for one in self.schema(input_schema):
             name = one.name.replace("`", "``")
-            columns.append(f"`{name}` {kept.get(one.name) or _spark_type(one.type)}")
+            columns.append(f"`{name}` {spark_types.get(one.name) or _spark_type(one.type)}")
         return ", ".join(columns)
 
     def document(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ class Encoder:
         """The inventories of `senses`, whose files have been read."""
         return self.senses  # type: ignore[return-value]
 
-    def _kept(self, schema: Any) -> Any:
+    def _copy_schema(self, schema: Any) -> Any:
         """Return the schema of the columns to copy; raise InvalidError unless all columns exist."""
         for name, option in [(self.column, "column"), *((name, "keep") for name in self.keep)]:
             count = schema.names.count(name)
@@ -242,8 +242,8 @@ class Encoder:
         kind = schema.field(self.column).type
         if text_type(kind) is None:
             raise _invalid("column", f"{self.column} has the type {kind} instead of strings")
-        kept = [schema.field(name) for name in self.keep]
-        return pa.schema([one.with_type(without_views(one.type)) for one in kept])
+        copies = [schema.field(name) for name in self.keep]
+        return pa.schema([one.with_type(without_views(one.type)) for one in copies])
 
 
 class _Arguments(Request[Any]):
@@ -368,8 +368,8 @@ class _Row:
 class Encoding:
     """The work of an Encoder on one input: its batches, the counts, and the rows with an error."""
 
-    def __init__(self, encoder: Encoder, kept: Any) -> None:
-        """Open the model; `kept` is the `pyarrow.Schema` of the columns to copy.
+    def __init__(self, encoder: Encoder, copy_schema: Any) -> None:
+        """Open the model; `copy_schema` is the `pyarrow.Schema` of the columns to copy.
 
         Raises the errors of `open_model`, and InvalidError if the model lacks an option or a column
         has the name of one of the result.
@@ -390,49 +390,49 @@ class Encoding:
         pooled = [pooled_part(self.pooling)] if self.pooling else []
         include = [*options.include, *pooled]
         self.options = options.model_copy(update={"include": include, "dtype": "float32"})
-        self.numbers: dict[ArrayPart, tuple[int, int]] = {}
-        """for n tokens, an array has n·a + n²·b numbers"""
+        self.value_counts: dict[ArrayPart, tuple[int, int]] = {}
+        """for n tokens, an array has n·a + n²·b values"""
         for part in (part for part in get_args(ArrayPart) if part in encoder.include):
             alone = options.model_copy(update={"include": [part]})
-            self.numbers[part] = alone.array_numbers(self.model)
+            self.value_counts[part] = alone.array_numbers(self.model)
         self.forms = [(match_forms(encoder.words, exact=encoder.exact), encoder.exact)]
         for word in (inventory.word_forms for inventory in encoder.inventories):
             self.forms.append((match_forms(word.forms, exact=word.exact), word.exact))
         self.has_words = bool(encoder.words or encoder.senses)
         self.only_words = self.has_words and (self.is_tokens or not include)
         """whether only texts in which a word may occur are tokenized"""
-        self.schema = self._schema(kept)
+        self.schema = self._schema(copy_schema)
 
-    def _schema(self, kept: Any) -> Any:
+    def _schema(self, copy_schema: Any) -> Any:
         encoder = self.encoder
         real = pa.float16() if encoder.dtype == "float16" else pa.float32()
         columns: dict[str, Any] = {"error": pa.string(), "truncated": pa.int32()}
         senses = SENSE_COLUMNS if encoder.senses else {}
         if self.is_tokens:
             columns |= {"index": pa.int32()} | TOKEN_COLUMNS | senses
-            columns["vector"] = self._list_type(real, self.numbers[encoder.include[0]][0])
+            columns["vector"] = self._list_type(real, self.value_counts[encoder.include[0]][0])
         else:
             if senses:
                 position = {"word": pa.string(), "start": pa.int32(), "stop": pa.int32()}
                 columns["senses"] = pa.list_(pa.struct(list((position | senses).items())))
             if encoder.include:
                 columns |= {f"{name}s": pa.list_(kind) for name, kind in TOKEN_COLUMNS.items()}
-            for part, (per_token, _) in self.numbers.items():
+            for part, (per_token, _) in self.value_counts.items():
                 columns[part] = pa.list_(self._list_type(real, per_token) if per_token else real)
             if self.pooling:
                 columns["vector"] = self._list_type(real, self.width)
-        for i, name in enumerate(kept.names):
-            if name in columns or name in kept.names[:i]:
+        for i, name in enumerate(copy_schema.names):
+            if name in columns or name in copy_schema.names[:i]:
                 raise _invalid("keep", f"the result has another column {name}")
         facts = {"model": encoder.model, "sha256": self.sha256, "options": encoder.document()}
         metadata = {METADATA_KEY: json.dumps(facts)}
-        return pa.schema([*kept, *(pa.field(*one) for one in columns.items())], metadata)
+        return pa.schema([*copy_schema, *(pa.field(*one) for one in columns.items())], metadata)
 
     def _list_type(self, kind: Any, width: int) -> Any:
         return pa.list_(kind, width if self.encoder.lists == "fixed" else -1)
 
     def batches(
-        self, texts: Any, kept: Sequence[Any], problems: Sequence[str | None]
+        self, texts: Any, columns: Sequence[Any], problems: Sequence[str | None]
     ) -> Iterator[Any]:
         """Yield the result as `pyarrow.RecordBatch`es of bounded size.
 
@@ -444,20 +444,20 @@ class Encoding:
         if self.encoder.senses and pa.types.is_list(texts.type):
             raise _invalid("senses", "senses need texts, not lists of words")
         for start, end in ranges(row_bytes(texts), _BATCH_BYTES, _BATCH_ROWS):
-            columns = [column.slice(start, end - start) for column in kept]
+            slices = [column.slice(start, end - start) for column in columns]
             batch = texts.slice(start, end - start).to_pylist()
             with SINGLE_THREAD:
                 rows = self._tokenize(batch, problems[start:end])
                 written = self._without_errors(rows, rows, start)
             for first, last in ranges([self._bytes(row) for row in written], GROUP_BYTES):
                 with SINGLE_THREAD:
-                    results = self._encode(written[first:last], columns, start)
+                    results = self._encode(written[first:last], slices, start)
                 yield from results
 
     def _bytes(self, row: _Row) -> int:
         """Return the approximate size of the numbers of a row."""
         n, written = len(row.sentence.words) if row.sentence else 0, len(row.words)
-        arrays = sum(written * a + n * n * b for a, b in self.numbers.values())
+        arrays = sum(written * a + n * n * b for a, b in self.value_counts.values())
         return (arrays + (self.width if self.pooling else 0) + 1) * 4
 
     def _tokenize(self, texts: list[Text | None], problems: Sequence[str | None]) -> list[_Row]:
@@ -551,14 +551,14 @@ class Encoding:
         lengths = np.array([len(sentence.words) for sentence in sentences], np.int64)
         written = np.array([len(row.words) for row in rows], np.int64)
         ends: dict[ArrayPart, list[int]] = {}
-        numbers: dict[ArrayPart, NDArray[Any]] = {}
-        for part, (per_token, per_pair) in self.numbers.items():
+        results: dict[ArrayPart, NDArray[Any]] = {}
+        for part, (per_token, per_pair) in self.value_counts.items():
             ends[part] = np.cumsum([0, *(written * per_token + lengths**2 * per_pair)]).tolist()
             buffer = pa.allocate_buffer(ends[part][-1] * dtype.itemsize)
-            numbers[part] = np.frombuffer(buffer, dtype)
+            results[part] = np.frombuffer(buffer, dtype)
         pooled = np.zeros((len(rows), self.width if self.pooling else 0), np.float32)
         for stack, arrays in encode_stacks(self.model, sentences, self.options):
-            for part, values in numbers.items():
+            for part, values in results.items():
                 array = cast(arrays[part], self.encoder.dtype)
                 for i, of_sentence in zip(stack, array, strict=True):
                     positions = rows[i].positions
@@ -568,7 +568,7 @@ class Encoding:
                 words = [sentences[i].words for i in stack]
                 vectors = arrays[pooled_part(self.pooling)]
                 pooled[list(stack)] = pool(self.model, words, vectors, self.pooling)
-        return numbers, cast(pooled, self.encoder.dtype)
+        return results, cast(pooled, self.encoder.dtype)
 
     def _sentence_batch(
         self,
@@ -596,7 +596,7 @@ class Encoding:
             result.append(pa.array([None if null else one for one, null in pairs], kind))
         if self.encoder.include:
             result += map(lists, token_columns(rows))
-        for part, (per_token, per_pair) in self.numbers.items():
+        for part, (per_token, per_pair) in self.value_counts.items():
             if per_token:
                 of_tokens = arrays[part].reshape(-1, per_token)
                 result.append(lists(self._vectors(of_tokens, np.zeros(len(of_tokens), np.bool_))))
@@ -631,7 +631,7 @@ class Encoding:
         )
         tokens = token_columns(rows)
         ((name, values),) = arrays.items()
-        vectors = values.reshape(-1, self.numbers[name][0])
+        vectors = values.reshape(-1, self.value_counts[name][0])
         tokens = [pa.array(list(positions), pa.int32()), *tokens]
         if self.encoder.senses:
             tokens += self._sense_columns(rows)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from polyseme.arrow import Encoder, open_model
 from polyseme.bulk.read import find_files
-from polyseme.bulk.run import run, with_kept
+from polyseme.bulk.run import run, with_schema
 from polyseme.bulk.write import Job, write_shard
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run as run_command
@@ -37,7 +37,7 @@ def job_of(source, out, **options):
     encoder = Encoder(model=model, models_dir=folder, sha256=sha256, **options)
     files = find_files(Path(source))
     job = Job(encoder, Path(out), has_files=not Path(source).is_file(), **of_job)
-    return with_kept(job, files), files
+    return with_schema(job, files), files
 
 
 def inline(job, missing, on_shard):

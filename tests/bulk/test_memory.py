@@ -22,7 +22,7 @@ MB = 1 << 20
 READ = """
 import re, sys
 from pathlib import Path
-from polyseme.bulk.read import find_files, kept_schema, split_shards
+from polyseme.bulk.read import find_files, read_schema, split_shards
 from polyseme.errors import CommandError
 
 def peak():  # not ru_maxrss, which includes the process that started this one
@@ -31,8 +31,8 @@ def peak():  # not ru_maxrss, which includes the process that started this one
 before, rows, message = peak(), 0, ""
 try:
     files = find_files(Path(sys.argv[1]))
-    kept = kept_schema(files, "text", sys.argv[2:])
-    for shard in split_shards([files], "text", kept, 4096):
+    schema = read_schema(files, "text", sys.argv[2:])
+    for shard in split_shards([files], "text", schema, 4096):
         rows += len(shard)
 except CommandError as error:
     message = error.sentence

@@ -249,7 +249,7 @@ def test_damaged_shard_is_named(tmp_path, kind, name):
 
 def split(job, files, rows):
     """The shards of files."""
-    return split_shards([files], "text", job.kept.remove(0), rows)
+    return split_shards([files], "text", job.copy_schema.remove(0), rows)
 
 
 def test_input_is_read_two_shards_ahead_for_each_worker(tmp_path):

@@ -13,7 +13,7 @@ import zstandard
 from pyarrow import fs
 
 from polyseme.bulk import read as reading
-from polyseme.bulk.read import find_files, kept_schema, read, split_shards
+from polyseme.bulk.read import find_files, read, read_schema, split_shards
 from polyseme.errors import CommandError
 from tests.bulk import SENTENCES, write_lines
 
@@ -26,14 +26,14 @@ def texts_of(path, column="text", keep=()):
             for i, problem in enumerate(rows.problems, rows.first):
                 if problem:
                     raise CommandError(f"{rows.file}: row {i} {problem}.")
-            columns = [column.to_pylist() for column in (rows.texts, *rows.kept)]
+            columns = [column.to_pylist() for column in (rows.texts, *rows.columns)]
             values += zip(*columns, strict=True)
     return values
 
 
 def dict_of(rows, *names):
     """The columns of rows by name."""
-    columns = [column.to_pylist() for column in (rows.texts, *rows.kept)]
+    columns = [column.to_pylist() for column in (rows.texts, *rows.columns)]
     return dict(zip(("text", *names), columns, strict=True))
 
 
@@ -336,7 +336,7 @@ def test_folders_and_patterns_are_read_file_by_file(tmp_path):
 def split(path, max_rows, keep=()):
     """The index of each shard, and its rows: file, row, text."""
     files = find_files(path)
-    kept = kept_schema(files, "text", keep)
+    schema = read_schema(files, "text", keep)
     return [
         (
             shard.index,
@@ -346,7 +346,7 @@ def split(path, max_rows, keep=()):
                 for i, text in enumerate(rows.texts.to_pylist(), rows.first)
             ],
         )
-        for shard in split_shards([files], "text", kept, max_rows)
+        for shard in split_shards([files], "text", schema, max_rows)
     ]
 
 
@@ -509,6 +509,6 @@ def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):
     table = pa.table({"text": ["a"], "id": [1]})
     pq.write_table(table.slice(1), tmp_path / "a.parquet")
     files = find_files(tmp_path)
-    assert kept_schema(files, "text", ("id",)).types == [pa.string()]
+    assert read_schema(files, "text", ("id",)).types == [pa.string()]
     pq.write_table(table, tmp_path / "b.parquet")
-    assert kept_schema(find_files(tmp_path), "text", ("id",)).types == [pa.int64()]
+    assert read_schema(find_files(tmp_path), "text", ("id",)).types == [pa.int64()]

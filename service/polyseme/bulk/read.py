@@ -195,7 +195,7 @@ class Rows:
     """index of the first of these rows in the file"""
     texts: Any
     """an Arrow array of strings or of lists of strings"""
-    kept: list[Any]
+    columns: list[Any]
     """Arrow arrays of the columns to copy"""
     problems: list[str | None]
     """what is wrong with a row that cannot be read; its text is null"""
@@ -207,9 +207,9 @@ class Rows:
 
     def slice(self, start: int, end: int) -> "Rows":
         """Return a part of the rows."""
-        texts, *kept = (array.slice(start, end - start) for array in (self.texts, *self.kept))
+        texts, *columns = (array.slice(start, end - start) for array in (self.texts, *self.columns))
         size = self.bytes * (end - start) / len(self)
-        return Rows(self.file, self.first + start, texts, kept, self.problems[start:end], size)
+        return Rows(self.file, self.first + start, texts, columns, self.problems[start:end], size)
 
 
 def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Rows]:
@@ -236,8 +236,8 @@ def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Rows]:
             arrays = dict(zip(names, own, strict=True))
             for name, value in file.partitions.items():
                 arrays[name] = pa.array([value] * len(texts), pa.string())
-            kept = [arrays[name] for name in keep]
-            yield Rows(file.name, row, without_rows(texts, problems), kept, problems, size)
+            columns = [arrays[name] for name in keep]
+            yield Rows(file.name, row, without_rows(texts, problems), columns, problems, size)
             row += len(texts)
     except PermissionError:
         raise
@@ -457,7 +457,7 @@ def _json_values(line: str, names: Sequence[str]) -> list[Any]:
     if names[0] not in record:
         shown = listed([name[:40] for name in record])
         raise _RowError(f"has no column {names[0]}; the columns are {shown}")
-    text, *kept = map(record.get, names)
+    text, *others = map(record.get, names)
     if text is _REPEATED:
         raise _RowError(f"has several fields {names[0]}")
     words = text if isinstance(text, list) else ["" if text is None else text]
@@ -468,7 +468,7 @@ def _json_values(line: str, names: Sequence[str]) -> list[Any]:
             text,
             *(
                 value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
-                for value in kept
+                for value in others
             ),
         ]
     except TypeError:
@@ -593,19 +593,19 @@ def first_rows(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> 
     return next(chain.from_iterable(read(file, column, keep) for file in files), None)
 
 
-def kept_schema(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Any:
+def read_schema(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Any:
     """Return the `pyarrow.Schema` of the columns to copy, and of the partitions.
 
     The types are those of the first file that has rows, or strings if no file has rows.
     """
     names = [*keep, *(name for name in files[0].partitions if name not in keep)]
     first = first_rows(files, column, names)
-    kinds = [array.type for array in first.kept] if first else [pa.string()] * len(names)
+    kinds = [array.type for array in first.columns] if first else [pa.string()] * len(names)
     return pa.schema(zip(names, kinds, strict=True))
 
 
 def split_shards(
-    groups: Sequence[Sequence[InputFile]], column: str, kept: Any, max_rows: int
+    groups: Sequence[Sequence[InputFile]], column: str, schema: Any, max_rows: int
 ) -> Iterator[Shard]:
     """Yield the rows of all files in shards. Input without rows gives one empty shard.
 
@@ -615,9 +615,9 @@ def split_shards(
     index = 0
     for files in groups:
         shard, room = Shard(index), _SHARD_BYTES
-        for chunk in chain.from_iterable(read(file, column, kept.names) for file in files):
-            rows = _with_types(chunk, kept)
-            sums = np.cumsum(np.sum([*map(row_bytes, (rows.texts, *rows.kept))], axis=0))
+        for chunk in chain.from_iterable(read(file, column, schema.names) for file in files):
+            rows = _with_types(chunk, schema)
+            sums = np.cumsum(np.sum([*map(row_bytes, (rows.texts, *rows.columns))], axis=0))
             start = before = 0
             while start < len(rows):
                 if len(shard) >= max_rows or room <= 0:
@@ -634,11 +634,11 @@ def split_shards(
             index = shard.index + 1
 
 
-def _with_types(rows: Rows, kept: Any) -> Rows:
+def _with_types(rows: Rows, schema: Any) -> Rows:
     """Return rows whose columns to copy have the types of the first file."""
     try:
-        pairs = zip(rows.kept, kept.types, strict=True)
-        return replace(rows, kept=[array.cast(kind) for array, kind in pairs])
+        pairs = zip(rows.columns, schema.types, strict=True)
+        return replace(rows, columns=[array.cast(kind) for array, kind in pairs])
     except pa.ArrowException:
         raise CommandError(
             f"{rows.file}: a column of --keep has another type than in an earlier file."

@@ -27,7 +27,7 @@ import pyarrow as pa
 from polyseme import __version__
 from polyseme.arrow import ROW_OPTIONS, Counts, Encoding
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_files, atomic_write
-from polyseme.bulk.read import InputFile, Shard, first_rows, kept_schema, split_shards
+from polyseme.bulk.read import InputFile, Shard, first_rows, read_schema, split_shards
 from polyseme.bulk.write import Job, facts_path, read_facts, write_shard
 from polyseme.errors import CommandError, PolysemeError
 from polyseme.processes import exit_with_parent
@@ -70,7 +70,7 @@ class Outcome:
     """size of all shards"""
 
 
-def with_kept(job: Job, files: Sequence[InputFile]) -> Job:
+def with_schema(job: Job, files: Sequence[InputFile]) -> Job:
     """Return the job with the schema of the columns to copy.
 
     Raises the errors of `read` and of `Encoding`, and CommandError if the input is in OUT.
@@ -79,16 +79,16 @@ def with_kept(job: Job, files: Sequence[InputFile]) -> Job:
     if any(out in Path(os.path.realpath(file.path)).parents for file in files):
         raise CommandError("The input is in the folder of the output: use another folder.")
     columns = [pa.field("row", pa.int64()), pa.field("file", pa.string())][: 1 + job.has_files]
-    kept = kept_schema(files, job.encoder.column, job.encoder.keep)
-    job = replace(job, kept=pa.schema([*columns, *kept]))
-    Encoding(job.encoder, job.kept)
+    schema = read_schema(files, job.encoder.column, job.encoder.keep)
+    job = replace(job, copy_schema=pa.schema([*columns, *schema]))
+    Encoding(job.encoder, job.copy_schema)
     return job
 
 
 def estimate_bytes(job: Job, files: Sequence[InputFile]) -> int:
     """Return the approximate size of the output, from the first rows of the input."""
-    encoding = Encoding(replace(job.encoder, on_error="null"), job.kept)
-    names = job.kept.names[1 + job.has_files :]
+    encoding = Encoding(replace(job.encoder, on_error="null"), job.copy_schema)
+    names = job.copy_schema.names[1 + job.has_files :]
     chunk = first_rows(files, job.encoder.column, names)
     if chunk is None:
         return 0
@@ -104,7 +104,7 @@ def run(
     write: Callable[[Job, Iterable[Shard], Callable[[Shard], None]], None],
     on_progress: Callable[[Outcome], None],
 ) -> Outcome:
-    """Write the missing shards of a job of `with_kept`, and mark the job as complete.
+    """Write the missing shards of a job of `with_schema`, and mark the job as complete.
 
     `write` is `write_in_processes` with its number of workers. Raises CommandError if it fails,
     ModelFolderError if a worker finds the model damaged; the next run of the same job writes only
@@ -112,11 +112,11 @@ def run(
     """
     outcome = Outcome()
     paths: list[Path] = []
-    kept = pa.schema(list(job.kept)[1 + job.has_files :])
+    schema = pa.schema(list(job.copy_schema)[1 + job.has_files :])
 
     def missing_shards(groups: Sequence[Sequence[InputFile]]) -> Iterator[Shard]:
         finished = finished_shards(job.out)
-        for shard in split_shards(groups, job.encoder.column, kept, job.shard_rows):
+        for shard in split_shards(groups, job.encoder.column, schema, job.shard_rows):
             paths.append(job.shard_path(shard.index))
             if paths[-1] in finished:
                 outcome.existing += 1
@@ -198,7 +198,10 @@ def _document(job: Job) -> dict[str, Any]:
     encoder = job.encoder
     options = {name: getattr(encoder, name) for name in ("column", *ROW_OPTIONS)}
     options |= {name: getattr(job, name) for name in ("format", "compression", "shard_rows")}
-    options |= {"columns": {one.name: str(one.type) for one in job.kept}, **encoder.document()}
+    options |= {
+        "columns": {one.name: str(one.type) for one in job.copy_schema},
+        **encoder.document(),
+    }
     model = {"name": encoder.model, "sha256": encoder.sha256}
     facts = {"format": "polyseme-bulk", "format_version": 2, "polyseme": __version__}
     document: dict[str, Any] = {**facts, "model": model, "options": options}
@@ -355,7 +358,7 @@ def start_worker(job: Job) -> None:
     exit_with_parent()
     pa.set_cpu_count(1)
     with suppress(PolysemeError):  # writing the first shard raises it again
-        Encoding(job.encoder, job.kept)
+        Encoding(job.encoder, job.copy_schema)
     tune_garbage_collector()
 
 

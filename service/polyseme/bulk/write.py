@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from polyseme.arrow import GROUP_BYTES, NUMBERS, Counts, Encoder, Encoding, row_error
+from polyseme.arrow import FLOAT_COLUMNS, GROUP_BYTES, Counts, Encoder, Encoding, row_error
 from polyseme.atomic_files import atomic_files
 from polyseme.bulk.read import Rows, Shard
 from polyseme.errors import CommandError, InvalidError, PolysemeError
@@ -33,7 +33,7 @@ class Job:
     shard_rows: int = 4096
     has_files: bool = False
     """whether to write a column with the name of the input file"""
-    kept: Any = None
+    copy_schema: Any = None
     """`pyarrow.Schema` of the columns to copy, of which the first ones are `row` and `file`"""
 
     def shard_path(self, index: int) -> Path:
@@ -44,7 +44,7 @@ class Job:
         """Yield rows encoded, with their columns to copy."""
         indices = pa.array(np.arange(rows.first, rows.first + len(rows)))
         origin = [indices, pa.array([rows.file] * len(rows), pa.string())][: 1 + self.has_files]
-        return encoding.batches(rows.texts, [*origin, *rows.kept], rows.problems)
+        return encoding.batches(rows.texts, [*origin, *rows.columns], rows.problems)
 
 
 def write_shard(job: Job, shard: Shard) -> int:
@@ -53,7 +53,7 @@ def write_shard(job: Job, shard: Shard) -> int:
     Raises CommandError if a row cannot be encoded and `on_error` is `fail`, and the errors of
     `open_model`.
     """
-    encoding = Encoding(job.encoder, job.kept)
+    encoding = Encoding(job.encoder, job.copy_schema)
     path = job.shard_path(shard.index)
     errors: list[dict[str, Any]] = []
     write = write_lines if job.format == "jsonl" else write_parquet
@@ -117,7 +117,7 @@ def read_facts(path: Path) -> tuple[Counts, list[dict[str, Any]]]:
 
 def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any], _compression: str) -> None:
     """Write batches as lines of JSON."""
-    names = [name for name in schema.names if name in NUMBERS]
+    names = [name for name in schema.names if name in FLOAT_COLUMNS]
     style = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
     for batch in batches:
         # Numbers stay arrays, so that each has the digits of its type.
@@ -142,8 +142,8 @@ def _array_of_row(row: Any) -> Any:
         return None
     if not pa.types.is_fixed_size_list(values.type):
         return values.to_numpy(zero_copy_only=False)
-    numbers = values.flatten().to_numpy(zero_copy_only=False)
-    return numbers.reshape(len(values), values.type.list_size)
+    matrix = values.flatten().to_numpy(zero_copy_only=False)
+    return matrix.reshape(len(values), values.type.list_size)
 
 
 def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any], compression: str) -> None:
@@ -153,15 +153,15 @@ def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any], compress
     leaves = pq.ParquetFile(empty).schema
     paths = [leaves.column(i).path for i in range(len(leaves))]
     # Floating-point numbers hardly compress, and their minimum and maximum are useless.
-    numbers = {path for path in paths if path.split(".")[0] in NUMBERS}
-    others = [path for path in paths if path not in numbers]
+    floats = {path for path in paths if path.split(".")[0] in FLOAT_COLUMNS}
+    others = [path for path in paths if path not in floats]
     with pq.ParquetWriter(
         file.name,
         schema,
-        compression={path: compression if path in numbers else "zstd" for path in paths},
+        compression={path: compression if path in floats else "zstd" for path in paths},
         use_dictionary=others,
         write_statistics=others,
-        use_byte_stream_split=sorted(numbers) if compression == "zstd" else False,
+        use_byte_stream_split=sorted(floats) if compression == "zstd" else False,
     ) as writer:
         for group in _groups(batches):
             table = pa.Table.from_batches(group)

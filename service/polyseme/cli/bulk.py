@@ -21,12 +21,12 @@ from polyseme.cli.options import (
     shared_options,
     with_registry,
 )
-from polyseme.errors import CommandError, InvalidError, counted
+from polyseme.cli.sense_files import open_inventory
+from polyseme.errors import counted
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.options import EncodeOptions
 from polyseme.progress import ConsoleProgress
-from polyseme.senses.inventory import SenseInventory, load_inventory
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 
@@ -151,7 +151,7 @@ def bulk(
     require_package("pyarrow", "Bulk work needs pyarrow", "bulk")
     from polyseme.arrow import Encoder, open_model
     from polyseme.bulk.read import find_files, is_file, local_folder
-    from polyseme.bulk.run import estimate_bytes, run, with_kept, write_in_processes
+    from polyseme.bulk.run import estimate_bytes, run, with_schema, write_in_processes
     from polyseme.bulk.write import Job
 
     require_unicode((source, out, options["column"], *options["keep"], *options["words"]))
@@ -172,7 +172,7 @@ def bulk(
         "sha256": open_model(name, models_dir, None)[1],
         "include": include,
         "max_sentence_tokens": settings.max_sentence_tokens,
-        "senses": tuple(map(_inventory, options["senses"])),
+        "senses": tuple(map(open_inventory, options["senses"])),
     }
     names = {one.name for one in fields(Encoder) if one.init} & options.keys()
     encoder = Encoder(**{name: options[name] for name in names})
@@ -187,7 +187,7 @@ def bulk(
         has_files=not is_file(source),
     )
     start = time.perf_counter()
-    job = with_kept(job, files)
+    job = with_schema(job, files)
     size = sum(file.bytes for file in files)
     _warn_of_size(estimate_bytes(job, files), size, job)
     write = partial(write_in_processes, workers=workers)
@@ -236,7 +236,7 @@ def _shard_rows(files: "list[InputFile]", most: int) -> int:
 
 def _warn_of_size(output: int, size: int, job: "Job") -> None:
     """Say how large an output will be that is large and far larger than the input, or the disk."""
-    folder = next(place for place in (job.out, *job.out.parents) if place.exists())
+    folder = next(path for path in (job.out, *job.out.parents) if path.exists())
     free = shutil.disk_usage(folder).free
     if output > _LARGE and output > _TIMES_LARGER * size:
         echo(
@@ -263,11 +263,3 @@ def _described_errors(outcome: "Outcome", out: Path, policy: str) -> str:
         " The same command with other --truncate, --on-error or POLYSEME_MAX_SENTENCE_TOKENS writes"
         " only their shards again."
     )
-
-
-def _inventory(path: Path) -> SenseInventory:
-    """Read an inventory. Raises CommandError if the file has none."""
-    try:
-        return load_inventory(path)
-    except InvalidError as error:
-        raise CommandError(f"{path.name}: {error}") from None

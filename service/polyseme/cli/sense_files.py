@@ -12,9 +12,15 @@ import orjson
 
 from polyseme.atomic_files import atomic_files
 from polyseme.cli.sentences import split_sentences
+from polyseme.errors import CommandError, InvalidError
 from polyseme.models.model import Model
 from polyseme.progress import ConsoleProgress
-from polyseme.senses.inventory import ApplySensesRequest, SenseInventory, apply_senses
+from polyseme.senses.inventory import (
+    ApplySensesRequest,
+    SenseInventory,
+    apply_senses,
+    load_inventory,
+)
 from polyseme.senses.occurrences import WordForms
 
 MAX_CHARACTERS = 2000
@@ -24,6 +30,14 @@ MAX_STRATA, SEED = 8, 1
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
+
+
+def open_inventory(path: Path) -> SenseInventory:
+    """Read an inventory. Raises CommandError if the file has none."""
+    try:
+        return load_inventory(path)
+    except InvalidError as error:
+        raise CommandError(f"{path.name}: {error}") from None
 
 
 class Sentence(NamedTuple):
@@ -92,24 +106,24 @@ class StratifiedSample:
         """Add a text."""
         if stratum not in self._strata and len(self._strata) >= MAX_STRATA:
             stratum = ""
-        kept = self._strata.setdefault(stratum, [])
+        reservoir = self._strata.setdefault(stratum, [])
         count = self._counts[stratum] = self._counts.get(stratum, 0) + 1
         self.total += 1
-        if len(kept) < self.size:
-            kept.append(text)
-        elif (place := int(self._rng.integers(count))) < self.size:
-            kept[place] = text
+        if len(reservoir) < self.size:
+            reservoir.append(text)
+        elif (index := int(self._rng.integers(count))) < self.size:
+            reservoir[index] = text
 
     def texts(self) -> list[str]:
         """Return the sample: at most `size` texts."""
         drawn: list[str] = []
         left = self.size
         strata = sorted(self._strata.values(), key=len)
-        for number, kept in enumerate(strata):
-            share = left // (len(strata) - number)
+        for i, reservoir in enumerate(strata):
+            share = left // (len(strata) - i)
             # A reservoir is in random order only where texts were replaced.
-            chosen = np.sort(self._rng.permutation(len(kept))[:share])
-            drawn += [kept[place] for place in chosen]
+            chosen = np.sort(self._rng.permutation(len(reservoir))[:share])
+            drawn += [reservoir[index] for index in chosen]
             left -= len(chosen)
         return drawn
 

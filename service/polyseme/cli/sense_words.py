@@ -17,6 +17,7 @@ from polyseme.atomic_files import atomic_write
 from polyseme.cli.sense_files import (
     StratifiedSample,
     cell,
+    open_inventory,
     part_around,
     word_pattern,
 )
@@ -28,7 +29,7 @@ from polyseme.models.reader import read_model
 from polyseme.processes import exit_with_parent, interruptions_blocked
 from polyseme.progress import ConsoleProgress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
-from polyseme.senses.inventory import SenseInventory, load_inventory
+from polyseme.senses.inventory import SenseInventory
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
 """The maximum number of sentences of a word to cluster, and of all words, which are in memory."""
@@ -70,9 +71,9 @@ def find_many(
     paths = {word: folder / _file_name(word) for word in words}
     folder.mkdir(parents=True, exist_ok=True)
     missing = [word for word, path in paths.items() if not path.is_file()]
-    if kept := len(paths) - len(missing):
+    if n_existing := len(paths) - len(missing):
         ConsoleProgress().say(
-            f"{folder} has the inventories of {counted(kept, 'word')} already. They are"
+            f"{folder} has the inventories of {counted(n_existing, 'word')} already. They are"
             " kept whatever the files are: use an empty folder for other files."
         )
     if missing:
@@ -100,10 +101,7 @@ def find_many(
     inventories = {}
     for word, path in paths.items():
         if path.is_file():
-            try:
-                inventories[word] = load_inventory(path)
-            except InvalidError as error:
-                raise CommandError(f"{path.name}: {error}") from None
+            inventories[word] = open_inventory(path)
             if inventories[word].checksum != model.manifest.checksum:
                 raise CommandError(
                     f"{path.name} is of another model: use another folder, or remove the file."

@@ -25,6 +25,7 @@ from polyseme.cli.sense_files import (
     TABLES,
     SentenceSource,
     StratifiedSample,
+    open_inventory,
     tag_sentences,
     write_occurrences,
 )
@@ -40,7 +41,7 @@ from polyseme.senses.find import (
     find_senses,
     require_inventory,
 )
-from polyseme.senses.inventory import SenseInventory, load_inventory
+from polyseme.senses.inventory import SenseInventory
 from polyseme.senses.occurrences import WordForms
 from polyseme.terminal import echo
 
@@ -161,18 +162,18 @@ def senses(
         loaded = registry.model(model)
         source = registry.folder(loaded.manifest.name)
         with exit_on_signals():
-            found, without = find_many(
+            count, without = find_many(
                 read_words(many), files, column, loaded, source, options["save"], workers
             )
         verb = "does" if len(without) == 1 else "do"
         absent = f"; {counted(len(without), 'word')} {verb} not occur: {listed(without)}"
         table = options["save"] / TABLE
-        echo(f"{counted(found, 'word')} in {table}{absent * bool(without)}")
+        echo(f"{counted(count, 'word')} in {table}{absent * bool(without)}")
         return
     if applied:
         if options["save"] and not names:
             raise click.UsageError("--apply with --save needs --labels, which it saves.")
-        inventory = _load(applied)
+        inventory = open_inventory(applied)
         if names:
             inventory = inventory.with_labels(names)
         if options["save"]:
@@ -184,14 +185,6 @@ def senses(
         raise click.UsageError("Give a WORD and the FILES to find its senses in.")
     files = tuple(map(Path, rest))
     _find(word, files, column, registry.model(model), output, names, **options)
-
-
-def _load(path: Path) -> SenseInventory:
-    """Read an inventory. Raises CommandError if it is none."""
-    try:
-        return load_inventory(path)
-    except InvalidError as error:
-        raise CommandError(f"{path.name}: {error}") from None
 
 
 def _apply(
@@ -221,10 +214,10 @@ def _apply(
     total, unsure = counts.sum(axis=0).tolist()
     share = f", {unsure / total:.0%} of them unsure" if total else ""
     echo(f"{inventory.word}: {counted(total, 'occurrence')}{share}")
-    for number, (sense, (size, _)) in enumerate(
+    for index, (sense, (size, _)) in enumerate(
         zip(inventory.senses, counts.tolist(), strict=True), 1
     ):
-        echo(f"{number}  {100 * size / max(total, 1):.0f} %  ({size:,})  {sense.label}")
+        echo(f"{index}  {100 * size / max(total, 1):.0f} %  ({size:,})  {sense.label}")
 
 
 def _find(
@@ -269,7 +262,7 @@ def _find(
             **shared,
         )
         with SINGLE_THREAD:
-            found = find_senses(model, request)
+            result = find_senses(model, request)
     except InvalidError as error:
         # No text of the files has the word, or the word is no token of those that have it.
         if [field.path for field in error.errors] not in ([("texts",)], [("word",)]):
@@ -281,52 +274,51 @@ def _find(
 
     def show(inventory: SenseInventory, *, named: bool) -> None:
         if as_json:
-            document = {**vars(found), "inventory": None, "texts": texts}
+            document = {**vars(result), "inventory": None, "texts": texts}
             echo(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY).decode())
         else:
-            _print_senses(found, inventory, texts, total, named=named)
+            _print_senses(result, inventory, texts, total, named=named)
 
-    inventory = require_inventory(found)
+    inventory = require_inventory(result)
     if names:
         try:
             inventory = inventory.with_labels(names)
         except InvalidError as error:
             show(inventory, named=False)
-            hint = "No file is written."
-            raise CommandError(f"{error} {hint}") from None
+            raise CommandError(f"{error} No file is written.") from None
     if save:
         inventory.save(save)
     if output:
         clustered = {
-            (texts[one.text], one.start): (one.sense, one.confidence) for one in found.occurrences
+            (texts[one.text], one.start): (one.sense, one.confidence) for one in result.occurrences
         }
         with exit_on_signals():
             write_occurrences(output, tag_sentences(source, model, inventory, clustered))
     if plot:
         with exit_on_signals():
-            atomic_write(plot, _picture(found, plot.suffix.lower()[1:]))
+            atomic_write(plot, _picture(result, plot.suffix.lower()[1:]))
     show(inventory, named=names is not None)
 
 
-def _picture(found: Senses, kind: str) -> bytes:
+def _picture(result: Senses, kind: str) -> bytes:
     """Draw a map of the occurrences by two principal components, with a color per sense."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context({"svg.hashsalt": "polyseme"}):
         # Each sense has a line below the map.
-        figure = Figure(figsize=(7, 4.6 + 0.2 * len(found.senses)), layout="constrained")
+        figure = Figure(figsize=(7, 4.6 + 0.2 * len(result.senses)), layout="constrained")
         axes = figure.subplots()
-        occurrences: Any = found.occurrences  # with positions
-        for number, sense in enumerate(found.senses):
-            points = [(one.x, one.y) for one in occurrences if one.sense == number]
+        occurrences: Any = result.occurrences  # with positions
+        for index, sense in enumerate(result.senses):
+            points = [(one.x, one.y) for one in occurrences if one.sense == index]
             x, y = np.array(points).reshape(-1, 2).T
             words = ", ".join(keyword.word for keyword in sense.keywords[:4])
             # Ten colors; from the eleventh sense on, the same colors have other markers.
-            color, marker = f"C{number % 10}", "osv^DP*Xd<"[(number + number // 10) % 10]
+            color, marker = f"C{index % 10}", "osv^DP*Xd<"[(index + index // 10) % 10]
             label = f"{100 * sense.proportion:.0f} %: {words}"
             axes.scatter(x, y, s=14, alpha=0.6, color=color, marker=marker, label=label)
-        axes.set_title(f"{found.word}: {len(found.occurrences):,} occurrences")
+        axes.set_title(f"{result.word}: {len(result.occurrences):,} occurrences")
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_xlabel("first principal component of the contexts")
@@ -339,31 +331,30 @@ def _picture(found: Senses, kind: str) -> bytes:
 
 
 def _print_senses(
-    found: Senses, inventory: SenseInventory, texts: list[str], total: int, *, named: bool
+    result: Senses, inventory: SenseInventory, texts: list[str], total: int, *, named: bool
 ) -> None:
     """Print the senses: share, keywords, neighbors and an example."""
-    senses, count = len(found.senses), len(found.occurrences)
+    senses, count = len(result.senses), len(result.occurrences)
     sample = f", in a sample of {len(texts):,} of {total:,} sentences" * (total > len(texts))
     echo(
-        f"{found.word}: {counted(senses, 'sense')} in {counted(count, 'occurrence')}{sample};"
-        f" separation {found.separation:.2f};"
-        f" probability of several senses {found.several:.2f}"
+        f"{result.word}: {counted(senses, 'sense')} in {counted(count, 'occurrence')}{sample};"
+        f" separation {result.separation:.2f};"
+        f" probability of several senses {result.several:.2f}"
     )
-    for number, sense in enumerate(found.senses, 1):
+    for index, sense in enumerate(result.senses, 1):
         echo()
-        echo(f"{number}  {100 * sense.proportion:.0f} %  ({sense.size:,})")
+        echo(f"{index}  {100 * sense.proportion:.0f} %  ({sense.size:,})")
         if named:
-            echo(f"   label      {inventory.senses[number - 1].label}")
+            echo(f"   label      {inventory.senses[index - 1].label}")
         echo(f"   keywords   {', '.join(keyword.word for keyword in sense.keywords)}")
         echo(f"   neighbors  {', '.join(neighbor.word for neighbor in sense.neighbors)}")
         for example in sense.examples[:1]:
-            occurrence = found.occurrences[example]
+            occurrence = result.occurrences[example]
             start, end = occurrence.start or 0, occurrence.end or 0
             text = texts[occurrence.text]
             before, after = text[max(start - _SHOWN // 2, 0) : start], text[end : end + _SHOWN // 2]
             echo(f"   example    …{before}[{text[start:end]}]{after}…")
-    count = len(found.senses)
-    others = [one for one in found.alternatives[1:] if len(one.sizes) != count]
+    others = [one for one in result.alternatives[1:] if len(one.sizes) != senses]
     if others:
         runner_up: Any = max(others, key=lambda one: quality(one.separation, len(one.sizes)))
         words = (
@@ -372,5 +363,5 @@ def _print_senses(
         )
         echo()
         echo(f"as {runner_up.senses}: {' · '.join(words)}")
-    for note in found.notes:
+    for note in result.notes:
         echo(f"note: {note}")
