@@ -36,11 +36,6 @@ def both(name, *keys):
     return [figure(name, *keys), figure(f"deep-{name}", *keys)]
 
 
-def hours_for_a_billion(case):
-    """Hours of 16 cores, of which `polyseme bulk` is measured on two."""
-    return 1e9 / (8 * figure("bulk", "cases", case, "bulk_sentences_a_second")) / 3600
-
-
 PSEUDOWORDS, TAGS = ("pseudowords", "systems"), ("tagging-pos", "systems")
 FOUND = ("senses", "sets", "coarsewsd", "systems", "model", "ari_given")
 SEVERAL = ("senses", "sets", "pseudowords", "systems", "model", "auc")
@@ -152,11 +147,6 @@ QUOTES = [
             "sentence vectors": ", two workers",
             "contextual vectors": " of every token",
         }.items()
-    ),
-    (
-        "docs/speed.md",
-        "about {:.1f} hours as sentence vectors and {:.0f} hours",
-        [hours_for_a_billion(case) for case in ("sentence vectors", "contextual vectors")],
     ),
     (
         "docs/speed.md",
