@@ -9,7 +9,7 @@ def main() -> None:
 
     BLAS is limited to one thread, as in the service, so that both compute the same bits. BLAS reads
     these environment variables when NumPy is imported. Arrow uses the memory of the system, which
-    `bulk.parquet` limits, instead of reserving a gigabyte.
+    `bulk.read` limits, instead of reserving a gigabyte.
     """
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"

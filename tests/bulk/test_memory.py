@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -162,3 +163,13 @@ def test_strings_that_parquet_repeats_are_decoded_in_parts(tmp_path, text, keep)
     assert path.stat().st_size < 50_000
     _, rows, message = read(path, *([] if keep is None else ["k"]))
     assert (rows, message) == (ROWS, "")
+
+
+def test_a_list_that_is_too_large_is_an_error(tmp_path):
+    words = pa.DictionaryArray.from_arrays(np.zeros(50_000_000, np.int32), pa.array(["bank"]))
+    column = pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": column}), path, compression="zstd", store_schema=False)
+    _, rows, message = read(path)
+    assert rows == 0
+    assert "too large to read" in message

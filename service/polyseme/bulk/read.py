@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import re
+import resource
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -49,6 +50,11 @@ MAX_ROW_BYTES = 16 << 20
 _TOO_LONG = f"has more than {MAX_ROW_BYTES} bytes; put each sentence into a separate row"
 _BATCH_ROWS, _BATCH_BYTES = 1024, 8 << 20
 """Maximum number, and approximate maximum size unless it is one row, of rows to read at once."""
+_MEMORY, _MEMORY_RATIO = 192 << 20, 16
+"""Reading a batch may take so many bytes of memory, and so many for each byte of the file, because
+some writers put all rows into one page."""
+_VALUE_BYTES = 8
+"""Size of a value, beside the bytes of a string."""
 _SHARD_BYTES = 16 << 20
 """Approximate maximum size of the texts of a shard: shards of long texts have fewer rows."""
 _KINDS: dict[str, Kind] = {
@@ -270,20 +276,50 @@ def _read_parquet(file: InputFile, names: list[str]) -> Iterator[Columns]:
         strings = [i for i, leaf in enumerate(leaves) if leaf.physical_type == "BYTE_ARRAY"]
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
-            rows = _BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
-            rows = max(min(rows, _BATCH_ROWS), 1)
+            chunks = [group.column(i) for i in range(group.num_columns)]
+            values = sum(chunk.num_values for chunk in chunks)
+            size = max(group.total_byte_size + _VALUE_BYTES * values, 1)
+            rows = max(min(_BATCH_BYTES * group.num_rows // size, _BATCH_ROWS), 1)
             # A dictionary has the strings of all rows that have been read.
-            sizes = {i: group.column(i).total_uncompressed_size for i in strings}
+            sizes = {i: chunks[i].total_uncompressed_size for i in strings}
             repeated = [leaves[i].path for i, size in sizes.items() if size <= MAX_ROW_BYTES]
             with pq.ParquetFile(
                 raw, metadata=metadata, read_dictionary=repeated, **options
             ) as parquet:
                 columns = [*dict.fromkeys(names)]
-                for batch in parquet.iter_batches(rows, [index], columns, use_threads=False):
+                batches = parquet.iter_batches(rows, [index], columns, use_threads=False)
+                for batch in _limit_memory(file, batches):
                     arrays = [batch.column(batch.schema.names.index(name)) for name in names]
                     for part in _in_parts(arrays):
                         size = file.bytes * len(part[0]) / metadata.num_rows
                         yield *_clean(part, kinds), size
+
+
+def _limit_memory(file: InputFile, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield batches; raise CommandError if reading one takes too much memory.
+
+    The size of a page, and of the lists of a row, is known only after it has been read.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    usage = Path("/proc/self/statm")
+    while True:
+        if usage.exists():
+            used = int(usage.read_text().split()[5]) * resource.getpagesize()
+            limit = used + _MEMORY + _MEMORY_RATIO * file.bytes
+            if soft == resource.RLIM_INFINITY or limit < soft:
+                resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+        try:
+            batch = next(batches, None)
+        except MemoryError:
+            raise CommandError(
+                f"{file.name} has a page or a row that is too large to read: write it again with"
+                " smaller ones."
+            ) from None
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        if batch is None:
+            return
+        yield batch
 
 
 def _in_parts(columns: list[Any]) -> Iterator[list[Any]]:

@@ -381,7 +381,10 @@ def require_text(text: Any, index: int) -> Text:
     is_list = isinstance(text, Iterable) and not isinstance(text, str | bytes)
     words: list[Any] = list(text) if is_list else [text]
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"Text {index} is neither a string nor a list of words.")
+        raise TypeError(
+            f"Text {index} is neither a string nor a list of words: remove it, or use an empty"
+            " string for a missing text."
+        )
     plain("".join(words), "input", index)
     return words if is_list else words[0]
 

@@ -58,8 +58,8 @@ from polyseme.models.reader import (
 from polyseme.models.vocabulary import build_index, count_lines, map_file
 from polyseme.models.weights import ContextProjection, layer_entry, tensors_from_layers
 
-_BLOCK_WORDS = 4096
-"""Number of words that are written at once."""
+_BLOCK_ROWS = 4096
+"""Rows of a table that are copied into C order at once, and words that are written at once."""
 _GONE = "another command has removed or renamed the model."
 _EXISTS = "a model of this name already exists."
 _STEMS = "|".join(name.partition(".")[0] for name in get_args(FileName))
@@ -110,8 +110,8 @@ def write_model(
     with _writing(folder, replace=replace) as writer:
         try:
             with writer.create(VOCABULARY) as file:
-                for start in range(0, len(words), _BLOCK_WORDS):
-                    block = words[start : start + _BLOCK_WORDS]
+                for start in range(0, len(words), _BLOCK_ROWS):
+                    block = words[start : start + _BLOCK_ROWS]
                     file.write("".join(f"{word}\n" for word in block).encode())
         except UnicodeEncodeError:
             raise ModelFolderError("a word is not valid Unicode.") from None
@@ -262,9 +262,16 @@ class _Writer:
             self.write_array(SCALES_OF[name], scales)
 
     def write_array(self, name: FileName, array: NDArray[Any]) -> None:
-        """Write an array in C order; only one in another order is copied."""
+        """Write an array in C order, in blocks, so that no complete copy is made."""
+        header = {
+            "descr": np.lib.format.dtype_to_descr(array.dtype),
+            "fortran_order": False,
+            "shape": array.shape,
+        }
         with self.create(name) as file:
-            np.lib.format.write_array(file, np.ascontiguousarray(array), version=(1, 0))
+            np.lib.format.write_array_header_1_0(file, header)
+            for start in range(0, len(array), _BLOCK_ROWS):
+                file.write(np.ascontiguousarray(array[start : start + _BLOCK_ROWS]).data)
 
     def write_tensors(self, name: FileName, tensors: dict[str, NDArray[Any]]) -> None:
         with self.create(name) as file:
