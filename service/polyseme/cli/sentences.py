@@ -7,8 +7,10 @@ within a sentence.
 import re
 from collections.abc import Iterator
 
-_WIDE_END = re.compile(r"(?<=[。！？｡।॥])(?![。！？｡।॥」』”’）])|(?<=[。！？｡।॥][」』”’）])")
-"""The end of a sentence that needs no space after it."""
+_WIDE_END = re.compile(
+    r"(?<=[。！？｡।॥])(?![。！？｡।॥」』”’）])|(?<=[。！？｡।॥][」』”’）])(?![とっ])"
+)
+"""The end of a sentence that needs no space after it; と and って continue a Japanese quotation."""
 _OPENING = "\"'“”„«»‘’([{—–- `*"
 _LAST_WORD = re.compile(r"([\w.]*)\.\s*$")
 _LETTER = re.compile(r"\w")
