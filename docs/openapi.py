@@ -13,12 +13,13 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from polyseme import __version__
+from polyseme.engine.layers import Term
 from polyseme.http.inference import (
     BINARY,
     HEADER_LENGTH,
@@ -30,6 +31,8 @@ from polyseme.http.inference import (
 from polyseme.http.parsing import JSON, NDJSON, NPZ
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
+from polyseme.operations.encode import EncodeRequest, Token
+from polyseme.operations.options import Dtype
 
 FILE = Path(__file__).parents[1] / "service/polyseme/http/openapi.json"
 _REF = "#/components/schemas/{model}"
@@ -56,6 +59,71 @@ _WITH_RETRY_AFTER = frozenset({429, 503})
 
 class _Response(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class Base64Array(_Response):
+    """The bytes of an array in base64: little-endian, C order."""
+
+    shape: list[int]
+    dtype: Dtype
+    data: str
+
+
+_Rows: TypeAlias = list[list[float]] | Base64Array | None
+_Nested: TypeAlias = list[Any] | Base64Array | None
+
+
+class SentenceDocument(_Response):
+    """One sentence, with the requested arrays."""
+
+    tokens: list[Token]
+    truncated: int
+    """number of words removed by truncation"""
+    static: _Rows = None
+    """[n, d]"""
+    contextual: _Rows = None
+    """[n, d]"""
+    features: _Rows = None
+    """[n, 2d], the unit static vector followed by the unit context"""
+    attention: _Nested = None
+    """[L, h, n, n], or [L, n, n] as the mean of the heads; row = query token"""
+    contributions: _Nested = None
+    """[L, n, m]: the exact share of each token in a contextual vector, all heads together, then
+    those of the residual, the position and the output bias, where they belong to the sum"""
+    queries: _Nested = None
+    """[L, h, n, k]"""
+    keys: _Nested = None
+    """[L, h, n, k]"""
+    values: _Nested = None
+    """[L, h, n, v]"""
+    scores: _Nested = None
+    """[L, h, n, n], or [L, n, n] as the mean of the heads: queries·keysᵀ before scaling, biases and
+    softmax"""
+
+
+class Usage(_Response):
+    """Token counts of the request."""
+
+    tokens: int
+    oov: int
+    """number of tokens without a vector"""
+    truncated: int
+    """number of words removed by truncation"""
+
+
+class EncodeDocument(_Response):
+    """Static vectors, contextual vectors and attention."""
+
+    model: str
+    dimension: int
+    layers: int
+    """number of layers of the model"""
+    heads: int
+    """number of attention heads of the model"""
+    results: list[SentenceDocument]
+    usage: Usage
+    terms: list[Term] | None = None
+    """with `contributions`: what the columns after those of the tokens are"""
 
 
 class PoolingResponse(_Response):
@@ -332,6 +400,16 @@ def _inference(path: str, suffix: str = "") -> tuple[Route, ...]:
 
 _LIVE, _READY = "Check whether the process is running", "Check whether the service is ready"
 ROUTES = (
+    Route(
+        "post",
+        "/v1/encode",
+        "encode",
+        "Encode sentences as vectors and attention",
+        "vectors",
+        EncodeRequest,
+        EncodeDocument,
+        _POST_ERRORS,
+    ),
     *(
         Route(
             "post",

@@ -15,7 +15,6 @@ from polyseme.api_keys import find_key, read_key_file
 from polyseme.cli import main
 from polyseme.cli.main import polyseme as root
 from polyseme.http.app import create_app
-from polyseme.operations.options import SharedOptions
 from polyseme.settings import Settings
 from tests.cli.conftest import run
 
@@ -46,10 +45,8 @@ def test_every_command_and_option_has_help(path, command):
     assert [option.opts[-1] for option in options if not option.help] == []
 
 
-@pytest.mark.parametrize("field", SharedOptions.model_fields)
-def test_a_shared_option_is_a_flag_of_each_command(field):
-    flag = f"--{field.replace('_', '-')}"
-    assert all(flag in run(name, "--help").stdout.decode() for name in COMMANDS)
+def test_phrases_are_a_flag_of_each_command_that_encodes():
+    assert all("--phrases" in run(name, "--help").stdout.decode() for name in COMMANDS)
 
 
 def test_commands_of_the_laboratory_that_is_not_installed_say_what_to_install(

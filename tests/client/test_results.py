@@ -44,7 +44,6 @@ def test_an_array_that_was_not_requested_is_an_attribute_error_that_says_what_to
         assert isinstance(caught.value, AttributeError) and isinstance(caught.value, ClientError)
         assert not hasattr(one, part) and hasattr(one, "static")
         assert [*one.arrays] == ["static", "features", "attention"]
-    assert Sentence.static.__doc__ == "The static vectors. [n, d]"
     copy = pickle.loads(pickle.dumps(SENTENCE))
     assert np.array_equal(copy.attention, SENTENCE.attention) and not hasattr(copy, part)
 

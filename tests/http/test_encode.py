@@ -9,24 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
-from docs.openapi import ProblemResponse
-from pydantic import TypeAdapter
+from docs.openapi import EncodeDocument, ProblemResponse
 
 from polyseme.operations.options import PER_TOKEN
-from polyseme.operations.serialize import EncodeDocument
 from tests.http.conftest import SECRET, expect_problem
 from tests.tiny import VECTORS, WORDS, write_tiny
 
 SENTENCE = "Apple launched a new phone while I was eating an apple."
-
-DOCUMENT = TypeAdapter(EncodeDocument)
 
 
 def encode(client: httpx.Client, **body: object) -> dict:
     answer = client.post("/v1/encode", json=body)
     assert answer.status_code == 200, answer.text
     document = answer.json()
-    DOCUMENT.validate_python(document)
+    EncodeDocument.model_validate(document)
     return document
 
 

@@ -16,9 +16,9 @@ from polyseme.cli.options import (
     exit_on_signals,
     field_option,
     model_option,
+    phrases_option,
     require_package,
     require_unicode,
-    shared_options,
     with_registry,
 )
 from polyseme.cli.sense_files import open_inventory
@@ -134,7 +134,7 @@ def _parse_words(
     default=usable_cpus,
     help="Number of processes that encode and write; by default one per processor.",
 )
-@shared_options
+@phrases_option
 @field_option(EncodeOptions, "case")
 @model_option
 @with_registry

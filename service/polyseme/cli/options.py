@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from polyseme.errors import CommandError, install_command
 from polyseme.models.registry import Registry
-from polyseme.operations.options import SharedOptions
 from polyseme.settings import PREFIX, SettingError, Settings, default_models_dir
 
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -47,6 +46,13 @@ destination_option = click.option(
 )
 
 
+phrases_option = click.option(
+    "--phrases",
+    is_flag=True,
+    help="Make consecutive words one token if the vocabulary has their phrase, such as New_York.",
+)
+
+
 def with_options(*options: Option) -> Option:
     """Add several options to a command; its help lists them in this order."""
 
@@ -56,15 +62,6 @@ def with_options(*options: Option) -> Option:
         return command
 
     return decorate
-
-
-shared_options = with_options(
-    *(
-        click.option(f"--{name.replace('_', '-')}", is_flag=True, help=field.metadata[0])
-        for name, field in SharedOptions.model_fields.items()
-    )
-)
-"""The options of encode, compare and senses."""
 
 
 def choice_option(

@@ -16,9 +16,9 @@ from polyseme.cli.options import (
     column_option,
     exit_on_signals,
     model_option,
+    phrases_option,
     require_package,
     require_unicode,
-    shared_options,
     with_registry,
 )
 from polyseme.cli.sense_files import (
@@ -121,7 +121,7 @@ _OF_SEARCH = {
     help="Names of the senses, separated by commas, in the order in which they are printed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
-@shared_options
+@phrases_option
 @model_option
 @with_registry
 def senses(

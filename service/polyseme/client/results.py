@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from itertools import accumulate
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
@@ -37,31 +37,49 @@ VectorKind: TypeAlias = Literal["static", "contextual", "features"]
 VECTOR_KINDS: tuple[VectorKind, ...] = get_args(VectorKind)
 
 
-class _Requested:
-    """A property that is an entry of `arrays`.
+class _Arrays:
+    """Gives the entries of `arrays` as attributes.
 
-    It raises NotRequestedError if the sentence was encoded without the array.
+    Reading an array that was not requested raises NotRequestedError, an AttributeError.
     """
 
-    def __init__(self, description: str) -> None:
-        self.__doc__ = description
+    arrays: dict[Part, Array]
+    static: Array
+    """[n, d]; [d] of a token"""
+    contextual: Array
+    """[n, d]; [d] of a token"""
+    features: Array
+    """Unit static vectors and unit contexts, concatenated. [n, 2d]; [2d] of a token"""
+    attention: Array
+    """[L, h, n, n]; [L, h, n] of a token; without h for the mean of the heads; rows are queries"""
+    contributions: Array
+    """The exact share of each token, then of the residual, the position and the output bias where
+    the model has them; rows sum to 1. [L, n, m]"""
+    queries: Array
+    """[L, h, n, k]"""
+    keys: Array
+    """[L, h, n, k]"""
+    values: Array
+    """[L, h, n, v]"""
+    scores: Array
+    """The scores before scaling, biases and softmax, of the shape of `attention`."""
+    _parts: ClassVar[tuple[str, ...]] = get_args(Part)
 
-    def __set_name__(self, _: type, part: Part) -> None:
-        self._part = part
+    if not TYPE_CHECKING:  # for type checkers, the attributes are those above
 
-    def __get__(self, owner: "EncodedToken | Sentence | None", _: object = None) -> Array:
-        part = self._part
-        if owner is None:  # `help` reads the attribute of the class
-            return self  # type: ignore[return-value]
-        if part not in owner.arrays:
-            raise NotRequestedError(
-                f'The sentence was encoded without `{part}`: add "{part}" to `include` of `encode`.'
-            )
-        return owner.arrays[part]
+        def __getattr__(self, name: str) -> Any:
+            if name not in self._parts:
+                return super().__getattribute__(name)  # raises the error of the attribute
+            if name not in self.arrays:
+                raise NotRequestedError(
+                    f'The sentence was encoded without `{name}`: add "{name}" to `include` of'
+                    " `encode`."
+                )
+            return self.arrays[name]
 
 
 @dataclass(frozen=True, repr=False)
-class EncodedToken(OneLine, Token):
+class EncodedToken(OneLine, Token, _Arrays):
     """A token of a sentence with its rows of the arrays.
 
     Reading an array that was not requested raises NotRequestedError, an AttributeError.
@@ -71,17 +89,11 @@ class EncodedToken(OneLine, Token):
     """the position in the sentence, from 0"""
     arrays: dict[Part, Array] = field(default_factory=dict)
     """the requested ones of `static`, `contextual`, `features` and `attention`"""
-
-    static = _Requested("The row of the static vectors. [d]")
-    contextual = _Requested("The row of the contextual vectors. [d]")
-    features = _Requested("The unit static vector and the unit context, concatenated. [2d]")
-    attention = _Requested(
-        "The attention to each token. [L, h, n], or [L, n] for the mean of the heads"
-    )
+    _parts: ClassVar = (*VECTOR_KINDS, "attention")
 
 
 @dataclass(frozen=True, repr=False)
-class Sentence(OneLine):
+class Sentence(OneLine, _Arrays):
     """The vectors and attention of one sentence.
 
     Reading an array that was not requested raises NotRequestedError, an AttributeError; `arrays`
@@ -108,29 +120,10 @@ class Sentence(OneLine):
 
         def __getattr__(self, name: str) -> Any:
             if name != "tokens" or "_source" not in vars(self):
-                return super().__getattribute__(name)  # raises the error of the attribute
+                return super().__getattr__(name)
             tokens = [Token.of(token) for token in self._source.tokens]
             vars(self)["tokens"] = tokens
             return tokens
-
-    static = _Requested("The static vectors. [n, d]")
-    contextual = _Requested("The contextual vectors. [n, d]")
-    features = _Requested(
-        "Unit static vectors and unit contexts, concatenated, for classifiers. [n, 2d]"
-    )
-    attention = _Requested(
-        "The attention. [L, h, n, n], or [L, n, n] for the mean of the heads; rows are queries",
-    )
-    contributions = _Requested(
-        "The exact share of each token, then of the residual, the position and the output bias"
-        " where the model has them; rows sum to 1. [L, n, m]"
-    )
-    queries = _Requested("The queries. [L, h, n, k]")
-    keys = _Requested("The keys. [L, h, n, k]")
-    values = _Requested("The values. [L, h, n, v]")
-    scores = _Requested(
-        "The scores before scaling, biases and softmax, of the shape of `attention`."
-    )
 
     @property
     def words(self) -> list[str]:

@@ -416,11 +416,6 @@ class Contextualized(NamedTuple):
     """[..., n, d], the output of the last layer's attention, before its residual; the static
     vectors if there are no layers; it may contain non-finite values"""
 
-    def of_sentence(self, index: int) -> "Contextualized":
-        """Return the result of a sentence of a stack."""
-        records = ({name: array[index] for name, array in one.items()} for one in self.records)
-        return Contextualized(self.contextual[index], tuple(records), self.attended[index])
-
 
 def contextualize(
     sentence: SentenceArrays,

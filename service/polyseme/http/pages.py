@@ -77,17 +77,12 @@ def docs() -> Response:
     return response
 
 
-@pages.get("/docs/start.js")
-def docs_script() -> Response:
-    """Serve the script that starts Swagger UI."""
-    return _file(_HERE / "docs.js")
-
-
-@pages.get("/docs/swagger-ui.css", defaults={"name": "swagger-ui.css"})
-@pages.get("/docs/swagger-ui-bundle.js", defaults={"name": "swagger-ui-bundle.js"})
-def docs_file(name: str) -> Response:
-    """Serve a file of Swagger UI."""
-    return _file(_HERE / "vendor" / name, max_age=86_400)
+@pages.get("/docs/start.js", defaults={"name": "docs.js", "max_age": None})
+@pages.get("/docs/swagger-ui.css", defaults={"name": "vendor/swagger-ui.css"})
+@pages.get("/docs/swagger-ui-bundle.js", defaults={"name": "vendor/swagger-ui-bundle.js"})
+def docs_file(name: str, max_age: int | None = 86_400) -> Response:
+    """Serve a file of Swagger UI, or the script that starts it."""
+    return _file(_HERE / name, max_age)
 
 
 @pages.get("/openapi.json")

@@ -143,10 +143,7 @@ def _view(operation: Operation) -> Callable[[], Response]:
 
 
 for operation in OPERATIONS.values():
-    if operation.request is not EncodeRequest:
-        routes.add_url_rule(
-            f"/{operation.path}", operation.name, _view(operation), methods=["POST"]
-        )
+    routes.add_url_rule(f"/{operation.path}", operation.name, _view(operation), methods=["POST"])
 
 
 @routes.get("/models")

@@ -1,4 +1,7 @@
-"""The catalogue of operations: routes, the OpenAPI document and the clients read it."""
+"""The catalogue of operations: routes, the OpenAPI document and the clients read it.
+
+`/v1/encode` is not in it, because it has media types of its own.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -6,10 +9,8 @@ from typing import Any
 
 from polyseme.operations.compare import CompareRequest, Comparison, MappedComparison, compare
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest, embed, embeddings_parts
-from polyseme.operations.encode import EncodeRequest, encode
 from polyseme.operations.neighbors import Neighbors, NeighborsRequest, neighbors
 from polyseme.operations.schema import Request
-from polyseme.operations.serialize import EncodeDocument
 from polyseme.operations.trace import Trace, TraceRequest, trace, trace_parts
 from polyseme.senses.find import MappedSenses, Senses, SensesRequest, find_senses
 from polyseme.senses.inventory import AppliedSenses, ApplySensesRequest, apply_senses
@@ -40,13 +41,6 @@ class Operation:
 
 
 _OPERATIONS = (
-    Operation(
-        "encode",
-        EncodeRequest,
-        EncodeDocument,
-        encode,
-        "Encode sentences as vectors and attention",
-    ),
     Operation(
         "compare",
         CompareRequest,

@@ -13,9 +13,9 @@ from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import Token, contextualize_each, record_token_counts, tokenize
+from polyseme.operations.encode import Token, encode_stacks, record_token_counts, tokenize
 from polyseme.operations.limits import Limits, check_budget
-from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, SharedOptions
+from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Phrases
 from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, without_ignorable
@@ -143,7 +143,7 @@ class MappedComparison(Comparison):
     """if requested"""
 
 
-class CompareRequest(SharedOptions[Comparison]):
+class CompareRequest(Request[Comparison]):
     """Occurrences to compare."""
 
     occurrences: list[OccurrenceRequest] = Field(min_length=2, max_length=MAX_COMPARED)
@@ -152,6 +152,7 @@ class CompareRequest(SharedOptions[Comparison]):
     map: bool = False
     """add a 2D map of the occurrences and their neighbors"""
     share: Share = None
+    phrases: Phrases = False
     model: ModelName = None
     case: Case = "auto"
 
@@ -179,27 +180,29 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
     """
     share, k = request.share, request.neighbors
     with stage("tokens"):
-        options = EncodeOptions(case=request.case, share=share, **request.shared())
+        options = EncodeOptions(
+            layers="last", case=request.case, share=share, phrases=request.phrases
+        )
         sentences, positions = locate_occurrences(
             model, request.occurrences, options, limits or Limits()
         )
         record_token_counts(sentences)
     tokens_of = [sentence.tokens for sentence in sentences]
-    with stage("attention"):
-        encoded: dict[int, _Vectors] = {}
-        for text, inputs, result in contextualize_each(model, tokens_of, share):
+    encoded: dict[int, _Vectors] = {}
+    for indices, arrays in encode_stacks(model, sentences, options):
+        for row, text in enumerate(indices):
             for index, position in positions[text].items():
                 # Copies, because a view would keep the vectors of all tokens in memory.
-                static = inputs.vectors[position].copy()
-                contextual = result.contextual[position].copy()
+                static = arrays["static"][row, position].copy()
+                contextual = arrays["contextual"][row, position].copy()
                 query = contextual
                 if share is None:
                     query, direction = unit(np.stack([contextual, static]))
                     query = query + NEIGHBOR_SHARE * direction * bool(query.any())
-                weights = result.records[-1]["weights"][:, position].mean(axis=0)
+                weights = arrays["attention"][row, 0, :, position].mean(axis=0)
                 token = tokens_of[text][position]
                 encoded[index] = _Vectors(text, token, static, contextual, query, weights)
-        vectors = [encoded[index] for index in range(len(encoded))]
+    vectors = [encoded[index] for index in range(len(encoded))]
     compared = []
     with stage("neighbors"):
         rows = [_rows(model, tokens) for tokens in tokens_of]

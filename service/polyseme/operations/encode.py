@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, 
 from polyseme.models.model import Model
 from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
-from polyseme.operations.schema import Input, ModelName, Request
+from polyseme.operations.schema import Input, ModelName
 from polyseme.stages import current_record, stage
 from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenized, Tokenizer
 from polyseme.tokenizer import words as word_spans
@@ -61,16 +61,12 @@ class Token:
         return cls(token.text, token.start, token.end, token.key, token.resolution)
 
 
-class SentencesRequest(Request[Any]):
-    """Sentences, and the model that encodes them."""
+class EncodeRequest(EncodeOptions):
+    """Sentences, the model that encodes them, and what to return for them."""
 
     input: Input
     """a sentence, a list of sentences, or a list of lists of words"""
     model: ModelName = None
-
-
-class EncodeRequest(EncodeOptions, SentencesRequest):
-    """Sentences, and what to return for them."""
 
 
 class TokenCounts:
@@ -337,22 +333,6 @@ def stacks(lengths: Sequence[int]) -> Iterator[Sequence[int]]:
         count = -(-len(indices) // max_sentences)
         for part in range(count):  # of almost equal size
             yield indices[len(indices) * part // count : len(indices) * (part + 1) // count]
-
-
-def contextualize_each(
-    model: Model, sentences: Sequence[Sequence[ResolvedToken]], share: float | None = None
-) -> Iterator[tuple[int, SentenceArrays, Contextualized]]:
-    """Yield the number, the inputs and the result of each sentence, in the order of the stacks.
-
-    The `weights` of the last layer are recorded. Raises NonFiniteError if a result overflows.
-    """
-    last = len(model.layers) - 1
-    for indices in stacks([len(tokens) for tokens in sentences]):
-        check_budget()
-        inputs = model.stack([sentences[i] for i in indices])
-        result = contextualize(inputs, model.layers, ("weights",), (last,), share=share)
-        for row, index in enumerate(indices):
-            yield index, inputs[row], result.of_sentence(row)
 
 
 def _features(model: Model, inputs: SentenceArrays, result: Contextualized) -> Floats:

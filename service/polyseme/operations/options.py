@@ -8,7 +8,7 @@ from polyseme.engine.layers import Term, other_terms
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
-from polyseme.operations.schema import Request, Result, Share, one_of_kinds
+from polyseme.operations.schema import Request, Share, one_of_kinds
 from polyseme.tokenizer import Case
 
 Part: TypeAlias = Literal[
@@ -72,26 +72,16 @@ Layers: TypeAlias = Annotated[
 ]
 
 
-class SharedOptions(Request[Result]):
-    """The options of encode, compare and senses.
-
-    Query parameters, commands and bulk jobs take their names from the fields; `help` of a command
-    has the text in the annotation. `Encoder` of the clients has them as keywords.
-    """
-
-    phrases: Annotated[
-        bool,
-        "Make consecutive words one token if the vocabulary has their phrase, such as New_York.",
-    ] = False
-    """make consecutive words one token if the vocabulary has them joined by `_` or `-`, such as
-    `New_York`; up to four words"""
-
-    def shared(self) -> dict[str, Any]:
-        """Return these options, for `EncodeOptions`."""
-        return {name: getattr(self, name) for name in SharedOptions.model_fields}
+Phrases: TypeAlias = Annotated[
+    bool,
+    Field(
+        description="make consecutive words one token if the vocabulary has them joined by `_` or"
+        " `-`, such as `New_York`; up to four words"
+    ),
+]
 
 
-class SentenceOptions(SharedOptions[Any]):
+class SentenceOptions(Request[Any]):
     """How sentences are encoded, for /v1/encode and /v2."""
 
     layers: Layers = "all"
@@ -105,6 +95,7 @@ class SentenceOptions(SharedOptions[Any]):
     truncate: bool = False
     """truncate sentences that are too long instead of rejecting them"""
     share: Share = None
+    phrases: Phrases = False
 
 
 class EncodeOptions(SentenceOptions):

@@ -6,7 +6,6 @@ Large ones are written in parts: one piece would take the memory of the arrays s
 import io
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, TypeAlias
 
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Term
 from polyseme.models.manifest import Manifest
-from polyseme.operations.encode import Encoded, Token, TokenCounts
-from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, Encoding
+from polyseme.operations.encode import Encoded, TokenCounts
+from polyseme.operations.options import PER_TOKEN, EncodeOptions, Encoding
 from polyseme.tokenizer import Tokenized
 
 Format: TypeAlias = Literal["json", "ndjson", "npz"]
@@ -29,79 +28,6 @@ _WHOLE_NUMBERS = 1 << 19
 """Numbers of a response that is written at once, which takes less time than parts."""
 _PART_BYTES, _SLICE = 1 << 18, 3 << 18
 """Bytes that are sent at once, and bytes of an array that are converted at once."""
-
-
-# The dataclasses describe the documents for the OpenAPI document and for tests. The functions below
-# write dictionaries, which have only the requested arrays.
-
-
-@dataclass(frozen=True)
-class Base64Array:
-    """The bytes of an array in base64: little-endian, C order."""
-
-    shape: list[int]
-    dtype: Dtype
-    data: str
-
-
-_Rows: TypeAlias = list[list[float]] | Base64Array | None
-_Nested: TypeAlias = list[Any] | Base64Array | None
-
-
-@dataclass(frozen=True)
-class SentenceDocument:
-    """One sentence, with the requested arrays."""
-
-    tokens: list[Token]
-    truncated: int
-    """number of words removed by truncation"""
-    static: _Rows = None
-    """[n, d]"""
-    contextual: _Rows = None
-    """[n, d]"""
-    features: _Rows = None
-    """[n, 2d], the unit static vector followed by the unit context"""
-    attention: _Nested = None
-    """[L, h, n, n], or [L, n, n] as the mean of the heads; row = query token"""
-    contributions: _Nested = None
-    """[L, n, m]: the exact share of each token in a contextual vector, all heads together, then
-    those of the residual, the position and the output bias, where they belong to the sum"""
-    queries: _Nested = None
-    """[L, h, n, k]"""
-    keys: _Nested = None
-    """[L, h, n, k]"""
-    values: _Nested = None
-    """[L, h, n, v]"""
-    scores: _Nested = None
-    """[L, h, n, n], or [L, n, n] as the mean of the heads: queries·keysᵀ before scaling, biases and
-    softmax"""
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Token counts of the request."""
-
-    tokens: int
-    oov: int
-    """number of tokens without a vector"""
-    truncated: int
-    """number of words removed by truncation"""
-
-
-@dataclass(frozen=True)
-class EncodeDocument:
-    """Static vectors, contextual vectors and attention."""
-
-    model: str
-    dimension: int
-    layers: int
-    """number of layers of the model"""
-    heads: int
-    """number of attention heads of the model"""
-    results: list[SentenceDocument]
-    usage: Usage
-    terms: list[Term] | None = None
-    """with `contributions`: what the columns after those of the tokens are"""
 
 
 def token_documents(sentence: Tokenized) -> list[dict[str, Any]]:
@@ -126,7 +52,7 @@ def token_documents(sentence: Tokenized) -> list[dict[str, Any]]:
 
 
 def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, Any]:
-    """Return a `SentenceDocument` as a dictionary, with arrays that orjson serializes."""
+    """Return a sentence as a dictionary, with arrays that orjson serializes."""
     document: dict[str, Any] = {"tokens": token_documents(one.sentence)}
     for part, array in one.arrays.items():
         document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
@@ -135,7 +61,7 @@ def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, A
 
 
 def sentence_parts(one: Encoded, encoding: Encoding = "float") -> Iterator[bytes]:
-    """Yield a `SentenceDocument` in JSON; one part unless its arrays are large."""
+    """Yield a `sentence_document` in JSON; one part unless its arrays are large."""
     if _count_numbers([one]) <= _PART_NUMBERS:
         yield orjson.dumps(sentence_document(one, encoding), option=orjson.OPT_SERIALIZE_NUMPY)
         return
@@ -152,7 +78,7 @@ def _count_numbers(sentences: Iterable[Encoded]) -> int:
 
 
 def array_parts(array: Floats, encoding: Encoding = "float") -> Iterator[bytes]:
-    """Yield an array in JSON, as nested lists or as a `Base64Array`."""
+    """Yield an array in JSON: nested lists, or an object with its bytes in base64."""
     if encoding == "base64":
         facts = {"shape": array.shape, "dtype": f"float{8 * array.itemsize}", "data": ""}
         yield orjson.dumps(facts)[:-2]
@@ -247,7 +173,7 @@ def manifest_document(manifest: Manifest) -> dict[str, Any]:
 
 
 def usage(counts: TokenCounts) -> dict[str, int]:
-    """Return the `Usage` of a response."""
+    """Return the token counts of a response."""
     return {"tokens": counts.tokens, "oov": counts.oov, "truncated": counts.truncated}
 
 
@@ -258,7 +184,7 @@ def encode_json(
     encoding: Encoding,
     terms: Sequence[Term] | None = None,
 ) -> Iterator[bytes]:
-    """Yield the `EncodeDocument` in JSON; one part unless its arrays are large.
+    """Yield the response of /v1/encode in JSON; one part unless its arrays are large.
 
     `terms` are those of contributions, None if they are not requested.
     """

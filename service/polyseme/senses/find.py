@@ -16,8 +16,8 @@ from polyseme.models.model import Model
 from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
 from polyseme.operations.encode import record_token_counts
 from polyseme.operations.limits import Limits, check_budget
-from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, SharedOptions
-from polyseme.operations.schema import ModelName, Neighbor, OneLine, one_of_kinds
+from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Phrases
+from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, one_of_kinds
 from polyseme.senses.clustering import MIN_OCCURRENCES, Clusterings, Clusters, divide
 from polyseme.senses.inventory import Keyword, Matching, SenseInventory, inventory_of
 from polyseme.senses.occurrences import (
@@ -161,7 +161,7 @@ class MappedSenses(Senses):
     alternatives: list[Division]  # type: ignore[assignment] # the same with senses
 
 
-class SensesRequest(SharedOptions[Senses]):
+class SensesRequest(Request[Senses]):
     """A word and texts to find its senses in, or occurrences of the word."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
@@ -191,6 +191,7 @@ class SensesRequest(SharedOptions[Senses]):
     """add the senses to each of the alternatives"""
     inventory: bool = False
     """add the inventory, which /v1/senses/apply applies to other texts"""
+    phrases: Phrases = False
     model: ModelName = None
 
     @property
