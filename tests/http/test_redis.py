@@ -3,13 +3,10 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -148,43 +145,6 @@ def test_a_hanging_redis_delays_few_requests_and_fails_none(redis: Server, monke
     os.kill(redis.process.pid, signal.SIGSTOP)
     assert set(statuses(client, 60)) == {200}
     assert 0 < len(timeouts) < 30
-
-
-class Dripping(threading.Thread):
-    """A server that sends one byte of a reply that does not end every 20 ms."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.address = f"redis://127.0.0.1:{self.server.getsockname()[1]}/0"
-        self.sent = [0]
-        """the number of bytes that each connection received"""
-
-    def run(self) -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=self.drip, args=self.server.accept()[:1]).start()
-
-    def drip(self, connection: socket.socket) -> None:
-        self.sent.append(0)
-        index = len(self.sent) - 1
-        with connection, suppress(OSError):
-            while self.sent[index] < 1000:
-                connection.sendall(b"+"[: self.sent[index] == 0] or b"a")
-                self.sent[index] += 1
-                time.sleep(0.02)
-
-
-def test_a_redis_that_drips_holds_a_request_no_longer_than_a_silent_one() -> None:
-    dripping = Dripping()
-    dripping.start()
-    try:
-        client = in_process(rate_limit="5/hour", rate_limit_storage=dripping.address)
-        assert statuses(client, 8) == [200] * 5 + [429] * 3
-        # A quarter of a second are some 12 bytes; without a deadline, a request reads all 1,000.
-        assert 0 < max(dripping.sent) < 500
-    finally:
-        dripping.server.close()
 
 
 def test_a_redis_at_a_unix_socket_counts(tmp_path: Path) -> None:

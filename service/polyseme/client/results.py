@@ -19,14 +19,7 @@ from polyseme.client.errors import NoSuchTokenError, NotRequestedError
 from polyseme.errors import install_command
 from polyseme.operations.compare import match_forms, word_places
 from polyseme.operations.encode import Encoded, Token
-from polyseme.operations.options import (
-    MAX_OTHER_TERMS,
-    PER_LAYER,
-    PER_PAIR,
-    PER_TOKEN,
-    EncodeOptions,
-    Part,
-)
+from polyseme.operations.options import PER_LAYER, PER_PAIR, PER_TOKEN, EncodeOptions, Part
 from polyseme.operations.schema import OneLine
 
 if TYPE_CHECKING:
@@ -314,21 +307,14 @@ def read_sentences(content: bytes, count: int, options: EncodeOptions) -> list[S
     per_layer = [part for part in PER_LAYER if part in options.include]
     layers = [{part: arrays.pop(f"{part}_{i}") for part in per_layer} for i in range(count)]
     require(not arrays)
-    shapes: dict[Part, set[tuple[int, ...]]] = {part: set() for part in per_layer}
     for n, of_layers in zip(lengths, layers, strict=True):
         for part, array in of_layers.items():
             # [L, h, n, n] or [L, n, n] for the mean of the heads, and [L, h, n, k]
-            paired = part in PER_PAIR
-            is_sum = part == "contributions"  # [L, n, n + number of terms]
-            without_heads = is_sum or (paired and options.heads == "mean")
-            require(array.ndim == (3 if without_heads else 4))
-            require(array.shape[-2] == n and (not paired or array.shape[-1] == n))
-            require(not is_sum or n <= array.shape[-1] <= n + MAX_OTHER_TERMS)
-            if options.layers != "all":
-                require(len(array) == (1 if options.layers == "last" else len({*options.layers})))
-            width = array.shape[-1] - n if is_sum else array.shape[-1]
-            shapes[part].add((*array.shape[:-2], 0 if paired else width))
-    require(all(len(of_part) == 1 for of_part in shapes.values() if count))
+            without_heads = part == "contributions" or (
+                part in PER_PAIR and options.heads == "mean"
+            )
+            require(array.ndim == (3 if without_heads else 4) and array.shape[-2] == n)
+            require(part not in PER_PAIR or array.shape[-1] == n)
     for array in (*rows.values(), *(one for of_layers in layers for one in of_layers.values())):
         require(array.dtype == np.dtype(options.dtype) and np.isfinite(array).all())
 

@@ -1,16 +1,10 @@
-"""Rate limits: requests and processor time of each caller, counted in memory or in Redis.
-
-redis-py's `socket_timeout` limits each read, so a Redis that sends byte by byte could keep a
-request waiting for minutes. On the connections of this module, all operations of a request end at
-one deadline, after a quarter of a second.
-"""
+"""Rate limits: requests and processor time of each caller, counted in memory or in Redis."""
 
 import math
-import threading
 import time
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flask import Flask, Response, request
 
@@ -19,18 +13,13 @@ from polyseme.http.context import UNMATCHED, RequestContext, current_context
 from polyseme.http.errors import problem
 from polyseme.settings import Settings, request_rates, work_rates
 
-if TYPE_CHECKING:
-    from redis import ConnectionPool
-
 _KEY_PREFIX = "polyseme"
 """The first part of the names under which requests are counted."""
 _SCOPE, _WORK_SCOPE = "global", "work"
 """The scope of flask-limiter's application limits, and that of processor time."""
 _MEMORY = "memory://"
 _REDIS_SECONDS = 0.25
-"""Maximum time that a request waits for Redis."""
-_LEAST = 0.001
-"""Time in which bytes that have arrived can still be read, after the deadline."""
+"""Maximum time that a request waits for each answer of Redis."""
 
 
 class RateLimits:
@@ -52,9 +41,8 @@ class RateLimits:
 
         redis: dict[str, Any] = {}
         if self._storage != _MEMORY:
-            app.before_request(_start_deadline)
             redis = {
-                "storage_options": {"connection_pool": connection_pool(self._storage)},
+                "storage_options": _redis_options(),
                 "in_memory_fallback_enabled": True,
                 "swallow_errors": True,
             }
@@ -89,12 +77,6 @@ class RateLimits:
                 wait = seconds(limiter.current_limit) if limiter.current_limit else None
             return problem(RateLimitedError(retry_after=wait))
 
-        @app.before_request
-        def read_windows() -> None:
-            """Read the counts, which flask-limiter keeps, before the deadline of Redis."""
-            with suppress(Exception):
-                _ = [counted.window for counted in limiter.current_limits]
-
         @app.after_request
         def report(response: Response) -> Response:
             """Add the limits, and what is left of them: draft-ietf-httpapi-ratelimit-headers-10.
@@ -116,7 +98,6 @@ class RateLimits:
         Such a request does not reach the application.
         """
         names = (_KEY_PREFIX, _name_of(address), _SCOPE)
-        _start_deadline()
         try:
             hits = [self._limiter.limiter.hit(rate, *names) for rate in self._request_rates]
         except Exception:  # noqa: BLE001 - without Redis, which the next other request notices
@@ -127,7 +108,6 @@ class RateLimits:
         """Count processor time of a caller; return an error if it exceeds a rate."""
         for rate in self._work_rates:
             names = (_KEY_PREFIX, _name_of_caller(context), _WORK_SCOPE)
-            _start_deadline()
             counter = self._limiter.limiter
             try:
                 is_within = counter.hit(rate, *names, cost=math.ceil(seconds * 1000))
@@ -166,50 +146,13 @@ def _name_of(address: str) -> str:
     return f"address:{address}"
 
 
-_deadline = threading.local()
-"""The monotonic time until which the request of this thread may wait for Redis."""
-
-
-def _start_deadline() -> None:
-    _deadline.time = time.monotonic() + _REDIS_SECONDS
-
-
-def _remaining() -> float:
-    return float(max(getattr(_deadline, "time", 0.0) - time.monotonic(), _LEAST))
-
-
-def connection_pool(uri: str) -> "ConnectionPool":
-    """Return a pool of connections to Redis whose operations end at the deadline."""
+def _redis_options() -> dict[str, Any]:
+    """Return the options of connections to Redis: a silent one is not waited for twice."""
     import redis
 
-    once_again = redis.retry.Retry(redis.backoff.NoBackoff(), 1)
-    pool = redis.ConnectionPool.from_url(uri, retry=once_again)
-    kind = pool.connection_class  # for TCP, TLS or a Unix socket
-    pool.connection_class = type(kind.__name__, (_LimitedConnection, kind), {})
-    return pool
-
-
-class _LimitedConnection:
-    socket_timeout: float | None
-    socket_connect_timeout: float | None
-
-    def _connect(self) -> "_Socket":
-        self.socket_timeout = self.socket_connect_timeout = _remaining()
-        return _Socket(super()._connect())  # type: ignore[misc]
-
-
-class _Socket:
-    """A socket on which each operation may take until the deadline."""
-
-    def __init__(self, socket: Any) -> None:
-        self._socket = socket
-        self._blocking = True
-
-    def settimeout(self, seconds: float | None) -> None:
-        """Ignore the time, unless it means that the socket does not block."""
-        self._blocking = seconds != 0
-
-    def __getattr__(self, name: str) -> Any:
-        if name in {"recv", "recv_into", "sendall"}:  # redis-py gets them for each operation
-            self._socket.settimeout(_remaining() if self._blocking else 0)
-        return getattr(self._socket, name)
+    closed = (redis.exceptions.ConnectionError,)  # such as a connection that was idle for long
+    return {
+        "socket_timeout": _REDIS_SECONDS,
+        "socket_connect_timeout": _REDIS_SECONDS,
+        "retry": redis.retry.Retry(redis.backoff.NoBackoff(), 1, closed),
+    }

@@ -36,8 +36,6 @@ MAX_LISTED = 100
 MAX_COMPARED = 64
 """occurrences of /v1/compare"""
 MAX_SENSES = 20
-MAX_OTHER_TERMS = len(get_args(Term))
-"""columns of `contributions` beside those of the tokens"""
 MAX_FORMS = 64
 """forms of the word in /v1/senses"""
 PER_LAYER: tuple[Part, ...] = tuple(part for part in get_args(Part) if part not in PER_TOKEN)
