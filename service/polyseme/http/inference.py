@@ -259,9 +259,7 @@ def infer(name: str) -> Response:
             "parameters": {
                 "layers": len(options.layer_numbers(model)),
                 "heads": 1 if options.heads == "mean" else model.manifest.heads,
-                "tokens": counts.tokens,
-                "oov": counts.oov,
-                "truncated": counts.truncated,
+                **counts.usage,
             },
         }
         parts, length = _serialize(facts, outputs, encoded, model.manifest.dimension)

@@ -41,7 +41,6 @@ from polyseme.operations.serialize import (
     manifest_document,
     npz_parts,
     sentence_parts,
-    usage,
 )
 from polyseme.stages import stage
 from polyseme.tokenizer import Tokenized
@@ -89,7 +88,7 @@ def _stream(
     model: Model, sentences: Sequence[Tokenized], options: EncodeOptions, context: RequestContext
 ) -> Iterator[bytes]:
     """Yield a line for each sentence, and a last line with the usage or the error."""
-    last: dict[str, Any] = {"complete": True, "usage": usage(TokenCounts(sentences))}
+    last: dict[str, Any] = {"complete": True, "usage": TokenCounts(sentences).usage}
     budget = context.budget
     try:
         for result in encode_each(model, sentences, options):

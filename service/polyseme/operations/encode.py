@@ -78,8 +78,9 @@ class TokenCounts:
         for sentence in sentences:
             self.truncated += sentence.truncated
             resolutions += map(_resolution, sentence.words)
-        self.tokens = len(resolutions)
-        self.oov = resolutions.count("oov")
+        self.tokens, self.oov = len(resolutions), resolutions.count("oov")
+        self.usage = {"tokens": self.tokens, "oov": self.oov, "truncated": self.truncated}
+        """what responses have"""
         self.subword = resolutions.count("subword")
         self.case_fallbacks = self.tokens - resolutions.count("exact") - self.oov - self.subword
 
@@ -320,19 +321,22 @@ def windows(
         yield window
 
 
-def stacks(lengths: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the numbers of the sentences of each stack.
+def stacks(lengths: Sequence[int]) -> list[Sequence[int]]:
+    """Return the indices of the sentences of each stack.
 
     Those of a stack have the same length, and up to STACK_TOKENS tokens unless it is one sentence.
     """
     by_length: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
         by_length.setdefault(length, []).append(index)
+    result: list[Sequence[int]] = []
     for length, indices in by_length.items():
         max_sentences = max(STACK_TOKENS // max(length, 1), 1)
         count = -(-len(indices) // max_sentences)
         for part in range(count):  # of almost equal size
-            yield indices[len(indices) * part // count : len(indices) * (part + 1) // count]
+            first, last = len(indices) * part // count, len(indices) * (part + 1) // count
+            result.append(indices[first:last])
+    return result
 
 
 def _features(model: Model, inputs: SentenceArrays, result: Contextualized) -> Floats:

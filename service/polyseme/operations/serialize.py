@@ -172,11 +172,6 @@ def manifest_document(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def usage(counts: TokenCounts) -> dict[str, int]:
-    """Return the token counts of a response."""
-    return {"tokens": counts.tokens, "oov": counts.oov, "truncated": counts.truncated}
-
-
 def encode_json(
     manifest: Manifest,
     sentences: Sequence[Encoded],
@@ -194,7 +189,7 @@ def encode_json(
         "layers": len(manifest.layers),
         "heads": manifest.heads,
     }
-    after: dict[str, Any] = {"usage": usage(counts)}
+    after: dict[str, Any] = {"usage": counts.usage}
     if terms is not None:
         after["terms"] = terms
     if _count_numbers(sentences) > _WHOLE_NUMBERS:
