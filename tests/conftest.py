@@ -16,15 +16,11 @@ import httpx
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from polyseme.engine.attention import Scoring
-from polyseme.engine.layers import IDENTITY
 from polyseme.models.manifest import ATTENTION, MANIFEST, SENSES
 from polyseme.models.model import Model
 from polyseme.models.reader import bundled_models, read_manifest, read_model
 from polyseme.models.registry import find_models
-from polyseme.models.writer import rewrite_model
 from polyseme.settings import BUNDLED
-from tests.tiny import full_layer
 
 BUNDLED_NAMES = sorted(find_models([bundled_models()]))
 """The names of the bundled models."""
@@ -187,21 +183,6 @@ def write_over_bundled(folder: Path) -> Path:
 def models_over_bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the model `upper`, which is the bundled model and has it as its base."""
     return write_over_bundled(tmp_path_factory.mktemp("over") / "upper").parent
-
-
-@pytest.fixture(scope="session")
-def deep_over_bundled(tmp_path_factory: pytest.TempPathFactory, bundled: Model) -> Path:
-    """A folder with the model `deep`: three pre-norm layers of random weights over the bundled one.
-
-    Only the last layer has a final projection and a skip, and the weights are float16.
-    """
-    shape = {"d": 300, "heads": 6, "k": 50, "v": 50, "scoring": Scoring(True, "all")}
-    layers = [full_layer(seed, **shape, final=IDENTITY, skip=None) for seed in (1, 2)] + [
-        full_layer(3, **shape)
-    ]
-    folder = tmp_path_factory.mktemp("deep") / "deep"
-    rewrite_model(folder, bundled, layers=layers, base=BUNDLED, weights_dtype="float16")
-    return folder.parent
 
 
 @pytest.fixture(scope="session")

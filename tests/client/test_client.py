@@ -1,14 +1,12 @@
 """The clients with the WSGI application in this process."""
 
-import asyncio
-
 import httpx
 import numpy as np
 import orjson
 import pytest
 
 import polyseme
-from polyseme import AsyncClient, Client
+from polyseme import Client
 from polyseme.client import AnswerError, Occurrence
 from polyseme.errors import UnknownModelError
 from tests.client.conftest import call
@@ -18,19 +16,6 @@ from tests.client.scripted_server import ScriptedResponse, scripted_server
 TEXTS = ["river bank", ["money", "bank"], "Apple apple"]
 PAIRS = [("a b", "b"), Occurrence("b", start=0, end=1)]
 OCCURRENCES = [{"text": "a b", "word": "b"}, {"text": "b", "start": 0, "end": 1}]
-
-
-class AsyncWSGITransport(httpx.AsyncBaseTransport):
-    """Calls a WSGI application from an asynchronous client."""
-
-    def __init__(self, app):
-        self.inner = httpx.WSGITransport(app)
-
-    async def handle_async_request(self, request):
-        await request.aread()
-        response = self.inner.handle_request(request)
-        content = response.read()
-        return httpx.Response(response.status_code, headers=response.headers, content=content)
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +35,6 @@ def test_a_client_takes_a_transport_in_place_of_a_connection(app, local):
     other = Client("http://service", model="none", transport=httpx.WSGITransport(app))
     with other, pytest.raises(UnknownModelError):
         other.encode(TEXTS)
-
-
-def test_an_asynchronous_client_takes_a_transport(app, local):
-    async def encode():
-        async with AsyncClient("http://service", transport=AsyncWSGITransport(app)) as client:
-            return await client.encode(TEXTS)
-
-    require_same(asyncio.run(encode()), local.encode(TEXTS))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import asyncio
 import re
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 
 import httpx
@@ -65,11 +64,6 @@ def test_texts_are_read_a_few_batches_ahead(url, number, kind):
         read = asyncio.run(read_by_async_client(client, number, kind == "asynchronous texts"))
     # Three batches in flight, one prepared meanwhile, and the text that filled it.
     assert number <= read <= number + 4 * 5 + 1
-
-
-def test_a_model_in_this_process_reads_a_few_at_a_time(local):
-    assert read_by(local, 1) <= 256
-    assert read_by(local, 257) <= 512
 
 
 def test_no_request_is_sent_before_the_first_sentence_is_read():
@@ -140,16 +134,6 @@ def test_results_keep_the_order_of_the_texts(url, local, kind):
     require_same(call(kind, url, "encode", texts, client=options), local.encode(texts))
 
 
-def test_many_calls_of_one_asynchronous_client_go_on_at_once(url, local):
-    texts = [f"river bank {'apple ' * number}" for number in range(12)]
-
-    async def ask():
-        async with AsyncClient(url) as client:
-            return await asyncio.gather(*(client.encode([text]) for text in texts))
-
-    require_same([one for (one,) in asyncio.run(ask())], local.encode(texts))
-
-
 class CountingTransport(httpx.AsyncBaseTransport):
     """A transport without connections that counts its requests in progress."""
 
@@ -185,14 +169,6 @@ def test_waiting_for_another_call_does_not_count_towards_the_timeout():
 
     with scripted_server(slow) as server:
         assert asyncio.run(ask(server.url)) == [[]] * 12
-
-
-def test_threads_may_share_a_client(url, local):
-    texts = ["river bank", "Apple apple", "money", "did n't end"]
-    with Client(url, batch_sentences=1) as client, ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(client.encode, [texts] * 8))
-    for one in found:
-        require_same(one, local.encode(texts))
 
 
 def refusals(url):
@@ -261,14 +237,3 @@ def test_an_error_points_to_its_text_among_all(url):
         client.encode(texts, oov="error")
     assert [one.pointer for one in caught.value.errors] == ["/input/73"]
     assert "zzz. `texts[73]`: token 1 is not in the vocabulary. " in str(caught.value)
-
-
-def test_a_text_over_the_limit_is_named_among_all(url):
-    texts = ["river bank"] * 100
-    texts[73] = "bank " * 33
-    with Client(url, batch_sentences=7) as client, pytest.raises(TooLargeError) as caught:
-        client.encode(texts)
-    assert [one.pointer for one in caught.value.errors] == ["/input/73"]
-    assert "`texts[73]`: has 33 tokens. Shorten the sentence, or raise the limit." in str(
-        caught.value
-    )

@@ -1,11 +1,9 @@
 """Temporary failures are retried as the service asks; permanent ones are not."""
 
 import asyncio
-import os
 import socket
 import threading
 import time
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -214,20 +212,3 @@ def test_a_service_may_be_replaced_during_requests(tmp_path, models_dir, local, 
         process.terminate()
         process.wait(30)
     assert received == 60
-
-
-@pytest.mark.slow
-def test_a_killed_worker_loses_no_request(tmp_path, models_dir):
-    process, url = start(tmp_path / "log", models_dir=models_dir, model="tiny", workers=1)
-    try:
-        with Client(url, batch_sentences=1) as client:
-            each = client.encode_each(["river bank"] * 200)
-            found = [next(each) for _ in range(10)]
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-            for worker in children.read_text().split():
-                os.kill(int(worker), 9)
-            found += each
-    finally:
-        process.terminate()
-        process.wait(30)
-    assert len(found) == 200 and len({one.contextual.tobytes() for one in found}) == 1

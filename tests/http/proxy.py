@@ -5,8 +5,9 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -60,6 +61,28 @@ def proxied(folder: Path, address: str, *changes: tuple[str, str]) -> Iterator[h
         client.close()
         process.terminate()
         process.wait(10)
+
+
+@contextmanager
+def upstream(respond: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
+    """The address of a server that answers each connection with `respond`."""
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=256)) as listener:
+
+        def answer(connection: socket.socket) -> None:
+            with closing(connection):
+                respond(connection, connection.recv(65536))
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=answer, args=[connection], daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def slow_client(

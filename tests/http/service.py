@@ -158,6 +158,12 @@ def memory(pid: int, *names: str) -> int:
     return sum(int(fields[name].split()[0]) * 1024 for name in names)
 
 
+def peak(pid: int) -> int:
+    """The peak resident memory of a process, in bytes."""
+    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
 def private_bytes(pid: int) -> int:
     """The memory that a process shares with no other."""
     return memory(pid, "Private_Clean", "Private_Dirty")

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import pytest
 
-from polyseme.errors import InvalidError, OutOfRangeError, PolysemeError, TooLargeError
-from polyseme.http.errors import openai_error
 from polyseme.http.inference import DATATYPES
 from tests.environments import python_of
 from tests.http.conftest import python_output, shell_output
@@ -64,20 +62,3 @@ def test_the_routes_of_the_page_respond(live_client):
     assert len(routes) == 5
     for route in routes:
         assert live_client.get(route.replace("NAME", "wiki-en")).status_code == 200
-
-
-def test_the_codes_of_the_page_are_those_of_the_errors():
-    existing, classes = set(), [PolysemeError]
-    while classes:
-        class_ = classes.pop()
-        classes += class_.__subclasses__()
-        arguments = ()
-        if class_ is TooLargeError:
-            arguments = ("It is large", 2, "max_sentences", 1)
-        elif issubclass(class_, InvalidError) and class_ is not OutOfRangeError:
-            arguments = ([],)
-        existing.add((class_.status, openai_error(class_(*arguments))["code"]))
-    rows = re.findall(r"^\| (\d{3}) \| (`[^|]*) \|", OPENAI.text, re.MULTILINE)
-    listed = {(int(status), code) for status, row in rows for code in re.findall("`(.*?)`", row)}
-    assert len(listed) == 8
-    assert listed <= existing

@@ -1,7 +1,5 @@
 """POST /v1/encode: vectors, formats and streams."""
 
-import base64
-import io
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 from docs.openapi import EncodeDocument, ProblemResponse
 
-from polyseme.operations.options import PER_TOKEN
 from tests.http.conftest import SECRET, expect_problem
 from tests.tiny import VECTORS, WORDS, write_tiny
 
@@ -26,10 +23,6 @@ def encode(client: httpx.Client, **body: object) -> dict:
     return document
 
 
-def arrays(result: dict, part: str) -> np.ndarray:
-    return np.array(result[part], np.float32)
-
-
 def test_a_sentence_gets_the_same_bits_alone_in_a_batch_and_in_any_thread(client):
     sentences = [" ".join(SENTENCE.split()[: 1 + i % 11] * (1 + i % 3)) for i in range(40)]
     include = ["static", "contextual", "attention"]
@@ -41,32 +34,6 @@ def test_a_sentence_gets_the_same_bits_alone_in_a_batch_and_in_any_thread(client
     with ThreadPoolExecutor(8) as pool:
         for together, one in zip(batch, pool.map(alone, sentences), strict=True):
             assert together == one
-
-
-def test_base64_float_and_npz_are_the_same_numbers(client: httpx.Client) -> None:
-    body = {
-        "input": [SENTENCE, "", "River bank flows"],
-        "include": ["static", "contextual", "features", "attention", "values", "scores"],
-    }
-    floats = encode(client, **body)["results"]
-    coded = encode(client, **body, encoding="base64")["results"]
-    answer = client.post("/v1/encode", json=body, headers={"Accept": "application/x-npz"})
-    assert answer.headers["content-type"] == "application/x-npz"
-    archive = np.load(io.BytesIO(answer.content), allow_pickle=False)
-    offsets = archive["offsets"]
-    assert offsets.dtype == np.int64
-    documents = json.loads(archive["tokens"].tobytes())
-    for number, (plain, packed) in enumerate(zip(floats, coded, strict=True)):
-        assert documents[number] == {"tokens": plain["tokens"], "truncated": 0}
-        for part in body["include"]:
-            data = base64.b64decode(packed[part]["data"])
-            array = np.frombuffer(data, "<f4").reshape(packed[part]["shape"])
-            np.testing.assert_array_equal(array, arrays(plain, part).reshape(array.shape))
-            rows = slice(offsets[number], offsets[number + 1])
-            key = part if part in PER_TOKEN else f"{part}_{number}"
-            stored = archive[key][rows] if key == part else archive[key]
-            np.testing.assert_array_equal(stored, array)
-            assert stored.dtype == np.float32
 
 
 def test_every_response_has_a_request_id_and_stages(client: httpx.Client) -> None:

@@ -67,12 +67,6 @@ def test_a_broken_line_of_ndjson_is_a_400_with_its_number(client, body, problem)
     assert expect_problem(answer, 400, "not_json")["detail"] == problem
 
 
-def test_json_that_is_nested_too_deeply_is_a_400(client: httpx.Client) -> None:
-    headers = {"Content-Type": "application/json"}
-    answer = client.post("/v1/encode", content=b"[" * 2000 + b"]" * 2000, headers=headers)
-    assert expect_problem(answer, 400, "not_json")["detail"] == "The body is nested too deeply."
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -179,7 +173,6 @@ ONE = {"tokens": ["a"], "embeddings": [[1.0]]}
 BAD_FIELDS = [
     ("/v1/encode", {}, ["/input"]),
     ("/v1/encode", {"input": None}, ["/input"]),
-    ("/v1/encode", {"input": []}, ["/input"]),
     ("/v1/encode", {"input": 5}, ["/input"]),
     ("/v1/encode", {"input": ["a", "b", "c", 4]}, ["/input/3"]),
     ("/v1/encode", {"input": [["a"], ["b", 5]]}, ["/input/1/1"]),
@@ -191,46 +184,23 @@ BAD_FIELDS = [
     ("/v1/encode", {"input": "a", "layers": "first"}, ["/layers"]),
     ("/v1/encode", {"input": "a", "layers": [0, -1]}, ["/layers/1"]),
     ("/v1/encode", {"input": "a", "layers": [0, 99]}, ["/layers/1"]),
-    ("/v1/encode", {"input": "a", "layers": []}, ["/layers"]),
-    ("/v1/encode", {"input": "a", "layers": [0] * 65}, ["/layers"]),
     ("/v1/encode", {"input": "a", "layers": [True]}, ["/layers/0"]),
     ("/v1/encode", {"input": "a", "heads": "none"}, ["/heads"]),
-    ("/v1/encode", {"input": "a", "oov": "random"}, ["/oov"]),
-    ("/v1/encode", {"input": "a", "case": "title"}, ["/case"]),
-    ("/v1/encode", {"input": "a", "truncate": "yes"}, ["/truncate"]),
-    ("/v1/encode", {"input": "a", "encoding": "hex"}, ["/encoding"]),
-    ("/v1/encode", {"input": "a", "dtype": "float64"}, ["/dtype"]),
     ("/v1/encode", {"input": "a", "model": "../../etc/passwd"}, ["/model"]),
-    ("/v1/compare", {"occurrences": []}, ["/occurrences"]),
-    ("/v1/compare", {"occurrences": [A] * 65}, ["/occurrences"]),
     ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, ["/occurrences/0", "/occurrences/1"]),
     ("/v1/compare", {"occurrences": [A, {**A, "word": SECRET}]}, ["/occurrences/1/word"]),
     ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, ["/occurrences/1/nth"]),
     ("/v1/compare", {"occurrences": [A, {**SPAN, "text": "a b"}]}, ["/occurrences/1/start"]),
-    ("/v1/compare", {"occurrences": [A, SPAN]}, ["/occurrences/1"]),
-    ("/v1/compare", {"occurrences": [A, {**SPAN, "end": 1, "nth": 0}]}, ["/occurrences/1"]),
-    ("/v1/neighbors", {}, [""]),
-    ("/v1/neighbors", {"word": "river", "vector": [1.0]}, [""]),
     ("/v1/neighbors", {"vector": [1.0, 2.0]}, ["/vector"]),
     ("/v1/neighbors", {"vector": [1.0, "2"]}, ["/vector/1"]),
-    ("/v1/neighbors", {"word": "river", "k": 0}, ["/k"]),
-    ("/v1/neighbors", {"word": "river", "positive": ["bank"]}, [""]),
-    ("/v1/neighbors", {"positive": "river"}, ["/positive"]),
     ("/v1/neighbors", {"positive": ["river", 1]}, ["/positive/1"]),
-    ("/v1/neighbors", {"positive": ["river", ""]}, ["/positive/1"]),
     ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
     ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
     ("/v1/neighbors", {"positive": ["river"], "negative": [[1.0]]}, ["/negative/0"]),
-    ("/v1/trace", {}, [""]),
     ("/v1/trace", {"text": ""}, ["/text"]),
     ("/v1/trace", {"text": "a", "layer": 99}, ["/layer"]),
-    ("/v1/trace", {"text": "a", "heads": 2}, [""]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[]]}, ["/embeddings/0"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
-    ("/v1/trace", {"tokens": ["a", "b"], "embeddings": [[1.0], [2.0, 3.0]]}, ["/embeddings/1"]),
-    ("/v1/trace", {**ONE, "heads": 2}, ["/heads"]),
-    ("/v1/trace", {**ONE, "weights": {"key": [[1.0], [2.0]]}}, ["/weights/key"]),
-    ("/v1/trace", {"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]]}, [""]),
 ]
 
 
@@ -249,9 +219,7 @@ def test_a_wrong_field_is_a_422_that_points_at_it(client, path, body, expected):
         ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, "`occurrences[1].nth`: "),
         ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, " There is one more error."),
         ("/v1/encode", {"inputs": "a"}, "`input`? There is one more error."),
-        ("/v1/encode", {"inputs": "a", "x": 1}, "`inputs`: is not a known field; did you mean"),
         ("/v1/encode", {"inputs": "a", "x": 1}, "`input`? There are 2 more errors."),
-        ("/v1/encode", {"input": "a", "foo": 1}, "`foo`: is not a known field."),
         ("/v1/encode", {"input": "a", "heds": "mean"}, "did you mean `heads`?"),
         ("/v1/neighbors", {}, "The request: give one of `word`,"),
         ("/v1/encode", {"input": "bank 銀行", "oov": "error"}, "`input`: token 1 is not"),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.http.expensive import EXPENSIVE, LARGEST, NDJSON, Expensive, cached_chunks
 from tests.http.proxy import NGINX, proxied, slow_client
-from tests.http.service import Service, private_bytes, running
+from tests.http.service import Service, peak, private_bytes, running
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,12 +32,6 @@ def send(service: Service, request: Expensive) -> httpx.Response:
 
 def reset_peak(process: int) -> None:
     Path(f"/proc/{process}/clear_refs").write_text("5")
-
-
-def peak(process: int) -> int:
-    """The peak resident memory of a process since `reset_peak`, in bytes."""
-    lines = Path(f"/proc/{process}/status").read_text("ascii").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 @contextmanager

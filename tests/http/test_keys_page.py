@@ -111,21 +111,6 @@ def test_keys_are_created_used_replaced_and_removed_as_documented(shell: Shell) 
         assert find_key(read_key_file(shell.folder / "keys"), new) == "alice-2"
 
 
-@pytest.mark.slow
-def test_a_rate_in_redis_is_set_as_documented(shell: Shell) -> None:
-    with shell.serving(SERVE_RATES) as (_, client):
-        # 429: a Redis at this address may have counted other requests.
-        assert client.get("/v1/models").status_code in {200, 429}
-    rates = "POLYSEME_RATE_LIMIT='10/second;1000/hour' polyseme serve"
-    assert rates.split("'")[1] in PAGE
-    with shell.serving(rates) as (_, client):
-        answer = client.get("/v1/models")
-        assert answer.status_code == 200
-        for policy in answer.headers.get_list("ratelimit-policy"):
-            assert f"RateLimit-Policy: {policy}\n" in OUTPUTS[2]
-        assert f"RateLimit: {answer.headers.get_list('ratelimit')[0]}\n" in OUTPUTS[2]
-
-
 def test_an_origin_is_allowed_as_documented(shell: Shell) -> None:
     with shell.serving(SERVE_ORIGINS):
         lines = shell.run(PREFLIGHT).stdout.splitlines()

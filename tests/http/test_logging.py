@@ -29,7 +29,7 @@ from polyseme.settings import Settings
 from tests.conftest import ROOT
 from tests.http.conftest import in_process
 from tests.http.hostile import exchange, hostile
-from tests.http.service import Caller, posted, running, until
+from tests.http.service import running
 
 MARK = "s3cretqx"
 """A part of every key and of every text in a request."""
@@ -292,21 +292,3 @@ def test_the_log_contains_no_key_and_no_text_of_callers(log: str) -> None:
     assert [line for line in log.splitlines() if MARK in line.lower()] == []
     assert base64.b64encode(MARK.encode()).decode()[:10] not in log
     assert "Traceback" not in log
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_requests_succeed_while_the_log_is_on_a_full_disk(tmp_path) -> None:
-    (tmp_path / "log").symlink_to("/dev/full")
-    with running(tmp_path, workers=1) as service:
-        workers = service.workers()
-        with Caller(service) as caller:
-            for _ in range(20):
-                assert caller.ask(posted({"input": "apple"}))[0] == 200
-            until(lambda: b"\npolyseme_log_lines_lost_total " in metrics_of(caller))
-            lost = re.search(rb"\npolyseme_log_lines_lost_total ([0-9.]+)", metrics_of(caller))
-        assert float(lost[1]) > 20
-        assert service.workers() == workers
-
-
-def metrics_of(caller: Caller) -> bytes:
-    return caller.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")[2]

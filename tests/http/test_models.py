@@ -108,19 +108,6 @@ def test_the_list_has_every_model_and_the_problem_of_a_broken_one(start, models_
     assert first_number(client, "two") == 5
 
 
-def test_a_model_found_broken_when_it_is_read_is_listed_as_broken(start, models_dir) -> None:
-    vectors = path(models_dir / "two", VECTORS_FILE)
-    vectors.write_bytes(b"\x00" + vectors.read_bytes()[1:])
-    client = start()
-    assert client.get("/v1/models/two").json()["status"] == "ok"
-    expect_problem(
-        client.post("/v1/encode", json={"input": "a", "model": "two"}), 503, "broken_model"
-    )
-    model = client.get("/v1/models/two").json()
-    assert model["status"] == "broken"
-    assert model["problem"].endswith(".npy is not an array that can be memory-mapped.")
-
-
 def test_without_a_folder_the_models_of_the_user_are_served(start, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     assert set(statuses(start(models_dir=None, model=None))) == {*BUNDLED_NAMES}

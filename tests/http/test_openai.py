@@ -4,7 +4,6 @@ import base64
 
 import httpx
 import numpy as np
-import orjson
 import pytest
 from docs.openapi import OpenAIProblemResponse
 from pydantic import TypeAdapter
@@ -151,22 +150,11 @@ def test_token_ids_are_rejected_with_what_to_send_instead(tiny, tokens):
 
 BAD_FIELDS = [
     ({}, "/input", "input"),
-    ({"input": None}, "/input", "input"),
-    ({"input": []}, "/input", "input"),
-    ({"input": {"text": "a"}}, "/input", "input"),
     ({"input": ["bank", "end", None]}, "/input/2", "input[2]"),
     ({"input": ["bank", ["end"]]}, "/input/1", "input[1]"),
-    ({"input": "bank", "encoding_format": "hex"}, "/encoding_format", "encoding_format"),
-    ({"input": "bank", "dimensions": 0}, "/dimensions", "dimensions"),
     ({"input": "bank", "dimensions": 6}, "/dimensions", "dimensions"),
-    ({"input": "bank", "dimensions": 2.5}, "/dimensions", "dimensions"),
-    ({"input": "bank", "dimensions": True}, "/dimensions", "dimensions"),
-    ({"input": "bank", "user": 5}, "/user", "user"),
-    ({"input": "bank", "pooling": "max"}, "/pooling", "pooling"),
-    ({"input": "bank", "wordless": "keep"}, "/wordless", "wordless"),
     ({"input": [["bank", 5]]}, "/input/0/1", "input[0][1]"),
     ({"input": "bank", "model": 5}, "/model", "model"),
-    ({"input": "bank", "truncate": 2}, "/truncate", "truncate"),
     ({"input": "bank", "not a name": 1}, "", None),
 ]
 
@@ -198,16 +186,8 @@ def expect_both(answer, status, code, openai_code, openai_type="invalid_request_
 
 @pytest.fixture(scope="module")
 def small(make_client) -> httpx.Client:
-    """A service with keys and low limits."""
-    limits = {"max_sentences": 3, "max_sentence_tokens": 8, "max_tokens": 12}
-    return make_client(api_keys="right-key", max_body_bytes=400, **limits)
-
-
-def test_a_body_that_is_not_json_or_not_declared_as_json_is_rejected(small):
-    headers = {**BEARER, "Content-Type": "application/json"}
-    expect_both(small.post(PATH, content=b"{", headers=headers), 400, "not_json", "not_json")
-    plain = small.post(PATH, content=b"{}", headers={**BEARER, "Content-Type": "text/plain"})
-    expect_both(plain, 415, "unsupported_media", "unsupported_media")
+    """A service with a key."""
+    return make_client(api_keys="right-key")
 
 
 def test_a_missing_or_wrong_key_is_a_401(small):
@@ -218,43 +198,16 @@ def test_a_missing_or_wrong_key_is_a_401(small):
             assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_unknown_models_routes_methods_and_media_types_are_errors(small):
+def test_unknown_models_routes_and_methods_are_errors(small):
     for answer in (
         small.post(PATH, json={"input": "a", "model": SECRET}, headers=BEARER),
         small.get(f"/v1/models/{SECRET}", headers=BEARER),
     ):
         expect_both(answer, 404, "unknown_model", "model_not_found")
-    for path in (f"{PATH}/", f"{PATH}/{SECRET}", "/v1/models/a/b", "/v1/models/"):
+    for path in (f"{PATH}/", "/v1/models/a/b", "/embeddings"):
         expect_both(small.get(path, headers=BEARER), 404, "unknown_route", "unknown_route")
-    for path in ("/embeddings", "/v1/completions", "/models"):
-        expect_both(small.post(path, headers=BEARER), 404, "unknown_route", "unknown_route")
-    for method, path in (("GET", PATH), ("DELETE", "/v1/models")):
-        answer = small.request(method, path, headers=BEARER)
-        expect_both(answer, 405, "method_not_allowed", "method_not_allowed")
-        assert "allow" in answer.headers
-    html = {**BEARER, "Accept": "text/html"}
-    for answer in (
-        small.post(PATH, json={"input": "a"}, headers=html),
-        small.get("/v1/models", headers=html),
-    ):
-        expect_both(answer, 406, "not_acceptable", "not_acceptable")
-
-
-@pytest.mark.parametrize(
-    ("texts", "setting", "limit", "size"),
-    [
-        (["a"] * 4, "max_sentences", 3, 4),
-        ("river " * 9, "max_sentence_tokens", 8, 9),
-        (["river " * 7] * 2, "max_tokens", 12, 14),
-        ("a" * 400, "max_body_bytes", 400, 412),
-    ],
-)
-def test_input_over_a_limit_is_rejected_and_not_truncated(small, texts, setting, limit, size):
-    content = orjson.dumps({"input": texts})
-    headers = {**BEARER, "Content-Type": "application/json"}
-    answer = small.post(PATH, content=content, headers=headers)
-    document = expect_both(answer, 413, "too_large", "too_large")
-    assert (document["setting"], document["limit"], document["size"]) == (setting, limit, size)
+    answer = small.delete("/v1/models", headers=BEARER)
+    expect_both(answer, 405, "method_not_allowed", "method_not_allowed")
 
 
 def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(make_client):

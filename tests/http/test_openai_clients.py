@@ -64,13 +64,8 @@ def test_openais_client_lists_models(results):
     [
         ("wrong key", "AuthenticationError", "invalid_api_key", None, "Authorization: Bearer"),
         ("wrong model", "NotFoundError", "model_not_found", None, "/v1/models"),
-        ("no such model", "NotFoundError", "model_not_found", None, "/v1/models"),
-        ("no such route", "NotFoundError", "unknown_route", None, "There is nothing"),
-        ("dimensions", "UnprocessableEntityError", "invalid", "dimensions", "1 to 5"),
         ("empty", "UnprocessableEntityError", "unknown_word", "input[1]", "no words"),
         ("tokens", "UnprocessableEntityError", "invalid", "input", "send texts"),
-        ("extra", "UnprocessableEntityError", "invalid", "task", "task"),
-        ("long", "APIStatusError", "too_large", "input", "max_sentence_tokens"),
         ("over its rate", "RateLimitError", "rate_limit_exceeded", None, "Retry-After"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
-from docs.openapi import FILE, ROUTES, ModelsResponse, content, document
+from docs.openapi import FILE, ROUTES, content, document
 
 from polyseme import errors
 from polyseme.http.app import create_app
@@ -43,8 +43,6 @@ def test_the_content_security_policy_of_the_page_allows_only_the_service(client)
     # Figures contain images of their own. The other directives allow nothing.
     assert policy[-1] == "img-src 'self' data:"
     assert all(rule.endswith("'none'") for rule in policy[1:-1])
-    assert page.headers["referrer-policy"] == "no-referrer"
-    assert page.headers["x-content-type-options"] == "nosniff"
 
 
 def test_the_page_has_no_inline_script_or_style_and_no_other_host(client):
@@ -95,12 +93,6 @@ def test_vendored_files_are_those_that_were_published(folder: Path) -> None:
     for package in packages:
         script = next(name for name in package["files"] if name.endswith(".js"))
         assert package["version"].encode() in contents[script]
-
-
-def test_licence_of_d3_names_its_packages() -> None:
-    packages = json.loads((PAGE / "vendor" / "sources.json").read_text("utf-8"))["packages"]
-    licence = (PAGE / "vendor" / "LICENSE.txt").read_text("utf-8")
-    assert licence.startswith(", ".join(f"{one['name']} {one['version']}" for one in packages))
 
 
 @pytest.mark.parametrize("name", ["swagger-ui.css", "swagger-ui-bundle.js"])
@@ -209,13 +201,3 @@ def test_the_api_page_loads_nothing_from_other_hosts(client):
     for link in links:
         assert re.match(r"/(docs|page)/", link)
         assert client.get(link).status_code == 200
-
-
-def test_models_have_openais_fields_and_those_of_the_manifest(client):
-    listed = client.get("/v1/models").json()
-    ModelsResponse.model_validate(listed)
-    model = next(one for one in listed["data"] if one["id"] == BUNDLED)
-    assert model == client.get("/v1/models/wiki-en").json()
-    assert (model["id"], model["object"], model["default"]) == ("wiki-en", "model", True)
-    assert (model["cased"], model["languages"]) == (True, ["en"])
-    assert model["quality"]["coarsewsd"]["accuracy"] > 0

@@ -3,39 +3,15 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import start
-from tests.http.proxy import NGINX, proxied, slow_client
+from tests.http.proxy import NGINX, proxied, slow_client, upstream
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
-
-
-@contextmanager
-def upstream(respond: Callable[[socket.socket], None]) -> Iterator[str]:
-    """The address of a server that answers each connection with `respond`."""
-    with closing(socket.create_server(("127.0.0.1", 0), backlog=256)) as listener:
-
-        def answer(connection: socket.socket) -> None:
-            with closing(connection):
-                connection.recv(65536)
-                respond(connection)
-
-        def accept() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                threading.Thread(target=answer, args=[connection], daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
@@ -43,7 +19,7 @@ def test_a_client_that_does_not_read_does_not_hold_the_service(tmp_path, framing
     size = 16 << 20
     sent = threading.Semaphore(0)
 
-    def respond(connection: socket.socket) -> None:
+    def respond(connection: socket.socket, _received: bytes) -> None:
         headers = {
             "length": f"Content-Length: {size}\r\n\r\n",
             "chunked": f"Transfer-Encoding: chunked\r\n\r\n{size:x}\r\n",
@@ -67,7 +43,7 @@ def test_ndjson_lines_are_passed_on_while_further_ones_are_computed(tmp_path: Pa
     line = json.dumps({"contextual": [0.125] * 2000}).encode() + b"\n"
     received = threading.Event()
 
-    def respond(connection: socket.socket) -> None:
+    def respond(connection: socket.socket, _received: bytes) -> None:
         connection.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n"

@@ -94,12 +94,6 @@ def test_two_workers_share_one_count_and_no_key_is_in_it(tmp_path, redis: Server
     assert KEY not in repr(keys)
 
 
-def test_two_services_share_one_count(redis: Server) -> None:
-    one, two = limited(redis, "10/hour"), limited(redis, "10/hour")
-    found = [status for _ in range(8) for client in (one, two) for status in statuses(client)]
-    assert found == [200] * 10 + [429] * 6
-
-
 def test_a_caller_that_waits_for_retry_after_is_served(redis: Server) -> None:
     client = limited(redis, "1/3second")
     assert statuses(client) == [200]

@@ -11,13 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from polyseme.api_keys import key_file_line
-from polyseme.http import metrics
 from polyseme.http.server import Server
 from polyseme.models.writer import remove_model, rename_model
 from polyseme.settings import Settings
 from tests.conftest import ROOT, free_port
-from tests.http.conftest import SECRET, numbers, total
 from tests.http.service import (
     SHORT,
     WAIT,
@@ -35,7 +32,6 @@ from tests.http.service import (
 )
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
-ALICE, BOB = "polyseme_" + "a" * 43, "polyseme_" + "b" * 43
 
 
 def test_no_request_is_lost_during_reloads_and_shutdown(tmp_path) -> None:
@@ -66,40 +62,6 @@ def test_a_killed_worker_loses_only_its_own_requests(tmp_path) -> None:
             service.wait_for_workers(2, but={victim})
         clients.go_on()
     assert {port for port, _ in clients.lost} <= of_victims
-
-
-@pytest.mark.slow
-def test_metrics_count_both_workers_and_survive_a_kill(tmp_path, monkeypatch) -> None:
-    (tmp_path / "metrics").mkdir()
-    monkeypatch.setenv(metrics.DIRECTORY, str(tmp_path / "metrics"))
-    with running(tmp_path) as service, httpx.Client(base_url=service.url, timeout=WAIT) as client:
-        sent = 0
-
-        def counted() -> float:
-            return total(numbers(client), "requests_total", route="/v1/encode", status="200")
-
-        for kills in range(2):
-            found = service.every_worker(
-                lambda: service.ask("POST", "/v1/encode", {"input": "a b"})
-            )
-            assert [status for status, _ in found] == [200, 200]
-            sent += 2
-            until(counted, sent)
-            before = numbers(client)
-            assert total(before, "tokens_total", model="wiki-en") == 2 * sent
-            assert total(before, "workers") == 2
-            assert total(before, "worker_starts_total") == 2 + kills
-            assert total(before, "ready") == 1
-            assert total(before, "connections") >= 1
-            victim = service.workers()[0]
-            os.kill(victim, signal.SIGKILL)
-            service.wait_for_workers(2, but={victim})
-            until(lambda: total(numbers(client), "worker_starts_total"), 3 + kills)
-            after = numbers(client)
-            counters = [key for key in before if key[0].endswith(("_total", "_count", "_bucket"))]
-            assert all(after[key] >= before[key] for key in counters)
-            until(lambda: total(numbers(client), "workers"), 2)
-    assert list((tmp_path / "metrics").iterdir()) == []
 
 
 @pytest.mark.slow
@@ -149,46 +111,13 @@ def test_every_worker_loads_changed_models_with_and_without_a_reload(tmp_path) -
             assert status == 200
             assert document["models"][1]["problem"].endswith(problem)
         assert problem in service.log.read_text()
-        # Without its default model the service is not ready until the model is back.
+        # Without its default model the service is not ready.
         (models / "one").rename(models / ".one")
         service.reload()
         found = service.every_worker(lambda: service.ask("GET", "/readyz"))
         assert [status for status, _ in found] == [503, 503]
         assert found[0][1]["detail"].startswith("The default model cannot be used: no model has")
         assert found[0][1]["hint"].startswith("Add the model")
-        write_version(models / "one", 4)
-        service.reload()
-        assert versions("one") == [4, 4]
-
-
-@pytest.mark.slow
-def test_a_reload_adds_and_removes_keys_unless_the_file_is_invalid(tmp_path) -> None:
-    file = tmp_path / f"keys-{SECRET}"
-    alice, bob = key_file_line("alice", ALICE), key_file_line("bob", BOB)
-    file.write_text(alice)
-
-    def statuses(service: Service) -> list[list[int]]:
-        return [
-            service.every_worker(
-                lambda k=key: service.ask("GET", "/v1/models", Authorization=f"Bearer {k}")[0]
-            )
-            for key in (ALICE, BOB)
-        ]
-
-    with running(tmp_path, api_keys_file=file) as service:
-        assert statuses(service) == [[200, 200], [401, 401]]
-        file.write_text(f"{alice}\n{bob}\n")
-        service.reload()
-        assert statuses(service) == [[200, 200], [200, 200]]
-        file.write_text(f"{bob}\n{SECRET}\n")
-        service.reload()
-        assert statuses(service) == [[200, 200], [200, 200]]
-        file.write_text(bob)
-        service.reload()
-        assert statuses(service) == [[401, 401], [200, 200]]
-        log = service.log.read_text()
-        assert log.count("the previous keys stay valid") == 1
-        assert SECRET not in log and "Traceback" not in log
 
 
 TERMINATE_IN_WORKER = """
@@ -402,31 +331,6 @@ def test_workers_are_replaced_after_max_requests_and_no_request_is_lost(tmp_path
         with load(service) as clients:
             until(replaced)
     assert clients.lost == []
-
-
-@pytest.mark.slow
-def test_many_quick_reloads_lose_no_request(tmp_path) -> None:
-    write_version(tmp_path / "models" / "one", 1)
-    with running(tmp_path, models_dir=tmp_path / "models") as service:
-        with load(service) as clients:
-            for number in range(20):
-                write_version(tmp_path / "models" / "one", 1 + number)
-                service.signal(signal.SIGHUP)
-                clients.go_on(20)
-        service.wait_for_workers(2)
-        assert clients.lost == []
-        assert "Traceback" not in service.log.read_text()
-
-
-@pytest.mark.slow
-def test_workers_end_if_their_master_is_killed(tmp_path) -> None:
-    with running(tmp_path, graceful_timeout=3) as service:
-        workers = service.workers()
-        with load(service, kept=3, new=2) as clients:
-            clients.go_on()
-            service.process.kill()
-            service.process.wait()
-            until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
 @pytest.mark.slow

@@ -125,14 +125,6 @@ def test_hundreds_of_silent_connections_delay_no_request(tmp_path) -> None:
         assert not answered(*silent)
 
 
-def test_connections_without_a_request_hold_no_thread(service: Service) -> None:
-    with ExitStack() as stack:
-        silent = [stack.enter_context(Caller(service)) for _ in range(20)]
-        with Caller(service) as caller:
-            assert [caller.ask(posted(SHORT))[0] for _ in range(3)] == [200] * 3
-        assert not answered(*silent)  # none is closed
-
-
 def test_connections_that_close_without_a_request_do_not_fill_the_queue(service: Service) -> None:
     (worker,) = service.workers()
     with ExitStack() as stack:

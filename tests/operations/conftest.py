@@ -1,9 +1,27 @@
 """Variants of the tiny model, each read once a session, and a record of what is encoded."""
 
+from dataclasses import replace
+
 import pytest
 
 from polyseme.engine.layers import contextualize
 from tests.tiny import SUBWORDS, deep_model, tiny_model
+from tests.tokenizer.hostile import Work
+
+
+class CountingVocabulary:
+    """A vocabulary that counts its lookups."""
+
+    def __init__(self, vocabulary, work):
+        self.vocabulary, self.work, self.lookups = vocabulary, work, 0
+        self.word, self.candidates = vocabulary.word, vocabulary.candidates
+        self.turkic, self.hides_digits = vocabulary.turkic, vocabulary.hides_digits
+        self.has_compounds = vocabulary.has_compounds
+
+    def row(self, word):
+        self.lookups += 1
+        self.work.row(word)
+        return self.vocabulary.row(word)
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +61,14 @@ def encoded(monkeypatch):
     monkeypatch.setattr("polyseme.operations.encode.contextualize", counted)
     monkeypatch.setattr("polyseme.senses.occurrences.contextualize", counted)
     return lengths
+
+
+@pytest.fixture
+def work(monkeypatch):
+    return Work(monkeypatch)
+
+
+@pytest.fixture
+def counting(plain, work):
+    """The plain model with a vocabulary that counts its lookups."""
+    return replace(plain, vocabulary=CountingVocabulary(plain.vocabulary, work))

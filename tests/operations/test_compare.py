@@ -84,12 +84,6 @@ def test_the_shift_is_one_minus_the_cosine_in_float64(deep):
         assert one.shift == pytest.approx(1 - cosine(static, contextual), abs=1e-6)
 
 
-def test_a_lone_word_does_not_shift(plain):
-    assert compare_all(plain, Occurrence("river", "river")).occurrences[0].shift == pytest.approx(
-        0, abs=1e-6
-    )
-
-
 def test_similarities_are_the_cosines_of_the_rows(deep):
     texts = ["bank river", "money bank", "high apple end"]
     words = ["bank", "bank", "apple"]
@@ -226,16 +220,6 @@ def test_a_contextual_vector_without_a_direction_has_no_neighbors(tmp_path):
     assert first.contextual_neighbors == []
 
 
-@pytest.mark.parametrize(
-    "limits", [{"max_sentences": 1}, {"max_sentence_tokens": 1}, {"max_tokens": 3}]
-)
-def test_texts_over_a_limit_are_rejected(plain, limits):
-    texts = occurrences_of("bank", "bank river", "river bank")
-    with pytest.raises(TooLargeError) as caught:
-        compare_all(plain, *texts, limits=replace(LIMITS, **limits))
-    assert caught.value.members()["setting"] in limits
-
-
 def test_occurrences_in_one_text_are_tokenized_and_encoded_once(deep, encoded):
     first, second = "bank river bank", "money bank"
     mixed = [
@@ -311,12 +295,6 @@ def test_the_map_is_the_principal_components_of_all_directions(bundled):
     np.testing.assert_allclose(
         result.map.explained_variance_ratio, pca.explained_variance_ratio_, atol=1e-5
     )
-
-
-def test_two_occurrences_of_a_word_have_one_static_and_two_contextual_positions(bundled):
-    found = map_of(bundled, *occurrences_of("bank", *TEXTS))
-    assert found.static[0] == found.static[1]
-    assert found.contextual[0] != found.contextual[1]
 
 
 def test_equal_vectors_count_as_one_point_of_the_map(bundled):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polyseme.engine.layers import Projection
-from polyseme.errors import InvalidError, UnknownWordError
+from polyseme.errors import UnknownWordError
 from polyseme.operations.embed import (
     EmbeddingsRequest,
     embed,
@@ -54,13 +54,6 @@ def test_a_shortened_vector_has_length_1(weighted):
     (whole,) = vectors(weighted, "river bank")
     (shortened,) = vectors(weighted, "river bank", dimensions=2)
     assert shortened == pytest.approx(whole[:2] / np.linalg.norm(whole[:2]), abs=1e-6)
-
-
-@pytest.mark.parametrize("dimensions", [0, -1, 6])
-def test_dimensions_that_the_model_lacks_are_rejected(weighted, dimensions):
-    with pytest.raises(InvalidError) as caught:
-        vectors(weighted, "bank", dimensions=dimensions)
-    assert caught.value.errors[0].pointer == "/dimensions"
 
 
 def test_words_without_a_vector_do_not_count(weighted):

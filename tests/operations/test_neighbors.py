@@ -179,15 +179,6 @@ def test_one_positive_term_is_the_word_or_the_vector(model):
     assert neighbors_of_sum(model, [f"w{ZERO_ROW}"]).neighbors == []
 
 
-def test_a_sum_has_at_most_32_words_of_each_sign(model):
-    words = [f"w{number % 4 + 1}" for number in range(33)]
-    assert neighbors_of_sum(model, words[:32], ["w5"], k=1).neighbors
-    for signs in ("positive", "negative"):
-        with pytest.raises(InvalidError, match="at most 32") as caught:
-            neighbors_of_sum(model, **{"positive": ["w5"], signs: words})
-        assert caught.value.errors[0].path == (signs,)
-
-
 @pytest.mark.parametrize(
     ("positive", "negative", "pointer", "message"),
     [

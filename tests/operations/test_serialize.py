@@ -1,7 +1,6 @@
 """Responses as JSON, NDJSON and `.npz`."""
 
 import base64
-import dataclasses
 import io
 import json
 import zipfile
@@ -15,27 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_arrays
-from pydantic import TypeAdapter
 
 from polyseme.errors import OutOfRangeError, TooLargeError
 from polyseme.operations import serialize
-from polyseme.operations.compare import Comparison, MappedComparison, Occurrence
 from polyseme.operations.encode import Encoded, TokenCounts, tokenize
 from polyseme.operations.limits import max_value_bytes
-from polyseme.operations.neighbors import Neighbors, NeighborsRequest, neighbors
 from polyseme.operations.options import EncodeOptions
-from polyseme.operations.serialize import as_base64, manifest_document, sentence_parts
-from polyseme.operations.trace import Trace
+from polyseme.operations.serialize import as_base64, sentence_parts
 from polyseme.tokenizer import Tokenized
 from tests.operations.calls import (
     EVERY,
     arrays_of,
     ask,
-    compare_occurrences,
     document_of,
     json_of,
     npz_of,
-    trace_text,
 )
 from tests.tiny import LIMITS, VECTORS, WORDS, tiny_model
 
@@ -50,43 +43,11 @@ ARRAYS = hypothesis_arrays.arrays(
 )
 
 
-def round_trip(document):
-    """A document, written by orjson and parsed."""
-    return json.loads(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY))
-
-
 def decoded(document):
     """The array of a base64 document."""
     data = pybase64.b64decode(document["data"], validate=True)
     dtype = np.dtype(document["dtype"]).newbyteorder("<")
     return np.frombuffer(data, dtype).reshape(document["shape"])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("heads", ["mean", "all"])
-def test_arrays_round_trip(deep, dtype, heads):
-    encoded = ask(deep, TEXTS, include=EVERY, heads=heads)
-    options = {"include": EVERY, "heads": heads, "dtype": dtype}
-    as_numbers = document_of(deep, TEXTS, **options)["results"]
-    in_base64 = document_of(deep, TEXTS, "base64", **options)["results"]
-    for one, numbers, packed in zip(encoded, as_numbers, in_base64, strict=True):
-        for part, array in one.arrays.items():
-            expected = array.astype(dtype)
-            found = np.array(numbers[part], dtype).reshape(array.shape)
-            assert found.tobytes() == expected.tobytes()
-            assert packed[part]["dtype"] == dtype
-            assert decoded(packed[part]).shape == array.shape
-            assert decoded(packed[part]).tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("part", sorted(EVERY))
-def test_an_array_that_is_not_requested_is_absent(deep, part):
-    include = [one for one in EVERY if one != part]
-    for result in document_of(deep, TEXTS, include=include)["results"]:
-        assert set(result) == {"tokens", "truncated", *include}
-    names = set(arrays_of(deep, TEXTS, include=include))
-    assert not {name for name in names if name.rstrip("_0123") == part}
-    assert {"offsets", "tokens"} <= names
 
 
 def test_the_json_document_is_that_of_the_contract(deep):
@@ -216,16 +177,6 @@ def test_the_arrays_of_an_npz_are_those_of_the_contract(deep):
     assert (mean.shape, mean.dtype) == ((2, 4, 4), np.float16)
 
 
-def test_the_json_of_an_npz_has_all_fields_that_are_not_arrays(deep):
-    tokens = arrays_of(deep, TEXTS)["tokens"]
-    assert (tokens.dtype, tokens.ndim) == (np.uint8, 1)
-    results = document_of(deep, TEXTS, include=[])["results"]
-    assert json.loads(tokens.tobytes().decode()) == results
-    limits = replace(LIMITS, max_sentence_tokens=1)
-    fields = json.loads(arrays_of(deep, TEXTS, limits, truncate=True)["tokens"].tobytes())
-    assert [one["truncated"] for one in fields] == [2, 0, 0, 1]
-
-
 def test_an_npz_is_not_compressed(deep):
     archive = zipfile.ZipFile(io.BytesIO(npz_of(deep, TEXTS, include=EVERY)))
     assert archive.testzip() is None
@@ -353,31 +304,3 @@ def test_the_pairs_of_tokens_times_heads_and_layers_are_limited(deep):
             tokenize(deep, texts, EncodeOptions(), replace(LIMITS, max_pairs=limit))
     assert caught.value.members()["size"] == 78
     tokenize(deep, texts, EncodeOptions(include=["static"]), replace(LIMITS, max_pairs=1))
-
-
-PAIR = [Occurrence("zebra bank", "bank"), Occurrence("bank river", "bank")]
-
-
-@pytest.mark.parametrize(
-    ("kind", "compute"),
-    [
-        (Comparison, lambda model: compare_occurrences(model, PAIR, neighbors=2)),
-        (MappedComparison, lambda model: compare_occurrences(model, PAIR, neighbors=2, map=True)),
-        (Neighbors, lambda model: neighbors(model, NeighborsRequest(word="bank", k=3))),
-        (Trace, lambda model: trace_text(model, "bank zebra river", 1)),
-    ],
-)
-def test_a_result_is_read_as_it_was_written(deep, kind, compute):
-    written = compute(deep)
-    assert type(written) is kind
-    document = round_trip(written)
-    read = TypeAdapter(kind).validate_python(document)
-    np.testing.assert_equal(dataclasses.asdict(read), dataclasses.asdict(written))
-    for step in document.get("steps", ()):
-        assert step["shape"] == list(np.shape(step["values"]))
-
-
-def test_the_document_of_a_manifest_has_its_figures(deep):
-    document = round_trip(manifest_document(deep.manifest))
-    assert (document["dimension"], document["vocabulary_size"]) == (5, 11)
-    assert (document["layers"], document["heads"], document["dtype"]) == (2, 3, "float32")

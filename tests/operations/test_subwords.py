@@ -16,10 +16,8 @@ from tests.operations.calls import (
     ask,
     ask_one,
     compare_occurrences,
-    document_of,
     neighbors_of_vector,
     neighbors_of_word,
-    npz_of,
     same_bits,
     trace_text,
 )
@@ -120,16 +118,6 @@ def test_oov_zero_disables_subwords(plain, deep, composing, deep_composing):
         assert not zero.arrays["static"][0].any()
 
 
-def test_words_are_composed_by_default(composing):
-    text = "gnu bank zebra-river"
-    assert same_bits(ask_one(composing, text), ask_one(composing, text, oov="subword"))
-    assert [token.resolution for token in ask_one(composing, text).tokens] == [
-        "subword",
-        "exact",
-        "subword",
-    ]
-
-
 def test_composing_is_rejected_for_a_model_without_subwords(plain):
     with pytest.raises(InvalidError) as caught:
         ask(plain, ["bank"], oov="subword")
@@ -142,19 +130,6 @@ def test_oov_error_rejects_words_that_could_be_composed(composing):
         ask(composing, ["bank gnu", "zebra-river gnu"], oov="error")
     assert caught.value.words == ["gnu", "zebra"]
     assert ask_one(composing, "bank didn't", oov="error").tokens[0].key == "bank"
-
-
-def test_a_composed_word_is_not_counted_as_unknown(composing):
-    usage = document_of(composing, ["gnu bank", f"zebra {'x' * (LONGEST + 1)}"])["usage"]
-    assert usage == {"tokens": 4, "oov": 1, "truncated": 0}
-
-
-def test_the_document_of_a_composed_word_has_no_further_fields(composing):
-    document = document_of(composing, ["gnu"])
-    assert document["results"][0]["tokens"] == [
-        {"text": "gnu", "start": 0, "end": 3, "key": None, "resolution": "subword"}
-    ]
-    assert b"composed" not in npz_of(composing, ["gnu"])
 
 
 def test_a_word_without_ngrams_or_too_long_stays_unknown(composing):
@@ -174,15 +149,6 @@ def test_tokenized_words_are_composed(composing):
     one = ask_one(composing, ["gnu", "zebra bank", ""])
     assert [token.resolution for token in one.tokens] == ["subword", "subword", "oov"]
     assert one.arrays["static"][0].tolist() == GNU
-
-
-TEXTS = ["gnu bank", "zebra", "", "zebra-river Gnu didn't gnu 👍🏽 e\u0301 日本語", "gnu " * 300]
-
-
-def test_a_sentence_with_composed_words_gets_the_same_bits_alone_and_in_a_batch(wide):
-    together = ask(wide, TEXTS, include=EVERY)
-    for text, one in zip(TEXTS, together, strict=True):
-        assert same_bits(one, ask_one(wide, text, include=EVERY))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

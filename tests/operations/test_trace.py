@@ -189,15 +189,6 @@ def test_without_weights_queries_keys_and_values_are_the_embeddings():
         assert np.array_equal(steps[name], steps["embeddings"])
 
 
-def test_a_trace_of_too_many_tokens_is_rejected():
-    limits = replace(LIMITS, max_trace_tokens=2)
-    for arrays in (embeddings(), projected()):
-        with pytest.raises(TooLargeError) as caught:
-            trace(None, arrays, limits)
-        assert caught.value.members() == {"setting": "max_trace_tokens", "limit": 2, "size": 3}
-    assert trace(None, embeddings(n=2), limits).steps
-
-
 LARGE = {
     "many narrow tokens": embeddings(n=61, d=1),
     "embeddings": embeddings(n=31, d=41),
@@ -269,19 +260,6 @@ def test_a_missing_layer_is_rejected(deep, plain):
             trace_text(model, TEXT, layer, limits=LIMITS)
         (error,) = caught.value.errors
         assert (error.pointer, error.message) == ("/layer", message)
-
-
-@pytest.mark.parametrize("text", ["", "  \t\n"])
-def test_a_text_without_a_word_is_rejected(deep, text):
-    with pytest.raises(InvalidError) as caught:
-        trace_text(deep, text, 0, limits=LIMITS)
-    assert caught.value.errors[0].pointer == "/text"
-
-
-def test_a_text_of_too_many_words_is_rejected(deep):
-    with pytest.raises(TooLargeError) as caught:
-        trace_text(deep, "bank bank bank", 0, limits=replace(LIMITS, max_trace_tokens=2))
-    assert caught.value.members()["setting"] == "max_trace_tokens"
 
 
 def feed_forward(width):
