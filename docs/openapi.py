@@ -335,134 +335,67 @@ class InferenceProblemResponse(ProblemResponse):
 
 
 class Route(NamedTuple):
-    """One method of one path."""
+    """One method of one path: POST if it has a body, else GET."""
 
-    method: str
     path: str
     name: str
     summary: str
-    tag: str
-    body: type[BaseModel] | None
     response: type
     """a pydantic model, or a dataclass that an operation returns"""
-    errors: tuple[int, ...]
+    errors: tuple[int, ...] = ()
     problem: type[ProblemResponse] = ProblemResponse
+    body: type[BaseModel] | None = None
 
+    @property
+    def method(self) -> str:
+        """The method in lower case."""
+        return "post" if self.body else "get"
 
-def _get(
-    path: str,
-    name: str,
-    summary: str,
-    tag: str,
-    response: type,
-    errors: tuple[int, ...] = (),
-    problem: type[ProblemResponse] = ProblemResponse,
-) -> Route:
-    return Route("get", path, name, summary, tag, None, response, errors, problem)
+    @property
+    def tag(self) -> str:
+        """The group of the route."""
+        starts = {"/v1/models": "models", "/v1/": "vectors", "/v2/models": "inference"}
+        return next((tag for start, tag in starts.items() if self.path.startswith(start)), "health")
 
 
 def _inference(path: str, suffix: str = "") -> tuple[Route, ...]:
     """Return the routes of the Open Inference Protocol at a path of a model or its version."""
-    common = ("inference", (*_GET_ERRORS, 404, 503), InferenceProblemResponse)
-    tag, errors, problem = common
+    errors, problem = (*_GET_ERRORS, 404, 503), InferenceProblemResponse
+    get, check = "Get the tensors of a model", "Check whether a model is ready"
+    post = "Encode sentences as tensors"
+    ready, infer = f"model_ready{suffix}", f"infer{suffix}"
     return (
-        _get(
-            path,
-            f"metadata{suffix}",
-            "Get the tensors of a model",
-            tag,
-            ModelMetadataResponse,
-            errors,
-            problem,
-        ),
-        _get(
-            f"{path}/ready",
-            f"model_ready{suffix}",
-            "Check whether a model is ready",
-            tag,
-            ModelReadyResponse,
-            errors,
-            problem,
-        ),
-        Route(
-            "post",
-            f"{path}/infer",
-            f"infer{suffix}",
-            "Encode sentences as tensors",
-            tag,
-            InferRequest,
-            InferResponse,
-            _POST_ERRORS,
-            problem,
-        ),
+        Route(path, f"metadata{suffix}", get, ModelMetadataResponse, errors, problem),
+        Route(f"{path}/ready", ready, check, ModelReadyResponse, errors, problem),
+        Route(f"{path}/infer", infer, post, InferResponse, _POST_ERRORS, problem, InferRequest),
     )
 
 
 _LIVE, _READY = "Check whether the process is running", "Check whether the service is ready"
+_ENCODE, _SERVER = "Encode sentences as vectors and attention", "Get the metadata of the server"
+_MODEL_ERRORS, _OPENAI = (*_GET_ERRORS, 404), OpenAIProblemResponse
+_HEALTH, _V2 = "/v2/health", InferenceProblemResponse
 ROUTES = (
-    Route(
-        "post",
-        "/v1/encode",
-        "encode",
-        "Encode sentences as vectors and attention",
-        "vectors",
-        EncodeRequest,
-        EncodeDocument,
-        _POST_ERRORS,
-    ),
+    Route("/v1/encode", "encode", _ENCODE, EncodeDocument, _POST_ERRORS, body=EncodeRequest),
     *(
         Route(
-            "post",
             f"/v1/{one.path}",
             one.name,
             one.summary,
-            "vectors",
-            one.request,
             one.document or one.result,
             _POST_ERRORS,
-            OpenAIProblemResponse if one.request is EmbeddingsRequest else ProblemResponse,
+            _OPENAI if one.request is EmbeddingsRequest else ProblemResponse,
+            one.request,
         )
         for one in OPERATIONS.values()
     ),
-    _get(
-        "/v1/models",
-        "models",
-        "List all models",
-        "models",
-        ModelsResponse,
-        _GET_ERRORS,
-        OpenAIProblemResponse,
-    ),
-    _get(
-        "/v1/models/{name}",
-        "model",
-        "Get one model",
-        "models",
-        ModelResponse,
-        (*_GET_ERRORS, 404),
-        OpenAIProblemResponse,
-    ),
-    _get("/livez", "livez", _LIVE, "health", LiveResponse),
-    _get("/readyz", "readyz", _READY, "health", ReadyResponse, (503,), NotReadyResponse),
-    _get(
-        "/v2",
-        "server",
-        "Get the metadata of the server",
-        "health",
-        ServerResponse,
-        (406, 421, 500),
-        InferenceProblemResponse,
-    ),
-    _get("/v2/health/live", "server_live", _LIVE, "health", ServerLiveResponse),
-    _get(
-        "/v2/health/ready",
-        "server_ready",
-        _READY,
-        "health",
-        ServerReadyResponse,
-        (503,),
-        InferenceProblemResponse,
-    ),
+    Route("/v1/models", "models", "List all models", ModelsResponse, _GET_ERRORS, _OPENAI),
+    Route("/v1/models/{name}", "model", "Get one model", ModelResponse, _MODEL_ERRORS, _OPENAI),
+    Route("/livez", "livez", _LIVE, LiveResponse),
+    Route("/readyz", "readyz", _READY, ReadyResponse, (503,), NotReadyResponse),
+    Route("/v2", "server", _SERVER, ServerResponse, (406, 421, 500), _V2),
+    Route(f"{_HEALTH}/live", "server_live", _LIVE, ServerLiveResponse),
+    Route(f"{_HEALTH}/ready", "server_ready", _READY, ServerReadyResponse, (503,), _V2),
     *_inference("/v2/models/{name}"),
     *_inference(f"/v2/models/{{name}}/versions/{VERSION}", "_of_version"),
 )
