@@ -77,14 +77,15 @@ def test_ndjson_has_the_results_of_json_and_a_last_line_with_the_usage(client, b
 
 
 def test_an_ndjson_body_takes_its_fields_from_the_query(client: httpx.Client) -> None:
-    content = "\n".join([*map(json.dumps, TEXTS), ""])
+    texts = [*TEXTS, "a well known bank"]  # a phrase of the vocabulary
+    content = "\n".join([*map(json.dumps, texts), ""])
     query = "?include=static,contextual&layers=0,0&truncate=true&encoding=base64&case=lower"
     query += "&phrases=true&share=1.5"
     headers = {"Content-Type": NDJSON}
     found = client.post(f"/v1/encode{query}", content=content, headers=headers).json()
     body = {"include": ["static", "contextual"], "layers": [0], "truncate": True}
     body |= {"encoding": "base64", "case": "lower", "phrases": True, "share": 1.5}
-    wanted = client.post("/v1/encode", json={"input": TEXTS, **body}).json()["results"]
+    wanted = client.post("/v1/encode", json={"input": texts, **body}).json()["results"]
     assert found["results"] == wanted
     response = client.post("/v1/encode", content='["river", "bank"]\n["a"]', headers=headers)
     first, _ = response.json()["results"]

@@ -485,7 +485,7 @@ def _occurrence_fields(index: int, values: Any) -> dict[str, Any]:
         raise TypeError(
             f"Occurrence {index} is neither (text, word) nor (text, word, nth) nor an Occurrence."
         )
-    unused = {name for name, value in vars(values).items() if value is None and name != "nth"}
+    fields = dict(vars(values))
     if values.word is None:
-        unused.add("nth")
-    return {name: value for name, value in vars(values).items() if name not in unused}
+        del fields["nth"]
+    return fields
