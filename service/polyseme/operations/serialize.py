@@ -55,14 +55,19 @@ def sentence_document(one: Encoded, encoding: Encoding = "float") -> dict[str, A
     """Return a sentence as a dictionary, with arrays that orjson serializes."""
     document: dict[str, Any] = {"tokens": token_documents(one.sentence)}
     for part, array in one.arrays.items():
-        document[part] = np.ascontiguousarray(array) if encoding == "float" else as_base64(array)
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        if encoding == "base64":
+            data, dtype = pybase64.b64encode_as_string(little.data), f"float{8 * array.itemsize}"
+            document[part] = {"shape": array.shape, "dtype": dtype, "data": data}
+        else:
+            document[part] = little
     document["truncated"] = one.sentence.truncated
     return document
 
 
 def sentence_parts(one: Encoded, encoding: Encoding = "float") -> Iterator[bytes]:
     """Yield a `sentence_document` in JSON; one part unless its arrays are large."""
-    if _count_numbers([one]) <= _PART_NUMBERS:
+    if sum(array.size for array in one.arrays.values()) <= _PART_NUMBERS:
         yield orjson.dumps(sentence_document(one, encoding), option=orjson.OPT_SERIALIZE_NUMPY)
         return
     yield orjson.dumps({"tokens": token_documents(one.sentence)})[:-1]
@@ -70,11 +75,6 @@ def sentence_parts(one: Encoded, encoding: Encoding = "float") -> Iterator[bytes
         yield f',"{part}":'.encode()
         yield from array_parts(array, encoding)
     yield f',"truncated":{one.truncated}}}'.encode()
-
-
-def _count_numbers(sentences: Iterable[Encoded]) -> int:
-    """Return the number of values in the arrays of sentences."""
-    return sum(a.size for one in sentences for a in one.arrays.values())
 
 
 def array_parts(array: Floats, encoding: Encoding = "float") -> Iterator[bytes]:
@@ -140,16 +140,6 @@ def json_parts(
     yield b"".join(pending)
 
 
-def as_base64(array: Floats) -> dict[str, Any]:
-    """Return a `Base64Array`: the bytes are little-endian, in C order."""
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    return {
-        "shape": array.shape,
-        "dtype": f"float{8 * array.itemsize}",
-        "data": pybase64.b64encode_as_string(little.data),
-    }
-
-
 def manifest_document(manifest: Manifest) -> dict[str, Any]:
     """Return the fields of a manifest that /v1/models shows."""
     return {
@@ -192,7 +182,7 @@ def encode_json(
     after: dict[str, Any] = {"usage": counts.usage}
     if terms is not None:
         after["terms"] = terms
-    if _count_numbers(sentences) > _WHOLE_NUMBERS:
+    if sum(array.size for one in sentences for array in one.arrays.values()) > _WHOLE_NUMBERS:
         results = (sentence_parts(one, encoding) for one in sentences)
         yield from json_parts(facts, "results", results, after)
     else:
