@@ -106,6 +106,7 @@ CHANGES = {
     "a sentence too few": put("offsets", lambda a: a[:-1]),
     "attention of another sentence": lambda a: a | {"attention_0": a["attention_2"]},
     "attention that is flat": put("attention_0", lambda a: a[0]),
+    "attention without a column": put("attention_0", lambda a: a[..., :-1]),
     "an array that is not there": lambda a: {n: x for n, x in a.items() if n != "attention_2"},
     "an array that was not asked for": lambda a: a | {"extra": np.zeros(1)},
     "a sentence too many": with_tokens(lambda doc: [*doc, doc[0]]),
