@@ -1,8 +1,10 @@
 """Batches of texts: size, order, and how far texts are read ahead."""
 
+import asyncio
+
 import pytest
 
-from polyseme.client.requests import Batch, BatchSize, batches
+from polyseme.client.requests import Batch, BatchSize, async_batches, batches
 from polyseme.errors import TooLargeError
 
 
@@ -51,3 +53,16 @@ def test_a_rejected_batch_is_split_for_any_reported_limit(setting, limit):
     sizes, batch = BatchSize(), Batch(0, [b'"aaaaaaa"', b'""'])
     sizes.reduce(batch, TooLargeError("", 2, setting, limit))
     assert len(sizes.split(batch)) == 2
+
+
+def test_asynchronous_texts_are_batched_in_the_same_way():
+    async def async_batched(texts):
+        return [batch async for batch in async_batches(texts, BatchSize(3, 1000))]
+
+    async def generate(texts):
+        for text in texts:
+            yield text
+
+    texts = ["a", "b", "c", "d", ["e"]]
+    assert asyncio.run(async_batched(texts)) == batched(texts)
+    assert asyncio.run(async_batched(generate(texts))) == batched(texts)
