@@ -382,16 +382,19 @@ def _resolutions(form: str, case: Case, *, turkic: bool) -> dict[str, Resolution
     """Return the spellings of a form in the order of lookup, with their resolutions."""
     resolutions: dict[str, Resolution] = {} if case == "lower" else {form: "exact"}
     if case != "exact":
-        for resolution, (turkic_change, change) in _CASES.items():
+        cases = list(_CASES.items())[: 1 if case == "lower" else None]
+        for resolution, (turkic_change, change) in cases:
             if turkic:
                 resolutions.setdefault(turkic_change(form), resolution)
             resolutions.setdefault(change(form), resolution)
-            if case == "lower":
-                break
-        for spelling in _with_sharp_s(form):
-            resolutions.setdefault(spelling, "lower")
+        # Capitals of languages that the manifest does not name.
+        others = [(word, word.capitalize()) for word in _with_sharp_s(form)]
+        if "I" in form:
+            others.append((_turkic_lower(form), _turkic_capitalized(form)))
+        for lower, capitalized in others:
+            resolutions.setdefault(lower, "lower")
             if case == "auto":
-                resolutions.setdefault(spelling.capitalize(), "capitalised")
+                resolutions.setdefault(capitalized, "capitalised")
     if form in resolutions:
         resolutions[form] = "exact"
     return resolutions

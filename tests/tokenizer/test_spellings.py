@@ -134,8 +134,8 @@ ISIK = ("kırmızı", "ışık", "işik", "İzmir", "internet", "kir", "kır")
     ("word", "key", "resolution", "elsewhere"),
     [
         ("IŞIK", "ışık", "lower", "işik"),
-        ("Işık", "ışık", "lower", None),
-        ("KIRMIZI", "kırmızı", "lower", None),
+        ("Işık", "ışık", "lower", "ışık"),
+        ("KIRMIZI", "kırmızı", "lower", "kırmızı"),
         ("KIR", "kır", "lower", "kir"),
         ("KİR", "kir", "lower", "kir"),
         ("İZMİR", "İzmir", "capitalised", "İzmir"),
