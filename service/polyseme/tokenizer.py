@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise, product
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
@@ -212,6 +212,7 @@ _VARYING = regex.compile(
     regex.V1,
 )
 """What a word in NFC contains if it has other `forms`."""
+_MAX_SHARP_S = 3
 _TWO_DIGITS, _DIGIT = re.compile(r"\d\D*\d"), re.compile(r"\d")
 
 
@@ -311,8 +312,12 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     ),
 }
 """The forms of a word that are looked up in turn, each of the one before. Entries have them too."""
-NUMBER_FORMS: Final = {"`#` for each digit": "#", "`0` for each digit": "0"}
-"""The last forms of a word with two digits or more, which entries do not have."""
+NUMBER_FORMS: Final[dict[str, Callable[[re.Match[str]], str]]] = {
+    "ASCII digits for those of other scripts": lambda digit: str(int(digit[0])),
+    "`#` for each digit": lambda _digit: "#",
+    "`0` for each digit": lambda _digit: "0",
+}
+"""The last forms of a word with digits, which entries do not have; `#` and `0` need two digits."""
 
 
 def forms(word: str) -> list[str]:
@@ -326,9 +331,13 @@ def forms(word: str) -> list[str]:
 
 
 def _number_forms(word: str, vocabulary: RowLookup) -> list[str]:
-    if not vocabulary.hides_digits or not _TWO_DIGITS.search(word):
+    if not _DIGIT.search(word):
         return []
-    return [_DIGIT.sub(sign, forms(word)[-1]) for sign in NUMBER_FORMS.values()]
+    form = forms(word)[-1]
+    hides_digits = vocabulary.hides_digits and _TWO_DIGITS.search(word)
+    changes = list(NUMBER_FORMS.values())[: None if hides_digits else 1]
+    number_forms = [_DIGIT.sub(change, form) for change in changes]
+    return [number_form for number_form in number_forms if number_form != form]
 
 
 def spelling_key(word: str) -> str:
@@ -373,15 +382,36 @@ def _resolutions(form: str, case: Case, *, turkic: bool) -> dict[str, Resolution
     """Return the spellings of a form in the order of lookup, with their resolutions."""
     resolutions: dict[str, Resolution] = {} if case == "lower" else {form: "exact"}
     if case != "exact":
-        for resolution, (turkic_change, change) in _CASES.items():
+        cases = list(_CASES.items())[: 1 if case == "lower" else None]
+        for resolution, (turkic_change, change) in cases:
             if turkic:
                 resolutions.setdefault(turkic_change(form), resolution)
             resolutions.setdefault(change(form), resolution)
-            if case == "lower":
-                break
+        # Capitals of languages that the manifest does not name.
+        others = [(word, word.capitalize()) for word in _with_sharp_s(form)]
+        if "I" in form:
+            others.append((_turkic_lower(form), _turkic_capitalized(form)))
+        for lower, capitalized in others:
+            resolutions.setdefault(lower, "lower")
+            if case == "auto":
+                resolutions.setdefault(capitalized, "capitalised")
     if form in resolutions:
         resolutions[form] = "exact"
     return resolutions
+
+
+def _with_sharp_s(form: str) -> list[str]:
+    """Return a word in capitals in lower case, with `ß` for one `SS` or more.
+
+    A word with more than _MAX_SHARP_S `SS` has none.
+    """
+    if "SS" not in form or not form.isupper():
+        return []
+    parts = form.lower().split("ss")
+    if len(parts) > _MAX_SHARP_S + 1:
+        return []
+    joints = product(("ß", "ss"), repeat=len(parts) - 1)
+    return ["".join(chain(*zip(parts, (*joint, ""), strict=True))) for joint in joints][:-1]
 
 
 def spellings(word: str, case: Case, *, turkic: bool = False) -> Iterator[tuple[str, Resolution]]:

@@ -114,6 +114,14 @@ def test_the_closest_form_and_then_the_most_frequent_word_is_used(word, known, k
     assert keys(word, *known) == [key]
 
 
+@pytest.mark.parametrize("number", ["١٩٩٠", "۱۹۹۰", "१९९०", "১৯৯০", "๑๙๙๐", "𝟏𝟗𝟗𝟎"])
+def test_digits_of_other_scripts_are_those_of_ascii_unless_the_vocabulary_has_them(number):
+    assert keys(number, "1990", "the") == ["1990"]
+    assert keys(f"{number[:1]}", "1", "the") == ["1"]
+    assert keys("٢٠", "٢٠", "20") == ["٢٠"]
+    assert keys(number, "####", "the") == ["####"]
+
+
 def test_signs_that_are_no_apostrophe_stay():
     assert keys("5′ 5'", "'", "5") == ["5", None, "5", "'"]
     assert keys("‘so’ `so´", "'", "so") == [None, "so", "'", None, "so", None]
@@ -126,8 +134,8 @@ ISIK = ("kırmızı", "ışık", "işik", "İzmir", "internet", "kir", "kır")
     ("word", "key", "resolution", "elsewhere"),
     [
         ("IŞIK", "ışık", "lower", "işik"),
-        ("Işık", "ışık", "lower", None),
-        ("KIRMIZI", "kırmızı", "lower", None),
+        ("Işık", "ışık", "lower", "ışık"),
+        ("KIRMIZI", "kırmızı", "lower", "kırmızı"),
         ("KIR", "kır", "lower", "kir"),
         ("KİR", "kir", "lower", "kir"),
         ("İZMİR", "İzmir", "capitalised", "İzmir"),
