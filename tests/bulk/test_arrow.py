@@ -200,16 +200,6 @@ def test_words_are_compared_without_case_and_white_space():
     assert tokens_of(words, ("bank", "new york")) == ["bank", "New York", "Bank"]
 
 
-TYPES = [pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int8(), pa.string())]
-
-
-@pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_texts_may_have_any_type_of_strings(kind):
-    texts = pa.array(TEXTS[:3]).cast(kind)
-    table = Encoder()(pa.table({"text": texts}))
-    assert table.equals(Encoder()(pa.table({"text": TEXTS[:3]})))
-
-
 def test_columns_of_any_type_are_copied_for_each_token():
     columns = {
         "view": pa.array(["x", None], pa.string_view()),

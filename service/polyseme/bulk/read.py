@@ -624,18 +624,13 @@ class Shard:
         return f"Row {first.first} of {first.file} to row {last.first + len(last) - 1}{file}"
 
 
-def first_rows(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Rows | None:
-    """Return the first rows of the files that have rows."""
-    return next(chain.from_iterable(read(file, column, keep) for file in files), None)
-
-
 def read_schema(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Any:
     """Return the `pyarrow.Schema` of the columns to copy, and of the partitions.
 
     The types are those of the first file that has rows, or strings if no file has rows.
     """
     names = [*keep, *(name for name in files[0].partitions if name not in keep)]
-    first = first_rows(files, column, names)
+    first = next(chain.from_iterable(read(file, column, names) for file in files), None)
     kinds = [array.type for array in first.columns] if first else [pa.string()] * len(names)
     return pa.schema(zip(names, kinds, strict=True))
 
