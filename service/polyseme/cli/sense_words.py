@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.sense_files import (
-    StratifiedSample,
     cell,
     open_inventory,
     part_around,
@@ -22,6 +21,7 @@ from polyseme.cli.sense_files import (
 from polyseme.cli.sentences import split_sentences
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted
+from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
 from polyseme.processes import run_in_processes
