@@ -198,11 +198,3 @@ def test_the_page_lists_every_column():
     for options in ({"include": parts}, {"rows": "tokens"}):
         for name in Encoder(**options).schema(schema).names:
             assert f"`{name}`" in page
-
-
-def test_output_folder_in_a_loop_of_links_is_rejected(tmp_path):
-    (tmp_path / "one").symlink_to("two")
-    (tmp_path / "two").symlink_to("one")
-    source = write_lines(tmp_path / "in.txt", SENTENCES)
-    code, _, stderr = bulk(source, tmp_path / "one")
-    assert (code, stderr.decode()) == (1, f"polyseme: File exists ({tmp_path / 'one'}).\n")

@@ -12,7 +12,7 @@ import io
 import json
 import re
 import resource
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -457,11 +457,10 @@ _REPEATED = object()
 
 
 def _json_object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = dict(fields)
-    if len(names) < len(fields):
-        counts = Counter(name for name, _ in fields)
-        names |= {name: _REPEATED for name, count in counts.items() if count > 1}
-    return names
+    record: dict[str, Any] = {}
+    for name, value in fields:
+        record[name] = _REPEATED if name in record else value
+    return record
 
 
 # A number is kept as it is written: 1.10 does not become 1.1, nor 2**64 + 1 the nearest float.
