@@ -1,12 +1,14 @@
 """The command `polyseme bulk`: its output and its errors."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import polyseme
 from polyseme.arrow import Encoder
-from tests.bulk import SENTENCES, bulk, inline, lines_of, shards_of, table_of, write_lines
+from tests.bulk import SENTENCES, bulk, inline, lines_of, parts, shards_of, table_of, write_lines
 from tests.cli.conftest import run_process, without
 from tests.conftest import ROOT
 from tests.tiny import write_tiny
@@ -59,17 +61,6 @@ def _in_this_process(monkeypatch):
 
 
 @pytest.mark.usefixtures("_in_this_process")
-def test_phrases_of_the_vocabulary_are_one_token(tmp_path):
-    source = write_lines(tmp_path / "in.txt", ["a well known high-speed train"])
-    code, _, stderr = bulk(source, tmp_path / "out", "--phrases")
-    assert code == 0, stderr
-    keys = table_of(tmp_path / "out")["keys"].to_pylist()
-    assert keys == [["a", "well-known", "high-speed", "train"]]
-    code, _, stderr = bulk(source, tmp_path / "out")
-    assert (code, b"another job's shards (other phrases)" in stderr) == (1, True)
-
-
-@pytest.mark.usefixtures("_in_this_process")
 def test_occurrences_of_words_are_written(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     tokens = ("--rows", "tokens", "--format", "jsonl")
@@ -84,8 +75,28 @@ def test_occurrences_of_words_are_written(tmp_path):
     assert code == 0
     assert b"polyseme: no token of the texts is one of the --words." in stderr.splitlines()
     phrase = write_lines(tmp_path / "phrase.txt", ["a high speed train"])
-    bulk(phrase, tmp_path / "phrase", *tokens, "--phrases", "--words", "high  speed")
+    words = (*tokens, "--words", "high  speed")
+    bulk(phrase, tmp_path / "phrase", *words, "--phrases")
     assert [line["token"] for line in lines_of(tmp_path / "phrase")] == ["high speed"]
+    code, _, stderr = bulk(phrase, tmp_path / "phrase", *words)
+    assert (code, b"another job's shards (other phrases)" in stderr) == (1, True)
+
+
+@pytest.mark.usefixtures("_in_this_process")
+def test_size_of_a_large_output_is_estimated(tmp_path, monkeypatch):
+    monkeypatch.setattr("polyseme.cli.bulk._LARGE", 1e4)
+    source = write_lines(tmp_path / "in.txt", SENTENCES * 40)
+    code, _, stderr = bulk(source, tmp_path / "out", "--shard-rows", "50")
+    assert code == 0, stderr
+    size = sum(part.stat().st_size for part in parts(tmp_path / "out"))
+    ratio = f"{size / source.stat().st_size:,.0f} times the size of the input"
+    assert stderr.decode().count(ratio) == 1
+    monkeypatch.setattr("polyseme.cli.bulk._TIMES_LARGER", 1e6)
+    disk = Mock(return_value=Mock(free=size // 2))
+    monkeypatch.setattr("polyseme.cli.bulk.shutil.disk_usage", disk)
+    code, _, stderr = bulk(source, tmp_path / "other", "--shard-rows", "50")
+    assert b"The disk of the output has 0.0 GB free, less than" in stderr
+    assert b"times the size" not in stderr
 
 
 @pytest.mark.usefixtures("_in_this_process")
@@ -94,15 +105,6 @@ def test_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
     assert bulk(source, tmp_path / "out", "--on-error", "fail")[0] == 1
     code, _, stderr = bulk(source, tmp_path / "out", "--pooling", "mean")
     assert code == 0, stderr
-
-
-@pytest.mark.slow
-def test_the_number_of_workers_changes_no_byte(tmp_path):
-    source = write_lines(tmp_path / "in.txt", SENTENCES * 4)
-    for count in ("1", "3"):
-        options = ("--shard-rows", "3", "--workers", count)
-        assert bulk(source, tmp_path / count, *options)[0] == 0
-    assert shards_of(tmp_path / "1") == shards_of(tmp_path / "3")
 
 
 def test_failing_row_is_named_and_written_shards_are_kept(tmp_path):
@@ -121,18 +123,13 @@ TOKENS = ("--rows", "tokens")
 INVALID = [
     (("--include", "none"), 1, "`pooling`: without `include` and `senses`, nothing else is"),
     (("--include", "none", "--include", "static"), 2, "none cannot be combined"),
-    (("--include", "scores"), 2, "Invalid value for '--include'"),
     (("--format", "npz"), 2, "Invalid value for '--format'"),
     (("--model", "nobody"), 1, "`polyseme models import` and `polyseme models pull` add models"),
     (("--keep", "row"), 1, "`keep`: the result has another column row"),
-    ((*TOKENS, "--column", "id", "--keep", "token"), 1, "the result has another column token"),
     (("--column", "words"), 1, "there is no column words"),
-    (("--words", "bank"), 1, "`words`: these are for rows of tokens"),
     ((*TOKENS, "--words", "bank,"), 2, "give words separated by commas"),
-    ((*TOKENS, "--exact"), 1, "`exact`: this needs `words`"),
     ((*TOKENS, "--pooling", "sif"), 2, "--pooling is for rows of sentences"),
-    ((*TOKENS, "--include", "attention"), 1, "rows of tokens have one"),
-    ((*TOKENS, "--include", "static", "--include", "features"), 1, "rows of tokens have one"),
+    ((*TOKENS, "--include", "none"), 2, "none cannot be combined"),
     (("--format", "jsonl", "--compression", "zstd"), 2, "is for Parquet"),
     (("--oov", "subword", "--model", "tiny"), 1, "this model has no subword vectors"),
 ]
@@ -201,11 +198,3 @@ def test_the_page_lists_every_column():
     for options in ({"include": parts}, {"rows": "tokens"}):
         for name in Encoder(**options).schema(schema).names:
             assert f"`{name}`" in page
-
-
-def test_output_folder_in_a_loop_of_links_is_rejected(tmp_path):
-    (tmp_path / "one").symlink_to("two")
-    (tmp_path / "two").symlink_to("one")
-    source = write_lines(tmp_path / "in.txt", SENTENCES)
-    code, _, stderr = bulk(source, tmp_path / "one")
-    assert (code, stderr.decode()) == (1, f"polyseme: File exists ({tmp_path / 'one'}).\n")

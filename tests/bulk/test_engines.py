@@ -135,14 +135,3 @@ def test_dask_writes_the_bytes_of_the_command_and_loses_a_worker(folder, expecte
         for one in running:
             one.wait(30)
     assert rows_of(folder / "vectors.parquet") == expected
-
-
-@pytest.mark.parametrize("heading", ["Spark", "Ray", "Dask"])
-def test_programs_have_at_most_five_lines_of_code(heading):
-    (section,) = re.findall(
-        rf"^### {heading}\n(.*?)(?=^###? |\Z)", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
-    )
-    (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    lines = [line for line in block.splitlines() if line.strip()]
-    code = [line for line in lines if not re.match(r"from |import |spark = ", line)]
-    assert len(code) <= 7

@@ -4,13 +4,12 @@ import fcntl
 import multiprocessing
 import os
 import signal
-from functools import partial
 
 import orjson
 import pytest
 
 from polyseme.bulk.read import split_shards
-from polyseme.bulk.run import run, write_in_processes
+from polyseme.bulk.run import write_in_processes
 from polyseme.errors import CommandError
 from tests.bulk import (
     command_of,
@@ -25,7 +24,7 @@ from tests.bulk import (
     workers_of,
     write_lines,
 )
-from tests.signals import default_handling, handler_of
+from tests.signals import default_handling
 
 ROWS, SHARD = 1_600, 40
 SHARDS = ROWS // SHARD
@@ -92,25 +91,6 @@ def test_ctrl_c_stops_the_job_without_partial_files(source, tmp_path):
     assert not list(out.glob(".writing-*"))
 
 
-def test_ctrl_c_ends_the_job_only_where_no_lock_is_held(tmp_path):
-    """At any other place, it could leave a lock of the pool to a thread that waits for it."""
-    source = write_lines(tmp_path / "in.txt", many(2_000))
-    finished = []
-
-    def interrupt(progress):
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        finished.append(progress.rows)
-
-    with handler_of(signal.SIGINT, signal.default_int_handler), pytest.raises(KeyboardInterrupt):
-        run(
-            *job_of(source, tmp_path / "out", **NARROW),
-            partial(write_in_processes, workers=1),
-            interrupt,
-        )
-    assert 1 <= len(finished) < 50
-
-
 @pytest.mark.slow
 def test_worker_that_dies_is_replaced(source, undisturbed, tmp_path):
     out = tmp_path / "out"
@@ -143,6 +123,7 @@ def test_only_missing_shards_are_written_again(tmp_path):
     out = tmp_path / "out"
     run_inline(source, out, shard_rows=10)
     before, times = shards_of(out), {one.name: one.stat().st_mtime_ns for one in parts(out)}
+    write_lines(source, many(50))  # the same contents at another time
     outcome = run_inline(source, out, shard_rows=10)
     assert (outcome.rows, outcome.existing, outcome.counts.rows) == (0, 5, 50)
     assert {one.name: one.stat().st_mtime_ns for one in parts(out)} == times
@@ -165,18 +146,6 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     with pytest.raises(CommandError, match=r"another job's shards \(other input\)"):
         run_inline(source, out, shard_rows=10)
     assert shards_of(out) == before
-
-
-def test_job_is_the_same_if_the_contents_of_its_files_are(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(20))
-    run_inline(source, tmp_path / "out", shard_rows=10)
-    before = shards_of(tmp_path / "out")
-    content = source.read_bytes()
-    source.unlink()
-    source.write_bytes(content)
-    os.utime(source, (1, 1))
-    assert run_inline(source, tmp_path / "out", shard_rows=10).rows == 0
-    assert shards_of(tmp_path / "out") == before
 
 
 def test_new_files_in_a_folder_become_new_shards(tmp_path):
@@ -252,7 +221,7 @@ def split(job, files, rows):
     return split_shards([files], "text", job.copy_schema.remove(0), rows)
 
 
-def test_input_is_read_two_shards_ahead_for_each_worker(tmp_path):
+def test_input_is_read_one_shard_ahead_of_the_workers(tmp_path):
     source = write_lines(tmp_path / "in.txt", many(120))
     read, written, ahead = [], [], []
     job, files = job_of(source, tmp_path / "out")
@@ -266,8 +235,7 @@ def test_input_is_read_two_shards_ahead_for_each_worker(tmp_path):
 
     write_in_processes(job, shards(), lambda one: written.append(one.index), workers=2)
     assert sorted(written) == list(range(30))
-    # A shard that is done while the next is fetched may be reported a moment later.
-    assert max(ahead) <= 2 * 2 + 1
+    assert max(ahead) == 2 + 1
     assert len(parts(job.out)) == 30
 
 

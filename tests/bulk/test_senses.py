@@ -1,11 +1,11 @@
-"""`polyseme bulk --senses`: the senses of the words of inventories, in rows of both kinds."""
+"""`polyseme bulk --senses`: the senses of the words of inventories."""
 
 import json
 
 import pytest
 
 from polyseme.client.local import LocalModel
-from tests.bulk import bulk, lines_of, table_of
+from tests.bulk import bulk, lines_of
 from tests.senses.test_find import MONEY, RIVER
 
 TEXTS = ["No such word.", "The bank of the river.", "", "Bank interest at the bank.", "interest"]
@@ -35,17 +35,13 @@ def source(tmp_path_factory):
     return file
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-def test_each_row_has_the_senses_that_the_model_applies(saved, source, tmp_path, kind):
+def test_each_row_has_the_senses_that_the_model_applies(saved, source, tmp_path):
     (bank, interest), expected = saved
-    options = ("--include", "none", "--workers", "1", "--format", kind)
-    code, _, stderr = bulk(
-        source, tmp_path / "out", *options, "--senses", bank, "--senses", interest
-    )
+    options = ("--include", "none", "--workers", "1", "--format", "jsonl")
+    both = ("--senses", bank, "--senses", interest)
+    code, _, stderr = bulk(source, tmp_path / "out", *options, *both)
     assert code == 0, stderr
-    rows = (
-        table_of(tmp_path / "out").to_pylist() if kind == "parquet" else lines_of(tmp_path / "out")
-    )
+    rows = lines_of(tmp_path / "out")
     senses = [
         [(one["word"], *(one[name] for name in FIELDS)) for one in row["senses"]]
         for row in rows[:-1]
@@ -55,22 +51,6 @@ def test_each_row_has_the_senses_that_the_model_applies(saved, source, tmp_path,
     # Other senses are another job.
     code, _, stderr = bulk(source, tmp_path / "out", *options, "--senses", bank)
     assert (code, b"another job's shards (other senses)" in stderr) == (1, True)
-
-
-def test_tokens_have_their_vectors_and_senses_in_one_pass(saved, source, tmp_path):
-    (bank, interest), expected = saved
-    options = ("--rows", "tokens", "--workers", "1", "--senses", bank, "--senses", interest)
-    code, _, stderr = bulk(source, tmp_path / "out", *options)
-    assert code == 0, stderr
-    rows = table_of(tmp_path / "out").to_pylist()
-    senses = [(row["token"].lower(), *(row[name] for name in FIELDS)) for row in rows]
-    assert (
-        senses
-        == sorted(one for row in expected[:3] for one in row)
-        + sorted(expected[3], key=lambda one: one[1])
-        + expected[4]
-    )
-    assert all(len(row["vector"]) == 300 for row in rows)
 
 
 @pytest.mark.parametrize(

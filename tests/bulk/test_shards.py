@@ -1,6 +1,5 @@
 """Shards have the rows of the encoder, the columns to keep, and facts about themselves."""
 
-import hashlib
 import json
 
 import numpy as np
@@ -8,10 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from polyseme.arrow import METADATA_KEY, Encoder
+from polyseme.arrow import Encoder
 from polyseme.errors import CommandError
-from polyseme.models.reader import bundled_models
-from polyseme.settings import BUNDLED
 from tests.bulk import SENTENCES, lines_of, run_inline, shards_of, table_of, write_lines
 
 TOKENS = {"rows": "tokens", "words": ("bank", "apple")}
@@ -122,16 +119,6 @@ def test_source_without_rows_has_one_shard_with_the_columns(tmp_path):
     assert {"tokens", "contextual", "vector"} <= set(table.column_names)
 
 
-def test_invalid_row_is_named_with_its_file(tmp_path):
-    (tmp_path / "in").mkdir()
-    write_lines(tmp_path / "in" / "a.txt", ["river", "bank"])
-    write_lines(tmp_path / "in" / "b.txt", ["apple", "money", "zxqvbnt"])
-    with pytest.raises(
-        CommandError, match=r"Row 2 of b\.txt: A word .* `oov` with the value `zero`"
-    ):
-        run_inline(tmp_path / "in", tmp_path / "out", oov="error", on_error="fail")
-
-
 @pytest.mark.parametrize(
     "options",
     [TOKENS, {"include": ("static", "attention"), "pooling": "mean"}, {"dtype": "float16"}],
@@ -162,27 +149,6 @@ def test_lines_of_json_have_the_values_of_parquet(tmp_path, options):
     assert lines == [{name: rounded(value) for name, value in row.items()} for row in rows]
 
 
-def test_missing_shard_is_written_again_with_its_facts(tmp_path):
-    source, out = write_lines(tmp_path / "in.txt", SENTENCES), tmp_path / "out"
-    first = run_inline(source, out, format="jsonl", shard_rows=2, **TOKENS)
-    before = shards_of(out)
-    assert {"part-00001.jsonl", "_part-00001.json"} <= before.keys()
-    (out / "part-00001.jsonl").unlink()
-    again = run_inline(source, out, format="jsonl", shard_rows=2, **TOKENS)
-    assert (again.rows, again.counts) == (2, first.counts)
-    assert shards_of(out) == before
-
-
-def test_rows_of_several_files_name_their_file(tmp_path):
-    (tmp_path / "in").mkdir()
-    write_lines(tmp_path / "in" / "a.txt", SENTENCES[:2])
-    write_lines(tmp_path / "in" / "b.txt", SENTENCES[2:])
-    run_inline(tmp_path / "in", tmp_path / "out")
-    table = table_of(tmp_path / "out")
-    assert table["file"].to_pylist() == ["a.txt"] * 2 + ["b.txt"] * 3
-    assert table["row"].to_pylist() == [0, 1, 0, 1, 2]
-
-
 def test_partitions_of_folders_are_kept(tmp_path):
     for name, text in (("year=2024/lang=en%20gb", "bank"), ("year=2025/lang=de", "river")):
         folder = tmp_path / "in" / name
@@ -198,13 +164,3 @@ def test_partitions_of_folders_are_kept(tmp_path):
         "year": ["2024", "2025", None],
         "lang": ["en gb", "de", None],
     }
-
-
-def test_shards_name_the_model_and_its_checksum(tmp_path):
-    source = write_lines(tmp_path / "in.txt", SENTENCES)
-    run_inline(source, tmp_path / "out")
-    facts = json.loads(table_of(tmp_path / "out").schema.metadata[METADATA_KEY])
-    manifest = (bundled_models() / BUNDLED / "manifest.json").read_bytes()
-    assert facts["model"] == BUNDLED
-    assert facts["sha256"] == hashlib.sha256(manifest).hexdigest()
-    assert facts["options"]["include"] == ["contextual"]

@@ -57,16 +57,11 @@ ROWS = [{"id": str(number), "text": text} for number, text in enumerate(SENTENCE
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv", "a.txt"])
-def test_every_kind_of_file_gives_the_same_texts(tmp_path, name):
+def test_every_kind_of_file_gives_the_same_texts_and_columns(tmp_path, name):
     path = write(tmp_path / name, ROWS)
-    assert texts_of(path) == [(text,) for text in SENTENCES]
-
-
-@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv"])
-def test_kept_columns_are_read(tmp_path, name):
-    path = write(tmp_path / name, ROWS)
-    wanted = [(text, str(number), text) for number, text in enumerate(SENTENCES)]
-    assert texts_of(path, keep=("id", "text")) == wanted
+    keep = ("text",) if name == "a.txt" else ("id", "text")
+    expected = [tuple(row[column] for column in ("text", *keep)) for row in ROWS]
+    assert texts_of(path, keep=keep) == expected
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "txt"])
@@ -80,22 +75,12 @@ def test_every_member_of_a_compressed_file_is_read(tmp_path, kind, compression):
     assert texts_of(path) == [(text,) for text in SENTENCES]
 
 
-def test_lines_may_have_crlf_a_bom_and_no_final_newline(tmp_path):
+@pytest.mark.parametrize("size", [7, 1 << 20])
+def test_lines_may_span_chunks_and_have_crlf_and_a_bom(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(reading, "READ_BYTES", size)
     path = tmp_path / "a.txt"
-    path.write_bytes(b"\xef\xbb\xbfone\r\n\r\ntwo\nthree \r")
-    assert texts_of(path) == [("one",), ("",), ("two",), ("three ",)]
-
-
-def test_a_line_may_span_two_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "READ_BYTES", 7)
-    path = write_lines(tmp_path / "a.txt", SENTENCES)
-    assert texts_of(path) == [(text,) for text in SENTENCES]
-
-
-def test_csv_texts_may_contain_newlines_and_quotes(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text('id,text\n1,"two\nlines, ""quoted"""\n2,NA\n3,\n')
-    assert texts_of(path, keep=("id",)) == [('two\nlines, "quoted"', "1"), ("NA", "2"), ("", "3")]
+    path.write_bytes(b"\xef\xbb\xbfone\r\n\r\ntwo lines\nthree \r")
+    assert texts_of(path) == [("one",), ("",), ("two lines",), ("three ",)]
 
 
 HEADER = "id\ttext\n"
@@ -160,8 +145,8 @@ def test_marks_in_a_tsv_are_text_unless_they_enclose_a_field(tmp_path, content, 
 
 CSV = {
     "quotes": (
-        '"id","text"\n1,"two\nlines, ""and"" marks"\n2,in "the" middle\n',
-        [('two\nlines, "and" marks', "1"), ('in "the" middle', "2")],
+        '"id","text"\n1,"two\nlines, ""and"" marks"\n2,in "the" middle\nNA,\n',
+        [('two\nlines, "and" marks', "1"), ('in "the" middle', "2"), ("", "NA")],
     ),
     "empty lines": ("id,text\n\n1,a\n\n2,b", [("a", "1"), ("b", "2")]),
     "CR": ("id,text\r1,a\r2,b\r", [("a", "1"), ("b", "2")]),
@@ -387,18 +372,11 @@ INVALID = {
         b'{"text": "a", "t\\u0065xt": "b"}\n',
         "row 0 has several fields text",
     ),
-    "an array": ("a.jsonl", b'[{"text": "a"}, {"text": "b"}]', ARRAY),
-    "an array after a BOM": ("a.jsonl", b'\xef\xbb\xbf [{"text": "a"}]\n', ARRAY),
     "a printed array": ("a.jsonl", b'\n[\n  {"text": "a"}\n]\n', f"a.jsonl is {ARRAY}"),
-    "an array with a row on each line": ("a.jsonl", b' [{"text": "a"},\n{"text": "b"}]', ARRAY),
     "the start of an array": ("a.jsonl", b"[", ARRAY),
-    "an empty array": ("a.jsonl", b"[]\n", ARRAY),
-    "an array of strings": ("a.jsonl", b'["a",\n"b"]\n', ARRAY),
     "a row of one column": ("a.tsv", b"id\ttext\n1\ta\n2\n", "row 1 has another number of columns"),
-    "a row of TSV that is too long": ("a.tsv", b'text\n"a\tb\n', "row 0 has another number"),
     "a mark without its partner": ("a.csv", b'id,text\n1,a\n2,"b\n3,c\n', f"row 1 {QUOTE}"),
     "a partner in a later row": ("a.csv", b'text\n"a\nb "c" d\n', f"row 0 {QUOTE}"),
-    "text after a quoted field": ("a.csv", b'text\n"a" b\n', f"row 0 {QUOTE}"),
     "a header with a mark": ("a.csv", b'text,"id\na,1\n', f"the header {QUOTE}"),
     "another separator": ("a.csv", b"id;text\n1;a\n", "no column text; the columns are id;text."),
     "an empty table": ("a.tsv", b"", "there is no column text; the file is empty."),
@@ -410,14 +388,12 @@ INVALID = {
     "not Parquet": ("a.parquet", b"PAR1 but no more", "damaged, or is not Parquet"),
     "not UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "is not text in UTF-8"),
     "not UTF-8 in CSV": ("a.csv", b"text\nfine\n\xff\xfe\n", "row 1 is not text in UTF-8"),
-    "a row of CSV that is too long": ("a.csv", b"text\na,b\n", "row 0 has another number"),
     "a split-off .gz": ("a.txt.gz", gzip.compress(b"text\n" * 999)[:-9], "damaged"),
     "not JSON": (
         "a.jsonl",
         b'{"text": "a"}\n{"text": \n',
         "row 1 is not well-formed JSON at column 10.",
     ),
-    "a JSON list": ("a.jsonl", b'["a"]\n', "row 0 is an array, not an object"),
     "a text that is a number": (
         "a.jsonl",
         b'{"text": 5}\n',
@@ -457,14 +433,6 @@ def test_unreadable_input_is_rejected(tmp_path, name, data, sentence):
     assert str(tmp_path) not in caught.value.sentence
 
 
-def test_a_line_over_the_limit_is_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_ROW_BYTES", 1000)
-    monkeypatch.setattr(reading, "READ_BYTES", 100)
-    (tmp_path / "a.txt").write_bytes(b"x" * 2000)
-    with pytest.raises(CommandError, match=r"row 0 has more than \d+ bytes"):
-        texts_of(tmp_path / "a.txt")
-
-
 def test_two_columns_of_parquet_are_rejected_only_if_they_are_used(tmp_path):
     columns = [pa.array([text]) for text in ("a", "b", "c")]
     for names, keep in ((["text", "text", "k"], ()), (["text", "k", "k"], ("k",))):
@@ -474,27 +442,9 @@ def test_two_columns_of_parquet_are_rejected_only_if_they_are_used(tmp_path):
     assert texts_of(tmp_path / "a.parquet") == [("a",)]
 
 
-def test_a_single_row_that_cannot_be_read_ends_a_job_of_any_policy(tmp_path):
-    path = write_lines(tmp_path / "a.jsonl", ["[1]"])
-    with pytest.raises(CommandError, match="row 0 is an array, not an object"):
-        list(read(*find_files(path), "text", ()))
-    write_lines(path, ["[1]", '{"text": "a"}'])
-    (rows,) = read(*find_files(path), "text", ())
-    assert dict_of(rows) == {"text": [None, "a"]}
-
-
 def test_a_column_of_numbers_is_rejected_as_texts(tmp_path):
     pq.write_table(pa.table({"text": [1, 2]}), tmp_path / "a.parquet")
     with pytest.raises(CommandError, match="the column of texts has the type int64; --column must"):
-        texts_of(tmp_path / "a.parquet")
-
-
-def test_parquet_strings_that_are_not_utf8_are_rejected(tmp_path):
-    broken = pa.StringArray.from_buffers(
-        1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")
-    )
-    pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
-    with pytest.raises(CommandError, match="row 0 is not text in UTF-8"):
         texts_of(tmp_path / "a.parquet")
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from polyseme.cli import sense_words
-from polyseme.cli.sense_files import SentenceSource, StratifiedSample
+from polyseme.cli.sense_files import SentenceSource
 from polyseme.cli.sense_words import read_words, sample_words
 from polyseme.errors import CommandError
+from polyseme.importing.texts import StratifiedSample
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms
 from tests.bulk import command_of, start, until, workers_of, write_lines

@@ -30,7 +30,6 @@ from polyseme.senses.occurrences import (
     surround,
 )
 from tests.senses.test_find import MONEY, RIVER
-from tests.tiny import tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -185,11 +184,6 @@ def test_the_senses_of_another_model_are_an_error(bundled, document, changed):
     other = read_inventory(orjson.dumps({**document, "checksum": checksum, "senses": senses_of}))
     with pytest.raises(InvalidError, match="another model than wiki-en found these senses"):
         applied(bundled, other, RIVER)
-
-
-def test_a_model_has_the_checksum_of_its_files(bundled, tmp_path):
-    one, other = tiny_model(tmp_path / "one"), tiny_model(tmp_path / "two")
-    assert one.manifest.checksum == other.manifest.checksum != bundled.manifest.checksum
 
 
 def changed(document, path, value):

@@ -12,7 +12,7 @@ import io
 import json
 import re
 import resource
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -457,11 +457,10 @@ _REPEATED = object()
 
 
 def _json_object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = dict(fields)
-    if len(names) < len(fields):
-        counts = Counter(name for name, _ in fields)
-        names |= {name: _REPEATED for name, count in counts.items() if count > 1}
-    return names
+    record: dict[str, Any] = {}
+    for name, value in fields:
+        record[name] = _REPEATED if name in record else value
+    return record
 
 
 # A number is kept as it is written: 1.10 does not become 1.1, nor 2**64 + 1 the nearest float.
@@ -624,18 +623,13 @@ class Shard:
         return f"Row {first.first} of {first.file} to row {last.first + len(last) - 1}{file}"
 
 
-def first_rows(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Rows | None:
-    """Return the first rows of the files that have rows."""
-    return next(chain.from_iterable(read(file, column, keep) for file in files), None)
-
-
 def read_schema(files: Sequence[InputFile], column: str, keep: Sequence[str]) -> Any:
     """Return the `pyarrow.Schema` of the columns to copy, and of the partitions.
 
     The types are those of the first file that has rows, or strings if no file has rows.
     """
     names = [*keep, *(name for name in files[0].partitions if name not in keep)]
-    first = first_rows(files, column, names)
+    first = next(chain.from_iterable(read(file, column, names) for file in files), None)
     kinds = [array.type for array in first.columns] if first else [pa.string()] * len(names)
     return pa.schema(zip(names, kinds, strict=True))
 

@@ -5,20 +5,16 @@ On one machine, the same job writes the same bytes.
 
 import fcntl
 import gc
-import multiprocessing
 import os
 import re
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, islice
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import orjson
@@ -27,10 +23,10 @@ import pyarrow as pa
 from polyseme import __version__
 from polyseme.arrow import ROW_OPTIONS, Counts, Encoding
 from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_files, atomic_write
-from polyseme.bulk.read import InputFile, Shard, first_rows, read_schema, split_shards
+from polyseme.bulk.read import InputFile, Shard, read_schema, split_shards
 from polyseme.bulk.write import Job, facts_path, read_facts, write_shard
 from polyseme.errors import CommandError, PolysemeError
-from polyseme.processes import exit_with_parent
+from polyseme.processes import run_in_processes
 
 MANIFEST = "_bulk.json"
 """The file of the job in the output folder. Parquet readers skip names that begin with `_`."""
@@ -38,15 +34,6 @@ ERRORS = "_errors.jsonl"
 """The rows with an error, of all shards."""
 _LOCK = "_lock"
 _SHARD = re.compile(r"part-\d{5,}\.(?:parquet|jsonl)")
-_SHARDS_AHEAD = 2
-"""Maximum number of unfinished shards for each worker: the current one and the next."""
-_MAX_DEATHS = 3
-"""The run fails when workers have died this many times while the same shard was pending."""
-_SAMPLE_ROWS = 256
-"""Rows from which the size of the output is estimated."""
-_JSON_RATIO = 3
-"""How much larger numbers are as JSON."""
-_CONTEXT = multiprocessing.get_context("spawn")
 
 
 @dataclass
@@ -67,7 +54,7 @@ class Outcome:
     """number of rows with an error by code"""
     shards: int = 0
     bytes: int = 0
-    """size of all shards"""
+    """size of the shards so far"""
 
 
 def with_schema(job: Job, files: Sequence[InputFile]) -> Job:
@@ -83,19 +70,6 @@ def with_schema(job: Job, files: Sequence[InputFile]) -> Job:
     job = replace(job, copy_schema=pa.schema([*columns, *schema]))
     Encoding(job.encoder, job.copy_schema)
     return job
-
-
-def estimate_bytes(job: Job, files: Sequence[InputFile]) -> int:
-    """Return the approximate size of the output, from the first rows of the input."""
-    encoding = Encoding(replace(job.encoder, on_error="null"), job.copy_schema)
-    names = job.copy_schema.names[1 + job.has_files :]
-    chunk = first_rows(files, job.encoder.column, names)
-    if chunk is None:
-        return 0
-    rows = chunk.slice(0, min(_SAMPLE_ROWS, len(chunk)))
-    size = sum(batch.nbytes for batch in job.batches(encoding, rows))
-    size *= _JSON_RATIO if job.format == "jsonl" else 1
-    return int(size * sum(file.bytes for file in files) / max(rows.bytes, 1))
 
 
 def run(
@@ -114,31 +88,29 @@ def run(
     paths: list[Path] = []
     schema = pa.schema(list(job.copy_schema)[1 + job.has_files :])
 
+    def add(shard: Shard) -> None:
+        outcome.bytes_read += shard.bytes
+        outcome.bytes += job.shard_path(shard.index).stat().st_size
+
     def missing_shards(groups: Sequence[Sequence[InputFile]]) -> Iterator[Shard]:
         finished = finished_shards(job.out)
         for shard in split_shards(groups, job.encoder.column, schema, job.shard_rows):
             paths.append(job.shard_path(shard.index))
             if paths[-1] in finished:
                 outcome.existing += 1
-                outcome.bytes_read += shard.bytes
+                add(shard)
             else:
                 yield shard
 
     def on_shard(shard: Shard) -> None:
         counts, _ = read_facts(job.shard_path(shard.index))
-        outcome.bytes_read += shard.bytes
         outcome.rows += counts.rows
         outcome.tokens += counts.tokens
+        add(shard)
         on_progress(outcome)
 
     with _lock_folder(job.out):
-        document, has_other_options = _plan(job, files)
-        if has_other_options:
-            for path in finished_shards(job.out):
-                counts, _ = read_facts(path)
-                if counts.failed or counts.truncated:
-                    path.unlink()
-                    facts_path(path).unlink()
+        document = _plan(job, files)
         by_name = {file.name: file for file in files}
         groups = [[by_name[one["name"]] for one in group] for group in document["input"]]
         write(job, missing_shards(groups), on_shard)
@@ -156,7 +128,6 @@ def run(
         if not outcome.errors:
             job.out.joinpath(ERRORS).unlink()
         outcome.shards = len(paths)
-        outcome.bytes = sum(path.stat().st_size for path in paths)
         _write_manifest(job.out, document, {"shards": len(paths), **asdict(outcome.counts)})
     return outcome
 
@@ -208,8 +179,8 @@ def _document(job: Job) -> dict[str, Any]:
     return orjson.loads(orjson.dumps(document))  # type: ignore[no-any-return]
 
 
-def _plan(job: Job, files: Sequence[InputFile]) -> tuple[dict[str, Any], bool]:
-    """Return the document of a job, and whether existing shards have other ROW_OPTIONS.
+def _plan(job: Job, files: Sequence[InputFile]) -> dict[str, Any]:
+    """Write and return the document of a job; remove the shards that it writes again.
 
     Its `input` has the files of the first run, and those that were added before each later run.
     Raises CommandError if the folder has other files but not this job's manifest.
@@ -217,20 +188,20 @@ def _plan(job: Job, files: Sequence[InputFile]) -> tuple[dict[str, Any], bool]:
     document = _document(job)
     inputs = [file.document() for file in files]
     groups: list[list[dict[str, str]]] = []
-    has_other_options = False
     names = {path.name for path in job.out.iterdir()} - {_LOCK, MANIFEST}
     if any(not name.startswith(TEMPORARY_PREFIX) for name in names):
-        path = job.out / MANIFEST
-        if not path.exists():
-            raise CommandError("The folder contains other files: use an empty or a new folder.")
         try:
-            before = orjson.loads(path.read_bytes())["job"]
+            before = orjson.loads(job.out.joinpath(MANIFEST).read_bytes())["job"]
             groups = before.pop("input")
             differences = _differences(before, document)
             if any(one not in inputs for one in chain.from_iterable(groups)):
                 differences.append("input")
             options = before["options"], document["options"]
             has_other_options = any(options[0][n] != options[1][n] for n in ROW_OPTIONS)
+        except FileNotFoundError:
+            raise CommandError(
+                "The folder contains other files: use an empty or a new folder."
+            ) from None
         except (ValueError, TypeError, KeyError, AttributeError):
             message = f"{MANIFEST} in the folder is damaged: use another folder."
             raise CommandError(message) from None
@@ -239,13 +210,17 @@ def _plan(job: Job, files: Sequence[InputFile]) -> tuple[dict[str, Any], bool]:
                 f"The folder contains another job's shards (other {', '.join(differences)}):"
                 " remove the folder or use another one."
             )
+        for path in finished_shards(job.out) if has_other_options else ():
+            counts, _ = read_facts(path)
+            if counts.failed or counts.truncated:
+                path.unlink()
+                facts_path(path).unlink()
     _remove_unfinished(job.out)
     earlier = {one["name"] for group in groups for one in group}
     added = [one for one in inputs if one["name"] not in earlier]
     document["input"] = [*groups, added] if added or not groups else groups
-    if added or not groups or has_other_options:
-        _write_manifest(job.out, document, None)
-    return document, has_other_options
+    _write_manifest(job.out, document, None)
+    return document
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -270,92 +245,27 @@ def _write_manifest(folder: Path, document: dict[str, Any], totals: dict[str, An
 def write_in_processes(
     job: Job, shards: Iterable[Shard], on_shard: Callable[[Shard], None], *, workers: int
 ) -> None:
-    """Write shards with processes on this machine; retry unfinished ones if a worker dies.
+    """Write shards with processes on this machine.
 
-    Raises CommandError if a shard cannot be written, or if workers die repeatedly on one shard.
+    Raises CommandError if a shard cannot be written, or if workers die repeatedly of one shard.
     """
-    remaining = iter(shards)
-    pending: dict[int, Shard] = {}
-    deaths: Counter[int] = Counter()
-    while True:
-        try:
-            return _write_in_pool(job, remaining, pending, on_shard, workers)
-        except BrokenProcessPool:
-            deaths.update(pending.keys() or {-1})
-            if max(deaths.values()) >= _MAX_DEATHS:
-                raise CommandError(
-                    "Workers die repeatedly, perhaps for lack of memory: use fewer --workers."
-                    " Finished shards are kept."
-                ) from None
-
-
-def _write_in_pool(
-    job: Job,
-    remaining: Iterator[Shard],
-    pending: dict[int, Shard],
-    on_shard: Callable[[Shard], None],
-    workers: int,
-) -> None:
-    """Write the pending shards and then the remaining ones, a bounded number at a time.
-
-    If this raises, the workers are terminated immediately.
-    """
-    finished: SimpleQueue[Future[int] | None] = SimpleQueue()
-    # On Ctrl-C, None is put into the queue. KeyboardInterrupt could be raised while this thread has
-    # a lock of the pool, and the threads of the pool would wait for it forever.
-    with _handling_interrupts(lambda *_: finished.put(None)):
-        before = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(workers, _CONTEXT, start_worker, (job,))
-
-        def submit(shard: Shard) -> None:
-            pending[shard.index] = shard
-            pool.submit(write_shard, job, shard).add_done_callback(finished.put)
-
-        try:
-            # Workers inherit that Ctrl-C is ignored, so that only this process handles it.
-            with _handling_interrupts(signal.SIG_IGN):
-                for _ in range(workers):
-                    pool.submit(os.getpid)  # starts a worker, because no worker is idle yet
-            for shard in list(pending.values()):
-                submit(shard)
-            while True:
-                for shard in islice(remaining, workers * _SHARDS_AHEAD - len(pending)):
-                    submit(shard)
-                if not pending:
-                    return
-                future = finished.get()
-                if future is None:
-                    signal.default_int_handler(signal.SIGINT, None)
-                on_shard(pending.pop(future.result()))
-        except BaseException:
-            for child in set(multiprocessing.active_children()) - before:
-                child.terminate()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _handling_interrupts(handler: Any) -> Iterator[None]:
-    """Handle Ctrl-C with a function in the block, or ignore it with SIG_IGN.
-
-    In another thread, and if Ctrl-C is ignored (nohup, or a shell's &), nothing changes.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, handler)
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        run_in_processes(
+            partial(write_shard, job),
+            shards,
+            lambda shard, _: on_shard(shard),
+            workers=workers,
+            start=partial(_start_worker, job),
+        )
+    except BrokenProcessPool:
+        raise CommandError(
+            "Workers die repeatedly, perhaps for lack of memory: use fewer --workers."
+            " Finished shards are kept."
+        ) from None
 
 
-def start_worker(job: Job) -> None:
-    """Prepare a worker: it uses one thread, maps the model and exits with its parent process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    exit_with_parent()
+def _start_worker(job: Job) -> None:
+    """Prepare a worker: it uses one thread and maps the model."""
     pa.set_cpu_count(1)
     with suppress(PolysemeError):  # writing the first shard raises it again
         Encoding(job.encoder, job.copy_schema)

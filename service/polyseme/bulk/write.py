@@ -47,8 +47,8 @@ class Job:
         return encoding.batches(rows.texts, [*origin, *rows.columns], rows.problems)
 
 
-def write_shard(job: Job, shard: Shard) -> int:
-    """Encode and write a shard; return its index.
+def write_shard(job: Job, shard: Shard) -> None:
+    """Encode and write a shard.
 
     Raises CommandError if a row cannot be encoded and `on_error` is `fail`, and the errors of
     `open_model`.
@@ -73,7 +73,6 @@ def write_shard(job: Job, shard: Shard) -> int:
         size = os.fstat(file.fileno()).st_size
         document = {"counts": asdict(encoding.counts), "bytes": size, "errors": errors}
         facts.write(orjson.dumps(document))
-    return shard.index
 
 
 def _encode(

@@ -26,14 +26,13 @@ from polyseme.errors import counted
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.options import EncodeOptions
-from polyseme.progress import ConsoleProgress
+from polyseme.progress import ConsoleProgress, Progress
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 
 if TYPE_CHECKING:
     from polyseme.bulk.read import InputFile
     from polyseme.bulk.run import Outcome
-    from polyseme.bulk.write import Job
 
 _MANY_VECTORS, _FEW_VECTORS = 4096, 16_384
 """Maximum rows of a shard by default, with arrays of all tokens and without."""
@@ -151,7 +150,7 @@ def bulk(
     require_package("pyarrow", "Bulk work needs pyarrow", "bulk")
     from polyseme.arrow import Encoder, open_model
     from polyseme.bulk.read import find_files, is_file, local_folder
-    from polyseme.bulk.run import estimate_bytes, run, with_schema, write_in_processes
+    from polyseme.bulk.run import run, with_schema, write_in_processes
     from polyseme.bulk.write import Job
 
     require_unicode((source, out, options["column"], *options["keep"], *options["words"]))
@@ -189,11 +188,17 @@ def bulk(
     start = time.perf_counter()
     job = with_schema(job, files)
     size = sum(file.bytes for file in files)
-    _warn_of_size(estimate_bytes(job, files), size, job)
     write = partial(write_in_processes, workers=workers)
+    progress, warnings = ConsoleProgress(), iter((_warn_of_size,))
+
+    def on_progress(now: "Outcome") -> None:
+        stage.reach(int(now.bytes_read), now.rows)
+        for warn in warnings:  # after the first shard
+            warn(progress, now, size, folder)
+
     try:
-        with exit_on_signals(), ConsoleProgress().stage("encoding", size) as stage:
-            outcome = run(job, files, write, lambda now: stage.reach(int(now.bytes_read), now.rows))
+        with exit_on_signals(), progress.stage("encoding", size) as stage:
+            outcome = run(job, files, write, on_progress)
     except (KeyboardInterrupt, SystemExit) as stop:
         message = (
             "polyseme: Stopped. The finished shards are kept: run the same command again to go on."
@@ -234,22 +239,20 @@ def _shard_rows(files: "list[InputFile]", most: int) -> int:
     return min(1 << (rows.bit_length() - 1), most)
 
 
-def _warn_of_size(output: int, size: int, job: "Job") -> None:
+def _warn_of_size(progress: Progress, now: "Outcome", size: int, folder: Path) -> None:
     """Say how large an output will be that is large and far larger than the input, or the disk."""
-    folder = next(path for path in (job.out, *job.out.parents) if path.exists())
+    output = now.bytes * size / max(now.bytes_read, 1)
     free = shutil.disk_usage(folder).free
     if output > _LARGE and output > _TIMES_LARGER * size:
-        echo(
-            f"polyseme: The output will have about {output / 1e9:,.1f} GB,"
-            f" {output / size:,.0f} times the size of the input. --dtype float16 halves it;"
-            " --include none --pooling whitened writes one vector for each text.",
-            err=True,
+        progress.say(
+            f"The output will have about {output / 1e9:,.1f} GB, {output / size:,.0f} times the"
+            " size of the input. --dtype float16 halves it; --include none --pooling whitened"
+            " writes one vector for each text."
         )
-    if output > free:
-        echo(
-            f"polyseme: The disk of the output has {free / 1e9:,.1f} GB free, less than the"
-            f" {output / 1e9:,.1f} GB that the output may need.",
-            err=True,
+    if output - now.bytes > free:
+        progress.say(
+            f"The disk of the output has {free / 1e9:,.1f} GB free, less than the"
+            f" {output / 1e9:,.1f} GB that the output may need."
         )
 
 

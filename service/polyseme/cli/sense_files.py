@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 
 from polyseme.atomic_files import atomic_files
@@ -26,7 +25,6 @@ from polyseme.senses.occurrences import WordForms
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 TABLES = (".parquet", ".csv", ".jsonl")
-MAX_STRATA, SEED = 8, 1
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
@@ -87,45 +85,6 @@ def part_around(sentence: str, start: int) -> tuple[str, int]:
     first = max(min(start - MAX_CHARACTERS // 2, len(sentence) - MAX_CHARACTERS), 0)
     part = sentence[first : first + MAX_CHARACTERS].rstrip()
     return part.lstrip(), first + len(part) - len(part.lstrip())
-
-
-class StratifiedSample:
-    """A random sample of texts in which each stratum has the same share, as far as it has texts.
-
-    The strata are the forms of a word: names such as the Bank of America would otherwise leave few
-    occurrences of a bank of a river. Each has a reservoir (Vitter 1985), so memory is bounded.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size, self.total = size, 0
-        self._rng = np.random.default_rng(SEED)
-        self._strata: dict[str, list[str]] = {}
-        self._counts: dict[str, int] = {}
-
-    def add(self, stratum: str, text: str) -> None:
-        """Add a text."""
-        if stratum not in self._strata and len(self._strata) >= MAX_STRATA:
-            stratum = ""
-        reservoir = self._strata.setdefault(stratum, [])
-        count = self._counts[stratum] = self._counts.get(stratum, 0) + 1
-        self.total += 1
-        if len(reservoir) < self.size:
-            reservoir.append(text)
-        elif (index := int(self._rng.integers(count))) < self.size:
-            reservoir[index] = text
-
-    def texts(self) -> list[str]:
-        """Return the sample: at most `size` texts."""
-        drawn: list[str] = []
-        left = self.size
-        strata = sorted(self._strata.values(), key=len)
-        for i, reservoir in enumerate(strata):
-            share = left // (len(strata) - i)
-            # A reservoir is in random order only where texts were replaced.
-            chosen = np.sort(self._rng.permutation(len(reservoir))[:share])
-            drawn += [reservoir[index] for index in chosen]
-            left -= len(chosen)
-        return drawn
 
 
 def tag_sentences(

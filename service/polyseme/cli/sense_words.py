@@ -4,18 +4,15 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
 from hashlib import sha256
 from itertools import chain
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from urllib.parse import quote
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.sense_files import (
-    StratifiedSample,
     cell,
     open_inventory,
     part_around,
@@ -24,9 +21,10 @@ from polyseme.cli.sense_files import (
 from polyseme.cli.sentences import split_sentences
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted
+from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.processes import exit_with_parent, interruptions_blocked
+from polyseme.processes import run_in_processes
 from polyseme.progress import ConsoleProgress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
@@ -79,25 +77,19 @@ def find_many(
     if missing:
         samples = sample_words(missing, files, column, model.manifest.languages)
         with ConsoleProgress().stage("finding senses", len(samples), in_bytes=False) as bar:
-            pool = ProcessPoolExecutor(workers, get_context("spawn"), exit_with_parent)
-            with interruptions_blocked():
-                contents = pool.map(partial(_find, source), samples.items(), chunksize=4)
+
+            def save(item: tuple[str, list[str]], content: bytes | None) -> None:
+                if content is not None:
+                    atomic_write(paths[item[0]], content)
+                bar.advance(1)
+
             try:
-                for word, content in zip(samples, contents, strict=True):
-                    if content is not None:
-                        atomic_write(paths[word], content)
-                    bar.advance(1)
+                run_in_processes(partial(_find, source), samples.items(), save, workers=workers)
             except BrokenProcessPool:
                 raise CommandError(
                     "A worker was killed, perhaps for lack of memory: use fewer --workers. The"
                     " inventories so far are kept."
                 ) from None
-            except BaseException:
-                for child in active_children():
-                    child.terminate()
-                raise
-            finally:
-                pool.shutdown(cancel_futures=True)
     inventories = {}
     for word, path in paths.items():
         if path.is_file():
@@ -135,18 +127,16 @@ def sample_words(
     return {word: samples[word].texts() for word in words if word in samples}
 
 
-_models: dict[Path, Model] = {}
+_read_model = cache(read_model)
 
 
 def _find(source: Path, item: tuple[str, list[str]]) -> bytes | None:
     """Return the inventory of a word in texts as a document; None if the word is no token there."""
-    if source not in _models:
-        _models[source] = read_model(source)
     word, texts = item
     request = SensesRequest.of(word=word, texts=texts, neighbors=0, examples=0, inventory=True)
     try:
         with SINGLE_THREAD:
-            return require_inventory(find_senses(_models[source], request)).to_json()
+            return require_inventory(find_senses(_read_model(source), request)).to_json()
     except InvalidError:
         return None
 

@@ -24,7 +24,6 @@ from polyseme.cli.options import (
 from polyseme.cli.sense_files import (
     TABLES,
     SentenceSource,
-    StratifiedSample,
     open_inventory,
     tag_sentences,
     write_occurrences,
@@ -32,6 +31,7 @@ from polyseme.cli.sense_files import (
 from polyseme.cli.sense_words import TABLE, find_many, read_words
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted, listed
+from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.senses.clustering import quality

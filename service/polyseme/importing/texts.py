@@ -15,7 +15,46 @@ MAX_TEXTS = 100_000
 """Maximum number of texts in a sample."""
 MAX_CHARACTERS = 2000
 """Longer texts are divided into parts of this length."""
-SEED = 1
+MAX_STRATA, SEED = 8, 1
+
+
+class StratifiedSample:
+    """A random sample of texts in which each stratum has the same share, as far as it has texts.
+
+    The strata are the forms of a word: names such as the Bank of America would otherwise leave few
+    occurrences of a bank of a river. Each has a reservoir (Vitter 1985), so memory is bounded.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size, self.total = size, 0
+        self._rng = np.random.default_rng(SEED)
+        self._strata: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, stratum: str, text: str) -> None:
+        """Add a text."""
+        if stratum not in self._strata and len(self._strata) >= MAX_STRATA:
+            stratum = ""
+        reservoir = self._strata.setdefault(stratum, [])
+        count = self._counts[stratum] = self._counts.get(stratum, 0) + 1
+        self.total += 1
+        if len(reservoir) < self.size:
+            reservoir.append(text)
+        elif (index := int(self._rng.integers(count))) < self.size:
+            reservoir[index] = text
+
+    def texts(self) -> list[str]:
+        """Return the sample: at most `size` texts."""
+        drawn: list[str] = []
+        left = self.size
+        strata = sorted(self._strata.values(), key=len)
+        for i, reservoir in enumerate(strata):
+            share = left // (len(strata) - i)
+            # A reservoir is in random order only where texts were replaced.
+            chosen = np.sort(self._rng.permutation(len(reservoir))[:share])
+            drawn += [reservoir[index] for index in chosen]
+            left -= len(chosen)
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -28,25 +67,11 @@ class TextSample:
     @classmethod
     def of(cls, texts: Iterable[str], **facts: Any) -> "TextSample":
         """Draw a sample of at most MAX_TEXTS parts of texts."""
-        sample, total = draw_sample(_parts(texts), MAX_TEXTS)
-        return cls(sample, {**facts, "texts": total, "sample": len(sample)})
-
-
-def draw_sample(texts: Iterable[str], size: int) -> tuple[list[str], int]:
-    """Return a random sample of at most `size` texts, and the number of all texts.
-
-    Reservoir sampling (Vitter 1985) uses the same memory for any number of texts.
-    """
-    rng = np.random.default_rng(SEED)
-    sample: list[str] = []
-    total = 0
-    for text in texts:
-        total += 1
-        if len(sample) < size:
-            sample.append(text)
-        elif (i := int(rng.integers(total))) < size:
-            sample[i] = text
-    return sample, total
+        sample = StratifiedSample(MAX_TEXTS)
+        for part in _parts(texts):
+            sample.add("", part)
+        drawn = sample.texts()
+        return cls(drawn, {**facts, "texts": sample.total, "sample": len(drawn)})
 
 
 def _parts(texts: Iterable[str]) -> Iterator[str]:
