@@ -91,6 +91,8 @@ export class StepEditor {
   #change() {
     clearTimeout(this.timer);
     const request = this.#read();
+    // A field that loses the focus changed nothing since the pause; drawing again would take the tables from under the pointer.
+    if (request && !this.invalid && JSON.stringify(request) === this.typed) return;
     this.invalid = !request;
     if (request) this.typed = JSON.stringify(request);
     this.notify(request);
@@ -146,7 +148,7 @@ const matrixText = (rows) => rows.map((row) => row.join(" ")).join("\n");
 
 /**
  * Parse a matrix: JSON, NumPy's output, or lines of numbers separated by tabs, semicolons, commas or spaces. Return
- * `{rows}`, or `{error}` with a sentence.
+ * `{rows, digits}`, where `digits` are the numbers of decimals, or `{error}` with a sentence.
  */
 export function parseMatrix(text) {
   const ascii = text.replaceAll("−", "-");
@@ -164,7 +166,13 @@ export function parseMatrix(text) {
       return { error: `Row ${i} has ${row.length} numbers, but row 0 has ${rows[0].length}.` };
     }
   }
-  return { rows: rows.map((row) => row.map(Number)) };
+  return { rows: rows.map((row) => row.map(Number)), digits: rows.map((row) => row.map(decimalsIn)) };
+}
+
+/** Return the number of decimals that a number is written with: 2 in 0.50, 3 in 2e-3. */
+function decimalsIn(word) {
+  const [mantissa, exponent = 0] = word.split(/e/i);
+  return Math.max(0, (mantissa.split(".")[1]?.length ?? 0) - exponent);
 }
 
 /** Return a sentence if a word is not a finite number. */
