@@ -69,6 +69,12 @@ export class StepEditor {
       this.areas[name].value = all[name] ? matrixText(all[name]) : "";
     }
     this.#showFields();
+    this.contents = this.#contents();
+  }
+
+  /** Return all that is typed and chosen, as text. */
+  #contents() {
+    return JSON.stringify(Array.from(this.element.querySelectorAll("input, select, textarea"), ({ value, checked }) => [value, checked]));
   }
 
   /** Show the fields of the chosen kind; those of the other kind keep their text. */
@@ -90,9 +96,10 @@ export class StepEditor {
 
   #change() {
     clearTimeout(this.timer);
+    // A field that loses the focus may have changed nothing since the pause: the tables stay under the pointer.
+    if (this.#contents() === this.contents) return;
+    this.contents = this.#contents();
     const request = this.#read();
-    // A field that loses the focus changed nothing since the pause; drawing again would take the tables from under the pointer.
-    if (request && !this.invalid && JSON.stringify(request) === this.typed) return;
     this.invalid = !request;
     if (request) this.typed = JSON.stringify(request);
     this.notify(request);
