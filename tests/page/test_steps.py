@@ -239,13 +239,6 @@ def test_the_table_of_the_first_example_is_not_cut_off(visit: Open, width: int) 
     assert table.evaluate("wide => wide.scrollWidth - wide.clientWidth") == 0
 
 
-def test_wrong_printed_values_are_struck_through(visit: Open) -> None:
-    reader = visit(steps_address(example=3))
-    row = reader.page.locator("[data-step=queries] tbody tr").nth(1)
-    assert row.locator("s").all_text_contents() == ["0.59", "0.78"]
-    assert row.locator("td").first.text_content() == "0.5000 printed in the notes: 0.59"
-
-
 def test_a_number_has_as_many_decimals_as_its_printed_value(visit: Open) -> None:
     x = np.array(EXAMPLES[0]["request"]["embeddings"])
     weights = np.exp(x @ x.T)[0]
