@@ -269,7 +269,7 @@ def test_the_note_on_unknown_words_agrees_with_the_weights(
     zero = "Static vectors of unknown words are zero, and"
     for text, expected in {
         "river bank": "2 words and marks, none unknown.",
-        "qqzx": f"1 word and marks, 1 unknown. {zero} each attends to itself.",
+        "qqzx": f"1 word or mark, 1 unknown. {zero} each attends to itself.",
         "qqzx vvwk": f"2 words and marks, 2 unknown. {zero} each attends to itself.",
         "river qqzx vvwk": f"3 words and marks, 2 unknown. {zero} no word attends to them.",
     }.items():

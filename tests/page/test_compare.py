@@ -149,7 +149,7 @@ def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
             "A and B are different words of the vocabulary, “Apple” and “apple”: with the case"
             " “lower”, they are one."
         ),
-        "H is unknown: its static vector is zero.",
+        "H is not in the vocabulary: its static vector is zero.",
     ]
 
 
@@ -438,7 +438,7 @@ def test_an_unknown_word_has_no_static_mark_and_no_shift(visit: Open) -> None:
     assert cosines(reader)[0] == 0
     caption, _, note = captions(reader)
     assert caption.startswith("bank: 1.00 static")
-    assert note == "A is unknown: its static vector is zero."
+    assert note == "A is not in the vocabulary: its static vector is zero."
     reader.go(compare_address([*rows[:2], rows[1]]))
     assert captions(reader)[0].endswith("no pair changes")
     # Zero vectors have no map.

@@ -35,8 +35,8 @@ def test_two_senses_in_a_paragraph_take_three_actions(open_page: Open) -> None:
         lambda: reader.press(f"Split into {len(sentences)} sentences"),
         reader.button(f"bank {len(sentences)}").first.click,
     )
-    assert f"in {len(sentences)} sentences: 2 senses." in reader.texts(".summary")[0]
-    assert reader.text("Shares of the evidence: ").first.is_visible()
+    assert f"in {len(sentences)} lines: 2 senses." in reader.texts(".summary")[0]
+    assert reader.text("Shares of the evidence for this sense").first.is_visible()
 
 
 def test_attention_by_hand_is_checked_in_five_actions(open_page: Open) -> None:

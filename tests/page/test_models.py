@@ -97,5 +97,6 @@ def test_the_default_model_is_first_and_each_model_has_links_to_its_views(
     assert "1.3 MB, and the vocabulary and vectors of wiki-en" in second.text_content()
     links = second.get_by_role("link")
     assert [link.get_attribute("href") for link in links.all()] == [
-        f"#{view}?model=second" for view in ("attention", "compare", "senses", "neighbors")
-    ]
+        "#attention?model=second", "#compare?model=second", "#senses?model=second",
+        "#steps?model=second&source=sentence", "#neighbors?model=second",
+    ]  # fmt: skip

@@ -87,7 +87,7 @@ def test_a_hundred_bars_are_one_tab_stop(visit: Open) -> None:
 def test_a_composed_vector_is_named_in_the_heading(visit: Open, several: httpx.Client) -> None:
     reader = visit("#neighbors?word=unbankable", service=several)
     heading = reader.heading("Nearest to unbankable").text_content()
-    assert heading == "Nearest to unbankable, unknown: a composed vector"
+    assert heading == "Nearest to unbankable, not in the vocabulary: a composed vector"
 
 
 def test_a_sum_has_the_services_neighbors(open_page: Open, client: httpx.Client) -> None:

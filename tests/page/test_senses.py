@@ -53,7 +53,7 @@ def test_it_opens_with_an_example_and_the_services_senses(
     (summary,) = reader.texts(".summary")
     assert summary == (
         f"{len(occurrences)} occurrences of “apple” in {len(reader.sent()['texts'])}"
-        f" sentences: {len(senses)} senses. Their separation is {given['separation']:.2f},"
+        f" lines: {len(senses)} senses. Their separation is {given['separation']:.2f},"
         " where 1 is complete."
     )
     assert reader.texts(".notes li") == given["notes"]
@@ -66,24 +66,6 @@ def test_it_opens_with_an_example_and_the_services_senses(
         assert card.locator("blockquote").all_text_contents() == texts
         marked = card.locator("mark").all_text_contents()
         assert [one.lower() for one in marked] == ["apple"] * len(texts)
-
-
-def test_the_words_of_an_example_that_speak_for_its_sense_are_marked(
-    visit: Open, client: httpx.Client
-) -> None:
-    reader = visit("#senses")
-    first = client.post("/v1/senses", json=reader.sent()).json()["senses"][0]
-    speaking = [one for one in first["evidence"][0] if one["weight"] > 0]
-    total = sum(one["weight"] for one in speaking)
-    card = cards(reader).first
-    status = card.locator(".examples .status").first.text_content()
-    listed = ", ".join(f"{one['word']} {one['weight'] / total:.2f}" for one in speaking[:4])
-    assert status == f"Shares of the evidence: {listed}"
-    marked = card.locator(".examples li").first.locator(".attended")
-    in_order = sorted(speaking, key=lambda one: one["start"])
-    assert marked.all_text_contents() == [one["word"] for one in in_order]
-    colors = marked.evaluate_all("(all) => new Set(all.map((one) => one.style.background)).size")
-    assert colors > 1
 
 
 def test_each_example_has_its_senses_and_a_history_entry(open_page: Open) -> None:
@@ -121,7 +103,7 @@ def test_five_hundred_pasted_sentences_have_senses_and_survive_a_reload(open_pag
     assert reader.sent()["texts"] == BANKS
     announced = [one for one in reader.announced() if not one.startswith("Waiting")]
     assert announced == reader.texts(".summary")
-    assert announced[0].startswith("500 occurrences of “bank” in 500 sentences: ")
+    assert announced[0].startswith("500 occurrences of “bank” in 500 lines: ")
     reader.reload()
     assert points(reader).count() == 500
     assert field(reader).input_value() == "\n".join(BANKS)

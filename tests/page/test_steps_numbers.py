@@ -109,12 +109,13 @@ PARSE = """async (texts) => {
 
 def test_a_matrix_is_read_in_every_usual_form(visit: Open) -> None:
     reader = visit("#steps")
-    expected = {"rows": [[0.5, 1], [-2, 0.4], [3, 0.5]]}
-    assert reader.page.evaluate(PARSE, list(MATRICES.values())) == [expected] * len(MATRICES)
+    parsed = reader.page.evaluate(PARSE, list(MATRICES.values()))
+    assert [one["rows"] for one in parsed] == [[[0.5, 1], [-2, 0.4], [3, 0.5]]] * len(MATRICES)
     found = reader.page.evaluate(PARSE, [text for text, _ in INVALID_MATRICES])
     for (text, message), one in zip(INVALID_MATRICES, found, strict=True):
         assert message in one["error"], text
-    assert reader.page.evaluate(PARSE, ["1, 2\n3, 4"]) == [{"rows": [[1, 2], [3, 4]]}]
+    (parsed,) = reader.page.evaluate(PARSE, ["1, 2.50\n3e-2, 1.25e1"])
+    assert parsed == {"rows": [[1, 2.5], [0.03, 12.5]], "digits": [[0, 2], [2, 1]]}
 
 
 def test_an_invalid_matrix_is_marked_and_not_sent(open_page: Open) -> None:

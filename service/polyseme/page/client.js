@@ -32,7 +32,7 @@ const WORDING = [
   [/^`weights\.(\w+)`: takes vectors/, "The $1 weights take vectors"],
   [/^`(\w+)`: has (\d+) rows for (\d+) tokens\.$/, "There are $3 words, but the $1 have $2 rows."],
   [/^`word`: is not in the vocabulary\./, "The word is not in the vocabulary of the model."],
-  [/^`word`: does not occur in the texts as a token\.$/, "The word does not occur in the sentences. Press a frequent word, or check the spelling."],
+  [/^`word`: does not occur in the texts as a token\.$/, "The word does not occur in the sentences. Check the spelling."],
   [/^(.*) has too many tokens: (\d+), over the limit \w+ of (\d+)\.$/, "$1 has $2 words, but at most $3 are allowed."],
 ];
 

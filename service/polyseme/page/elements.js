@@ -65,8 +65,9 @@ export function quietButton(text, onclick, attributes = {}) {
 }
 
 /**
- * Return buttons for examples (`examples.js`) with the note of the shown one: their `element` and `show(state)`. A chosen
- * example also sets the fields `reset`. `onpick()` is called before the state changes.
+ * Return buttons for examples (`examples.js`) with the note of the shown one: their `element`, `note()` and `show(state, other)`,
+ * where `other` is the note if no example is shown. A chosen example also sets the fields `reset`. `onpick()` is called before
+ * the state changes.
  */
 export function exampleField(page, examples, { reset = {}, onpick = () => {} } = {}) {
   const note = h("p", { class: "example-note", role: "status" });
@@ -77,11 +78,12 @@ export function exampleField(page, examples, { reset = {}, onpick = () => {} } =
   return {
     element: h("div", { class: "examples" },
       h("div", { class: "buttons", role: "group", "aria-label": "Examples" }, buttons), note),
-    show(state) {
+    note: () => note.textContent,
+    show(state, other = "") {
       const shown = examples.findIndex((example) =>
         Object.entries(example.state).every(([field, value]) => state[field] === value));
       buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(i === shown)));
-      setText(note, examples[shown]?.note ?? "");
+      setText(note, shown < 0 ? other : examples[shown].note ?? "");
     },
   };
 }

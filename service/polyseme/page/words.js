@@ -1,7 +1,7 @@
 /** Sentences with a marked word, the words of a sentence as buttons, lists of words with bars, and the legends of maps. */
 
 import { readJson } from "./client.js";
-import { categoryColor, textColorOn, weightColor } from "./colors.js";
+import { categoryColor, signedColor, textColorOn } from "./colors.js";
 import { h, rovingTabindex, s } from "./elements.js";
 import { maxTextWidth } from "./text.js";
 
@@ -14,14 +14,14 @@ export const isContentWord = (word) => /\p{L}/u.test(word) && !STOP_WORDS.includ
 const MAX_CONTEXT = 160;
 
 /**
- * Return a sentence with the word at `{start, end}` marked, and the `attended` tokens `{start, end, weight}` colored by
- * weight; of a long sentence, the part around the word.
+ * Return a sentence with the word at `{start, end}` marked, and the words `evidence`, `{start, end, weight}`, colored by
+ * their signed weight; of a long sentence, the part around the word.
  */
-export function quotation(text, { start, end }, attended = []) {
+export function quotation(text, { start, end }, evidence = []) {
   const letters = [...text];
   const from = Math.max(start - MAX_CONTEXT, 0), to = Math.min(end + MAX_CONTEXT, letters.length);
-  const largest = Math.max(...attended.map(({ weight }) => weight), 0);
-  const marked = [{ start, end }, ...attended]
+  const largest = Math.max(...evidence.map(({ weight }) => Math.abs(weight)), 0);
+  const marked = [{ start, end }, ...evidence]
     .filter((part) => part.start >= from && part.end <= to)
     .toSorted((a, b) => a.start - b.start);
   const parts = [from > 0 ? "… " : ""];
@@ -29,15 +29,15 @@ export function quotation(text, { start, end }, attended = []) {
   for (const part of marked) {
     const word = letters.slice(part.start, part.end).join("");
     parts.push(letters.slice(at, part.start).join(""),
-      part.start === start ? h("mark", {}, word) : attendedWord(word, weightColor(part.weight, largest)));
+      part.start === start ? h("mark", {}, word) : coloredWord(word, signedColor(part.weight, largest)));
     at = part.end;
   }
   parts.push(letters.slice(at, to).join(""), to < letters.length ? " …" : "");
   return h("blockquote", { dir: "auto" }, parts);
 }
 
-function attendedWord(text, color) {
-  const element = h("span", { class: "attended" }, text);
+function coloredWord(text, color) {
+  const element = h("span", { class: "evidence" }, text);
   element.style.background = color;
   element.style.color = textColorOn(color);
   return element;
@@ -48,8 +48,14 @@ const OTHER_CASE = ["other case", "found in another case"];
 const RESOLUTIONS = {
   lower: OTHER_CASE, capitalised: OTHER_CASE, upper: OTHER_CASE,
   subword: ["subword", "not in the vocabulary: its vector is made of parts of words"],
-  oov: ["unknown", "not in the vocabulary"],
+  oov: ["unknown", "not in the vocabulary: its static vector is zero"],
 };
+
+/** Return what is so of a token that is not in the vocabulary; undefined for one that is. */
+export const missingMeaning = ({ key, resolution }) => (key === null ? RESOLUTIONS[resolution]?.[1] : undefined);
+
+/** Whether different entries of the vocabulary become one with the case “lower”: one of them is in lower case. */
+export const areOneInLower = (keys) => new Set(keys).size > 1 && keys.some((key) => key === key.toLowerCase());
 
 /** The tokens of a sentence with their resolutions as buttons, one tab stop. */
 export class WordButtons {

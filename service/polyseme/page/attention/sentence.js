@@ -2,7 +2,6 @@
 
 import { isContentWord } from "../words.js";
 
-
 /** The names of the terms of contributions. */
 const TERMS = { residual: "the word itself", position: "its position", bias: "a fixed vector" };
 
@@ -31,9 +30,9 @@ export class EncodedSentence {
     return this.means.get(layer);
   }
 
-  /** Return the index of the layer in an address; 0 if the model does not have it. */
+  /** Return the index of the layer in an address, a number or `last`; 0 if the model does not have it. */
   layer(value) {
-    return parseIndex(value, this.layers) ?? 0;
+    return value === "last" ? this.layers - 1 : parseIndex(value, this.layers) ?? 0;
   }
 
   /** Return the head in an address: a number, `mean` or `contributions`, also if the model does not have the head. */
@@ -85,7 +84,7 @@ export class EncodedSentence {
 
   /** Return 1 − cosine of the static and the contextual vector of a token; null if it has no static vector. */
   shift(i) {
-    return this.statics[i].some((number) => number !== 0) ? 1 - cosine(this.statics[i], this.contextual[i]) : null;
+    return isZero(this.statics[i]) ? null : 1 - cosine(this.statics[i], this.contextual[i]);
   }
 
   /** Return the index of the first other token with the same word, ignoring case; null if there is none. */
@@ -100,6 +99,9 @@ export class EncodedSentence {
 export function ranked(row) {
   return Array.from(row, (_, i) => i).toSorted((a, b) => row[b] - row[a]);
 }
+
+/** Whether the numbers of a row are all zero. */
+export const isZero = (row) => row.every((number) => number === 0);
 
 /** Parse an index; return null if it is not a number below `count`. */
 function parseIndex(value, count) {

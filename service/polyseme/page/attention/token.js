@@ -1,11 +1,12 @@
 /** The chosen token: what its contextual vector is a sum of, and its vectors. */
 
-import { ranked } from "./sentence.js";
+import { isZero, ranked } from "./sentence.js";
 import { bars } from "../bars.js";
 import { theme } from "../colors.js";
 import { changeDetector, h } from "../elements.js";
 import { Figure } from "../figure.js";
 import { decimals, short, shorten } from "../text.js";
+import { areOneInLower, missingMeaning } from "../words.js";
 
 /** The maximum number of parts that are listed. */
 const MAX_PARTS = 8;
@@ -44,7 +45,8 @@ export class TokenFigures {
     const largest = ranked(row.map(Math.abs)).slice(0, MAX_PARTS).filter((i) => row[i] !== 0);
     const rows = largest.map((i) => ({ word: encoded.parts[i], value: row[i] }));
     this.parts.heading.replaceChildren(h("bdi", {}, word), " is made of");
-    this.parts.caption.textContent = `The largest parts of the sum that is its vector${
+    this.parts.caption.textContent = isZero(row) ? "Its vector is zero, so it has no parts: no word that it attends to is known."
+      : `The largest parts of the sum that is its vector${
       encoded.layers > 1 ? ` after layer ${layer}` : ""}, all heads together. “The word itself” is what it keeps without attention; a fixed`
       + " vector, if there is one, is added to every word. All parts sum to 1; a negative one pulls the vector away.";
     this.parts.show(bars(rows, {
@@ -63,9 +65,9 @@ export class TokenFigures {
         : `${word}: cosine ${short(1 - shift)} of its static and its contextual vector.`;
     } else {
       const [before, after] = encoded.cosines(token, other);
-      const areTwo = encoded.tokens[token].key !== encoded.tokens[other].key;
+      const notes = pairNotes([encoded.tokens[token], encoded.tokens[other]]);
       this.headline.textContent = `${word} and ${shorten(encoded.words[other])}: ${short(before)} static, ${short(after)} in context${
-        areTwo ? " (two words of the vocabulary; with the case “lower”, they are one)" : ""}`;
+        notes.length ? ` (${notes.join("; ")})` : ""}`;
     }
     const start = ([name, vector]) =>
       `${name} (${Array.from(vector.slice(0, SUMMARY), (number) => decimals(number, 2)).join(", ")}, …)`;
@@ -74,4 +76,14 @@ export class TokenFigures {
     this.numbers.textContent = Object.entries(vectors)
       .map(([name, vector]) => `${name}\n${Array.from(vector, (number) => decimals(number, 4)).join(" ")}`).join("\n\n");
   }
+}
+
+/** Return what explains the static cosine of two forms of a word. */
+function pairNotes(tokens) {
+  const known = tokens.map(({ key }) => key).filter((key) => key !== null), areTwo = known.length > 1 && known[0] !== known[1];
+  const missing = new Map(tokens.filter(missingMeaning).map((token) => [shorten(token.text), missingMeaning(token)]));
+  return [
+    areTwo && `two words of the vocabulary${areOneInLower(known) ? "; with the case “lower”, they are one" : ""}`,
+    ...Array.from(missing, ([word, meaning]) => `${word} is ${meaning}`),
+  ].filter(Boolean);
 }

@@ -9,7 +9,7 @@ import {
 import { SENTENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
 import { TableDetails } from "../table.js";
-import { count, counted } from "../text.js";
+import { count } from "../text.js";
 import { WordButtons } from "../words.js";
 
 export const title = "Attention";
@@ -59,6 +59,7 @@ export class View {
     const { encoded } = this;
     if (!encoded.words.length) return this.exchange.clear("This sentence contains no word.");
     const token = encoded.token(state.word);
+    this.form.chosen = state.word === "" ? null : encoded.tokens[token];
     this.main.classList.toggle("many", encoded.heads >= MAX_BESIDE || encoded.layers > MAX_BESIDE);
     this.words.show(encoded.tokens, token);
     this.usage.textContent = usageText(encoded.tokens, response.usage.oov, state.case);
@@ -83,6 +84,8 @@ const UNKNOWN = [
 class SentenceForm {
   constructor(page) {
     this.page = page;
+    /** The token that the reader chose, null for none. */
+    this.chosen = null;
     this.sentence = textField("text", "Sentence", {
       rows: 2,
       oninput: () => {
@@ -107,7 +110,8 @@ class SentenceForm {
   show(state) {
     if (state.text !== this.text) clearTimeout(this.timer);
     this.text = state.text;
-    for (const field of [this.sentence, this.examples, this.options]) field.show(state);
+    for (const field of [this.sentence, this.options]) field.show(state);
+    this.examples.show(state, this.edited?.text === state.text ? this.edited.note : "");
   }
 
   #submit(event) {
@@ -121,9 +125,22 @@ class SentenceForm {
     const { value: text } = this.sentence.input;
     const isNew = text !== this.text, push = isNew && this.text !== this.typed;
     this.typed = isTyping ? text : null;
-    // The chosen token and cell belong to the previous sentence.
-    this.page.update(isNew ? { text, word: "", row: "", column: "" } : {}, { push });
+    // The chosen cell belongs to the previous sentence, and the chosen token unless the edit is elsewhere.
+    if (isNew) this.chosen &&= afterEdit(this.chosen, [...this.text], [...text]);
+    if (isNew && this.chosen) this.edited = { text, note: this.examples.note() };
+    const word = this.chosen ? `@${this.chosen.start}` : "";
+    this.page.update(isNew ? { text, word, row: "", column: "" } : {}, { push });
   }
+}
+
+/** Return where a token `{start, end}` is after an edit beside it or inside it; null after a larger edit. */
+function afterEdit({ start, end }, before, after) {
+  const added = after.length - before.length;
+  const first = before.findIndex((letter, i) => letter !== after[i]);
+  const last = before.findLastIndex((letter, i) => letter !== after[i + added]);
+  if (first < 0 || end <= first) return { start, end };
+  if (start > last) return { start: start + added, end: end + added };
+  return start <= first && last < end ? { start, end: end + added } : null;
 }
 
 /** Return a sentence with the number of words, and what happens to unknown words. */
@@ -131,10 +148,10 @@ function usageText(tokens, unknown, letterCase) {
   const composed = tokens.filter(({ resolution }) => resolution === "subword").length;
   // If no word is known, each attends to itself.
   const attention = unknown === tokens.length ? "each attends to itself" : "no word attends to them";
+  const missing = [unknown && `${count(unknown)} unknown`, composed && `${count(composed)} composed of subwords`].filter(Boolean);
   return [
-    `${counted(tokens.length, "word")} and marks, ${unknown ? count(unknown) : "none"} unknown.`,
+    `${tokens.length === 1 ? "1 word or mark" : `${count(tokens.length)} words and marks`}, ${missing.join(" and ") || "none unknown"}.`,
     letterCase === "lower" ? "Capitals are ignored: under Options, the case is “lower”." : "",
     unknown ? `Static vectors of unknown words are zero, and ${attention}.` : "",
-    composed ? `${count(composed)} composed of subwords.` : "",
   ].filter(Boolean).join(" ");
 }

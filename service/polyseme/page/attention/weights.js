@@ -3,7 +3,7 @@
 import { HeadControls, headName, Thumbnails } from "./heads.js";
 import { heatmapDrawing, HeatmapCursor } from "./heatmap.js";
 import { linesDrawing, QueryList } from "./lines.js";
-import { ranked } from "./sentence.js";
+import { isZero, ranked } from "./sentence.js";
 import { theme } from "../colors.js";
 import { changeDetector, h, pointAt } from "../elements.js";
 import { Figure } from "../figure.js";
@@ -88,7 +88,8 @@ export class AttentionFigure {
     }
     const vector = encoded.layers > 1 ? "vector after this layer" : "contextual vector";
     return `A contribution is a word's exact share in the ${vector}, all heads together; a weight only says how much one`
-      + ` head attends to it. The shares of a vector sum to 1; a negative one pulls it away.${diagonal}${before}`;
+      + ` head attends to it. The shares of a vector sum to 1${
+      this.weights.some(isZero) ? ", those of a zero vector to 0: no word that it attends to is known" : ""}; a negative one pulls it away.${diagonal}${before}`;
   }
 
   #showLines(heads, state) {

@@ -4,6 +4,7 @@ import { differ } from "./occurrences.js";
 import { heatmapDrawing } from "../attention/heatmap.js";
 import { s, svgDrawing } from "../elements.js";
 import { joinNames, letter, short } from "../text.js";
+import { areOneInLower, missingMeaning } from "../words.js";
 
 const TITLE = 24, GAP = 40;
 /** The minimum width of a matrix beside another one: of its labels, and of each column. */
@@ -47,13 +48,13 @@ export function headline({ occurrences, static_similarity: before, contextual_si
   return change ? `${cosines} (the pair ${letter(i)} and ${letter(j)}, which context changes most)` : `${cosines}; no pair changes`;
 }
 
-/** Return sentences about occurrences of one word, about words that differ in case only, and about unknown words. */
+/** Return sentences about occurrences of one word, about words that differ in case only, and about words without an entry. */
 export function notesOf({ occurrences, contextual_similarity: after }) {
   const known = occurrences.map(({ token }, i) => ({ i, key: token.key })).filter(({ key }) => key !== null);
   const groups = [...Map.groupBy(known, ({ key }) => key).values()].filter((group) => group.length > 1);
   const byCase = [...Map.groupBy(known, ({ key }) => key.toLowerCase()).values()]
     .filter((group) => new Set(group.map(({ key }) => key)).size > 1);
-  const unknown = occurrences.flatMap(({ token }, i) => (token.resolution === "oov" ? [i] : []));
+  const missing = occurrences.flatMap(({ token }, i) => (missingMeaning(token) ? `${letter(i)} is ${missingMeaning(token)}.` : []));
   return [
     ...groups.map((group) => {
       const isSame = group.every(({ i }) => after[group[0].i][i].toFixed(2) === "1.00");
@@ -61,7 +62,8 @@ export function notesOf({ occurrences, contextual_similarity: after }) {
         + `${isSame ? "here, context does not tell them apart either" : "only context tells them apart"}.`;
     }),
     ...byCase.map((group) => `${joinNames(group.map(({ i }) => letter(i)))} are different words of the vocabulary, ${
-      joinNames([...new Set(group.map(({ key }) => `“${key}”`))])}: with the case “lower”, they are one.`),
-    ...unknown.map((i) => `${letter(i)} is unknown: its static vector is zero.`),
+      joinNames([...new Set(group.map(({ key }) => `“${key}”`))])}${
+      areOneInLower(group.map(({ key }) => key)) ? ": with the case “lower”, they are one" : ""}.`),
+    ...missing,
   ];
 }

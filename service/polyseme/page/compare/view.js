@@ -15,6 +15,9 @@ import { quotation, wordList } from "../words.js";
 export const title = "Compare";
 export const defaults = { occurrences: OCCURRENCES[0].state.occurrences, model: "", second: "", case: "auto", k: "8", share: "" };
 
+const LEFT_OUT = "The lists and the map leave out the word itself, and near a contextual vector all words of its sentence, in any case,"
+  + " which are often nearer than those listed.";
+
 export class View {
   constructor(page) {
     this.page = page;
@@ -23,10 +26,10 @@ export class View {
     this.fallback = h("p", { class: "muted", role: "status" });
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-compare", this.results);
-    this.similarity = new Similarity();
+    this.similarity = new Similarity("");
     this.second = h("div", { class: "second" });
     this.secondExchange = new Exchange("polyseme-compare-second", this.second);
-    this.secondSimilarity = new Similarity();
+    this.secondSimilarity = new Similarity("-second");
     this.second.append(this.secondSimilarity.element);
     this.notes = h("ul", { class: "notes" });
     this.map = new Figure("polyseme-compare-map", "Map", "x: first, y: second principal component");
@@ -36,7 +39,7 @@ export class View {
     this.cards = h("div", { class: "occurrence-cards" });
     this.results.append(
       h("div", { class: "models-beside" }, this.similarity.element, h("div", {}, this.secondExchange.problem, this.second)),
-      this.notes, this.map.element, this.cards, this.exchange.source,
+      this.notes, this.map.element, h("p", { class: "muted" }, LEFT_OUT), this.cards, this.exchange.source,
     );
     this.element = viewElement(title,
       "One word in several sentences: its static vector is the same, its contextual vectors differ.",
@@ -81,9 +84,9 @@ export class View {
     this.notes.hidden = !notes.length;
     this.#drawMap(response, words);
     this.cards.replaceChildren(...response.occurrences.map((compared, i) => {
-      const { text } = occurrences[i], word = `@${compared.token.start}`;
-      const attention = this.page.address("attention", { ...modelAndCase(this.state), text, word });
-      return occurrenceCard(i, compared, text, { word: (near) => this.#neighborsOf(near), attention });
+      const { text } = occurrences[i], word = `@${compared.token.start}`, isZero = response.contextual_similarity[i][i] === 0;
+      const attention = this.page.address("attention", { ...modelAndCase(this.state), text, word, layer: "last", head: "mean" });
+      return occurrenceCard(i, { ...compared, isZero }, text, { word: (near) => this.#neighborsOf(near), attention });
     }));
     this.exchange.announce(`Compared: ${headline(response)}`);
   }
@@ -112,8 +115,8 @@ export class View {
 
 /** The figure of the cosines with one model. */
 class Similarity {
-  constructor() {
-    this.figure = new Figure("polyseme-compare-similarity", "Cosines", "rows and columns: the occurrences; cells: cosines");
+  constructor(suffix) {
+    this.figure = new Figure(`polyseme-compare-similarity${suffix}`, "Cosines", "rows and columns: the occurrences; cells: cosines");
     this.tables = new TableDetails("The cosines as tables", 4);
     this.element = this.figure.element;
     this.element.append(this.tables.element);
@@ -130,11 +133,12 @@ class Similarity {
 }
 
 /**
- * Return the card of occurrence i: `compared` is its part of the response, `text` its sentence. `links` has the address
- * `attention` of its attention, and `word(word)` returns that of the neighbors of a word.
+ * Return the card of occurrence i: `compared` is its part of the response, with `isZero` (whether its contextual vector is),
+ * and `text` its sentence. `links` has the address `attention` of its attention, and `word(word)` returns that of the
+ * neighbors of a word.
  */
 function occurrenceCard(i, compared, text, links) {
-  const { token, shift, static_neighbors: before, contextual_neighbors: after } = compared;
+  const { token, shift, isZero, static_neighbors: before, contextual_neighbors: after } = compared;
   const both = new Set(before.map(({ word }) => word).filter((word) => after.some((near) => near.word === word)));
   const unknown = token.resolution === "oov";
   const neighborList = (heading, neighbors, missing) => h("div", {}, h("h4", {}, heading), neighbors.length
@@ -148,7 +152,7 @@ function occurrenceCard(i, compared, text, links) {
     h("h3", {}, badge(i), h("span", { class: "visually-hidden" }, ": "), h("bdi", {}, token.text)),
     quotation(text, token),
     unknown
-      ? h("p", {}, "This word has no static vector. Its contextual vector comes from its context.")
+      ? h("p", {}, `This word has no static vector. Its contextual vector ${isZero ? "is zero: no word around it is known" : "comes from its context"}.`)
       : h("p", {}, "Shift ", h("strong", { class: "number" }, short(shift)),
         h("span", { class: "muted" }, " (1 − cosine of the static and the contextual vector).")),
     h(
@@ -157,7 +161,7 @@ function occurrenceCard(i, compared, text, links) {
       neighborList("Static neighbors", before, "No static vector."),
       neighborList("Contextual neighbors", after, "No contextual vector."),
     ),
-    h("h4", {}, "Attends to: mean weights of the heads"),
+    h("h4", {}, "Attends to: mean weights of the heads of the last layer"),
     wordList(compared.attends_to.map(({ text: word, weight }) => ({ word, value: weight, text: short(weight) })), i,
       "near wide-words"),
     h("p", {}, h("a", { href: links.attention }, "Open in Attention")),

@@ -54,10 +54,10 @@ export class View {
   }
 
   #links({ id, default: isDefault }) {
-    const state = isDefault ? {} : { model: id };
+    const state = { ...(!isDefault && { model: id }), source: "sentence" };
     const link = (view, text) => h("a", { href: this.page.address(view, state) }, text);
     return h("p", { class: "links" }, "Open in ", link("attention", "Attention"), " · ", link("compare", "Compare"),
-      " · ", link("senses", "Senses"), " · ", link("neighbors", "Neighbors"));
+      " · ", link("senses", "Senses"), " · ", link("steps", "Step by step"), " · ", link("neighbors", "Neighbors"));
   }
 
   /** Return the training section of the manifest. An address may have the name of the model whose section is open. */

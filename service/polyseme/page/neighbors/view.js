@@ -49,7 +49,7 @@ export class View {
     });
     if (!response) return;
     const sum = [positive.join(" + "), ...negative].join(" − ").trim();
-    const composed = response.resolution === "subword" ? ", unknown: a composed vector" : "";
+    const composed = response.resolution === "subword" ? ", not in the vocabulary: a composed vector" : "";
     const entry = isWord && response.key && response.key !== sum ? `, entry ${response.key}` : "";
     this.figure.heading.textContent = `Nearest to ${sum}${isWord ? entry || composed : ", which are left out"}`;
     this.figure.show(bars(response.neighbors.map(({ word, similarity }) => ({ word, value: similarity })), {

@@ -20,10 +20,12 @@ export class SenseCards {
     this.element = h("div", { class: "sense-cards" });
   }
 
-  /** Show the senses of a response. */
+  /** Show the senses of a response, with the labels in the address if they are those of its model. */
   show(response, sentences, settings) {
     if (response === this.response) return;
     Object.assign(this, { response, sentences, settings });
+    const [model, ...labels] = parseLabels(settings.labels);
+    this.typed = model === settings.model ? labels : [];
     this.element.replaceChildren(...response.senses.map((sense) => this.#card(sense)));
   }
 
@@ -42,7 +44,10 @@ export class SenseCards {
       "article",
       { class: "card sense-card", "aria-label": `Sense ${id + 1}` },
       h("h3", {}, markOf(id), `Sense ${id + 1}`),
-      labeled("Label", h("input", { type: "text", maxlength: MAX_LABEL, autocomplete: "off", dir: "auto" })),
+      labeled("Label", h("input", {
+        type: "text", maxlength: MAX_LABEL, autocomplete: "off", dir: "auto", value: this.typed[id],
+        oninput: () => this.page.update({ labels: JSON.stringify([this.settings.model, ...this.labels()]) }),
+      })),
       h("p", {}, h("strong", {}, percent(proportion)), ` of the occurrences (${count(size)})`),
       h(
         "div",
@@ -56,18 +61,29 @@ export class SenseCards {
       h("ul", { class: "examples" }, examples.slice(0, MAX_EXAMPLES).map((i, number) => h("li", {}, quotationWith(this.sentences, occurrences[i], evidence[number])))),
     );
   }
-
 }
 
-/** Quote an occurrence; words that speak for its sense are marked, and the strongest are listed. */
+/** Return the labels in an address, after the name of the model. */
+function parseLabels(json) {
+  try {
+    return JSON.parse(json).map(String);
+  } catch {
+    return [];
+  }
+}
+
+/** Quote an occurrence; words that speak for its sense or for another one are marked, and the strongest are listed. */
 function quotationWith(sentences, occurrence, evidence = []) {
-  const speaking = evidence.filter(({ weight }) => weight > 0);
-  const sum = speaking.reduce((total, { weight }) => total + weight, 0);
-  const marked = speaking.map((word) => ({ ...word, weight: word.weight / sum }));
+  const sum = evidence.reduce((total, { weight }) => total + Math.abs(weight), 0);
+  const list = (what, words) => words.slice(0, MAX_WORDS).flatMap(({ word, weight }, i) =>
+    [i ? ", " : `${what}: `, h("bdi", {}, word), ` ${short(Math.abs(weight) / sum)}`]);
+  const lists = [
+    list("for this sense (blue)", evidence.filter(({ weight }) => weight > 0)),
+    list("for another sense (orange)", evidence.filter(({ weight }) => weight < 0)),
+  ].filter(({ length }) => length);
   return [
-    quotation(sentences[occurrence.text], occurrence, marked),
-    marked.length ? h("p", { class: "status" }, "Shares of the evidence: ", marked.slice(0, MAX_WORDS).flatMap(({ word, weight }, i) =>
-      [i ? ", " : "", h("bdi", {}, word), ` ${short(weight)}`])) : "",
+    quotation(sentences[occurrence.text], occurrence, evidence),
+    lists.length ? h("p", { class: "status" }, "Shares of the evidence ", lists.flatMap((words, i) => [i ? "; " : "", ...words])) : "",
   ];
 }
 

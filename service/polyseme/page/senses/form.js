@@ -22,7 +22,7 @@ export class SensesForm {
     /** Texts that are too long for the address, by the name that the address has instead. */
     this.long = new Map();
     this.name = PASTED;
-    this.examples = exampleField(page, TEXTS, { reset: { point: "" }, onpick: () => { this.shownText = null; } });
+    this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" }, onpick: () => { this.shownText = null; } });
     this.text = h("textarea", {
       rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
       oninput: () => this.#type(),
@@ -32,8 +32,10 @@ export class SensesForm {
     this.status = h("p", { class: "status", role: "status" });
     this.word = textField("word", "Word");
     this.words = h("div", { class: "buttons", role: "group", "aria-label": "Frequent words" });
-    this.number = choiceField({ update: (changes) => this.#submit(changes) }, "senses", "Number of senses", NUMBERS);
-    this.model = modelField(page);
+    // A choice submits what is typed.
+    const submitting = { update: (changes) => this.#submit(changes) };
+    this.number = choiceField(submitting, "senses", "Number of senses", NUMBERS);
+    this.model = modelField(submitting);
     const submit = (event) => {
       event.preventDefault();
       this.#submit({});
@@ -61,10 +63,16 @@ export class SensesForm {
     if (text !== this.shownText) {
       this.shownText = text;
       this.#setText(text, state.file || PASTED);
+      this.submitted = this.text.value;
     }
     this.state = state;
     for (const field of [this.word, this.number, this.model, this.examples]) field.show(state);
     this.#markWords();
+  }
+
+  /** Whether the reader has typed another text than that of the state, and not submitted it. */
+  get isEdited() {
+    return this.text.value !== this.submitted;
   }
 
   /** Return what would help with the text. */
@@ -74,7 +82,6 @@ export class SensesForm {
 
   #type() {
     this.name = PASTED;
-    if (!this.text.value.toLowerCase().includes(this.word.input.value.trim().toLowerCase())) this.word.input.value = "";
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       this.#count();
@@ -129,13 +136,14 @@ export class SensesForm {
 
   /** Show the senses of what is typed, with `changes`. */
   #submit(changes) {
-    clearTimeout(this.timer);
+    this.#count();
     const { value: text } = this.text, long = text.length > MAX_LENGTH;
     if (long) this.long.set(this.name, text);
     // The form already shows the text.
     this.shownText = text;
+    this.submitted = text;
     this.page.update({
-      text: long ? "" : text, file: long ? this.name : "", word: this.word.input.value.trim(), ...changes, point: "",
+      text: long ? "" : text, file: long ? this.name : "", word: this.word.input.value.trim(), ...changes, point: "", labels: "",
     }, { push: true });
   }
 }

@@ -14,7 +14,9 @@ import { count, counted, percent, short, shorten } from "../text.js";
 import { wordList } from "../words.js";
 
 export const title = "Senses";
-export const defaults = { ...TEXTS[0].state, model: "", point: "" };
+export const defaults = { ...TEXTS[0].state, model: "", point: "", labels: "" };
+
+const EDITED = "Press “Find senses” to see the senses of a word in this text.";
 
 /** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
 const NAME = 100, BEFORE = 50;
@@ -24,7 +26,7 @@ const MIN_OCCURRENCES = 12, EXAMPLES = 20;
 export class View {
   constructor(page) {
     this.page = page;
-    this.form = new SensesForm(page, () => this.exchange.clear("Press “Find senses” to see the senses of a word in this text."));
+    this.form = new SensesForm(page, () => this.exchange.clear(EDITED));
     this.results = h("div", { class: "results senses" });
     this.exchange = new Exchange("polyseme-senses", this.results, (pointer) => this.#placeOf(pointer));
     this.exchange.source.querySelector("button").after(
@@ -54,9 +56,10 @@ export class View {
   async show(state) {
     this.state = state;
     this.form.show(state);
+    if (this.form.isEdited) return this.exchange.clear(EDITED);
     this.lines = this.form.lines(state);
     const word = state.word.trim();
-    const missing = missingInput(this.lines, word, state.file);
+    const missing = missingInput(this.lines, word, state.file, this.form.words.hidden);
     if (missing) return this.exchange.clear(missing);
     const sentences = this.lines.map(({ sentence }) => sentence);
     const response = await this.exchange.request("v1/senses", {
@@ -130,16 +133,16 @@ export class View {
 }
 
 /** Return a sentence about what the reader has to give first, else "". */
-function missingInput(lines, word, file) {
+function missingInput(lines, word, file, hasNoFrequent) {
   if (!lines) return `The address does not contain the sentences (${file}), which are too long for it. Choose or paste them again.`;
   if (!lines.length) return "Type or paste sentences, one on each line, or choose a text file.";
-  return word ? "" : "Type the word whose senses to find, or press a frequent word.";
+  return word ? "" : `Type the word whose senses to find${hasNoFrequent ? "" : ", or press a frequent word"}.`;
 }
 
 /** Return the sentence that sums up a response. */
 function summaryOf({ word, senses, occurrences, separation }) {
-  const sentences = new Set(occurrences.map(({ text }) => text)).size;
-  const summary = `${counted(occurrences.length, "occurrence")} of “${word}” in ${counted(sentences, "sentence")}:`
+  const lines = new Set(occurrences.map(({ text }) => text)).size;
+  const summary = `${counted(occurrences.length, "occurrence")} of “${word}” in ${counted(lines, "line")}:`
     + ` ${counted(senses.length, "sense")}.`;
   return senses.length < 2 ? summary : `${summary} Their separation is ${short(separation)}, where 1 is complete.`;
 }
@@ -159,6 +162,6 @@ function evidenceOf({ several, alternatives, occurrences, senses }) {
 /** Return the notes of a response; for few occurrences, what would help. */
 function notesOf({ notes, occurrences }) {
   if (occurrences.length >= MIN_OCCURRENCES) return notes;
-  return [`${count(occurrences.length)} occurrences are too few to judge the number of senses: add sentences with the word until`
+  return [`${counted(occurrences.length, "occurrence")} ${occurrences.length === 1 ? "is" : "are"} too few to judge the number of senses: add sentences with the word until`
     + ` there are ${MIN_OCCURRENCES}, one on each line, because a line is one context.`];
 }

@@ -3,6 +3,7 @@
 import { parseMatrix } from "./editor.js";
 import { printedNote } from "./printed.js";
 import { about, cellText } from "./trace.js";
+import { stored } from "../client.js";
 import { signedColor, textColorOn, weightColor } from "../colors.js";
 import { h, labeled, selectBox, setOptions, setText } from "../elements.js";
 import { cellAfterKey, numberTable } from "../table.js";
@@ -14,6 +15,13 @@ const { range } = globalThis.d3;
 const MAX_ROWS = 24, MAX_COLUMNS = 16;
 /** A step of more columns than this has a card of the whole width. */
 const MAX_NARROW = 6;
+
+/** What a step without weights does, by its operation. A formula with weights has a W. */
+const ABOUT_OPERATION = {
+  copy: ({ operands: [source] }) => `The numbers of “${about(source).title}”, unchanged: this step has no weights.`,
+  product: ({ formula, operands: [source] }) => (formula.includes("W") ? null
+    : `The numbers of “${about(source).title}” plus a bias, which is the same for every word.`),
+};
 
 export class StepCard {
   /** `onpick(cell)` is called when the reader chooses a cell of the step `name` of a trace. */
@@ -28,7 +36,15 @@ export class StepCard {
     this.columns = new Block(`${title}: columns`, "columns", MAX_COLUMNS, () => this.#draw());
     this.rows = new Block(`${title}: rows`, "rows", MAX_ROWS, () => this.#draw());
     this.place = h("div", {
-      class: "wide", onclick: ({ target }) => this.#pick(this.#cellOf(target)), onkeydown: (event) => this.#press(event),
+      class: "wide", onkeydown: (event) => this.#press(event),
+      // Typed numbers may draw the table again between the two halves of a click, which is then no click.
+      onpointerdown: ({ target }) => { this.down = this.#cellOf(target); },
+      onpointerup: ({ target }) => {
+        const cell = this.#cellOf(target);
+        if (cell && this.down && cellText(cell) === cellText(this.down)) this.#pick(cell);
+      },
+      // A click by assistive technology has no pointer.
+      onclick: ({ target, detail }) => detail || this.#pick(this.#cellOf(target)),
     });
     this.result = new OwnResult(`My result: ${title}`, () => this.#draw());
     this.element = h(
@@ -36,7 +52,7 @@ export class StepCard {
       { class: "card step", "aria-label": title, "data-step": name },
       this.heading,
       h("p", { class: "buttons" }, h("code", {}, formula), " ", h("span", { class: "muted number" }, trace.shapeText(name))),
-      h("p", { class: "muted" }, operation === "copy" ? "The vectors themselves: there are no weights." : does),
+      h("p", { class: "muted" }, (ABOUT_OPERATION[operation] ?? (() => does))(trace.steps.get(name)) ?? does),
       h("div", { class: "controls" }, this.querySelect && labeled("Query token", this.querySelect),
         this.columns.select, this.rows.select),
       this.place,
@@ -76,7 +92,8 @@ export class StepCard {
     const { view: { head, query, digits, printed, lit, cell: chosen }, trace } = this;
     const isHidden = this.view.isHidden && !this.result.element.hidden;
     if (isHidden) this.result.element.open = true;
-    const own = this.result.check(this.matrix.rows, digits, chosen.name === this.name ? chosen.row : 0);
+    this.result.restore(`${this.view.owner} ${this.name} ${trace.headed(this.name) ? head : ""} ${this.querySelect ? query : ""}`);
+    const own = this.result.check(this.matrix, digits, chosen.name === this.name ? chosen.row : this.view.query);
     const { rows, rowNames, columnNames } = this.matrix;
     const { start: left } = this.columns, { start: top } = this.rows;
     const isShare = this.name === "weights" || this.name === "visible";
@@ -193,39 +210,73 @@ function numberCell(number, { row, column, color, digits, note, isHidden, own, i
 export const ownMark = ({ isRight }) => h("span", { class: isRight ? "own right" : "own wrong" },
   h("span", { "aria-hidden": "true" }, isRight ? " ✓" : " ✗"), h("span", { class: "visually-hidden" }, isRight ? " right" : " wrong"));
 
+/** What the reader typed, by the name of the field; kept until the tab is closed. */
+const results = stored("sessionStorage", "polyseme-results");
+const typed = JSON.parse(results.get() || "{}");
+
 /** The field for the reader's own result, which is compared cell by cell. */
 export class OwnResult {
   /** `onchange()` is called when the text changes. */
   constructor(title, onchange) {
     this.area = h("textarea", {
-      rows: 2, class: "number", spellcheck: "false", autocomplete: "off", "aria-label": title, oninput: () => onchange(),
+      rows: 2, class: "number", spellcheck: "false", autocomplete: "off", "aria-label": title,
+      oninput: () => {
+        typed[this.name] = this.area.value;
+        results.set(JSON.stringify(typed));
+        this.place = null;
+        onchange();
+      },
     });
     this.status = h("p", { class: "status", role: "status" });
     this.element = h("details", { class: "own-result" }, h("summary", {}, "My result"), this.area, this.status);
   }
 
+  /** Show what the reader typed for the result with a name, such as a step of an example. */
+  restore(name) {
+    if (name === this.name) return;
+    Object.assign(this, { name, place: null });
+    this.area.value = typed[name] ?? "";
+    this.element.open ||= this.area.value !== "";
+  }
+
   /**
-   * Compare the typed numbers with rows of right ones; return `{text, isRight}` for each. A number is right if it differs by
-   * at most half a unit of the last decimal: as many as are typed, but at least one and at most `limit`. One row is row `chosen`.
+   * Compare the typed numbers with those of a matrix, and return `{text, isRight}` for each, in its row and column. A number is
+   * right if it differs by at most half a unit of its last decimal: as many as are typed, but at least one and at most `limit`.
+   * Part of a matrix is compared with the part that it equals, else with row `chosen` or the first rows.
    */
-  check(rows, limit, chosen = 0) {
-    const { value: text } = this.area;
-    if (!text.trim()) {
-      setText(this.status, "");
+  check({ rows, rowNames, columnNames }, limit, chosen = 0) {
+    const refuse = (sentence) => {
+      setText(this.status, sentence);
       return [];
+    };
+    if (!this.area.value.trim()) return refuse("");
+    const { rows: lines, digits, error } = parseMatrix(this.area.value);
+    if (error) return refuse(error);
+    // Several rows may be typed in one line.
+    const width = rows[0].length, isLine = lines.length === 1 && lines[0].length > width;
+    const own = isLine ? chunks(lines[0], width) : lines, decimalsOf = isLine ? chunks(digits[0], width) : digits;
+    const height = own.length, across = own[0].length;
+    if (height > rows.length || across > width) {
+      return refuse(`The typed numbers do not fit: this step has ${counted(rows.length, "row")} of ${counted(width, "number")}.`);
     }
-    const { rows: own = [], error } = parseMatrix(text);
-    const digits = Math.min(Math.max(1, ...Array.from(text.matchAll(/\.(\d+)/g), ([, typed]) => typed.length)), limit);
-    const numbers = own.flat();
-    // One line is the numbers of the first rows, read from left to right.
-    const width = rows[0].length, isLine = own.length === 1 && numbers.length > width;
-    const before = Array.from({ length: own.length === 1 ? chosen : 0 }, () => []);
-    const cells = (isLine ? rows.map((_, i) => numbers.slice(i * width, (i + 1) * width)) : [...before, ...own])
-      .map((row, i) => row.map((number, j) => ({
-        text: decimals(number, digits), isRight: Math.abs(number - rows[i]?.[j]) <= 0.51 * 10 ** -digits,
-      })));
-    const right = cells.flat().filter(({ isRight }) => isRight).length, all = rows.length * width;
-    setText(this.status, error ?? `Right to ${counted(digits, "decimal")}: ${right} of ${counted(all, "number")}.`);
-    return cells;
+    const compare = ([top, left]) => own.map((row, i) => row.map((number, j) => {
+      const count = Math.min(Math.max(1, decimalsOf[i][j]), limit);
+      return { text: decimals(number, count), count, isRight: Math.abs(number - rows[top + i][left + j]) <= 0.51 * 10 ** -count };
+    }));
+    const usual = height === 1 ? Math.min(chosen, rows.length - 1) : 0;
+    const tops = [usual, ...range(rows.length - height + 1)], lefts = height === rows.length ? range(width - across + 1) : [0];
+    const places = tops.flatMap((top) => lefts.map((left) => [top, left]));
+    this.place ??= places.find((place) => compare(place).flat().every(({ isRight }) => isRight)) ?? [usual, 0];
+    const [top, left] = this.place, cells = compare(this.place), counts = cells.flat().map(({ count }) => count);
+    const names = (list, first, size, what) => (size === list.length ? [] : [size === 1 ? `${what} ${list[first]}`
+      : `${what}s ${list[first]} to ${list[first + size - 1]}`]);
+    const where = [...names(rowNames, top, height, "row"), ...names(columnNames, left, across, "column")].join(", ");
+    const least = Math.min(...counts), most = Math.max(...counts);
+    setText(this.status, `${where && `Compared with ${where}. `}Right to ${least < most ? `${least} to ` : ""}${counted(most, "decimal")}: ${
+      cells.flat().filter(({ isRight }) => isRight).length} of ${counted(counts.length, "number")}.`);
+    const shift = (list, count) => [...Array.from({ length: count }), ...list];
+    return shift(cells.map((row) => shift(row, left)), top);
   }
 }
+
+const chunks = (list, size) => range(0, list.length, size).map((first) => list.slice(first, first + size));

@@ -94,7 +94,8 @@ function copy(cell) {
 function product(cell) {
   const { trace, name, row, column, formula, operands: [source, weight] } = cell, start = rowOf(cell, source, row);
   if (!weight) {
-    return { symbols: formula, note: "The weights of a model are not shown, so this step has only its formula.", parts: start };
+    const learned = formula.includes("W") ? "weights" : "bias";
+    return { symbols: formula, note: `The ${learned} of a model ${learned === "bias" ? "is" : "are"} not shown, so this step has only its formula.`, parts: start };
   }
   const j = wholeColumn(cell), isTurned = trace.columns;
   return {

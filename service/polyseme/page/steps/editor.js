@@ -69,6 +69,12 @@ export class StepEditor {
       this.areas[name].value = all[name] ? matrixText(all[name]) : "";
     }
     this.#showFields();
+    this.contents = this.#contents();
+  }
+
+  /** Return all that is typed and chosen, as text. */
+  #contents() {
+    return JSON.stringify(Array.from(this.element.querySelectorAll("input, select, textarea"), ({ value, checked }) => [value, checked]));
   }
 
   /** Show the fields of the chosen kind; those of the other kind keep their text. */
@@ -90,6 +96,9 @@ export class StepEditor {
 
   #change() {
     clearTimeout(this.timer);
+    // A field that loses the focus may have changed nothing since the pause: the tables stay under the pointer.
+    if (this.#contents() === this.contents) return;
+    this.contents = this.#contents();
     const request = this.#read();
     this.invalid = !request;
     if (request) this.typed = JSON.stringify(request);
@@ -146,7 +155,7 @@ const matrixText = (rows) => rows.map((row) => row.join(" ")).join("\n");
 
 /**
  * Parse a matrix: JSON, NumPy's output, or lines of numbers separated by tabs, semicolons, commas or spaces. Return
- * `{rows}`, or `{error}` with a sentence.
+ * `{rows, digits}`, where `digits` are the numbers of decimals, or `{error}` with a sentence.
  */
 export function parseMatrix(text) {
   const ascii = text.replaceAll("−", "-");
@@ -164,7 +173,13 @@ export function parseMatrix(text) {
       return { error: `Row ${i} has ${row.length} numbers, but row 0 has ${rows[0].length}.` };
     }
   }
-  return { rows: rows.map((row) => row.map(Number)) };
+  return { rows: rows.map((row) => row.map(Number)), digits: rows.map((row) => row.map(decimalsIn)) };
+}
+
+/** Return the number of decimals that a number is written with: 2 in 0.50, 3 in 2e-3. */
+function decimalsIn(word) {
+  const [mantissa, exponent = 0] = word.split(/e/i);
+  return Math.max(0, (mantissa.split(".")[1]?.length ?? 0) - exponent);
 }
 
 /** Return a sentence if a word is not a finite number. */

@@ -74,7 +74,8 @@ export class View {
     this.digits.value = String(digits);
     this.hide.textContent = this.isHidden ? "Show results" : "Hide results";
     const isHidden = this.isHidden && !isGiven(trace, cell.name);
-    this.panel.show(trace.cellName(cell, head), derivation, { number: trace.number(cell, head), digits, isHidden });
+    const owner = example ? `example ${state.example}` : sourceOf(state) === "numbers" ? "numbers" : JSON.stringify(trace.request);
+    this.panel.show(trace.cellName(cell, head), derivation, { owner, number: trace.number(cell, head), digits, isHidden });
     const names = [...this.cards.keys()], [previous, next] = this.panel.walkers;
     previous.disabled = cell.name === names[0];
     next.disabled = cell.name === names.at(-1);
@@ -82,7 +83,7 @@ export class View {
     const printed = this.sources.checks.show(example, trace, this.isHidden);
     this.sources.checks.element.hidden ||= this.isHidden;
     const parts = derivation.parts.filter((part) => (part.head ?? head) === head), lit = new Set(parts.map(cellText));
-    const view = { head, cell, query, digits, printed, isHidden: this.isHidden, parts, lit };
+    const view = { owner, head, cell, query, digits, printed, isHidden: this.isHidden, parts, lit };
     for (const card of this.cards.values()) card.show(view);
     for (const card of this.cards.values()) card.scroll();
     this.temperature.show(trace, Math.min(query, trace.words.length - 1), head, this.isHidden);
@@ -133,7 +134,7 @@ export class View {
 /** What scaling does: the weights of one row at another temperature. */
 class Temperature {
   constructor() {
-    this.slider = h("input", { type: "range", min: "0.1", max: "5", step: "0.1", value: "1", oninput: () => this.#draw() });
+    this.slider = h("input", { type: "range", min: "0.1", max: "10", step: "0.1", value: "1", oninput: () => this.#draw() });
     this.text = h("output", {});
     this.element = h("details", {}, h("summary", {}, "What scaling does"),
       labeled("Temperature T: the scores are divided by T", this.slider), h("p", { class: "status" }, this.text));
@@ -157,7 +158,9 @@ class Temperature {
     const weights = powers.map((power) => power / total(powers));
     this.text.textContent = `T = ${decimals(temperature, 1)}, row ${trace.words[row]}: ${
       weights.map((weight, j) => `${trace.words[j]} ${decimals(weight, 2)}`).join(", ")}. Scaling has T = √k = ${
-      decimals(Math.sqrt(trace.width("queries", head)), 2)}; a small T makes the largest weight nearly 1, a large one makes all alike.`;
+      decimals(Math.sqrt(trace.width("queries", head)), 2)}. ${terms.length > 1
+      ? "The biases are not divided: the larger T, the more they alone decide."
+      : "The smaller T, the more weight the largest score gets; the larger T, the more alike all weights are."}`;
   }
 }
 
@@ -178,12 +181,12 @@ class DerivationPanel {
   }
 
   /** Show a derivation; `number` is the chosen number, which is not shown if it `isHidden`. */
-  show(name, { symbols, lines: all, note, parts }, { number, digits, isHidden }) {
+  show(name, { symbols, lines: all, note, parts }, { owner, number, digits, isHidden }) {
     const lines = isHidden ? [] : all;
-    const shown = JSON.stringify([name, symbols, lines, note, parts, digits, isHidden]);
+    const shown = JSON.stringify([owner, name, number, symbols, lines, note, parts, digits, isHidden]);
     if (shown === this.shown) return;
-    if (name !== this.name || number !== this.number) this.own.area.value = "";
-    Object.assign(this, { shown, name, number, decimals: digits });
+    this.own.restore(`${owner} ${name}`);
+    Object.assign(this, { shown, number, decimals: digits });
     if (isHidden) this.own.element.open = true;
     this.#check();
     const explained = isHidden ? "Compute this number, and check it under “My result”." : note;
@@ -199,7 +202,7 @@ class DerivationPanel {
   }
 
   #check() {
-    const [own] = this.own.check([[this.number]], this.decimals).flat();
+    const [own] = this.own.check({ rows: [[this.number]], rowNames: [""], columnNames: [""] }, this.decimals).flat();
     this.mark.replaceChildren(own ? ownMark(own) : "");
   }
 }
