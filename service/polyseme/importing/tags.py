@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,27 +12,27 @@ MIN_SHARE = 0.95
 """Minimum share of words that have a tag."""
 _SAMPLE = 10_000
 """Maximum number of words from which a tag is detected."""
-_MANY = 20
-"""From this number of words on, a tag need not be known to be detected."""
-_SPEECH = "n|v|a|r|s|j|x|adj|adv|noun|verb|propn|pron|prep|adp|det|num|conj|part|intj|aux|punct"
-_KNOWN = (
-    "</w>$",
-    "^/c/[a-z_-]+/",  # ConceptNet Numberbatch
-    "^[a-z]+://(?:[^/]*/)+",
-    r"\.[a-z]\.[0-9]+$",  # WordNet's synsets
-    *("^[a-z]{2,3}:", "@[a-z]{2,3}$", "^<[^<>]+>", "^__[a-z]+__"),  # languages
-    *(r"\([^()]+\)$", r"\[[^][]+\]$"),
-)
-_DELIMITERS = ("::", "__", "_", "|", ":", "/", "#", "@", "%", "~", "^", ".", "-", " ")
-_RARE = frozenset(("::", "_", "|", ":", "/", "#", "@", "~", "^"))
-"""Delimiters that are rare in words."""
+_MAX_TAG = 40
+"""Maximum characters of a tag at the end of a word."""
+_FIRST = re.compile(r"[^\W_]*+([\W_])++")
+_LAST = (re.compile(r"([\W_]++)[^\W_]*+[\W_]*+$"), re.compile(r"([\W_]++)[^\W_]*+$"))
+"""The signs between the rest of a word and a tag; the first includes what a bracket ends."""
 
 
 def find_tag(words: Sequence[str]) -> str | None:
-    """Return a pattern of the tag that nearly all words have, or None."""
+    """Return a pattern of the tags that nearly all words begin or end with, or None."""
     sample = words[:: len(words) // _SAMPLE + 1]
-    patterns = _patterns(sample) if len(sample) > 1 else ()
-    return next((tag for pattern, tag in patterns if _is_tag(pattern, sample)), None)
+    firsts = Counter(match[1] for word in sample if (match := _FIRST.match(word)))
+    beginnings, ends = [], []
+    for sign, _ in firsts.most_common(1):
+        first = re.escape(sign)
+        beginnings = [f"^.*{first}", f"^[^{first}]*{first}"]
+    for last in _LAST:
+        matches = filter(None, (last.search(word[-_MAX_TAG:]) for word in sample))
+        for signs, _ in Counter(match[1] for match in matches).most_common(1):
+            ends.append(f"{re.escape(signs)}[^{re.escape(signs[0])}]*$")
+    patterns = [*product(beginnings, ends), *zip(beginnings), *zip(ends)]
+    return next(("|".join(parts) for parts in patterns if _are_tags(parts, sample)), None)
 
 
 def strip_tags(
@@ -52,56 +53,16 @@ def strip_tags(
     return indices
 
 
-def _patterns(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield patterns that detect tags, and the pattern that removes each.
-
-    Known tags come first, then beginnings and ends that many words share.
-    """
-    yield from ((pattern, pattern) for pattern in _KNOWN)
-    first, last = _common(words, r"^(?![#@])\W+"), _common(words, r"\W+$")
-    yield from ((pattern, pattern) for pattern in (f"^{first}|{last}$", f"^{first}", f"{last}$"))
-    for delimiter in map(re.escape, _DELIMITERS):
-        for speech, letter in ((_SPEECH, "[a-z]"), (_SPEECH.upper(), "[A-Z]")):
-            yield f"{delimiter}(?:{speech})$", f"{delimiter}{letter}+$"
-            yield f"^(?:{speech}){delimiter}", f"^{letter}+{delimiter}"
-        # Names of parts of speech, such as NN1 and PRP$, and kinds of names, such as WORK_OF_ART.
-        tag = "[A-Z][A-Z0-9_$]*" if delimiter == r"\|" else "[A-Z][A-Z0-9$]*"
-        yield f"{delimiter}{tag}$", f"{delimiter}{tag}$"
-        yield f"^[A-Z]{{2,}}{delimiter}", f"^[A-Z]+{delimiter}"
-    yield from ((f"{mark}[0-9][0-9:]*$",) * 2 for mark in "#%~_")  # numbers of senses
-    for delimiter in _DELIMITERS:
-        mark, other = re.escape(delimiter), f"[^{re.escape(delimiter[0])}]+"
-        starts = {word[:i] for word in words if (i := word.find(delimiter, 1)) > 0}
-        ends = {word.rpartition(delimiter)[2] for word in words if delimiter in word[1:]}
-        for parts, one, several in (
-            (starts, "^{}" + mark, f"^{other}{mark}"),
-            (ends, mark + "{}$", f"{mark}{other}$"),
-        ):
-            if len(parts) == 1 and len(words) > 2 and delimiter in _RARE:
-                yield (one.format(re.escape(*parts)),) * 2
-            elif len(words) >= _MANY and len(parts) <= 2 + len(words) // 50:
-                yield several, several
-
-
-def _common(words: Sequence[str], marks: str) -> str:
-    """Return a pattern of the most common match of another pattern."""
-    matches = filter(None, (re.search(marks, word) for word in words))
-    counts = Counter(match[0] for match in matches).most_common(1)
-    return re.escape(counts[0][0]) if counts else "(?!)"
-
-
-def _is_tag(pattern: str, words: Sequence[str]) -> bool:
-    """Return whether nearly all words match a pattern, and what remains are different words."""
-    ends = pattern.startswith("^") + pattern.endswith("$")
-    compiled = re.compile(pattern)
-    results = (compiled.subn("", word) for word in words)
-    rests = [rest for rest, count in results if count == ends and 2 * _letters(rest) >= len(rest)]
-    # In a vocabulary in capitals, the end of a phrase is like a tag.
-    capitals = "[A-Z]" in pattern and 2 * sum(map(str.isupper, rests)) > len(rests)
-    distinct = len(set(filter(None, rests)))
-    several = distinct > max(1, len(words) // 10)
-    return several and not capitals and len(rests) >= MIN_SHARE * len(words)
-
-
-def _letters(word: str) -> int:
-    return sum(map(str.isalpha, word))
+def _are_tags(patterns: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether nearly all words have a few tags, and what remains are different words."""
+    tags, rests = set(), []
+    pattern = re.compile("|".join(patterns))
+    for word in words:
+        parts = tuple(match[0] for match in pattern.finditer(word))
+        rest = pattern.sub("", word)
+        if len(parts) == len(patterns) and 2 * sum(map(str.isalpha, rest)) >= len(rest) > 0:
+            tags.add(parts)
+            rests.append(rest)
+    few = tags.isdisjoint({("#",), ("@",)}) and len(tags) <= 2 + len(words) // 50
+    several = len(set(rests)) > max(1, len(words) // 10)
+    return few and several and len(rests) >= MIN_SHARE * len(words)
