@@ -167,7 +167,7 @@ def make(importer, words, vectors, *options):
     done = importer.run(content, "--format", "glove", "--name", "made", "--replace", *options)
     assert done.code == 0, done.err
     estimate, *warnings = done.err.splitlines()
-    assert " of memory to import, " in estimate
+    assert " words of dimension " in estimate
     return read_model(importer.models / "made"), warnings
 
 

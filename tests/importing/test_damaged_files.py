@@ -4,7 +4,6 @@ import io
 import pickle
 import re
 import sqlite3
-import struct
 import tarfile
 from pathlib import Path
 
@@ -444,14 +443,14 @@ FOREIGN = {
         for protocol in range(6)
     },
     "an array": {"one": (npy(), f"The file is {ARRAY}")},
-    "a database": {"one": (database(), "The file is an SQLite database, perhaps of Magnitude.")},
-    "HDF5": {"its signature": (b"\x89HDF\r\n\x1a\n" + bytes(88), "The file is an HDF5 file.")},
-    "tensors": {"some": (save({"vectors": VECTORS}), "The file is a safetensors file.")},
-    "Zstandard": {
-        "a raw block": (
-            b"(\xb5/\xfd\x20" + struct.pack("<B", 7) + b"\x39\0\0" + b"x 1 2 3",
-            "The file is compressed with Zstandard; decompress it first.",
-        )
+    "a table": {
+        name: (content, f"The file is a database, tensors or a table; {AS_TEXT}")
+        for name, content in {
+            "SQLite": database(),
+            "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(88),
+            "tensors": save({"vectors": VECTORS}),
+            "Parquet": b"PAR1" + bytes(50),
+        }.items()
     },
     "a web page": {
         "not found": (
@@ -467,14 +466,16 @@ FOREIGN = {
             "pairs": b'[["zebra", [0.5, 1]]]',
         }.items()
     },
-    "a table": {"Parquet": (b"PAR1" + bytes(50), f"The file is a Parquet file; {AS_TEXT}")},
     "a pointer": {
         "of Git LFS": (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
             "The file is a pointer of Git LFS; fetch its content with `git lfs pull`.",
         )
     },
-    "an archive": {"one": (tar(), "The file is a .tar archive; unpack it first.")},
+    "an archive": {
+        "tar": (tar(), "The file is an archive; unpack it first."),
+        "Zstandard": (b"(\xb5/\xfd\x20" + bytes(9), "The file is an archive; unpack it first."),
+    },
     "unknown": {
         "a line feed": (b"\n", UNKNOWN),
         "spaces": (b"   ", UNKNOWN),

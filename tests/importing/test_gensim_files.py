@@ -105,7 +105,7 @@ def test_a_file_whose_rows_are_all_skipped_is_rejected(importer):
 
 NUMBERS = "The lines have numbers only; each has to begin with a word."
 XML = "The file is a web page or XML, not vectors."
-MATRIX = "The file is a sparse matrix in the format of Matrix Market, without words."
+MATRIX = "The file is a database, tensors or a table; save words and vectors as text."
 PAIRS = "The values are index:value pairs, as in sparse vectors, which are not supported; write all"
 ONE_NUMBER = "The lines have one whole number each, as in a list of frequencies, not vectors."
 REJECTED = {

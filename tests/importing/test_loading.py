@@ -12,7 +12,6 @@ from hypothesis.extra.numpy import arrays
 
 from polyseme.errors import CommandError
 from polyseme.importing import importer as importing
-from polyseme.importing.importer import Cost
 from polyseme.importing.options import ImportOptions
 from polyseme.importing.readers import base as readers
 from polyseme.progress import Progress
@@ -146,10 +145,12 @@ def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_batch(impo
 def test_a_file_that_changes_while_it_is_read_is_rejected(importer, monkeypatch, before, after):
     path = importer.file(before)
     os.utime(path, (0, 0))
-    monkeypatch.setattr(Cost, "announce", lambda *_: path.write_bytes(after))
+    monkeypatch.setattr(importing, "stored_weights", lambda *_: path.write_bytes(after) * 0)
     done = importer.run(path)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("polyseme: ") and done.err.count("\n") == 1
+    size, _, problem = done.err.partition("\n")
+    assert size.startswith("polyseme: ") and size.endswith(" of dimension 3.")
+    assert problem.startswith("polyseme: ") and problem.count("\n") == 1
     assert not any(importer.models.iterdir())
     assert not any(importer.scratch.iterdir())
 
@@ -160,9 +161,10 @@ def test_a_file_that_has_grown_is_reported_as_changed(importer, batches, monkeyp
     batches(size)
     path = importer.file(rows())
     longer = rows() + row("gnu")
-    monkeypatch.setattr(Cost, "announce", lambda *_: path.write_bytes(longer))
+    monkeypatch.setattr(importing, "stored_weights", lambda *_: path.write_bytes(longer) * 0)
     done = importer.run(path, "--dtype", dtype)
-    assert (done.code, done.err) == (1, f"polyseme: {readers.CHANGED}\n")
+    assert done.code == 1
+    assert done.err.endswith(f"dimension 3.\npolyseme: {readers.CHANGED}\n")
 
 
 def test_a_folder_with_an_invalid_model_name_is_rejected(tmp_path):

@@ -134,7 +134,7 @@ def test_only_folders_with_a_valid_name_are_models(models_dir):
 def test_a_folder_without_a_manifest_is_not_a_model(models_dir):
     (models_dir / "empty").mkdir()
     assert set(find_models([models_dir])) == {"one", "two"}
-    assert unusable_entries(models_dir)["empty"].startswith("it has no manifest.json: ")
+    assert "empty" in unusable_entries(models_dir)
 
 
 def test_an_unreadable_folder_is_reported(models_dir, monkeypatch):
