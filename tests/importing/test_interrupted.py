@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polyseme.models.reader import read_model
 from tests.conftest import PYTHONPATH
-from tests.importing.conftest import TIMEOUT, run, snapshot, wait_for
+from tests.importing.conftest import TIMEOUT, wait_for
 from tests.importing.files import many, rows
-from tests.tiny import write_tiny
 
 DEFAULT_SIGNALS = """
 import os, signal, sys
@@ -168,37 +166,6 @@ def test_an_interrupted_import_leaves_nothing(tmp_path, large, stage, number, gr
     with ImportProcess(tmp_path, large[stage]) as work:
         interrupt(work, stage, number, group=group)
         assert not any(work.models.iterdir())
-
-
-def test_files_of_a_killed_import_are_no_model_and_removed_by_the_next(tmp_path, large):
-    with ImportProcess(tmp_path, large[writing]) as work:
-        interrupt(work, writing, signal.SIGKILL, group=False)
-    left = set((work.models / "big").iterdir())
-    assert left
-    assert "is being written, or" in run("models", "list", "--models-dir", work.models).out
-    (tmp_path / "big").write_bytes(rows())
-    done = run("models", "import", tmp_path / "big", "--models-dir", work.models)
-    assert done.code == 0
-    assert not left & set((work.models / "big").iterdir())
-    read_model(work.models / "big", verify=True)
-
-
-def test_an_interrupted_replacement_keeps_the_old_model(tmp_path, large):
-    write_tiny(tmp_path / "the-models" / "big", source="the older one")
-    before = snapshot(tmp_path / "the-models")
-    with ImportProcess(tmp_path, large[writing], "--replace") as work:
-        interrupt(work, writing, signal.SIGTERM, group=False)
-    assert snapshot(tmp_path / "the-models") == before
-    read_model(tmp_path / "the-models" / "big", verify=True)
-
-
-def test_a_hangup_signal_is_ignored_under_nohup(tmp_path, large):
-    with ImportProcess(tmp_path, large[reading], wrapper=["nohup"]) as work:
-        work.wait_for(reading)
-        os.killpg(work.process.pid, signal.SIGHUP)
-        code, out, _ = work.end()
-    assert (code, out.split()[0]) == (0, "big")
-    assert len(read_model(work.models / "big", verify=True).vocabulary) == 60_000
 
 
 NO_SPACE = "polyseme: The disk of the models is full; --limit or --dtype int8 uses less."

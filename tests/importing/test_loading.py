@@ -10,11 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from polyseme.errors import CommandError
 from polyseme.importing import importer as importing
-from polyseme.importing.options import ImportOptions
 from polyseme.importing.readers import base as readers
-from polyseme.progress import Progress
 from tests.importing.files import (
     FORMATS,
     PACKINGS,
@@ -70,17 +67,6 @@ def test_words_and_numbers_round_trip(module_importer, batches, kind, table, pac
     words, vectors = table
     content = packed(build(kind, words, vectors), packing)
     read, found = module_importer.read(content, "--format", kind)
-    assert read == words
-    assert found.tobytes() == vectors.tobytes()
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-@EXAMPLES
-@given(table=tables())
-def test_a_detected_format_gives_the_same_model(module_importer, kind, table):
-    words, vectors = table
-    vectors = np.column_stack([vectors, vectors])  # a word and one number may be a header
-    read, found = module_importer.read(build(kind, words, vectors))
     assert read == words
     assert found.tobytes() == vectors.tobytes()
 
@@ -165,16 +151,6 @@ def test_a_file_that_has_grown_is_reported_as_changed(importer, batches, monkeyp
     done = importer.run(path, "--dtype", dtype)
     assert done.code == 1
     assert done.err.endswith(f"dimension 3.\npolyseme: {readers.CHANGED}\n")
-
-
-def test_a_folder_with_an_invalid_model_name_is_rejected(tmp_path):
-    (tmp_path / "file").write_bytes(rows())
-    for name in ("a b", ".x", "x" * 65):
-        with pytest.raises(CommandError, match="A model's name has at most 64 letters"):
-            importing.import_vectors(
-                tmp_path / "file", tmp_path / name, ImportOptions(), Progress()
-            )
-        assert not (tmp_path / name).exists()
 
 
 def test_insufficient_memory_is_reported(importer, monkeypatch):

@@ -76,18 +76,6 @@ def test_a_mapping_and_a_matrix_give_the_same_model(vectors, tmp_path):
     assert content(one) == content(other)
 
 
-def test_a_model_in_memory_encodes_as_a_loaded_one(vectors, tmp_path):
-    model = polyseme.from_vectors(vectors, WORDS, name="mine")
-    assert (model.name, model.dimension) == ("mine", 12)
-    text = f"{WORDS[7]} {WORDS[900]}er unknown {WORDS[3]}"
-    (found,) = model.encode([text])
-    model.save("stored", models_dir=tmp_path)
-    (loaded,) = polyseme.load("stored", models_dir=tmp_path).encode([text])
-    np.testing.assert_array_equal(found.contextual, loaded.contextual)
-    np.testing.assert_array_equal(found.static[0], vectors[7])
-    assert [one.resolution for one in found.tokens] == [one.resolution for one in loaded.tokens]
-
-
 def test_fasttext_vectors_in_memory_are_those_of_their_file(tmp_path):
     corpus = [["the", "cat", "sat"], ["by", "the", "zebra"]] * 20
     settings = {"vector_size": 6, "min_count": 1, "bucket": 50, "epochs": 1, "seed": 3}
