@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from polyseme.engine.attention import BLOCK, SentenceArrays
+from polyseme.engine.attention import BLOCK
 from polyseme.engine.layers import Layer, contextualize, other_terms
 from polyseme.engine.trace import trace_layer
 from tests.engine.cases import (
@@ -182,34 +182,6 @@ def assert_same(left, right):
             assert_same(one, other)
     else:
         assert np.array_equal(left, right)
-
-
-@pytest.mark.parametrize("name", RECORDED)
-def test_an_empty_sentence_has_empty_intermediates(name):
-    sentence = random_sentence(np.random.default_rng(0), 0, 6)
-    record = contextualize(sentence, [Layer(heads=2)], [name]).records[0]
-    assert record[name].shape == ((2, 0, 0) if name in {"scores", "weights"} else (2, 0, 3))
-    assert record[name].dtype == np.float32
-
-
-def test_vectors_may_be_read_only():
-    """A mapped table of vectors is read-only."""
-    vectors = normal(np.random.default_rng(1), 3, 5)
-    vectors[1] = 0
-    vectors.setflags(write=False)
-    sentence = SentenceArrays(vectors, np.array([True, False, True]), np.arange(3))
-    assert contextualize(sentence, [Layer()]).contextual.shape == (3, 5)
-
-
-def test_an_unknown_token_keeps_the_context_of_the_layer_before():
-    """Only the static vector of an unknown token is zero."""
-    rng = np.random.default_rng(2)
-    sentence = random_sentence(rng, 5, 3, unknown=0.0)
-    sentence.vectors[2], sentence.known[2] = 0, False
-    layers = [Layer(), Layer()]
-    first = contextualize(sentence, layers[:1]).contextual
-    both = contextualize(sentence, layers, ["queries"])
-    assert_close(both.records[1]["queries"][0], first, FLOAT32_TOLERANCE, "queries of layer 1")
 
 
 def test_records_are_returned_for_the_requested_layers_only():

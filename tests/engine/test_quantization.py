@@ -11,15 +11,12 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from polyseme.engine.arrays import NonFiniteError
 from polyseme.engine.quantization import (
     LARGEST_SCALE,
-    QuantizedRows,
     as_floats,
     empty_rows,
     quantize,
-    row_bytes,
     stored,
 )
 from polyseme.engine.similarity import nearest, norms
-from polyseme.engine.subwords import Subwords
 
 PROPERTY = settings(deadline=None, max_examples=100, derandomize=True)
 LARGEST, SMALLEST = np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal
@@ -41,12 +38,6 @@ def test_a_row_is_rounded_to_127_steps_in_each_direction():
     assert (rows.integers.dtype, rows.scales.dtype) == (np.int8, np.float32)
 
 
-def test_a_row_of_zeros_has_the_scale_one():
-    rows = quantize(np.array([[0, -0.0], [0, 5]], np.float32))
-    assert rows.scales[0] == 1
-    assert rows[0].tobytes() == np.zeros(2, np.float32).tobytes()
-
-
 @PROPERTY
 @given(TABLES)
 @example(np.array([[LARGEST, -LARGEST, 1]], np.float32))
@@ -62,27 +53,10 @@ def test_the_error_of_a_number_is_at_most_half_a_step(vectors):
     assert np.isfinite(rows[:]).all()
 
 
-@PROPERTY
-@given(TABLES)
-def test_the_largest_magnitude_of_a_row_becomes_127(vectors):
-    peaks = np.abs(vectors).max(axis=1)
-    steps = np.abs(quantize(vectors).integers.astype(int)).max(axis=1)
-    # The scales of tiny numbers are subnormal and imprecise.
-    assert (steps[peaks > 1e-30] == 127).all()
-    assert ((steps == 0) == (peaks == 0)).all()
-
-
 def test_the_largest_scale_is_the_largest_that_gives_finite_numbers():
     with np.errstate(over="ignore"):
         assert np.isfinite(np.float32(127) * LARGEST_SCALE)
         assert not np.isfinite(np.float32(127) * np.nextafter(LARGEST_SCALE, np.float32(np.inf)))
-
-
-def test_quantization_is_idempotent():
-    rows = quantize(table(1009, 31))
-    again = quantize(rows[:])
-    assert np.array_equal(again.integers, rows.integers)
-    np.testing.assert_allclose(again.scales, rows.scales, rtol=2e-7)
 
 
 @pytest.mark.parametrize("rows", [1, 1023, 1024, 1025, 2 * 1024 + 1])
@@ -93,23 +67,6 @@ def test_each_row_is_quantized_by_itself(rows):
         alone = quantize(vectors[row : row + 1])
         assert np.array_equal(alone[0], whole[row])
         assert alone.scales[0] == whole.scales[row]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_float16_and_float64_are_converted_to_float32(dtype):
-    vectors = table().astype(dtype)
-    one, other = quantize(vectors), quantize(vectors.astype(np.float32))
-    assert np.array_equal(one.integers, other.integers)
-    assert np.array_equal(one.scales, other.scales)
-
-
-@pytest.mark.parametrize(
-    "view", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: x[::-1]]
-)
-def test_the_memory_order_does_not_matter(view):
-    vectors = view(table())
-    one, other = quantize(vectors), quantize(np.ascontiguousarray(vectors))
-    assert np.array_equal(one[:], other[:])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
@@ -141,9 +98,7 @@ def test_rows_are_indexed_like_an_array(index):
 def test_a_table_knows_its_size():
     rows = quantize(table(11, 5))
     assert (len(rows), rows.shape, rows.dtype) == (11, (11, 5), np.int8)
-    assert rows.nbytes == 11 * row_bytes(5, "int8") == 11 * (5 + 4)
-    for dtype in ("float16", "float32"):
-        assert table(11, 5).astype(dtype).nbytes == 11 * row_bytes(5, dtype)
+    assert rows.nbytes == 11 * (5 + 4)
 
 
 def test_float_arrays_are_not_copied():
@@ -184,35 +139,7 @@ def test_quantization_and_search_do_not_copy_a_table_to_floats():
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("d", [1, 5, 300])
-def test_neighbors_among_integers_are_those_among_the_dequantized_vectors(d):
-    sizes = 10.0 ** np.random.default_rng(1).integers(-30, 30, 8300)
-    rows = quantize(table(8300, d) * sizes[:, None].astype(np.float32))
-    rows.integers[[0, 70]] = 0
-    whole = rows[:].astype(np.float64)
-    directions = whole / np.where(whole.any(axis=1), np.linalg.norm(whole, axis=1), 1)[:, None]
-    vector = table(1, d, seed=3)[0]
-    found, similarities = nearest(vector, rows.integers, norms(rows.integers), 8300, [5])
-    truth = directions @ vector / np.linalg.norm(vector)
-    assert set(found.tolist()) == set(range(8300)) - {0, 5, 70}
-    np.testing.assert_allclose(similarities, truth[found], rtol=0, atol=1e-6)
-    assert (np.diff(similarities) <= 0).all()
-
-
-def test_subwords_are_composed_of_quantized_rows():
-    rows = quantize(table())
-    quantized, floats = Subwords(rows, 3, 6), Subwords(rows[:], 3, 6)
-    for word in ("apple", "größer", "日本語"):
-        assert quantized.vectors([word]).tobytes() == floats.vectors([word]).tobytes()
-
-
-def test_rows_may_be_read_only_memory_maps(tmp_path):
-    rows = quantize(table(11))
-    for name, numbers in (("integers", rows.integers), ("scales", rows.scales)):
-        np.save(tmp_path / f"{name}.npy", numbers)
-    mapped = QuantizedRows(
-        *(np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("integers", "scales"))
-    )
-    for index in INDICES:
-        assert type(mapped[index]) is np.ndarray
-        assert np.array_equal(mapped[index], rows[index])
+def test_a_row_of_zeros_has_the_scale_one():
+    rows = quantize(np.array([[0, -0.0], [0, 5]], np.float32))
+    assert rows.scales[0] == 1
+    assert rows[0].tobytes() == np.zeros(2, np.float32).tobytes()

@@ -81,11 +81,6 @@ def test_ascii_letters_have_the_published_hashes_of_fnv_1a(letter, expected):
     assert hashes_of(letter, 1, 1).tolist() == [expected]
 
 
-def test_a_longer_string_has_its_published_hash():
-    assert hashes_of("foobar", 6, 6).tolist()[1] == 0xBF9CF968
-    assert len(hashes_of("foobar", 6, 6)) == 3
-
-
 def test_bytes_above_ascii_are_signed():
     unsigned = ((2166136261 ^ 0xC3) * 16777619 % 2**32 ^ 0xA9) * 16777619 % 2**32
     signed = ((2166136261 ^ 0xFFFFFFC3) * 16777619 % 2**32 ^ 0xFFFFFFA9) * 16777619 % 2**32
@@ -162,14 +157,6 @@ def test_a_mean_of_the_largest_numbers_does_not_overflow():
     assert vector_of(subwords, "apple").tolist() == [largest, largest]
 
 
-def test_a_table_may_be_mapped_from_the_disk(tmp_path):
-    np.save(tmp_path / "table.npy", table())
-    mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
-    vector = vector_of(Subwords(mapped, 3, 6), "apple")
-    assert type(vector) is np.ndarray
-    assert vector.tobytes() == vector_of(Subwords(table(), 3, 6), "apple").tobytes()
-
-
 def test_a_table_with_own_rows_composes_words_of_known_ngrams():
     known = np.sort(np.array([slow_hash(one) for one in ("<ab", "abc", "bc>")], np.uint32))
     rows = np.eye(3, dtype=np.float32)
@@ -230,16 +217,6 @@ def test_words_have_the_same_hashes_in_any_batch(several, between):
     assert len(together) == len(several)
     for word, found in zip(several, together, strict=True):
         assert found.tolist() == hashes_of(word, *between).tolist()
-
-
-def test_words_have_the_same_bits_in_any_batch():
-    subwords = Subwords(table(d=100), 3, 6)
-    several = [f"{'qz' * (n % 131)}é{n}" for n in range(200)]
-    together = subwords.vectors(several)
-    assert together.shape == (200, 100)
-    for word, vector in zip(several, together, strict=True):
-        assert vector.tobytes() == vector_of(subwords, word).tobytes()
-    assert subwords.vectors([]).shape == (0, 100)
 
 
 # gensim has its own reader of fastText's files, and composes words in Cython.

@@ -7,7 +7,6 @@ import pytest
 
 from polyseme.engine.attention import Scoring, SentenceArrays, attend, key_scale
 from polyseme.engine.layers import (
-    IDENTITY,
     FeedForward,
     Layer,
     LayerNorm,
@@ -101,16 +100,6 @@ def test_scaled_dot_product_attention_with_a_bias_by_distance():
     assert_agrees(attended(q, key, value, scoring), expected)
 
 
-def test_scaled_dot_product_attention_with_a_word_bias_for_each_head():
-    h, n, k = 3, 11, 5
-    q, key, value = (torch.randn(h, n, k) for _ in range(3))
-    bias, factors = torch.randn(n), torch.randn(h)
-    mask = (factors[:, None, None] * bias).expand(h, n, n)
-    expected = torch.nn.functional.scaled_dot_product_attention(q, key, value, attn_mask=mask)
-    scoring = Scoring(word_bias=True, word_bias_scale=array(factors))
-    assert_agrees(attended(q, key, value, scoring, array(bias)), expected)
-
-
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("d", "heads", "n"), [(7, 1, 5), (15, 3, 11), (10, 5, 2), (6, 2, 1)])
 def test_multihead_attention(d, heads, n, bias):
@@ -132,27 +121,6 @@ def test_multihead_attention_with_unknown_tokens_masked():
     expected, _ = attention(x, x, x, attn_mask=torch.from_numpy(~known).expand(n, n))
     start = sentence(array(x), known)
     assert_agrees(contextualize(start, [from_attention(attention)]).contextual, expected)
-
-
-def test_multihead_attention_with_the_token_itself_masked():
-    n, d = 7, 6
-    attention = randomize(torch.nn.MultiheadAttention(d, 3))
-    x = torch.randn(n, d)
-    expected, _ = attention(x, x, x, attn_mask=torch.eye(n, dtype=torch.bool))
-    layer = from_attention(attention, scoring=Scoring(mask="others"))
-    assert_agrees(contextualize(sentence(array(x)), [layer]).contextual, expected)
-
-
-def test_layer_norm():
-    norm = randomize(torch.nn.LayerNorm(13, eps=1e-3))
-    x = torch.randn(5, 13) * 3 + 1
-    assert_agrees(from_norm(norm)(array(x)), norm(x))
-
-
-def test_gelu_is_the_tanh_form():
-    x = torch.linspace(-6, 6, 301)
-    activation = FeedForward(IDENTITY, IDENTITY, "gelu")
-    assert_agrees(activation(array(x)), torch.nn.functional.gelu(x, approximate="tanh"))
 
 
 def tanh_gelu(x):

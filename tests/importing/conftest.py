@@ -106,8 +106,8 @@ def refusal_in(err):
 
 
 def is_progress(line):
-    """Whether a line is the estimate of memory, or a warning."""
-    return " of memory to import, " in line or line.startswith("polyseme: Warning: ")
+    """Whether a line is the number of words, or a warning."""
+    return " words of dimension " in line or line.startswith("polyseme: Warning: ")
 
 
 def snapshot(folder):

@@ -61,14 +61,6 @@ def test_values_that_begin_with_text_are_no_phrase(importer):
     assert read.tobytes() == vectors.tobytes()
 
 
-@pytest.mark.parametrize("declared", [4, 6])
-@pytest.mark.parametrize("end", ENDS)
-def test_a_wrong_dimension_is_rejected(importer, end, declared):
-    content = binary(WORDS, VECTORS, ENDS[end], header=b"6 %d" % declared)
-    message = importer.refusal(content, "--skip-bad-rows")
-    assert "out of step" in message or message.startswith("Line 1 declares 6 words, but the file")
-
-
 @pytest.mark.parametrize("end", ENDS)
 def test_rows_with_certain_ends_are_skipped(importer, end):
     vectors = VECTORS.copy()
@@ -105,3 +97,11 @@ def test_zeros_and_unusual_values_of_the_usual_type_are_read(importer):
     vectors = VECTORS.copy()
     vectors[3] = 0
     assert np.array_equal(importer.read(binary(WORDS, vectors, b""))[1], vectors)
+
+
+@pytest.mark.parametrize("declared", [4, 6])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_wrong_dimension_is_rejected(importer, end, declared):
+    content = binary(WORDS, VECTORS, ENDS[end], header=b"6 %d" % declared)
+    message = importer.refusal(content, "--skip-bad-rows")
+    assert "out of step" in message or message.startswith("Line 1 declares 6 words, but the file")

@@ -265,13 +265,6 @@ def test_a_second_column_of_words_is_not_a_part_of_the_word(importer):
     assert importer.refusal(lines(b"%s,NOUN", b",", b",")) == message
 
 
-def test_phrases_of_two_words_are_read_before_a_tab(importer):
-    content = b"new york\t0.5 1.5 2\nriver bank\t1 2 .5\n"
-    words, vectors = importer.read(content)
-    assert words == ["new york", "river bank"]
-    assert vectors.tolist() == [[0.5, 1.5, 2], [1, 2, 0.5]]
-
-
 def test_rows_that_lack_a_value_are_not_read(importer):
     for content in (
         b"the,0.5,1.5\nof,,2\nto,1,\na,2,.5\n",
@@ -310,11 +303,6 @@ def test_the_import_says_what_it_leaves_out(importer):
         assert "leaves out" not in importer.run(READ[case], "--name", "m", "--replace").err
 
 
-def test_whole_numbers_of_few_rows_are_values(importer):
-    content = b"gnu 5 1.5 2\nzebra 3 2.5 4\nyak 8 1.5 3\n"
-    assert importer.read(content)[1].tolist() == [[5, 1.5, 2], [3, 2.5, 4], [8, 1.5, 3]]
-
-
 def test_a_row_with_numbers_of_columns_is_a_word(importer):
     content = b"gnu 1 2 3\n" + PLAIN
     assert importer.read(content)[0] == ["gnu", *WORDS]
@@ -325,3 +313,15 @@ def test_ids_may_be_words(importer):
     """Embeddings of graphs have the number of a node as its word."""
     content = b"3 2\n1 0.5 0.25\n7 0.25 0.5\n3 1 2\n"
     assert importer.read(content)[0] == ["1", "7", "3"]
+
+
+def test_phrases_of_two_words_are_read_before_a_tab(importer):
+    content = b"new york\t0.5 1.5 2\nriver bank\t1 2 .5\n"
+    words, vectors = importer.read(content)
+    assert words == ["new york", "river bank"]
+    assert vectors.tolist() == [[0.5, 1.5, 2], [1, 2, 0.5]]
+
+
+def test_whole_numbers_of_few_rows_are_values(importer):
+    content = b"gnu 5 1.5 2\nzebra 3 2.5 4\nyak 8 1.5 3\n"
+    assert importer.read(content)[1].tolist() == [[5, 1.5, 2], [3, 2.5, 4], [8, 1.5, 3]]

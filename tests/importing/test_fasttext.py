@@ -1,14 +1,12 @@
 """fastText files: vectors of known and composed words, counts and n-grams, as gensim has them."""
 
-import gzip
 from collections import Counter
 
 import numpy as np
 import pytest
-from gensim.models.fasttext import FastText, load_facebook_model, save_facebook_model
+from gensim.models.fasttext import FastText, save_facebook_model
 
 from polyseme.engine.subwords import MIN_WORDS
-from polyseme.models.reader import read_model
 from tests.importing import comparison, files
 from tests.importing.comparison import (
     GENSIM_DATA,
@@ -17,7 +15,6 @@ from tests.importing.comparison import (
     imported,
     table_of,
 )
-from tests.importing.conftest import run
 from tests.operations.calls import ask_one
 
 CORPUS = [
@@ -127,23 +124,6 @@ def test_vectors_are_composed_as_in_the_paper(importer):
     np.testing.assert_allclose(composed(model, ["gnu"])[0], grams_alone, rtol=0, atol=1e-6)
 
 
-def test_the_word_bias_is_that_of_the_counts_in_the_file(importer, tmp_path):
-    model = imported(importer, save(tmp_path / "words.bin"))
-    counts = Counter(word for line in CORPUS for word in line)
-    words, _ = table_of(model)
-    assert words[0] == "the" and counts["the"] == 14
-    assert_biases(model, [counts[word] for word in words])
-    assert model.manifest.training["informativeness"] == "counts in the file"
-
-
-@pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
-def test_the_word_bias_of_a_published_file_is_that_of_its_counts(importer):
-    path = GENSIM_DATA / "lee_fasttext_new.bin"
-    full = load_facebook_model(path)
-    model = imported(importer, path)
-    assert_biases(model, [full.wv.get_vecattr(word, "count") for word in table_of(model)[0]])
-
-
 def assert_biases(model, counts):
     p = np.array(counts) / np.sum(counts, dtype=np.float64)
     np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-6)
@@ -158,13 +138,6 @@ def test_counts_apply_in_any_order_and_of_any_size(importer, counts):
     assert_biases(model, counts)
     assert [model.vocabulary.word(row) for row in range(4)] == list(files.WORDS)
     assert np.isfinite(model.word_bias).all()
-
-
-def test_counts_take_precedence_over_the_order_of_words(importer):
-    """The import prints its estimate but no warning, and --unsorted has no effect."""
-    done = importer.run(files.fasttext(counts=[1, 2, 3, 4]), "--name", "a", "--unsorted")
-    assert (done.code, len(done.err.splitlines())) == (0, 1)
-    assert_biases(read_model(importer.models / "a"), [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("lengths", [(3, 0), (0, 0)], ids=str)
@@ -190,24 +163,6 @@ def test_words_beyond_the_limit_are_composed_of_ngrams(importer, trained):
     np.testing.assert_allclose(static[1], right["catz"], rtol=0, atol=1e-6)
 
 
-def test_vectors_and_ngrams_are_rounded_to_float16(importer, trained):
-    path, right = trained
-    model = imported(importer, path, "--dtype", "float16")
-    assert_same(model, right.index_to_key, right.vectors.astype(np.float16))
-    table = model.subwords.table
-    assert table.dtype == np.float16
-    assert table.tobytes() == right.vectors_ngrams.astype(np.float16).tobytes()
-
-
-@pytest.mark.parametrize("packing", ["gz", "bz2", "xz", "zip"])
-def test_a_compressed_file_is_the_same_model(importer, trained, packing):
-    path, _ = trained
-    plain = imported(importer, path)
-    other = imported(importer, importer.file(files.packed(path.read_bytes(), packing), "words.bin"))
-    assert other.manifest.files == plain.manifest.files
-    assert not any(importer.scratch.iterdir())
-
-
 def test_skipped_words_do_not_affect_others(importer, tmp_path):
     """The words after a skipped one keep their own vectors and counts."""
     path = save(tmp_path / "words.bin")
@@ -221,16 +176,3 @@ def test_skipped_words_do_not_affect_others(importer, tmp_path):
     counts = Counter(word for line in CORPUS for word in line)
     assert_biases(model, [counts[right.index_to_key[row]] for row in kept])
     assert model.manifest.training["file"]["left_out"] == 2
-
-
-def test_importing_twice_gives_the_same_bytes(trained, tmp_path):
-    path, _ = trained
-    packed = tmp_path / "words.bin.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    for folder in ("one", "two"):
-        done = run("models", "import", str(packed), "--models-dir", str(tmp_path / folder))
-        assert done.code == 0
-    one, two = (sorted((tmp_path / folder / "words").iterdir()) for folder in ("one", "two"))
-    assert [file.name for file in one] == [file.name for file in two]
-    assert any(file.name.startswith("subwords-") for file in one)
-    assert [file.read_bytes() for file in one] == [file.read_bytes() for file in two]

@@ -55,13 +55,6 @@ def test_the_table_minimizes_the_documented_loss(vectors, monkeypatch):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_the_same_words_give_the_same_bits(vectors):
-    first, second = (fit_subwords(WORDS, vectors, 500) for _ in range(2))
-    assert len(first.table) == 500
-    assert first.table.integers.tobytes() == second.table.integers.tobytes()
-    assert first.table.scales.tobytes() == second.table.scales.tobytes()
-
-
 def test_the_most_frequent_ngrams_have_a_row_each(vectors):
     fitted = fit_subwords(WORDS, vectors, 100)
     counts = Counter(ngram for word in WORDS for ngram in ngram_hashes([word], 2, 4)[0].tolist())
@@ -104,12 +97,6 @@ def test_a_large_vocabulary_is_sampled_and_zero_vectors_are_skipped(vectors, mon
     assert fit_subwords(WORDS, holes) is not None
 
 
-@pytest.mark.parametrize("scale", [1e-38, 1e36])
-def test_vectors_of_any_size_give_finite_subwords(vectors, scale):
-    fitted = fit_subwords(WORDS, vectors * np.float32(scale), 64)
-    assert np.isfinite(fitted.vectors(["nabbing", "tubed"])).all()
-
-
 def test_few_words_are_not_enough(vectors):
     assert fit_subwords(WORDS[: MIN_WORDS - 1], vectors[: MIN_WORDS - 1]) is None
 
@@ -141,3 +128,9 @@ def test_a_small_file_has_subwords_only_on_request_which_is_then_rejected(tmp_pa
     with pytest.raises(CommandError, match="Subwords need at least 1,000 words"):
         import_vectors(file, tmp_path / "w", ImportOptions(format="glove", subwords=True))
     assert not (tmp_path / "w").exists()
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e36])
+def test_vectors_of_any_size_give_finite_subwords(vectors, scale):
+    fitted = fit_subwords(WORDS, vectors * np.float32(scale), 64)
+    assert np.isfinite(fitted.vectors(["nabbing", "tubed"])).all()

@@ -7,7 +7,6 @@ import pytest
 
 from polyseme.importing.importer import is_cased
 from tests.importing.files import (
-    BUCKETS,
     BUILDERS,
     FORMATS,
     ROW_FORMATS,
@@ -15,7 +14,6 @@ from tests.importing.files import (
     WORDS,
     binary,
     build,
-    composed,
     fasttext,
     row,
     rows,
@@ -50,23 +48,6 @@ def test_numbers_are_rounded_to_float16(importer, kind):
     assert read[0, 1] == 65504
 
 
-def test_a_fasttext_vector_is_composed_of_the_word_and_its_ngrams(importer):
-    words = (*WORDS, "größer", "日本語", "a")
-    vectors = np.random.default_rng(1).standard_normal((7, 3)).astype(np.float32)
-    expected = [composed(*each, BUCKETS, 3, 4) for each in zip(words, vectors, strict=True)]
-    for new in (True, False):
-        read, composite = importer.read(fasttext(words, vectors, new=new))
-        assert read == list(words)
-        assert np.allclose(composite, expected, rtol=1e-6, atol=1e-7)
-
-
-def test_fasttext_files_may_have_no_ngrams(importer):
-    """fastText's `-maxn 0` does not change `minn`, which is 3."""
-    for new in (True, False):
-        _, vectors = importer.read(fasttext(WORDS, VECTORS, (), new=new, minn=3, maxn=0))
-        assert vectors.tobytes() == VECTORS.tobytes()
-
-
 @pytest.mark.parametrize("width", [640, 896, 1152, 1408])
 def test_an_old_fasttext_file_is_not_mistaken_for_a_pickle(importer, width):
     # The file begins with the dimension, whose first two bytes are those of a pickle.
@@ -86,27 +67,10 @@ def test_a_first_word_like_a_signature_is_not_mistaken_for_another_format(import
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_one_number_for_each_word_is_enough(importer, kind):
-    words, vectors = importer.read(build(kind, WORDS[:3], VECTORS[:3, :1]))
-    assert words == list(WORDS[:3])
-    assert np.array_equal(vectors, VECTORS[:3, :1])
-
-
-@pytest.mark.parametrize("kind", FORMATS)
 def test_one_word_is_enough(importer, kind):
     words, vectors = importer.read(build(kind, ["zebra"], VECTORS[:1]))
     assert words == ["zebra"]
     assert np.array_equal(vectors, VECTORS[:1])
-
-
-@pytest.mark.parametrize("kind", ROW_FORMATS)
-def test_the_widest_vectors_are_read(importer, kind):
-    """A line is longer than the part of the file that the detection reads."""
-    vectors = np.linspace(-1, 1, 2 * 65_536, dtype=np.float32).reshape(2, 65_536)
-    assert len(rows(WORDS[:2], vectors)) > 1 << 20
-    words, read = importer.read(build(kind, WORDS[:2], vectors))
-    assert words == list(WORDS[:2])
-    assert np.array_equal(read, vectors)
 
 
 @pytest.mark.parametrize("letters", range(1, 15))
@@ -173,20 +137,6 @@ def test_words_are_decoded_with_the_given_encoding(importer, kind):
     assert importer.read(content, "--encoding", "latin-1")[0] == words
 
 
-def test_words_of_fasttext_are_decoded_with_the_given_encoding(importer):
-    words = ["größer", "naïve", "¿qué"]
-    content = fasttext([word.encode("cp1252") for word in words], VECTORS[:3], ())
-    assert "has a word that is not UTF-8" in importer.refusal(content)
-    assert importer.read(content, "--encoding", "cp1252")[0] == words
-
-
-def test_the_encoding_applies_to_words_only(importer):
-    content = b"".join(row("gnu".encode("cp037") + b"%d" % n) for n in range(3))
-    assert importer.read(content, "--encoding", "cp037")[0] == [
-        "gnu" + bytes([0x30 + n]).decode("cp037") for n in range(3)
-    ]
-
-
 def test_a_file_name_may_be_undecodable_bytes(importer):
     path = importer.place / b"gnu\xff.txt".decode("utf-8", "surrogateescape")
     path.write_bytes(rows())
@@ -200,3 +150,13 @@ def test_a_file_with_a_few_capitals_among_many_words_is_in_lower_case():
     assert is_cased(["Apple", *lower]) and is_cased(["Apple"]) and is_cased(["a", "ÉTÉ"])
     assert not is_cased(["Apple", *lower, "x"])
     assert not is_cased(["a", "1", "—", "été", "ß"])
+
+
+@pytest.mark.parametrize("kind", ROW_FORMATS)
+def test_the_widest_vectors_are_read(importer, kind):
+    """A line is longer than the part of the file that the detection reads."""
+    vectors = np.linspace(-1, 1, 2 * 65_536, dtype=np.float32).reshape(2, 65_536)
+    assert len(rows(WORDS[:2], vectors)) > 1 << 20
+    words, read = importer.read(build(kind, WORDS[:2], vectors))
+    assert words == list(WORDS[:2])
+    assert np.array_equal(read, vectors)

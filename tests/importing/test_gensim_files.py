@@ -77,13 +77,6 @@ def test_a_pretrained_model_is_read_without_its_empty_word(importer):
     assert model.manifest.training["file"]["left_out"] == 1
 
 
-def test_words_are_decoded_with_the_given_encoding(importer):
-    name = "pang_lee_polarity_fasttext.vec"
-    right = word2vec(DATA / name, encoding="latin-1")
-    model = imported(importer, DATA / name, "--encoding", "latin-1", *ROWS_ALONE)
-    assert_same(model, right.index_to_key, right.vectors)
-
-
 def test_words_that_are_not_utf8_are_skipped_on_request(importer):
     file = DATA / "pang_lee_polarity_fasttext.vec"
     right = word2vec(file, unicode_errors="surrogateescape")
@@ -95,17 +88,9 @@ def test_words_that_are_not_utf8_are_skipped_on_request(importer):
     assert model.manifest.training["file"]["left_out"] == bad
 
 
-def test_a_file_whose_rows_are_all_skipped_is_rejected(importer):
-    file = DATA / "w2v_keyedvectors_load_test.modeldata"
-    assert (
-        importer.refusal(file, "--skip-bad-rows")
-        == "The file has no usable vectors: all rows were skipped."
-    )
-
-
 NUMBERS = "The lines have numbers only; each has to begin with a word."
 XML = "The file is a web page or XML, not vectors."
-MATRIX = "The file is a sparse matrix in the format of Matrix Market, without words."
+MATRIX = "The file is a database, tensors or a table; save words and vectors as text."
 PAIRS = "The values are index:value pairs, as in sparse vectors, which are not supported; write all"
 ONE_NUMBER = "The lines have one whole number each, as in a list of frequencies, not vectors."
 REJECTED = {
@@ -155,8 +140,3 @@ NAMES = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*") if path.i
 def test_a_file_without_vectors_is_rejected_in_one_sentence(importer, name):
     pattern = next(one for one in [name, *REJECTED] if one in REJECTED and fnmatch(name, one))
     assert importer.refusal(DATA / name) == REJECTED[pattern]
-
-
-def test_a_pickle_is_rejected_under_any_format(importer):
-    for kind in ("glove", "word2vec-text", "word2vec-binary", "fasttext"):
-        assert importer.refusal(DATA / "phraser-scoring-str.pkl", "--format", kind) == A_PICKLE

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from polyseme.engine.quantization import quantize
-from polyseme.importing.readers import base as readers
 from polyseme.models.export import export_word2vec
 from tests.importing.comparison import (
     GENSIM_DATA,
@@ -15,9 +14,8 @@ from tests.importing.comparison import (
     table_of,
     word2vec,
 )
-from tests.importing.conftest import run
-from tests.importing.files import FORMATS, VECTORS, WORDS, build, fasttext, many, row, rows
-from tests.models.damage import path, paths
+from tests.importing.files import FORMATS, VECTORS, WORDS, build, rows
+from tests.models.damage import path
 from tests.operations.calls import ask_one, same_bits
 
 INT8 = ("--dtype", "int8")
@@ -39,29 +37,6 @@ def test_every_format_is_quantized_row_by_row(importer, kind):
     assert_quantized(imported(importer, importer.file(build(kind)), *INT8), WORDS, VECTORS)
 
 
-def test_the_result_reports_the_precision(importer):
-    done = importer.run(rows(), *INT8, "--name", "small")
-    assert done.out == "small  4 words  3 wide  int8  cased  closed form\n"
-    for command in ("list", "verify", "show"):
-        arguments = [] if command == "list" else ["small"]
-        done = run("models", command, *arguments, "--models-dir", importer.models)
-        assert (done.code, done.err) == (0, "")
-        assert "small" in done.out
-        assert ("int8" in done.out) == (command != "verify")
-
-
-@pytest.mark.parametrize(
-    ("kind", "size"), [("glove", 70), ("word2vec-binary", 7), ("word2vec-binary", 7_000_000)]
-)
-def test_the_size_of_batches_does_not_change_the_model(importer, monkeypatch, kind, size):
-    monkeypatch.setattr(readers, "_BATCH_VALUES", size)
-    words = [f"gnu{number}" for number in range(60)]
-    vectors = np.random.default_rng(2).standard_normal((60, 7)).astype(np.float32)
-    file = importer.file(build(kind, words, vectors))
-    model = imported(importer, file, *INT8)
-    assert_quantized(model, words, vectors)
-
-
 def test_finite_numbers_of_any_size_are_read(importer):
     vectors = np.array([[3.4e38, -3.4e38, 1], [1e-45, 0, -1e-44], [0, 0, 0], [7e4, 1, 2]])
     vectors = vectors.astype(np.float32)
@@ -69,26 +44,6 @@ def test_finite_numbers_of_any_size_are_read(importer):
         model = imported(importer, importer.file(build(kind, WORDS, vectors)), *INT8)
         assert_quantized(model, WORDS, vectors)
         assert np.isfinite(ask_one(model, "zebra okapi").arrays["contextual"]).all()
-
-
-@pytest.mark.parametrize("number", [b"nan", b"inf", b"-1e39"])
-def test_a_number_that_is_not_finite_is_rejected_by_its_line(importer, number):
-    message = importer.refusal(rows() + row("gnu", b"1 2 " + number), *INT8)
-    assert message.startswith("Line 5 has a value that is not finite as float32;")
-
-
-def test_rows_with_non_finite_numbers_may_be_skipped(importer):
-    content = rows(WORDS[:2], VECTORS[:2]) + row("gnu", b"1 2 nan") + rows(WORDS[2:], VECTORS[2:])
-    model = imported(importer, importer.file(content), *INT8, "--skip-bad-rows")
-    assert_quantized(model, WORDS, VECTORS)
-
-
-def test_a_fasttext_file_with_infinity_is_rejected(importer):
-    vectors = VECTORS.copy()
-    vectors[2] = 3e38
-    buckets = np.full((2, 3), 3e38, np.float32)
-    message = importer.refusal(fasttext(WORDS, vectors, buckets), *INT8)
-    assert message == "The file has a value that is not finite as float32."
 
 
 @pytest.mark.skipif(not GENSIM_DATA.exists(), reason="this gensim is without its test data")
@@ -119,24 +74,6 @@ def test_the_closed_form_is_that_of_the_rounded_vectors(importer, order):
     assert path(importer.models / "made", ATTENTION).read_bytes() == weights
     assert wide.manifest.dtype == "float32"
     assert same_bits(ask_one(small, words[:9]), ask_one(wide, words[:9]))
-
-
-@pytest.mark.slow
-def test_a_large_vocabulary_gives_the_closed_form_the_same_rows(importer):
-    """Of more than 30,000 words the closed form uses a sample, chosen by row number."""
-    content = many("word2vec-binary", 31_000, 5)
-    options = "--sorted", "--no-subwords"
-    small = imported(importer, importer.file(content), *INT8, *options)
-    weights = path(importer.models / "made", ATTENTION).read_bytes()
-    export_word2vec(small, importer.place / "exported.txt")
-    imported(importer, importer.place / "exported.txt", *options)
-    assert path(importer.models / "made", ATTENTION).read_bytes() == weights
-
-
-def test_a_model_may_be_replaced_by_a_smaller_one(importer):
-    for options in ([], INT8, []):
-        imported(importer, importer.file(rows()), *options)
-        assert ("scales.npy" in paths(importer.models / "made")) == bool(options)
 
 
 @pytest.mark.skipif(not GENUINE.exists(), reason="needs rows of published vectors")

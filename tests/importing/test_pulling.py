@@ -176,27 +176,6 @@ def test_a_name_is_downloaded_and_imported_by_one_command(mirror, tmp_path):
     assert not any(scratch.iterdir())
 
 
-@pytest.mark.parametrize("kind", files.BUILDERS)
-def test_vectors_of_each_format_are_pulled(mirror, puller, kind):
-    """gensim-data has word2vec text and binary files; it used to have GloVe files."""
-    mirror.put(files.build(kind))
-    assert puller.pull(NAME, mirror=mirror).code == 0
-    model = read_model(puller.models / NAME)
-    assert_is_the_table(model)
-    assert model.manifest.training["file"]["format"] == kind
-
-
-def test_options_are_those_of_an_import(mirror, puller):
-    mirror.put(files.text())
-    options = ["--name", "mine", "--licence", "CC0", "--language", "zu", "--limit", "2"]
-    done = puller.pull(NAME, *options, "--dtype", "float16", "--no-weights", mirror=mirror)
-    assert done.code == 0
-    manifest = read_model(puller.models / "mine").manifest
-    assert (manifest.licence, manifest.languages) == ("CC0", ["zu"])
-    assert (manifest.vocabulary_size, manifest.dtype) == (2, "float16")
-    assert manifest.training["attention"] == "parameter-free"
-
-
 def test_a_download_is_cached(mirror, puller):
     mirror.put(files.text())
     assert puller.pull(NAME, mirror=mirror).code == 0
@@ -205,24 +184,6 @@ def test_a_download_is_cached(mirror, puller):
     assert puller.pull(NAME, "--replace", mirror=mirror).code == 0
     assert mirror.requests == {"/list.json": 2, f"/{NAME}/__init__.py": 1, DATA: 1}
     assert (puller.models / NAME / "manifest.json").read_bytes() == first
-
-
-def test_a_cached_download_needs_no_network(mirror, puller):
-    mirror.put(files.text())
-    assert puller.pull(NAME, mirror=mirror).code == 0
-    mirror.files.clear()
-    assert puller.pull(NAME, "--replace", mirror=mirror).code == 0
-    assert_is_the_table(read_model(puller.models / NAME))
-
-
-def test_an_existing_model_is_not_downloaded_again(mirror, puller):
-    mirror.put(files.text())
-    assert puller.pull(NAME, mirror=mirror).code == 0
-    mirror.requests.clear()
-    done = puller.pull(NAME, mirror=mirror)
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("polyseme: A model of this name already exists; --replace ")
-    assert not mirror.requests
 
 
 def test_downloaded_code_is_never_run(mirror, puller, tmp_path):
@@ -399,11 +360,6 @@ def test_an_unknown_name_is_rejected_with_the_known_ones(mirror, puller):
     assert puller.refusal("../up", "--name", "up", mirror=mirror) == sentence
 
 
-def test_an_index_without_vectors_is_reported(mirror, puller):
-    mirror.put(b"text", "text8", kind="corpora")
-    assert puller.refusal(NAME, mirror=mirror) == "gensim-data has no such vectors; it has none."
-
-
 def test_a_corpus_is_rejected(mirror, puller):
     mirror.put(b"text", "text8", kind="corpora")
     sentence = "gensim-data has a corpus of this name, not vectors."
@@ -419,15 +375,6 @@ def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
         "polyseme: The folder of this name in gensim's data folder lacks the file named in the"
         " index; remove the folder and try again.\n"
     )
-    assert not puller.models.exists()
-
-
-def test_invalid_vectors_are_rejected_as_by_an_import(mirror, puller):
-    mirror.put(files.text(header=b"9 3"))
-    done = puller.pull(NAME, mirror=mirror)
-    assert (done.code, done.out) == (1, "")
-    (line,) = done.err.splitlines()
-    assert line == "polyseme: Line 1 declares 9 words, but the file ends after 4."
     assert not puller.models.exists()
 
 
@@ -480,3 +427,26 @@ def test_a_data_folder_that_cannot_be_created_is_reported(mirror, puller, tmp_pa
         "",
         "polyseme: gensim's data folder cannot be created; set GENSIM_DATA_DIR to another one.\n",
     )
+
+
+def test_a_cached_download_needs_no_network(mirror, puller):
+    mirror.put(files.text())
+    assert puller.pull(NAME, mirror=mirror).code == 0
+    mirror.files.clear()
+    assert puller.pull(NAME, "--replace", mirror=mirror).code == 0
+    assert_is_the_table(read_model(puller.models / NAME))
+
+
+def test_an_existing_model_is_not_downloaded_again(mirror, puller):
+    mirror.put(files.text())
+    assert puller.pull(NAME, mirror=mirror).code == 0
+    mirror.requests.clear()
+    done = puller.pull(NAME, mirror=mirror)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("polyseme: A model of this name already exists; --replace ")
+    assert not mirror.requests
+
+
+def test_an_index_without_vectors_is_reported(mirror, puller):
+    mirror.put(b"text", "text8", kind="corpora")
+    assert puller.refusal(NAME, mirror=mirror) == "gensim-data has no such vectors; it has none."

@@ -7,9 +7,8 @@ import pytest
 
 from polyseme.models.reader import read_model
 from tests.importing.comparison import GENUINE, assert_same, word2vec
-from tests.importing.conftest import run, snapshot
-from tests.models.damage import paths
-from tests.operations.calls import ask, ask_one, document_of
+from tests.importing.conftest import run
+from tests.operations.calls import ask
 
 FILES = {
     "glove": ("glove.6B.50d.9k.txt.gz", "glove", {"no_header": True}),
@@ -101,15 +100,6 @@ def test_attention_is_neither_uniform_nor_parameter_free(model):
         assert not np.allclose(one.arrays["contextual"], one.arrays["static"], atol=1e-3)
 
 
-def test_occurrences_differ_and_those_of_one_sense_less(model):
-    texts = ["the river bank of the lake", "the river bank of the sea", "the bank and its money"]
-    lake, sea, money = (unit(vector_of(one, "bank")) for one in ask(model, texts))
-    assert lake @ sea > lake @ money
-    assert lake @ sea < 0.9999
-    twice = ask_one(model, "bank bank").arrays["contextual"]
-    assert not np.array_equal(twice[0], twice[1])
-
-
 def vector_of(one, word):
     place = [token.text for token in one.tokens].index(word)
     return one.arrays["contextual"][place].astype(np.float64)
@@ -117,30 +107,3 @@ def vector_of(one, word):
 
 def unit(vector):
     return vector / np.linalg.norm(vector)
-
-
-def test_importing_twice_gives_the_same_bytes(folder, tmp_path):
-    again = import_all(tmp_path, ["glove"])
-    first, second = snapshot(folder / "glove"), snapshot(again / "glove")
-    assert {"subwords.npy", "attention.safetensors"} <= set(paths(folder / "glove"))
-    assert first == second
-
-
-def test_imported_models_are_verified(folder):
-    done = run("models", "verify", *FILES, "--models-dir", str(folder))
-    assert (done.code, done.out.splitlines()) == (0, [f"{name}: ok" for name in FILES])
-
-
-def test_the_service_returns_the_results_of_the_engine(serve, folder):
-    client = serve(models_dir=folder, model="google")
-    for name in FILES:
-        model = read_model(folder / name)
-        document = client.post("/v1/encode", json={"input": TEXTS, "model": name}).json()
-        expected = document_of(model, TEXTS)
-        assert document["usage"] == expected["usage"]
-        for got, own in zip(document["results"], expected["results"], strict=True):
-            assert [token["key"] for token in got["tokens"]] == [
-                token["key"] for token in own["tokens"]
-            ]
-            for part in ("static", "contextual", "attention"):
-                np.testing.assert_allclose(got[part], own[part], rtol=0, atol=1e-5)

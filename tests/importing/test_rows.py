@@ -60,30 +60,6 @@ def test_numbers_may_have_any_usual_notation(importer, number, value):
         assert vectors[4, 2].tobytes() == np.float32(value).tobytes()
 
 
-SPACED = [". . .", "at name@domain.com", "a  b", "to me", "x\u00a0y", "_", "\u2028", "1/2 cup"]
-"""Words of glove.840B, and others with spaces of other kinds."""
-
-
-@pytest.mark.parametrize("build", [rows, text])
-def test_a_word_may_have_spaces_in_it(importer, build):
-    words = ["the", *SPACED]
-    vectors = np.arange(27, dtype=np.float32).reshape(9, 3)
-    read, table = importer.read(build(words, vectors))
-    assert read == words
-    assert np.array_equal(table, vectors)
-
-
-def test_the_first_word_may_have_spaces_after_a_header(importer):
-    assert importer.read(text([". . .", *WORDS[1:]]))[0][0] == ". . ."
-
-
-def test_words_that_differ_only_in_spaces_stay_distinct(importer):
-    words = ["zebra", "a b", "a\x1fb", "a\x1f b"]
-    read, vectors = importer.read(rows(words))
-    assert read == words
-    assert np.array_equal(vectors, VECTORS)
-
-
 @pytest.mark.parametrize("kind", ["glove", "word2vec-text", "word2vec-binary", "fasttext"])
 @pytest.mark.parametrize("limit", [1, 3, 4, 5, 1_000_000])
 def test_the_first_words_are_read_up_to_a_limit(importer, kind, limit):
@@ -139,14 +115,6 @@ def test_bad_rows_are_skipped_and_counted(importer, build):
     assert vectors.tobytes() == VECTORS.tobytes()
 
 
-@pytest.mark.parametrize("bad", range(len(BAD_LINES)))
-def test_a_bad_row_of_any_kind_is_skipped(importer, bad):
-    content = with_bad_lines(rows, [b"", b"", BAD_LINES[bad], b""])
-    words, vectors = importer.read(content, "--skip-bad-rows")
-    assert words == list(WORDS)
-    assert vectors.tobytes() == VECTORS.tobytes()
-
-
 @pytest.mark.parametrize("build", [rows, text])
 def test_empty_lines_are_skipped_on_request_and_count_as_no_rows(importer, build):
     content = build(end=b"\n \n\n")
@@ -187,22 +155,6 @@ def test_bad_rows_of_binary_files_are_skipped(importer):
     read, table = importer.read(binary(words, vectors), "--skip-bad-rows")
     assert read == list(WORDS)
     assert table.tobytes() == VECTORS.tobytes()
-
-
-def test_bad_words_of_fasttext_are_skipped(importer):
-    words = ["zebra", b"gn\xff", "Quagga", b"", "okapi", b"\n", "1999"]
-    vectors = np.ones((7, 3), np.float32)
-    vectors[[0, 2, 4, 6]] = VECTORS
-    read, table = importer.read(fasttext(words, vectors, ()), "--skip-bad-rows")
-    assert read == list(WORDS)
-    assert table.tobytes() == VECTORS.tobytes()
-
-
-def test_a_row_too_large_for_float16_is_skipped(importer):
-    for content in (rows(), text(), binary()):
-        words, vectors = importer.read(content, "--skip-bad-rows", "--dtype", "float16")
-        assert words == ["zebra", "Quagga", "1999"]
-        assert np.array_equal(vectors, VECTORS[[0, 1, 3]].astype(np.float16))
 
 
 def test_skipped_rows_count_toward_the_limit(importer):

@@ -140,14 +140,6 @@ def test_transposed_weights_in_the_column_convention_give_the_same_model(importe
     assert [m.manifest.training["convention"] for m in (row, column)] == ["row", "column"]
 
 
-def test_a_square_weight_follows_the_declared_convention(importer, vectors):
-    for convention, weight in (("row", SQUARE), ("column", SQUARE.T)):
-        given = {"query": weight}
-        model = import_weights(importer, vectors, given, "--convention", convention)
-        assert np.array_equal(model.layers[0].query.weight, SQUARE)
-    assert np.array_equal(import_weights(importer, vectors, given).layers[0].query.weight, SQUARE.T)
-
-
 def test_bundled_weights_are_selected_by_their_name(importer, monkeypatch):
     name = "word2vec-google-news-300"
     monkeypatch.chdir(importer.place)
@@ -219,33 +211,6 @@ def test_a_second_layer_follows_the_first(importer, vectors):
     assert [entry.scale for entry in model.manifest.layers] == [True, True]
 
 
-def test_absent_projections_are_the_identity(importer, vectors):
-    model = import_weights(importer, vectors, {"key": SQUARE})
-    found = arrays(model)
-    x = found["static"].astype(np.float64)
-    assert_close(found, *attention(x, {"key": SQUARE.astype(np.float64)}, 1))
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float16])
-def test_floats_of_any_width_become_float32(importer, vectors, dtype):
-    given = {name: weight.astype(dtype) for name, weight in ROW.items()}
-    model = import_weights(importer, vectors, given, *HEADS)
-    layer = model.layers[0]
-    for name, weight in given.items():
-        stored = getattr(layer, name).weight
-        assert stored.dtype == np.float32
-        assert np.array_equal(stored, weight.astype(np.float32))
-
-
-def test_the_option_overrides_the_heads_in_the_metadata(importer, vectors):
-    metadata = {"heads": str(H)}
-    assert import_weights(importer, vectors, ROW, metadata=metadata).manifest.heads == H
-    assert import_weights(importer, vectors, ROW).manifest.heads == 1
-    assert (
-        import_weights(importer, vectors, ROW, "--heads", 1, metadata=metadata).manifest.heads == 1
-    )
-
-
 def test_the_metadata_may_describe_each_layer(importer, vectors):
     entries = [
         {"scale": False, "looks_at": "others", "word_bias": True},
@@ -260,20 +225,6 @@ def test_the_metadata_may_describe_each_layer(importer, vectors):
     assert (second.norm, second.residual.kind) == ("before", "add")
     assert second.attention_norm.epsilon == 0.001
     assert np.array_equal(model.word_bias, tensors["word_bias"])
-
-
-def test_each_head_multiplies_the_word_bias_by_its_own_factor(importer, vectors):
-    tensors = {**ROW, "word_bias": normal(RNG, 11)}
-    factors = {"layers.0.word_bias_scale": np.array([2, 0, -1], np.float32)}
-    plain, scaled = (
-        arrays(import_weights(importer, vectors, {**tensors, **more}, *HEADS))
-        for more in ({}, factors)
-    )
-    bias = tensors["word_bias"][[WORDS.index(word) for word in TEXT.split()]].astype(np.float64)
-    for head, factor in enumerate((2, 0, -1)):
-        unnormalized = plain["attention"][0, head] * np.exp((factor - 1) * bias)
-        right = unnormalized / unnormalized.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(scaled["attention"][0, head], right, rtol=0, atol=1e-5)
 
 
 def test_without_weights_attention_is_parameter_free(importer, vectors):
@@ -291,26 +242,6 @@ def test_without_weights_attention_is_parameter_free(importer, vectors):
     assert "attention.safetensors" not in model.manifest.files
 
 
-def test_the_manifest_names_the_attention(importer, vectors):
-    described = {}
-    for name, options in {
-        "closed": [],
-        "free": ["--no-weights"],
-        "stored": ["--weights", save(importer, {"query": SQUARE})],
-    }.items():
-        assert importer.run(vectors, "--name", name, *options).code == 0
-        training = read_model(importer.models / name).manifest.training
-        described[name] = {key: value for key, value in training.items() if key != "file"}
-    assert described == {
-        "closed": {
-            "attention": "closed form",
-            "informativeness": "none: the file is not known to be sorted by frequency",
-        },
-        "free": {"attention": "parameter-free"},
-        "stored": {"attention": "stored weights", "convention": "row"},
-    }
-
-
 def test_weights_and_parameter_free_attention_exclude_each_other(importer, vectors):
     given = save(importer, {"query": SQUARE})
     done = importer.run(vectors, "--weights", given, "--no-weights")
@@ -324,16 +255,6 @@ def test_heads_and_convention_require_weights(importer, vectors, option):
     done = importer.run(vectors, *option)
     assert (done.code, done.out) == (2, "")
     assert "--heads and --convention require --weights" in done.err
-
-
-def test_weights_of_the_wrong_shape_are_rejected_before_rows_are_parsed(importer, tmp_path):
-    broken = tmp_path / "late.txt"  # parsing would reject line 2
-    broken.write_text("the 0.5 0.25 1\nof 0.5 x 1\n", "utf-8")
-    given = save(importer, {"query": np.ones((5, 2), np.float32)})
-    done = importer.run(broken, "--weights", given)
-    assert done.code == 1
-    assert "query" in done.err
-    assert "Line 2" not in done.err
 
 
 def refusal(importer, vectors, tensors, *options, metadata=None):
@@ -451,16 +372,6 @@ def test_invalid_weights_are_rejected_in_one_sentence(importer, vectors, case):
     assert refusal(importer, vectors, tensors) == sentence
 
 
-def test_kinds_of_invalid_weights_have_distinct_messages():
-    messages = {}
-    for case, (_, message) in INVALID.items():
-        messages.setdefault(message, []).append(case)
-    assert [cases for cases in messages.values() if len(cases) > 1] == [
-        ["no projection", "nothing"],
-        ["not a number", "beyond float32"],
-    ]
-
-
 def test_a_wrong_shape_is_reported_in_the_declared_convention(importer, vectors):
     sentence = refusal(importer, vectors, ROW, "--convention", "column", *HEADS)
     assert "in the column convention; --convention transposes them." in sentence
@@ -479,13 +390,6 @@ def test_dtypes_that_numpy_lacks_are_rejected_by_their_name(importer, vectors, d
     sentence = importer.refusal(vectors, "--weights", path)
     assert sentence.startswith("The weights' tensor query has the dtype ")
     assert sentence.endswith("; save it as F32, F16 or F64.")
-
-
-@pytest.mark.parametrize("heads", [4, 1024])
-def test_heads_that_do_not_divide_are_rejected(importer, vectors, heads):
-    sentence = refusal(importer, vectors, ROW, "--heads", heads)
-    expected = "the width of query and key is not a multiple of the number of heads."
-    assert sentence == f"The weights, layers.0: {expected}"
 
 
 NO_HEADS = "`heads` in the weights' metadata is not an integer from 1 to 1024."
@@ -513,13 +417,6 @@ METADATA = {
     ),
     "a missing word bias": ({"layers": '[{"word_bias": true}]'}, LACKING),
 }
-
-
-def test_factors_without_a_word_bias_are_rejected_in_one_sentence(importer, vectors):
-    tensors = {"query": SQUARE, "layers.0.word_bias_scale": np.ones(1, np.float32)}
-    assert refusal(importer, vectors, tensors) == (
-        "The weights, layers.0: word_bias_scale requires `word_bias: true` in the metadata."
-    )
 
 
 @pytest.mark.parametrize("case", METADATA)
@@ -586,22 +483,18 @@ def test_a_missing_word_bias_comes_from_counts_if_present(importer):
     assert model.manifest.training["informativeness"] == "counts in the file"
 
 
-def test_a_word_bias_that_one_of_two_layers_uses_is_computed(importer):
-    tensors = {"query": SQUARE, "layers.1.query": SQUARE}
-    for entries in ('[{}, {"word_bias": true}]', '[{"word_bias": true}, {}]'):
-        model = import_weights(
-            importer, tiny_vectors(importer), tensors, "--sorted", metadata={"layers": entries}
-        )
-        assert len(model.word_bias) == len(WORDS)
-    plain = import_weights(
-        importer, tiny_vectors(importer), tensors, "--sorted", metadata={"layers": "[{}, {}]"}
-    )
-    assert plain.word_bias is None
-
-
 def test_a_missing_word_bias_is_not_derived_from_an_unsorted_file(importer):
     given = save(importer, {"query": SQUARE}, WITH_WORD_BIAS)
     backwards = glove(BY_FREQUENCY[::-1])
     assert importer.refusal(backwards, "--weights", given, "--name", "a") == LACKING
     in_order = glove(BY_FREQUENCY)
     assert importer.refusal(in_order, "--weights", given, "--name", "a", "--unsorted") == LACKING
+
+
+def test_the_option_overrides_the_heads_in_the_metadata(importer, vectors):
+    metadata = {"heads": str(H)}
+    assert import_weights(importer, vectors, ROW, metadata=metadata).manifest.heads == H
+    assert import_weights(importer, vectors, ROW).manifest.heads == 1
+    assert (
+        import_weights(importer, vectors, ROW, "--heads", 1, metadata=metadata).manifest.heads == 1
+    )

@@ -226,13 +226,6 @@ def test_the_first_row_with_an_invalid_value_is_named(folder, kind, name, values
             assert read_error(folder) == f"{name} {problem} in row {row}."
 
 
-@pytest.mark.parametrize("ngrams", [[7, 5], [7, 7]])
-def test_ngrams_that_are_not_sorted_are_rejected(quantized_folder, ngrams):
-    replace(quantized_folder, NGRAMS, saved(np.array(ngrams, np.uint32)))
-    expected = "ngrams.npy is not sorted, or has a number twice."
-    assert read_error(quantized_folder) == expected
-
-
 def test_invalid_values_are_found_in_large_tables(tmp_path):
     words = [f"w{n}" for n in range(100_003)]
     floats = np.ones((100_003, 3), np.float32)
@@ -251,12 +244,6 @@ def test_invalid_values_are_found_in_large_tables(tmp_path):
     rows.scales[70_001] = np.nan
     replace(folder, SCALES, saved(rows.scales))
     assert read_error(folder) == f"scales.npy {NOT_POSITIVE} in row 70001."
-
-
-@with_and_without_verify
-def test_a_flat_table_is_rejected(model_folder, verify):
-    replace(model_folder, VECTORS, saved(TABLE.ravel()))
-    assert read_error(model_folder, verify=verify) == UNMAPPED.format(VECTORS)
 
 
 def test_without_verify_the_values_are_not_checked(model_folder):
@@ -317,16 +304,6 @@ def test_scales_with_float_vectors_are_rejected(model_folder, table, scales, ver
     assert read_error(model_folder, verify=verify) == scales_error(scales, table)
 
 
-def test_scales_of_missing_subwords_are_rejected(quantized_folder):
-    def change(document):
-        for name in (SUBWORDS, NGRAMS):
-            del document["files"][name]
-        del document["subwords"]
-
-    change_manifest(quantized_folder, change)
-    assert read_error(quantized_folder) == scales_error(SUBWORD_SCALES, SUBWORDS)
-
-
 @with_and_without_verify
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_int8_rows_are_not_read_as_floats(quantized_folder, dtype, verify):
@@ -335,3 +312,10 @@ def test_int8_rows_are_not_read_as_floats(quantized_folder, dtype, verify):
     change_manifest(quantized_folder, lambda m: m.update(dtype=dtype))
     expected = f"vectors.npy does not have the dtype {dtype}."
     assert read_error(quantized_folder, verify=verify) == expected
+
+
+@pytest.mark.parametrize("ngrams", [[7, 5], [7, 7]])
+def test_ngrams_that_are_not_sorted_are_rejected(quantized_folder, ngrams):
+    replace(quantized_folder, NGRAMS, saved(np.array(ngrams, np.uint32)))
+    expected = "ngrams.npy is not sorted, or has a number twice."
+    assert read_error(quantized_folder) == expected

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from polyseme.models.reader import read_model
 from tests.models.damage import (
     ATTENTION,
     change_manifest,
@@ -161,12 +160,6 @@ def test_a_tensor_of_a_wrong_shape_is_named(model_folder, layer, name, shape):
     assert read_error(model_folder).startswith(prefix)
 
 
-def test_a_wrong_shape_is_shown_with_the_expected_one(model_folder):
-    change_tensors(model_folder, put(query=(7, 6)))
-    expected = "attention.safetensors, layers.0: query has shape [7, 6], expected [5, ≥1]."
-    assert read_error(model_folder) == expected
-
-
 def put(**tensors):
     """A change that sets tensors of layer 0 to ones of a shape, or removes them (None)."""
 
@@ -282,10 +275,3 @@ def test_a_word_bias_of_another_shape_is_rejected(model_folder, shape):
     change_tensors(model_folder, lambda t: t.update(word_bias=np.ones(shape, np.float32)))
     expected = "attention.safetensors: the shape of word_bias differs from manifest.json."
     assert read_error(model_folder) == expected
-
-
-def test_metadata_of_other_programs_are_ignored(model_folder):
-    content = safetensors({"__metadata__": {"format": "np"}, "word_bias": entry()}, zeros(11))
-    replace(model_folder, ATTENTION, content)
-    change_manifest(model_folder, lambda m: m.update(tensors={"word_bias": [11]}, heads=5))
-    assert read_model(model_folder).word_bias.tolist() == [0] * 11

@@ -1,6 +1,5 @@
 """A model that uses the tables of a bundled model, its base."""
 
-import json
 import os
 import re
 import shutil
@@ -34,7 +33,6 @@ from tests.models.damage import (
     manifest_of,
     path,
     read_error,
-    replace,
     snapshot,
     with_and_without_verify,
 )
@@ -125,12 +123,6 @@ def test_a_renamed_copied_or_bundled_folder_keeps_its_base(bundled, upper):
     assert registry.names == ["deep", "ground", "renamed"]
     for name in ("deep", "renamed"):
         assert registry.model(name).manifest.base == "ground"
-
-
-def test_a_rewritten_model_keeps_its_base(upper):
-    rewrite_model(upper, read_model(upper), source="again")
-    assert read_manifest(upper).source == "again"
-    assert names_in(upper) == {MANIFEST, ATTENTION}
 
 
 def test_a_tuned_model_keeps_its_base(upper):
@@ -320,21 +312,6 @@ def test_a_base_that_cannot_be_used_is_reported(bundled, upper, case, verify):
     assert status.status == ("unloaded" if compared else "broken")
 
 
-def test_a_changed_byte_of_the_base_is_found_by_its_checksum(bundled, upper):
-    damage(VECTORS, lambda content: content[:-1] + bytes([content[-1] ^ 1]))(bundled, upper)
-    expected = f"its base ground: {VECTORS}: the checksum differs from manifest.json."
-    assert read_error(upper) == expected
-    assert read_model(upper)
-
-
-def test_a_value_of_the_base_is_checked(bundled, upper):
-    content = path(bundled / "ground", VECTORS).read_bytes()
-    replace(bundled / "ground", VECTORS, content[:-1] + b"\x80")
-    entry = manifest_of(bundled / "ground")["files"][VECTORS]
-    change_manifest(upper, lambda m: m["files"].update({VECTORS: entry}))
-    assert read_error(upper) == f"its base ground: {VECTORS} has -128 in row 10."
-
-
 def test_a_model_without_its_base_is_reported_when_it_is_loaded(bundled, upper):
     registry = Registry.of(upper.parent, "ground")
     before = registry.model("upper")
@@ -342,12 +319,6 @@ def test_a_model_without_its_base_is_reported_when_it_is_loaded(bundled, upper):
     assert registry.model("upper") is before
     with pytest.raises(ModelFolderError, match="its base ground is another edition"):
         Registry.of(upper.parent, "ground").model("upper")
-
-
-def test_a_base_is_written_and_read_as_the_same_bytes(upper, tmp_path):
-    again = write_upper(tmp_path / "again" / "upper")
-    assert snapshot(again) == snapshot(upper)
-    assert json.loads((upper / MANIFEST).read_text())["name"] == "upper"
 
 
 def test_parameter_free_layers_leave_only_the_manifest(bundled):

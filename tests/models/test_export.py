@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from polyseme.importing.importer import ImportOptions, import_vectors
 from polyseme.models.export import export_word2vec
-from polyseme.models.reader import read_model
-from polyseme.progress import Progress
 from tests.tiny import VECTORS, WORDS, tiny_model
 
-AWKWARD = (
-    *("naïve", "日本語", "👩🏽\u200d🚒", "e\u0301", '"', "\\", "-0.0", "1,5", "#", "<s>", "</s>"),
-    *("\u200b", "a\u0000b", "word2vec", "5", "ﬃ", "\ufeffmark", "'"),
-)
 SPACED = ("two words", "a\tb", "a\u00a0b", "line\u2028end", "next\x85line", "\x1cfile", "\u3000")
 
 
@@ -49,27 +42,6 @@ def test_gensim_reads_the_same_bits(tmp_path, dtype):
     assert file_names(tmp_path) == ["out.txt"]
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_the_importer_reads_the_same_bits(tmp_path, dtype):
-    vectors = extremes(dtype)
-    words = [f"word{row}" for row in range(len(vectors))]
-    model = tiny_model(tmp_path, words=words, vectors=vectors)
-    export_word2vec(model, tmp_path / "out.txt")
-    options = ImportOptions(dtype=np.dtype(dtype).name, attention=False)
-    import_vectors(tmp_path / "out.txt", tmp_path / "again", options, Progress())
-    again = read_model(tmp_path / "again")
-    assert [again.vocabulary.word(row) for row in range(len(words))] == words
-    assert again.vectors.dtype == dtype
-    assert again.vectors.tobytes() == vectors.tobytes()
-
-
-def test_words_of_any_script_round_trip(tmp_path):
-    words = list(dict.fromkeys(AWKWARD))
-    vectors = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
-    export_word2vec(tiny_model(tmp_path, words=words, vectors=vectors), tmp_path / "out.txt")
-    assert word2vec(tmp_path / "out.txt").index_to_key == words
-
-
 def test_the_file_follows_the_format(tmp_path):
     words, vectors = ("one", "two"), np.array([[1, -0.5], [1e-10, 3e38]], np.float32)
     export_word2vec(tiny_model(tmp_path, words=words, vectors=vectors), tmp_path / "out.txt")
@@ -86,12 +58,6 @@ def test_words_with_white_space_are_skipped_in_word2vec_text(tmp_path):
     read = word2vec(out)
     assert read.index_to_key == ["first", "last"]
     assert np.array_equal(read.vectors, vectors[[0, -1]])
-
-
-def test_a_model_of_white_space_words_exports_an_empty_table(tmp_path):
-    model = tiny_model(tmp_path, words=["a b"], vectors=np.ones((1, 3), np.float32))
-    assert export_word2vec(model, tmp_path / "out.txt") == 1
-    assert (tmp_path / "out.txt").read_bytes() == b"0 3\n"
 
 
 def test_a_limit_exports_the_first_words(tmp_path):

@@ -26,7 +26,6 @@ from tests.models.damage import (
     read_error,
     replace,
     saved,
-    with_and_without_verify,
 )
 from tests.tiny import WORDS, write_tiny
 
@@ -67,16 +66,6 @@ def index_built_from(text):
     assert len(vocabulary) == count_lines(text)
     parts = (vocabulary._starts, vocabulary._firsts, vocabulary._rows)
     return np.concatenate([np.asarray(part) for part in parts])
-
-
-@with_and_without_verify
-def test_the_mapped_index_is_the_built_one(model_folder, verify):
-    mapped = read_model(model_folder, verify=verify).vocabulary
-    built = Vocabulary.of(TEXT)
-    for word in (*WORDS, "zebra", "", "\n", "a\nb", "\udcff", "appl", "\0"):
-        assert mapped.row(word) == built.row(word)
-    assert [mapped.word(row) for row in range(11)] == list(WORDS)
-    assert np.array_equal(built._firsts, mapped._firsts)
 
 
 LAST = "index.npy: the end of line 11 differs from vocabulary.txt."
@@ -155,17 +144,6 @@ def test_an_index_with_rows_in_wrong_buckets_only_misses_words(model_folder):
     )
 
 
-def test_the_rows_of_a_bucket_may_have_any_order(model_folder):
-    rows = ROWS_OF.copy()
-    largest = int(np.argmax(np.diff(FIRSTS)))
-    bucket = slice(FIRSTS[largest], FIRSTS[largest + 1])
-    assert len(rows[bucket]) > 1
-    rows[bucket] = rows[bucket][::-1].copy()
-    write_index(model_folder, rows=rows)
-    vocabulary = read_model(model_folder, verify=True).vocabulary
-    assert [vocabulary.row(word) for word in WORDS] == list(range(11))
-
-
 LENGTH_OF_STARTS, LENGTH_OF_INDEX = 12, 35
 NUMBERS = st.integers(0, 2**32 - 1) | st.integers(0, 12)
 
@@ -239,21 +217,6 @@ def test_a_bucket_holds_at_most_64_words():
     assert caught.value.detail == expected
 
 
-def test_a_crowded_bucket_of_a_file_is_rejected(tmp_path):
-    words = crowded_text(64).decode().split("\n")[:-1]
-    folder = write_tiny(tmp_path / "tiny", words=words, vectors=np.ones((201, 1), np.float32))
-    text = crowded_text(65)
-    replace(folder, VOCABULARY, text)
-    replace(folder, INDEX, saved(index_of(text)))
-    assert read_error(folder) == BUCKETS
-
-
-def test_a_vocabulary_of_one_repeated_word_is_rejected():
-    with pytest.raises(ModelFolderError) as caught:
-        Vocabulary.of(b"a\n" * 100_000)
-    assert caught.value.detail == "vocabulary.txt has a word twice, in line 2."
-
-
 LOADING = """
 import sys
 from pathlib import Path
@@ -289,3 +252,9 @@ def test_loading_400_000_words_reads_a_few_pages(tmp_path):
     on_disk = sum(entry["bytes"] for entry in manifest_of(many)["files"].values())
     assert on_disk > 9_000_000
     assert int(done.stdout) < 1024
+
+
+def test_a_vocabulary_of_one_repeated_word_is_rejected():
+    with pytest.raises(ModelFolderError) as caught:
+        Vocabulary.of(b"a\n" * 100_000)
+    assert caught.value.detail == "vocabulary.txt has a word twice, in line 2."

@@ -147,18 +147,6 @@ def test_the_word_bias_round_trips_and_is_used_for_sentences(tmp_path):
     assert sentence.word_bias.dtype == np.float32
 
 
-def test_the_model_has_the_widths_of_a_head(tmp_path):
-    model = tiny_model(tmp_path, layers=[full_layer()], word_bias=BIAS)
-    assert (model.manifest.heads, model.key_width, model.value_width) == (3, 2, 7)
-    plain = tiny_model(tmp_path, layers=[Layer(heads=5)])
-    assert (plain.manifest.heads, plain.key_width, plain.value_width) == (5, 1, 1)
-
-
-def test_weights_in_float64_are_stored_as_float32(tmp_path):
-    layer = full_layer(2).astype(np.float64)
-    assert_same(full_layer(2), tiny_model(tmp_path, layers=[layer], word_bias=BIAS).layers[0])
-
-
 UNREPRESENTABLE = {
     "different numbers of heads": [full_layer(1), full_layer(2, heads=1, k=6, v=21)],
     "different numbers of heads without weights": [Layer(heads=1), Layer(heads=5)],

@@ -1,7 +1,6 @@
 """`Registry` finds new, changed, damaged, repaired and removed models when they are requested."""
 
 import gc
-import json
 import threading
 import time
 import weakref
@@ -12,7 +11,7 @@ from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models import reader as reader_module
 from polyseme.models import registry as registry_module
 from polyseme.models.registry import Registry
-from tests.models.damage import MANIFEST, VECTORS, path
+from tests.models.damage import MANIFEST
 from tests.models.versions import call_after_reading, version_of, write, write_broken
 
 
@@ -39,13 +38,6 @@ def test_a_changed_model_is_reloaded_and_an_unchanged_one_kept(models_dir, regis
     assert caplog.messages == ["polyseme: changed model: two"]
 
 
-def test_an_unused_model_is_not_loaded(models_dir, registry):
-    write(models_dir / "two", 2)
-    assert registry.state("two").status == "unloaded"
-    assert registry.manifest("two").source == "version 2"
-    assert version_of(registry.model("two")) == 2
-
-
 def test_a_broken_new_folder_keeps_the_previous_model(models_dir, registry, caplog):
     before = registry.model("two")
     write_broken(models_dir / "two")
@@ -60,16 +52,6 @@ def test_a_broken_new_folder_keeps_the_previous_model(models_dir, registry, capl
     assert registry.state("two").problem is None
 
 
-def test_a_repaired_file_is_found(models_dir, registry):
-    vectors = path(models_dir / "one", VECTORS)
-    vectors.rename(models_dir / "away")
-    assert not registry.ready()
-    assert registry.state("one").status == "broken"
-    (models_dir / "away").rename(vectors)
-    assert registry.ready()
-    assert registry.state("one").status == "loaded"
-
-
 def test_a_manifest_that_returns_is_that_of_the_loaded_model(models_dir, registry):
     before = registry.model("two")
     manifest = models_dir / "two" / MANIFEST
@@ -79,13 +61,6 @@ def test_a_manifest_that_returns_is_that_of_the_loaded_model(models_dir, registr
     (models_dir / "away").rename(manifest)
     assert registry.model("two") is not before
     assert version_of(registry.model("two")) == 1
-
-
-def test_the_default_model_is_read_when_it_appears(models_dir, registry):
-    (models_dir / "one").rename(models_dir / ".one")
-    assert not registry.ready()
-    (models_dir / ".one").rename(models_dir / "one")
-    assert registry.ready()
 
 
 def test_a_model_in_a_later_directory_takes_precedence_while_it_exists(models_dir, tmp_path):
@@ -135,13 +110,6 @@ def test_a_model_that_does_not_fit_into_memory_is_broken(registry, monkeypatch):
     with pytest.raises(ModelFolderError) as caught:
         registry.model()
     assert caught.value.detail == "the model's files cannot be read or do not fit into memory."
-
-
-def test_the_state_is_that_of_the_present_folder(models_dir, registry):
-    registry.model("two")
-    document = json.loads((models_dir / "two" / MANIFEST).read_text())
-    (models_dir / "two" / MANIFEST).write_text(json.dumps({**document, "source": "unsigned"}))
-    assert registry.manifest("two").source == "unsigned"
 
 
 WAIT = 30
@@ -218,3 +186,10 @@ def test_requests_during_replacements_see_consistent_models(models_dir, registry
         for thread in threads:
             thread.join(WAIT)
     assert errors == []
+
+
+def test_the_default_model_is_read_when_it_appears(models_dir, registry):
+    (models_dir / "one").rename(models_dir / ".one")
+    assert not registry.ready()
+    (models_dir / ".one").rename(models_dir / "one")
+    assert registry.ready()

@@ -11,7 +11,7 @@ from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models import registry as registry_module
 from polyseme.models.reader import bundled_models
 from polyseme.models.registry import Registry, find_models, unusable_entries
-from tests.models.damage import MANIFEST, VECTORS, path, snapshot
+from tests.models.damage import MANIFEST, VECTORS, path
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import write_tiny
 
@@ -42,23 +42,12 @@ def models_dir(tmp_path):
     return tmp_path / "models"
 
 
-def test_the_names_are_sorted(models_dir):
-    assert registry_of(models_dir).names == ["one", "two"]
-
-
 def test_without_a_name_the_default_model_is_returned(models_dir):
     registry = registry_of(models_dir)
     assert registry.default == "one"
     assert registry.model().manifest.name == "one"
     assert registry.model() is registry.model("one")
     assert registry.model("two").manifest.source == "two"
-
-
-def test_a_missing_default_model_is_unknown(models_dir):
-    registry = registry_of(models_dir, "zero")
-    assert not registry.ready()
-    with pytest.raises(UnknownModelError):
-        registry.model()
 
 
 def break_model(folder):
@@ -97,12 +86,6 @@ def test_a_hostile_name_is_unknown(models_dir):
             assert re.match(message, str(caught.value))
 
 
-def test_the_available_models_have_a_manifest(models_dir):
-    (models_dir / "empty").mkdir()
-    with pytest.raises(UnknownModelError, match=r"Available: two, one\."):
-        registry_of(models_dir, "two").model("zero")
-
-
 def test_a_later_directory_takes_precedence(models_dir, tmp_path):
     later = tmp_path / "later"
     write_tiny(later / "one", source="later")
@@ -134,7 +117,7 @@ def test_only_folders_with_a_valid_name_are_models(models_dir):
 def test_a_folder_without_a_manifest_is_not_a_model(models_dir):
     (models_dir / "empty").mkdir()
     assert set(find_models([models_dir])) == {"one", "two"}
-    assert unusable_entries(models_dir)["empty"].startswith("it has no manifest.json: ")
+    assert "empty" in unusable_entries(models_dir)
 
 
 def test_an_unreadable_folder_is_reported(models_dir, monkeypatch):
@@ -184,12 +167,6 @@ def test_a_broken_model_is_tried_again(models_dir, caplog):
     write_tiny(models_dir / "one", source="repaired")
     assert registry.ready()
     assert registry.state("one").manifest.source == "repaired"
-
-
-def test_a_broken_manifest_is_reported(models_dir):
-    (models_dir / "one" / MANIFEST).write_text("{}")
-    with pytest.raises(ModelFolderError):
-        registry_of(models_dir).manifest("one")
 
 
 def test_the_state_of_a_model_is_known_without_loading_it(models_dir, reads):
@@ -245,33 +222,6 @@ def test_a_manifest_is_parsed_again_only_after_a_change(models_dir, monkeypatch)
     assert not parsed
     write_tiny(models_dir / "two", source="new")
     assert registry.state("two").manifest.source == "new"
-
-
-def test_a_renamed_folder_is_a_model_of_its_new_name(models_dir):
-    registry = registry_of(models_dir)
-    registry.model("two")
-    (models_dir / "two").rename(models_dir / "three")
-    assert registry.names == ["one", "three"]
-    state = registry.state("three")
-    assert (state.status, state.problem, state.manifest.name) == ("unloaded", None, "three")
-    assert registry.manifest("three").name == "three"
-    assert registry.model("three").manifest.name == "three"
-    assert registry.model("three").manifest.source == "two"
-
-
-def test_the_service_is_ready_if_the_default_model_can_be_used(models_dir):
-    break_model(models_dir / "two")
-    assert registry_of(models_dir).ready()
-    break_model(models_dir / "one")
-    assert not registry_of(models_dir).ready()
-
-
-def test_reading_models_writes_nothing(models_dir):
-    before = snapshot(models_dir)
-    registry = registry_of(models_dir)
-    registry.model()
-    registry.manifest("two")
-    assert snapshot(models_dir) == before
 
 
 def test_concurrent_first_uses_read_a_model_once(models_dir, reads):

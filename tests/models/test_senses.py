@@ -27,13 +27,6 @@ def test_a_projection_round_trips(tmp_path, fitted, dtype):
         assert np.array_equal(written, one)
 
 
-def test_an_array_of_another_memory_order_round_trips(tmp_path):
-    directions = np.asfortranarray(np.arange(10.0).reshape(5, 2))
-    fitted = FITTED._replace(directions=directions)
-    folder = write_tiny(tmp_path / "tiny", senses=lambda _: fitted)
-    assert np.array_equal(read_model(folder).senses.directions, directions)
-
-
 def test_a_model_without_the_file_has_no_senses(tmp_path):
     folder = write_tiny(tmp_path / "tiny")
     assert read_model(folder).senses is None
@@ -92,3 +85,10 @@ def test_a_rewritten_model_keeps_what_is_not_given(tmp_path):
     assert after.whitening.weight[0, 0] == 2 and np.array_equal(after.whitening.bias, np.ones(5))
     assert np.array_equal(after.layers[0].query.weight, before.layers[0].query.weight)
     assert (manifest.source, manifest.languages) == ("here", ["en"])
+
+
+def test_an_array_of_another_memory_order_round_trips(tmp_path):
+    directions = np.asfortranarray(np.arange(10.0).reshape(5, 2))
+    fitted = FITTED._replace(directions=directions)
+    folder = write_tiny(tmp_path / "tiny", senses=lambda _: fitted)
+    assert np.array_equal(read_model(folder).senses.directions, directions)

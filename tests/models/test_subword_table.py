@@ -64,16 +64,6 @@ def test_the_manifest_describes_the_known_ngrams(tmp_path, field):
     assert "coverage and own_rows" in read_error(folder)
 
 
-def test_a_table_without_known_ngrams_composes_every_word(tmp_path):
-    subwords = tiny_model(tmp_path, subwords=TINY).subwords
-    assert subwords.ngrams is None
-    assert subwords.composes("банк") and subwords.composes("babeb")
-
-
-def test_a_model_without_subwords_has_none(tmp_path):
-    assert tiny_model(tmp_path).subwords is None
-
-
 @pytest.mark.parametrize("rows", [1, 7, 5000])
 def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows):
     table = np.asfortranarray(np.random.default_rng(rows).standard_normal((rows, 5)), np.float16)

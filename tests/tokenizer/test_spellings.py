@@ -193,11 +193,6 @@ def test_a_vocabulary_that_writes_numbers_does_not_hide_their_digits():
         assert keys("817", "000", *(set(digits) - {lacking})) == ["000"]
 
 
-def test_digits_are_hidden_in_the_last_form_of_a_number():
-    (token,) = resolve_all(["１２，５００"], vocabulary_of("##,###"))
-    assert token.key == "##,###"
-
-
 INVISIBLE = [
     *("\u00ad", "\u034f", "\u061c", "\u180e", "\u200c", "\u200d", "\u200e", "\u200f", "\u202c"),
     *("\u2060", "\u2063", "\u2069", "\u206f", "\ufe00", "\ufe0f", "\ufeff", "\U000e0041", "\x00"),

@@ -6,13 +6,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from polyseme.tokenizer import no_subwords, resolve_all, tokenize, words
+from polyseme.tokenizer import resolve_all, tokenize, words
 from tests.tokenizer.vocabularies import (
     PROPERTY,
     Vocabulary,
-    texts,
     texts_with_vocabularies,
-    unbroken,
     word_spans,
 )
 
@@ -100,22 +98,6 @@ def test_a_token_has_an_entry_or_a_composed_spelling_or_neither(both, case):
         assert [composed, listed, token.resolution == "oov"].count(True) == 1
 
 
-@PROPERTY
-@given(texts, cases)
-def test_no_subwords_is_the_default(text, case):
-    vocabulary = Vocabulary(*KNOWN)
-    assert tokenize(text, vocabulary, case, no_subwords) == tokenize(text, vocabulary, case)
-
-
-@PROPERTY
-@given(st.lists(unbroken), cases)
-def test_pretokenized_words_are_not_split(given_words, case):
-    tokens = resolve_all(given_words, Vocabulary("did", "-"), case, any_word)
-    assert [t.text for t in tokens] == given_words
-    found = {t.resolution for t in tokens if not ADDRESS.search(t.text)}
-    assert found <= {"exact", "lower", "capitalised", "upper", "subword"}
-
-
 @pytest.mark.parametrize(
     ("word", "case", "composed"),
     [
@@ -158,17 +140,6 @@ def test_hashtags_and_quantities_are_composed_from_a_part_and_addresses_are_not(
     ):
         assert (token.text, token.key, token.composed) == (word, None, composed)
         assert token.resolution == ("subword" if composed else "oov")
-
-
-def test_composed_words_have_offsets():
-    tokens = tokenize("A zebra didn't.", Vocabulary("did", "n't", "."), "auto", any_word)
-    assert [(t.text, t.start, t.end, t.key, t.resolution, t.row, t.composed) for t in tokens] == [
-        ("A", 0, 1, None, "subword", None, "A"),
-        ("zebra", 2, 7, None, "subword", None, "zebra"),
-        ("did", 8, 11, "did", "exact", 0, None),
-        ("n't", 11, 14, "n't", "exact", 1, None),
-        (".", 14, 15, ".", "exact", 2, None),
-    ]
 
 
 @pytest.mark.parametrize(

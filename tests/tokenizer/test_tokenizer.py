@@ -50,13 +50,6 @@ def test_chunks_and_words_have_the_same_white_space():
     assert reached == len(other)
 
 
-def test_an_unknown_word_is_composed():
-    vocabulary = Vocabulary("a")
-    found = Tokenizer(vocabulary, str.isalpha).tokens("a zebra")
-    assert found == tokenize("a zebra", vocabulary, "auto", str.isalpha)
-    assert [token.resolution for token in found] == ["exact", "subword"]
-
-
 def test_tokenization_stops_after_the_chunk_that_reaches_most():
     vocabulary = Vocabulary("did", "n't", "we")
     tokenizer = Tokenizer(vocabulary)

@@ -1,7 +1,5 @@
 """Tokens: words with their vocabulary entries, whole or split."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,18 +31,6 @@ def test_tokens_slice_back_from_the_text_and_leave_out_only_white_space(both, ca
         assert GAP.fullmatch(text, reached, token.start)
         reached = token.end
     assert GAP.fullmatch(text, reached)
-
-
-@PROPERTY
-@given(texts_with_vocabularies(), cases)
-def test_pieces_cover_their_words(both, case):
-    text, vocabulary = both
-    tokens = tokenize(text, vocabulary, case)
-    for start, end in word_spans(text, tokens):
-        inside = [t for t in tokens if start <= t.start < end]
-        assert (inside[0].start, inside[-1].end) == (start, end)
-        for before, after in pairwise(inside):
-            assert GAP.fullmatch(text, before.end, after.start)
 
 
 @PROPERTY
@@ -178,35 +164,6 @@ def test_offsets_count_code_points():
     assert [(t.start, t.end) for t in tokens] == [(0, 1), (2, 6), (7, 12), (13, 14)]
 
 
-def test_pretokenized_words_are_looked_up_in_every_case():
-    tokens = resolve_all(
-        ["Didn't", "DID", "high-end"], Vocabulary("did", "n't", "high", "-", "end")
-    )
-    assert [(t.key, t.resolution) for t in tokens] == [
-        (None, "oov"),
-        ("did", "lower"),
-        (None, "oov"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("case", "resolution"), [("auto", "lower"), ("exact", "oov"), ("lower", "lower")]
-)
-def test_pretokenized_words_follow_the_case_policy(case, resolution):
-    assert [t.resolution for t in resolve_all(["Did"], Vocabulary("did"), case)] == [resolution]
-    assert resolve_all(["Did"], Vocabulary("DID"), "auto")[0].resolution == "upper"
-
-
-@pytest.mark.parametrize("policy", CASES)
-def test_pieces_follow_the_case_policy(policy):
-    expected = {
-        "auto": ["High", "-", "END"],
-        "exact": ["[High-END]"],
-        "lower": ["High", "-", "END"],
-    }[policy]
-    assert token_texts("High-END", "high", "-", "end", case=policy) == expected
-
-
 @pytest.mark.parametrize(
     ("word", "known", "key", "resolution"),
     [
@@ -285,43 +242,6 @@ def test_phrases_follow_the_case_policy(text, case, key, resolution):
 def test_a_phrase_has_no_punctuation_and_an_underscore_is_tried_first():
     assert len(with_phrases("- -", "---", "-")[0]) == 2
     assert with_phrases("a b", "a-b", "A_b")[0][0][3] == "A_b"
-
-
-HOSTILE = {
-    "one letter": "a",
-    "hyphens": "a-",
-    "only hyphens": "-",
-    "dots": "a.",
-    "apostrophes": "a'",
-    "contractions": "n't",
-    "digits and letters": "1a",
-    "exclamations": "!",
-    "marks": "a\u0301",
-    "addresses": "http://a.",
-    "mail": "a@b.",
-    "flags": "🇩",
-    "commas": "1,",
-    "handles": "@a",
-    "hashtags": "#",
-    "quantities": "5% ",
-    "long unknown words": "x" * 99 + "-y ",
-    "many forms": "É’",
-}
-
-
-def lookup_cost(unit, size, *known):
-    """The cost of the lookups for a text that repeats `unit` up to a size."""
-    vocabulary = Vocabulary(*known)
-    tokenize((unit * (size // len(unit) + 1))[:size], vocabulary)
-    return vocabulary.lookup_cost
-
-
-@pytest.mark.parametrize("known", [[], ["a", "-", ".", "1"]])
-@pytest.mark.parametrize("name", HOSTILE)
-def test_lookups_are_linear_in_the_length_of_the_text(name, known):
-    small, large = (lookup_cost(HOSTILE[name], size, *known) for size in (5_000, 10_000))
-    assert large <= 2.1 * small + 100
-    assert large <= 40 * 10_000
 
 
 def first_spelling(word, known, case):

@@ -57,6 +57,10 @@ _HINTS = {
     "mirror": "--mirror names another server",
 }
 """What to do on the command line, for each option of an import that may help."""
+_NOT_A_MODEL = (
+    "not a model: a folder with a valid name and a manifest.json, which `polyseme models import`"
+    " writes last."
+)
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
 
 
@@ -70,7 +74,7 @@ def models() -> None:
 def list_models(registry: Registry, settings: Settings) -> None:
     """List the models: name, words, width, dtype, heads and layers.
 
-    Files and folders in the models folder that cannot be models are listed with the reason.
+    Files and folders in the models folder that are not models are listed, too.
     """
     for name in registry.names:
         mark = "*" if name == registry.default else " "  # the default model
@@ -87,8 +91,8 @@ def list_models(registry: Registry, settings: Settings) -> None:
     if registry.default not in registry.names:
         warning = f"no model is named {registry.default}, the default (POLYSEME_MODEL)"
         echo(f"polyseme: Warning: {warning}: set another one.", err=True)
-    for name, reason in unusable_entries(settings.models_dir).items():
-        echo(f"  {name if name.isprintable() else ascii(name)}  not a model: {reason}")
+    for name in unusable_entries(settings.models_dir):
+        echo(f"  {name if name.isprintable() else ascii(name)}  {_NOT_A_MODEL}")
 
 
 @models.command()

@@ -100,8 +100,3 @@ def stored(rows: Rows) -> tuple[NDArray[Any], NDArray[np.float32] | None]:
 def as_floats(rows: Rows) -> Floats:
     """Return the stored array, or a dequantized float32 copy of int8 rows. [V, d] -> [V, d]"""
     return rows[:] if isinstance(rows, QuantizedRows) else rows
-
-
-def row_bytes(width: int, dtype: str) -> int:
-    """Return the size of one vector in bytes."""
-    return np.dtype(dtype).itemsize * width + (4 if dtype == "int8" else 0)

@@ -37,17 +37,12 @@ _PICKLE = re.compile(
 )
 _FOREIGN = {
     rb"\x93NUMPY": "a NumPy array; save words and vectors as word2vec, with gensim's KeyedVectors",
-    rb"SQLite format 3": "an SQLite database, perhaps of Magnitude",
-    rb"\x89HDF": "an HDF5 file",
-    rb".{3}\0{5}\{\"": "a safetensors file",
-    rb"PAR1": "a Parquet file; save words and vectors as text",
-    rb"ARROW1|FEA1": "an Arrow file; save words and vectors as text",
-    rb"\(\xb5/\xfd": "compressed with Zstandard; decompress it first",
+    rb"SQLite format 3|\x89HDF|.{3}\0{5}\{\"|PAR1|ARROW1|FEA1|%%MatrixMarket": (
+        "a database, tensors or a table; save words and vectors as text"
+    ),
+    rb"\(\xb5/\xfd|7z\xbc\xaf\x27\x1c|Rar!|.{256}\0ustar": "an archive; unpack it first",
     rb"\x1f\x8b\x08|BZh[1-9]1AY&SY|\xfd7zXZ\0|PK\x03\x04": "compressed twice; decompress it once",
-    rb"7z\xbc\xaf\x27\x1c|Rar!": "an archive of a kind that is not read; unpack it first",
-    rb".{256}\0ustar": "a .tar archive; unpack it first",
     rb"version https://git-lfs": "a pointer of Git LFS; fetch its content with `git lfs pull`",
-    rb"%%MatrixMarket": "a sparse matrix in the format of Matrix Market, without words",
     rb"\s*(?:<!doctype|<html|<\?xml|<mediawiki)": "a web page or XML, not vectors",
     rb"\s*[\[{]\s*(?:[\[{]\s*)?\"[^\n]*[\[:]": "JSON; save words and vectors as text",
 }

@@ -1,11 +1,8 @@
 """Import a file of pretrained vectors as a model folder."""
 
 import hashlib
-import math
 import re
 import shlex
-import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.engine.quantization import Rows, row_bytes
-from polyseme.engine.subwords import MAX_WORDS, MIN_WORDS, Subwords
+from polyseme.engine.quantization import Rows
+from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.errors import counted
-from polyseme.importing.closed_form import FREQUENT, sentence_whitening
+from polyseme.importing.closed_form import sentence_whitening
 from polyseme.importing.files import VectorFile
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
 from polyseme.importing.readers.base import CHANGED, Reader, Scan
-from polyseme.importing.subwords import MIN_ROWS, fit_subwords
+from polyseme.importing.subwords import fit_subwords
 from polyseme.importing.tags import find_tag, strip_tags
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
@@ -45,11 +42,6 @@ from polyseme.progress import SILENT, Progress
 from polyseme.senses.fit import fit_senses
 from polyseme.senses.occurrences import RANDOM_SENTENCES, estimate_projection
 
-_BASE_MEMORY, _SCIPY_MEMORY = 65_000_000, 30_000_000
-"""Bytes of memory for Python and NumPy, and for SciPy."""
-_WORD_MEMORY, _FITTED_WORD_MEMORY, _NGRAM_MEMORY = 30, 450, 30
-"""Bytes of memory for each word beside its text, for each word that subwords are fitted to, and for
-each n-gram of such a word."""
 _UNSORTED = (
     "Warning: the words are not sorted by frequency, so all words are treated as equally"
     " informative, which separates senses less well; --sorted overrides this test."
@@ -86,7 +78,7 @@ def import_vectors(
     version, file = file_version(path), VectorFile(path, options.member)
     format_, reader = open_reader(file, options)
     try:
-        table, facts = _read(reader, path.stat().st_size, options, folder, progress)
+        table, facts = _read(reader, path.stat().st_size, options, progress)
     except ImportProblem as problem:
         detected = detect_format(file.head(), options) if options.format else None
         if detected in {None, options.format}:
@@ -104,9 +96,9 @@ def import_vectors(
 
 
 def _read(
-    reader: Reader, size: int, options: ImportOptions, folder: Path, progress: Progress
+    reader: Reader, size: int, options: ImportOptions, progress: Progress
 ) -> tuple[VectorTable, dict[str, Any]]:
-    """Check a file, report its cost, and read it; return the vectors and facts for the manifest."""
+    """Check a file and read it; return the vectors and facts for the manifest."""
     with progress.stage("checking", size) as bar:
         scan = reader.scan(bar)
     facts: dict[str, Any] = {"left_out": len(scan.skipped)}
@@ -126,8 +118,7 @@ def _read(
             "Warning: nearly all words have a tag, so words of texts will not be found; --strip"
             f" {shlex.quote(tag)} removes it."
         )
-    cost = Cost.of(scan, options)
-    cost.announce(folder, progress)
+    progress.say(f"{len(scan.words):,} words of dimension {scan.dimension}.")
     stored = stored_weights(options, len(scan.words), scan.dimension)  # invalid ones fail early
     if scan.counts is None:
         check_word_bias(stored, options, scan.words)
@@ -146,63 +137,6 @@ def _strip(scan: Scan, patterns: Sequence[str]) -> int:
     words = sorted(indices, key=indices.__getitem__)
     scan.keep(np.array(sorted(indices.values())), words)
     return before - len(words)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The estimated cost of an import."""
-
-    words: int
-    width: int
-    disk: int
-    """bytes on disk, which the service memory-maps"""
-    memory: int
-    """peak memory of the import, in bytes"""
-
-    @classmethod
-    def of(cls, scan: Scan, options: ImportOptions) -> "Cost":
-        """Estimate the cost of a file.
-
-        In memory are the words, the vectors, and what is computed at once: the closed form, with
-        four float64 copies of the rows that it is computed from, or the fitting of subwords. The
-        tables of a fastText file are float32 before they are converted.
-        """
-        words, width, dtype = len(scan.words), scan.dimension, options.dtype
-        tables = disk = (words + scan.buckets) * row_bytes(width, dtype)
-        computing = 4 * min(words, FREQUENT) * width * 8
-        if options.subwords is not False and words >= MIN_WORDS and not scan.buckets:
-            fitted = min(words, MAX_WORDS)
-            rows = max(fitted, MIN_ROWS)
-            disk += rows * row_bytes(width, "int8")
-            ngrams = 3 * sum(map(len, scan.words)) // words
-            fitting = rows * width * 4 + fitted * (_FITTED_WORD_MEMORY + ngrams * _NGRAM_MEMORY)
-            computing = max(computing, fitting) + _SCIPY_MEMORY
-        peak = tables + computing
-        if scan.buckets and dtype != "float32":
-            floats = (words + scan.buckets) * width * 4
-            peak = max(peak, floats + scan.buckets * row_bytes(width, dtype))
-        names = sum(map(sys.getsizeof, scan.words)) + words * _WORD_MEMORY
-        return cls(words, width, disk, _BASE_MEMORY + names + peak)
-
-    def announce(self, folder: Path, progress: Progress) -> None:
-        """Report the cost; raise ImportProblem if the disk has too little free space."""
-        progress.say(
-            f"{self.words:,} words of dimension {self.width}: about {_megabytes(self.memory)} of"
-            f" memory to import, {_megabytes(self.disk)} on disk for its vectors,"
-            " shared by all workers."
-        )
-        parent = next(parent for parent in folder.absolute().parents if parent.exists())
-        free = shutil.disk_usage(parent).free
-        if self.disk > free:
-            raise ImportProblem(
-                f"The model needs {math.ceil(self.disk / 1e6):,} MB on disk, and"
-                f" {free // 10**6:,} MB are free.",
-                *("limit", "dtype"),
-            )
-
-
-def _megabytes(count: int) -> str:
-    return f"{max(round(count / 1e6), 1):,} MB"
 
 
 def write_table(

@@ -83,27 +83,18 @@ def table_of(vectors: Any, words: Iterable[str] | None, options: ImportOptions) 
 
 def _valid(words: Iterable[str]) -> list[str]:
     """Return the words; raise TypeError or ValueError for those that no model can have."""
-    words = list(words)
     indices: dict[str, int] = {}
     for i, word in enumerate(words):
         if not isinstance(word, str):
             raise TypeError(f"Word {i} is not a string.")
-        if not word.strip():
-            raise ValueError(f"Word {i} is empty.")
-        if "\n" in word:
-            raise ValueError(f"Word {i} has a line feed.")
-        try:
-            size = len(word.encode())
-        except UnicodeEncodeError:
-            raise ValueError(f"Word {i} is not valid Unicode.") from None
-        if size > MAX_WORD_BYTES:
-            raise ValueError(f"Word {i} has more than {MAX_WORD_BYTES} bytes.")
+        if not word.strip() or "\n" in word or len(word) > MAX_WORD_BYTES:
+            raise ValueError(f"Word {i} is empty, too long or has a line feed.")
         if word in indices:
             raise ValueError(f"Word {i} repeats word {indices[word]}.")
         indices[word] = i
-    if not words:
+    if not indices:
         raise ValueError("There are no words.")
-    return words
+    return list(indices)
 
 
 def _matrix(rows: ArrayLike | Sequence[ArrayLike]) -> Floats:

@@ -6,7 +6,7 @@ https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
 
 import hashlib
-import mmap
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import safetensors
@@ -39,7 +39,6 @@ from polyseme.models.manifest import (
     VECTORS,
     VOCABULARY,
     Dtype,
-    FileEntry,
     FileName,
     Manifest,
     SubwordsEntry,
@@ -54,8 +53,6 @@ from polyseme.models.weights import (
 )
 from polyseme.validation import validation_message
 
-ChunkObserver: TypeAlias = Callable[[int, memoryview], None]
-"""A callback that receives the offset and content of each chunk of a file as it is read."""
 NO_MANIFEST = "manifest.json is missing or cannot be read, so the folder is not a model."
 INVALID_NAME = (
     "the folder's name is not a valid model name: at most 64 letters, digits, '.', '_' and '-', of"
@@ -63,7 +60,7 @@ INVALID_NAME = (
 )
 _PACKAGE = Path(__file__).parent.parent
 _MAX_MANIFEST_BYTES = 1 << 20
-_CHUNK_BYTES = 1 << 18
+_VALUES_AT_ONCE = 1 << 16
 _INVALID_TENSORS = (
     *(safetensors.SafetensorError, OSError),
     *(ValueError, KeyError, TypeError, AttributeError),
@@ -74,15 +71,11 @@ _IMPORT = "an earlier version of Polyseme wrote the model; import or train it ag
 _MAX_HEADER_BYTES = 4096
 _ALIGNMENT = 16
 """All versions of NumPy align the data to a multiple of this many bytes."""
-_MAGIC = b"\x93NUMPY\x01\x00"
-_HEADER = (
-    re.escape(_MAGIC) + rb"(..)\{'descr': '([^']{1,16})', 'fortran_order': (True|False),"
-    rb" 'shape': \(%b\), \} *\n"
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\0(..)\{'descr': '([^']{1,16})', 'fortran_order': (True|False),"
+    rb" 'shape': \((\d{1,12}),(?: (\d{1,12}))?\), \} *\n",
+    re.DOTALL,
 )
-_HEADERS = {
-    1: re.compile(_HEADER % rb"(\d{1,12}),", re.DOTALL),
-    2: re.compile(_HEADER % rb"(\d{1,12}), (\d{1,12})", re.DOTALL),
-}
 
 
 class ValueType(NamedTuple):
@@ -252,32 +245,25 @@ class _FolderReader:
     ) -> NDArray[Any]:
         """Map an array; None in the shape stands for any size except 0.
 
-        `verify` compares the checksum and checks every value in one pass.
+        `verify` compares the checksum and checks every value.
         """
-        dtype = value_type.dtype
-        invalid: list[int] = []
-
-        def find_invalid(offset: int, chunk: memoryview) -> None:
-            """Find the first invalid value, in the chunk at an offset of the file."""
-            if not invalid:
-                skipped = max(start - offset, 0)
-                valid = value_type.is_valid(np.frombuffer(chunk[skipped:], dtype))
-                if not valid.all():
-                    before = (offset + skipped - start) // dtype.itemsize
-                    invalid.append(before + int(valid.argmin()))
-
         stored = self.manifest.stored_name(name)
         with self.open(name) as file:
-            sizes, start = _read_header(file, stored, dtype, len(shape))
+            sizes, start = _read_header(file, stored, value_type.dtype, len(shape))
             fits = all(side in {None, size} for side, size in zip(shape, sizes, strict=True))
             require_agreement(fits and sizes[0] > 0, stored, "shape")
             if self.verify:
-                self.verify_checksum(file, name, find_invalid)
-                if invalid:
-                    row = invalid[0] // (sizes[1] if len(sizes) > 1 else 1)
-                    raise ModelFolderError(f"{stored} {value_type.problem} in row {row}.")
+                self.verify_checksum(file, name)
+                file.seek(start)
+                count = 0
+                while len(values := np.fromfile(file, value_type.dtype, _VALUES_AT_ONCE)):
+                    valid = value_type.is_valid(values)
+                    if not valid.all():
+                        row = (count + int(valid.argmin())) // math.prod(sizes[1:])
+                        raise ModelFolderError(f"{stored} {value_type.problem} in row {row}.")
+                    count += len(values)
             # Indexing a plain view is ten times as fast as indexing a memmap.
-            return np.memmap(file, dtype, "r", start, sizes).view(np.ndarray)
+            return np.memmap(file, value_type.dtype, "r", start, sizes).view(np.ndarray)
 
     def attention(self) -> tuple[list[Layer], NDArray[np.float32] | None, Projection]:
         """Read the layers, the word bias and the whitening. -> L layers, [V], [d, d]"""
@@ -336,16 +322,15 @@ class _FolderReader:
             require_agreement(size == self.manifest.files[name].bytes, stored, "number of bytes")
             yield file
 
-    def verify_checksum(
-        self, file: BufferedReader, name: FileName, observer: ChunkObserver | None = None
-    ) -> None:
+    def verify_checksum(self, file: BufferedReader, name: FileName) -> None:
         """Read a file; raise ModelFolderError unless its checksum matches the manifest."""
         stored = self.manifest.stored_name(name)
+        file.seek(0)
         try:
-            entry = fingerprint(file, observer)
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError:
             raise ModelFolderError(f"{stored} cannot be read.") from None
-        require_agreement(entry == self.manifest.files[name], stored, "checksum")
+        require_agreement(checksum == self.manifest.files[name].sha256, stored, "checksum")
 
 
 def _read_header(
@@ -356,37 +341,20 @@ def _read_header(
     Raises ModelFolderError unless the file is a C-ordered array of this dtype.
     """
     file.seek(0)
-    match = _HEADERS[axes].match(file.read(_MAX_HEADER_BYTES))
+    match = _HEADER.match(file.read(_MAX_HEADER_BYTES))
+    shape = tuple(int(side) for side in match.groups()[3:] if side) if match else ()
     end = match.end() if match else 0
-    if not match or end != len(_MAGIC) + 2 + int.from_bytes(match[1], "little") or end % _ALIGNMENT:
+    wrong_end = match and end != match.end(1) + int.from_bytes(match[1], "little")
+    if not match or wrong_end or end % _ALIGNMENT or len(shape) != axes:
         raise ModelFolderError(f"{name} is not an array that can be memory-mapped.")
     if match[2].decode("latin1") != dtype.str:
         raise ModelFolderError(f"{name} does not have the dtype {dtype.name}.")
     if match[3] == b"True":
         raise ModelFolderError(f"{name} is not in C order.")
-    shape = tuple(map(int, match.groups()[3:]))
     size = end + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if os.fstat(file.fileno()).st_size != size:
         raise ModelFolderError(f"{name} has more or less data than its header declares.")
     return shape, end
-
-
-def fingerprint(file: BufferedReader, observer: ChunkObserver | None = None) -> FileEntry:
-    """Read a file from start to end; return its size and checksum.
-
-    The buffer is mapped memory, which is returned to the operating system immediately; freed heap
-    memory may stay in the process.
-    """
-    digest, size = hashlib.sha256(), 0
-    file.seek(0)
-    with mmap.mmap(-1, _CHUNK_BYTES) as buffer, memoryview(buffer) as view:
-        while count := file.readinto(buffer):
-            with view[:count] as chunk:
-                digest.update(chunk)
-                if observer is not None:
-                    observer(size, chunk)
-            size += count
-    return FileEntry(sha256=digest.hexdigest(), bytes=size)
 
 
 def require_agreement(condition: bool, file: str, what: str) -> None:

@@ -16,7 +16,6 @@ from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models.manifest import MANIFEST, NAME_PATTERN, Manifest
 from polyseme.models.model import Model
 from polyseme.models.reader import (
-    INVALID_NAME,
     base_folder,
     bundled_models,
     read_manifest,
@@ -24,10 +23,6 @@ from polyseme.models.reader import (
     require_agreement,
 )
 
-_UNFINISHED = (
-    "it has no manifest.json: it is being written, or the command that wrote it was ended; import"
-    " the model again, or remove the folder."
-)
 _log = logging.getLogger("polyseme")
 
 
@@ -242,27 +237,16 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
     return folders
 
 
-def unusable_entries(directory: Path) -> dict[str, str]:
-    """Return the files and folders in a directory that cannot be models, and the reasons.
+def unusable_entries(directory: Path) -> list[str]:
+    """Return the names of files and folders in a directory that are not models, sorted.
 
     Hidden entries are left out. The result is empty for the folder of the bundled models, which has
     other content in a checkout.
     """
     if not _is_folder(directory) or directory.resolve() == bundled_models().resolve():
-        return {}
-    models = find_models([directory])
-    reasons = {}
-    for entry in sorted(directory.iterdir()):
-        if entry.name in models or entry.name.startswith("."):
-            continue
-        if not _is_folder(entry):
-            reason = "it is not a folder; `polyseme models import` creates a model from a file."
-        elif not re.fullmatch(NAME_PATTERN, entry.name):
-            reason = INVALID_NAME
-        else:
-            reason = _UNFINISHED
-        reasons[entry.name] = reason
-    return reasons
+        return []
+    others = {entry.name for entry in directory.iterdir()} - find_models([directory]).keys()
+    return sorted(name for name in others if not name.startswith("."))
 
 
 def _is_folder(path: Path) -> bool:

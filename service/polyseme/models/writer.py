@@ -263,11 +263,7 @@ class _Writer:
 
     def write_array(self, name: FileName, array: NDArray[Any]) -> None:
         """Write an array in C order, in blocks, so that no complete copy is made."""
-        header = {
-            "descr": np.lib.format.dtype_to_descr(array.dtype),
-            "fortran_order": False,
-            "shape": array.shape,
-        }
+        header = np.lib.format.header_data_from_array_1_0(array) | {"fortran_order": False}
         with self.create(name) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for start in range(0, len(array), _BLOCK_ROWS):
