@@ -100,7 +100,7 @@ def write_start(work: Path, summary: dict[str, Any]) -> None:
 
 
 def train_attention(work: Path, corpus: Path, tags: Path, recipe: Path) -> None:
-    """Train the initial model, from the last checkpoint if there is one."""
+    """Train the initial model, from the checkpoint if there is one."""
     checkpoints = work / "checkpoints"
     options = ["--resume"] if checkpoints.exists() else []
     run_train(

@@ -11,7 +11,6 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from importlib.util import find_spec
 from io import FileIO
 from operator import itemgetter
@@ -26,8 +25,6 @@ from polyseme.validation import validation_message
 
 OnRead: TypeAlias = Callable[[int], None]
 """A callback that receives the number of bytes just read from the file on disk."""
-MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a line in bytes; a longer one is treated as several lines."""
 MIN_WORDS = 4
 """Minimum number of words in a paragraph."""
 _ZSTD_CHUNK_BYTES = 1 << 10
@@ -65,7 +62,7 @@ def sample_paragraphs(
 def read_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[str]:
     """Yield the lines of a UTF-8 file; invalid bytes become U+FFFD."""
     with open_decompressed(path, on_read) as file:
-        while line := file.readline(MAX_LINE_BYTES):
+        for line in file:
             yield line.decode("utf-8", "replace")
 
 
@@ -169,10 +166,6 @@ _OPENERS: dict[bytes, Callable[[Any], Any]] = {
 }
 
 
-MAX_DOCUMENT_BYTES = 64 << 20
-"""Maximum size of one XML document."""
-MAX_JSON_LINE_BYTES = 4 << 20
-"""Maximum size of one line of JSON."""
 _BREAKS = {"SENTENCE_BREAK", "PARAGRAPH_BREAK"}
 
 
@@ -248,9 +241,7 @@ def tag_files(path: Path) -> list[Path]:
 
 
 def _read_json_lines(file: IO[bytes], name: str) -> Iterator[TaggedSentence]:
-    for number, line in enumerate(iter(partial(file.readline, MAX_JSON_LINE_BYTES + 1), b""), 1):
-        if len(line) > MAX_JSON_LINE_BYTES:
-            raise CommandError(f"{name}, line {number}: longer than {MAX_JSON_LINE_BYTES} bytes.")
+    for number, line in enumerate(file, 1):
         if not line.strip():
             continue
         try:
@@ -269,11 +260,8 @@ def _read_archive(file: Any, name: str) -> Iterator[list[dict[str, str]]]:
     try:
         with tarfile.open(fileobj=file, mode="r|") as tar:
             for member in tar:
-                if not member.name.endswith(".xml") or member.isdir():
-                    continue
-                if not member.isfile():
-                    raise CommandError(f"{name}: an .xml file in the archive is a link.")
-                yield from _read_xml(tar.extractfile(member), Path(member.name).name)
+                if member.name.endswith(".xml") and member.isfile():
+                    yield from _read_xml(tar.extractfile(member), Path(member.name).name)
     except tarfile.TarError:
         raise CommandError(f"{name}: the archive is damaged or truncated.") from None
 
@@ -289,11 +277,8 @@ def _read_xml(file: Any, name: str) -> Iterator[list[dict[str, str]]]:
         from defusedxml.ElementTree import ParseError, fromstring
     except ImportError:
         raise CommandError(f"Reading XML needs defusedxml: {install_command('train')}.") from None
-    data: bytes = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(data) > MAX_DOCUMENT_BYTES:
-        raise CommandError(f"{name}: larger than {MAX_DOCUMENT_BYTES >> 20} MiB; split it.")
     try:
-        elements = [dict(word.attrib) for word in fromstring(data).iter("word")]
+        elements = [dict(word.attrib) for word in fromstring(file.read()).iter("word")]
     except DefusedXmlException:
         raise CommandError(f"{name}: XML with entity declarations is rejected.") from None
     except (ParseError, ValueError, LookupError):
