@@ -11,7 +11,6 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from io import FileIO
 from operator import itemgetter
 from pathlib import Path
@@ -83,26 +82,17 @@ def open_decompressed(path: Path, on_read: OnRead = lambda _: None) -> Iterator[
         head = raw.peek(8)
         opener = next((o for magic, o in _OPENERS.items() if head.startswith(magic)), None)
         stream = raw if opener is None else opener(raw)
-        decompression_errors: tuple[type[Exception], ...] = (EOFError, OSError, lzma.LZMAError)
-        decompression_errors += (zlib.error,)
-        if find_spec("zstandard"):
-            from zstandard import ZstdError
-
-            decompression_errors += (ZstdError,)
         try:
             yield stream
-        except decompression_errors:
+        except (EOFError, OSError, lzma.LZMAError, zlib.error):
             raise CommandError(f"{path.name}: the file is damaged or truncated.") from None
 
 
 def _open_regular(path: Path) -> FileIO:
     """Open a regular file; reject a pipe, which cannot be read twice."""
-    try:
-        if path.is_file():
-            return path.open("rb", buffering=0)
-    except OSError:
-        pass
-    raise CommandError(f"{path.name}: the file does not exist or cannot be read.")
+    if not path.is_file():
+        raise CommandError(f"{path.name}: the file does not exist or cannot be read.")
+    return path.open("rb", buffering=0)
 
 
 class _Counted(io.RawIOBase):
@@ -124,8 +114,8 @@ class _Counted(io.RawIOBase):
 class _Zstd(io.RawIOBase):
     """The content of a .zst, frame by frame; zstandard's reader ignores a truncated end."""
 
-    def __init__(self, file: IO[bytes], decompressor: Any) -> None:
-        self._file, self._decompressor = file, decompressor
+    def __init__(self, file: IO[bytes], decompressor: Any, error: type[Exception]) -> None:
+        self._file, self._decompressor, self._error = file, decompressor, error
         self._frame: Any = None
         self._compressed = self._plain = b""
 
@@ -140,7 +130,10 @@ class _Zstd(io.RawIOBase):
                     raise EOFError  # a frame is truncated
                 break
             self._frame = self._frame or self._decompressor.decompressobj()
-            self._plain = self._frame.decompress(self._compressed)
+            try:
+                self._plain = self._frame.decompress(self._compressed)
+            except self._error:
+                raise EOFError from None
             self._compressed = self._frame.unused_data if self._frame.eof else b""
             self._frame = None if self._frame.eof else self._frame
         data, self._plain = self._plain[: len(buffer)], self._plain[len(buffer) :]
@@ -155,7 +148,8 @@ def _zstd(raw: IO[bytes]) -> IO[bytes]:
         raise CommandError(
             f"Reading .zst needs zstandard: {install_command('train')}; or decompress the file."
         ) from None
-    return io.BufferedReader(_Zstd(raw, zstandard.ZstdDecompressor()), 1 << 17)
+    decompressor, error = zstandard.ZstdDecompressor(), zstandard.ZstdError
+    return io.BufferedReader(_Zstd(raw, decompressor, error), 1 << 17)
 
 
 _OPENERS: dict[bytes, Callable[[Any], Any]] = {
