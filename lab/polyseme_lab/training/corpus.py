@@ -28,8 +28,6 @@ MIN_WORDS = 4
 """Minimum number of words in a paragraph."""
 _ZSTD_CHUNK_BYTES = 1 << 10
 """Bytes of a .zst to decompress at once, which expand to 32 MiB at most."""
-_RANDOM_BLOCK = 65_536
-"""Number of random numbers to generate at once."""
 
 
 def sample_paragraphs(
@@ -42,12 +40,10 @@ def sample_paragraphs(
     """
     kept: list[tuple[float, int, int, str]] = []
     held = 0
-    rng, keys = np.random.default_rng([seed, 0xC0]), iter([0.0])
+    rng = np.random.default_rng([seed, 0xC0])
     lines = (line for path in paths for line in read_lines(path, on_read))
     for number, line in enumerate(lines):
-        if number % _RANDOM_BLOCK == 0:
-            keys = iter(rng.random(_RANDOM_BLOCK).tolist())
-        key = next(keys)
+        key = rng.random()
         length = line.count(" ") + 1
         if length < MIN_WORDS or (held >= words and key >= -kept[0][0]):
             continue

@@ -1,5 +1,7 @@
 """`ServiceSource`: a model behind a running service has the same figures as in memory."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 
@@ -47,12 +49,15 @@ def address(serve, models_dir):
     return start
 
 
-def served_by(url, model=None):
-    return ServiceSource(Client(url, model=model))
+@pytest.fixture
+def served_by():
+    """A source of the service at an address."""
+    with ExitStack() as stack:
+        yield lambda url, model=None: ServiceSource(stack.enter_context(Client(url, model=model)))
 
 
 @pytest.mark.parametrize("name", ["tiny", "fast"])
-def test_every_vector_is_the_same_to_the_last_bit(address, models_dir, name):
+def test_every_vector_is_the_same_to_the_last_bit(address, models_dir, name, served_by):
     model = read_model(models_dir / name)
     asked = [
         TokenizedOccurrence(words, place) for words in SENTENCES for place in range(len(words))
@@ -65,12 +70,12 @@ def test_every_vector_is_the_same_to_the_last_bit(address, models_dir, name):
         assert found[system](asked).tobytes() == expected[system](asked).tobytes(), system
 
 
-def test_the_default_model_of_the_service_is_measured_unless_another_is_named(address):
+def test_the_default_model_of_the_service_is_measured_unless_another_is_named(address, served_by):
     assert served_by(address()).model == "tiny"
     assert served_by(f"{address()}/", "fast").model == "fast"
 
 
-def test_words_are_known_as_the_model_knows_them(address, models_dir):
+def test_words_are_known_as_the_model_knows_them(address, models_dir, served_by):
     words = ["bank", "BANK", "zebra", "gnu", "apple"]
     assert served_by(address(), "tiny").knows(words) == [True, True, False, False, True]
     source = LocalSource(read_model(models_dir / "fast"))
@@ -78,7 +83,7 @@ def test_words_are_known_as_the_model_knows_them(address, models_dir):
 
 
 @pytest.mark.parametrize("task", ["coarsewsd", "wic", "similarity"])
-def test_figures_over_http_equal_those_in_memory(address, models_dir, tmp_path, task):
+def test_figures_over_http_equal_those_in_memory(address, models_dir, tmp_path, task, served_by):
     unpacked(tmp_path, {**COARSE, **WIC})
     (tmp_path / "wordsim353.tsv").write_text(WORDSIM)
     config = EvaluationConfig(task, tmp_path, SERVED_NAMES)
@@ -86,7 +91,7 @@ def test_figures_over_http_equal_those_in_memory(address, models_dir, tmp_path, 
     assert measure_service(served_by(address()), config) == local
 
 
-def test_systems_that_need_weights_are_not_measured_through_a_service(address, tmp_path):
+def test_systems_that_need_weights_are_not_measured_through_a_service(address, tmp_path, served_by):
     config = EvaluationConfig("coarsewsd", tmp_path, ("model", "random", "closed-form"))
     with pytest.raises(CommandError, match="so random, closed-form cannot be measured"):
         measure_service(served_by(address()), config)
