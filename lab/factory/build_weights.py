@@ -67,15 +67,8 @@ def trained(model: Path, sources: list[str], setting: str) -> Path:
     folder = model.with_name(f"{model.name}.{setting}")
     if not folder.exists():
         run_train(
-            *(
-                "--model",
-                model.name,
-                "--models-dir",
-                model.parent,
-                "--output",
-                folder.name,
-                *sources,
-            ),
+            *("--model", model.name, "--models-dir", model.parent, "--output", folder.name),
+            *sources,
             *("--steps", STEPS, "--seed", 1, "--threads", 1, *SETTINGS[setting]),
         )
     return folder

@@ -25,10 +25,8 @@ import click
 import gensim
 import numpy as np
 from gensim.models import Word2Vec
-from gensim.models.callbacks import CallbackAny2Vec
 from lab.factory.wiki_layer import CENTERED, centered, fold_values, start
 from lab.factory.wiki_text import prepare
-from tqdm import tqdm
 
 from polyseme.engine.quantization import quantize
 from polyseme.importing.closed_form import informativeness, sentence_whitening
@@ -62,18 +60,6 @@ https://github.com/google-research-datasets/word_sense_disambigation_corpora
 """
 
 
-class EpochBar(CallbackAny2Vec):
-    """A progress bar of the epochs."""
-
-    def __init__(self) -> None:
-        self.bar = tqdm(total=EPOCHS, desc="word2vec", unit="epoch", disable=None)
-
-    def on_epoch_end(self, model: Word2Vec) -> None:
-        """Count an epoch."""
-        del model
-        self.bar.update()
-
-
 def train_vectors(work: Path, summary: dict[str, Any]) -> None:
     """Train the vectors and save them as `vectors.npy` in the work folder."""
     model = Word2Vec(vector_size=WIDTH, seed=SEED, epochs=EPOCHS, **WORD2VEC)
@@ -83,7 +69,6 @@ def train_vectors(work: Path, summary: dict[str, Any]) -> None:
         total_examples=summary["lines"],
         total_words=summary["tokens"],
         epochs=EPOCHS,
-        callbacks=[EpochBar()],
     )
     rows = [model.wv.key_to_index[word] for word in summary["counts"]]
     np.save(work / "part.npy", model.wv.vectors[rows])
@@ -100,7 +85,7 @@ def write_start(work: Path, summary: dict[str, Any]) -> None:
 
 
 def train_attention(work: Path, corpus: Path, tags: Path, recipe: Path) -> None:
-    """Train the initial model, from the last checkpoint if there is one."""
+    """Train the initial model, from the checkpoint if there is one."""
     checkpoints = work / "checkpoints"
     options = ["--resume"] if checkpoints.exists() else []
     run_train(

@@ -1,12 +1,11 @@
-"""Nouns of SemCor and MASC with one sense or several, and the 100 that senses are measured on.
+"""Nouns of SemCor and MASC with one sense or several, and 100 of them that senses are measured on.
 
 The dictionary's senses are finer than contexts show, so a noun counts as having several senses if
 at least SEVERAL of its tags are outside its most frequent supersense, the category of a WordNet
 sense (Ciaramita and Johnson 2003), and as having one if at least ONE of its tags are the same
-dictionary sense. Only tags decide, not what a model finds. Of both kinds, DRAWN nouns are drawn:
-half of them for choosing constants, half held out and measured once. Nothing is fitted to them.
-
-python lab/factory/tagged_nouns.py --tags google_wsd.tar.xz > lab/factory/nouns.json
+dictionary sense. Only tags decide, not what a model finds. `nouns.json` has 50 nouns of both kinds,
+drawn at random: half of them for choosing constants, half held out and measured once. Nothing is
+fitted to those that are held out.
 """
 
 import json
@@ -28,7 +27,6 @@ TAGGED, MAX_TAGGED = 40, 300
 LENGTHS = (5, 100)
 """The smallest and largest number of tokens of a sentence."""
 ONE, SEVERAL = 0.95, 0.1
-DRAWN, SEED = 50, 33
 _MAP = "manual_map.txt"
 
 
@@ -90,22 +88,3 @@ def read_drawn() -> dict[str, list[str]]:
     """Return the lemmas that were drawn: `choosing` and `held_out`."""
     drawn: dict[str, list[str]] = json.loads(NOUNS.read_text())
     return drawn
-
-
-@click.command()
-@click.option("--tags", type=click.Path(path_type=Path, exists=True), required=True)
-def main(tags: Path) -> None:
-    """Draw nouns with one sense and with several, half of them for choosing."""
-    nouns = read_nouns(tags)
-    rng = np.random.default_rng(SEED)
-    halves: dict[str, list[str]] = {"choosing": [], "held_out": []}
-    for several in (False, True):
-        lemmas = [noun.lemma for noun in nouns if noun.several is several]
-        drawn = rng.permutation(lemmas)[:DRAWN].tolist()
-        halves["choosing"] += drawn[::2]
-        halves["held_out"] += drawn[1::2]
-    click.echo(json.dumps({name: sorted(lemmas) for name, lemmas in halves.items()}, indent=1))
-
-
-if __name__ == "__main__":
-    main()

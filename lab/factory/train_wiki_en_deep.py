@@ -3,7 +3,7 @@
     python lab/factory/train_wiki_en_deep.py --corpus FOLDER --pseudowords FILE
 
 The training is `polyseme train --objective hidden-words` on every `*.txt.zst` of the corpus folder,
-from the newest checkpoint in the work folder if there is one, with the words of CoarseWSD-20 and
+from the checkpoint in the work folder if there is one, with the words of CoarseWSD-20 and
 of the pseudo-words (--pseudowords) left out. The learning rate is constant, so that a training can
 be ended and continued at any time; the model is the moving average of the weights. That of
 `models/wiki-en-deep` had 91,000 steps, in ten hours of one core. It was ended by
@@ -13,9 +13,6 @@ be ended and continued at any time; the model is the moving average of the weigh
 in which the rate falls to 0 in the last 4,000 steps. `--half models/wiki-en-deep` writes the
 trained model with float16 weights, without training. `fit_senses.py --model` adds the projection
 for senses, and the same with `--pairs` the rule.
-
-`--state FOLDER` writes the model of the newest checkpoint into a folder of models, without
-training. It may be used while another process trains.
 """
 
 from pathlib import Path
@@ -27,7 +24,7 @@ from polyseme.models.writer import rewrite_model
 from polyseme_lab.commands.train import corpus_options, run_train
 from polyseme_lab.evaluation.downstream import read_pseudowords
 from polyseme_lab.training.config import COARSEWSD
-from polyseme_lab.training.run import checkpoint_names
+from polyseme_lab.training.run import CHECKPOINT
 
 NAME = "deep"
 """The name of the model until `--half` writes it as `wiki-en-deep`, which is taken."""
@@ -49,7 +46,6 @@ def left_out(pseudowords: Path) -> list[str]:
 @click.option("--work", type=click.Path(path_type=Path), default=Path("build/wiki-en-deep"))
 @click.option("--steps", default=STEPS, show_default=True, help="Total number of steps.")
 @click.option("--decay", default=0.0, help="Share of the steps in which the rate falls to 0.")
-@click.option("--state", type=click.Path(path_type=Path), help="Only write the present model.")
 @click.option("--half", type=click.Path(path_type=Path), help="Only write it with float16 weights.")
 def main(
     corpus: Path,
@@ -57,10 +53,9 @@ def main(
     work: Path,
     steps: int,
     decay: float,
-    state: Path | None,
     half: Path | None,
 ) -> None:
-    """Train `wiki-en-deep`, or write its present state."""
+    """Train `wiki-en-deep`, or write the trained model."""
     if half:
         model = read_model(work / "models" / NAME)
         rewrite_model(half.absolute(), model, weights_dtype="float16")
@@ -69,14 +64,11 @@ def main(
     checkpoints.mkdir(parents=True, exist_ok=True)
     words = work / "leave_out.txt"
     words.write_text("\n".join(left_out(pseudowords)) + "\n")
-    names = checkpoint_names(checkpoints)
-    if state:
-        steps = int(names[-1]) if names else 0
     options: list[object] = ["--objective", "hidden-words", "--model", "wiki-en"]
     options += ["--leave-out", words, "--checkpoints", checkpoints, "--steps", steps]
     options += ["--decay", decay, "--score-every", SCORE_EVERY, "--output", NAME, "--replace"]
-    options += ["--models-dir", state or work / "models"]
-    if names:
+    options += ["--models-dir", work / "models"]
+    if (checkpoints / CHECKPOINT).exists():
         options.append("--resume")
     run_train(*options, *corpus_options(corpus))
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import Scoring
 from polyseme.engine.layers import IDENTITY, Layer, Projection, Residual, contextualize
-from polyseme.errors import CommandError
 from polyseme.importing.closed_form import (
     POSITION_SHARE,
     REACH,
@@ -77,10 +76,6 @@ def one_side(side: int) -> Floats:
     return table
 
 
-MIN_SINGULAR_VALUE = 1e-6
-"""The smallest singular value, relative to the largest, of a matrix that is inverted."""
-
-
 def fold_values(vectors: Floats, layer: Layer) -> tuple[NDArray[np.float32], Layer]:
     """Return the layer's values as new vectors, and the adapted layer. [V, d] -> [V, d], layer
 
@@ -91,21 +86,9 @@ def fold_values(vectors: Floats, layer: Layer) -> tuple[NDArray[np.float32], Lay
         x·W + b = x'·W' + (b − bv·W'),     W' = Wv⁻¹·W
 
     Attention weights and context are unchanged; the residual adds a share of x' instead of x.
-    Raises CommandError if the values are not as wide as the vectors, if Wv is singular, or for a
-    layer norm before attention.
+    Raises LinAlgError if Wv is singular.
     """
-    weight = layer.value.weight
-    if weight is None:
-        return np.asarray(vectors, np.float32), layer
-    if layer.norm == "before" or weight.shape[0] != weight.shape[1]:
-        raise CommandError(
-            "The values cannot be folded: they must be as wide as the vectors, without a layer norm"
-            " before attention."
-        )
-    weight = weight.astype(np.float64)
-    singular_values = np.linalg.svd(weight, compute_uv=False)
-    if singular_values[-1] <= MIN_SINGULAR_VALUE * singular_values[0]:
-        raise CommandError("The matrix of the values is singular, so they cannot be folded.")
+    weight = layer.value.weight.astype(np.float64)
     inverse = np.linalg.inv(weight)
     bias = layer.value.bias
     shift = np.zeros(len(weight)) if bias is None else bias.astype(np.float64)

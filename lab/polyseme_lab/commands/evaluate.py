@@ -1,7 +1,8 @@
 """`polyseme evaluate`: how vectors separate senses, how attention explains them, and their uses."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import exit_on_signals, model_option, with_options, with_registry
-from polyseme.errors import CommandError, install_command
+from polyseme.errors import CommandError, PolysemeError, UnauthorisedError, install_command
 from polyseme.models.registry import Registry
 from polyseme.progress import ConsoleProgress
 from polyseme.settings import PREFIX
@@ -30,11 +31,14 @@ from polyseme_lab.training.config import COARSEWSD, TrainingConfig
 from polyseme_lab.training.corpus import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
 
 if TYPE_CHECKING:
+    from polyseme.client.client import Client
     from polyseme.client.encoder import Encoder
     from polyseme_lab.evaluation.results import Results
 
 _EXTRA = ("sklearn", "scipy", "matplotlib", "httpx")
 _SYSTEMS = (MOST_FREQUENT, *NAMES, MINILM)
+_RETRIES = 5
+"""Number of further attempts of a request to a service."""
 IMAGES: dict[str, Literal["png", "svg"]] = {".png": "png", ".svg": "svg"}
 API_KEY = f"{PREFIX}API_KEY"
 """The environment variable with the key of a service. It has no flag, because every user of the
@@ -137,11 +141,29 @@ def evaluate(task: Task, directory: Path, registry: Registry, **options: Any) ->
     from polyseme_lab.evaluation.sources import ServiceSource
 
     if options["url"]:
-        service = ServiceSource(options["url"], options["model"], os.environ.get(API_KEY))
-        results = measure_service(service, config)
+        with _service(options) as client:
+            results = measure_service(ServiceSource(client), config)
     else:
         results = measure_model(registry.model(options["model"]), config)
     _report(results, options)
+
+
+@contextmanager
+def _service(options: Mapping[str, Any]) -> Iterator["Client"]:
+    """Yield the client of a service; raise CommandError for its errors and the service's."""
+    from polyseme.client.client import Client
+    from polyseme.client.errors import ClientError
+
+    url, key, model = options["url"], os.environ.get(API_KEY) or "", options["model"]
+    try:
+        with Client(url, key, model, timeout=120, retries=_RETRIES, longest_wait=120) as client:
+            yield client
+    except PolysemeError as error:
+        hint = "POLYSEME_API_KEY sets the key." if isinstance(error, UnauthorisedError) else None
+        message = f"The service responds with {error.status}: {error.message(hint)}"
+        raise CommandError(message) from None
+    except (ClientError, ValueError) as error:
+        raise CommandError(str(error)) from None
 
 
 def require_extra() -> None:
@@ -205,8 +227,6 @@ _QUERY_COLUMNS = {
     "kept_1": "k = 1 left",
 }
 _QUALITY_COLUMNS = {"pairs_auc": "pairs, AUC", "macro_f1": "centroids, F1"}
-_EXAMPLE_WORDS = 5
-"""Number of words shown for each attention row of an example."""
 
 
 @click.command("evaluate attention")
@@ -294,15 +314,6 @@ def explanation_table(facts: Mapping[str, Any]) -> str:
     quality = {"unchanged": facts["quality"]}
     quality |= {f"lost, Wq = 0: {head}": lost for head, lost in facts["cost"].items()}
     lines += _rows(quality, _QUALITY_COLUMNS)
-    for example in facts["examples"]:  # the words that a word attends to most
-        tokens, word, layers = (example[key] for key in ("tokens", "word", "attention"))
-        lines += ["", f"{tokens[word]} in “{example['text']}”"]
-        for place, layer in enumerate(layers):
-            title = f"layer {place} " if len(layers) > 1 else ""
-            for number, head in enumerate(layer):
-                best = sorted(zip(head[word], tokens, strict=True), key=lambda pair: -pair[0])
-                shown = (f"{token} {weight:.2f}" for weight, token in best[:_EXAMPLE_WORDS])
-                lines.append(f"  {title}head {number}: {', '.join(shown)}")
     return "\n".join(lines)
 
 
@@ -393,14 +404,15 @@ def _report_downstream(
 ) -> None:
     """Measure the model in this process, or the service at the URL, and report the results."""
     require_extra()
-    from polyseme.client.client import Client
     from polyseme.client.local import LocalModel
     from polyseme_lab.evaluation import downstream
 
-    encoder: Encoder
-    if options["url"]:
-        encoder = Client(options["url"], os.environ.get(API_KEY) or "", model=options["model"])
-    else:
-        encoder = LocalModel(registry.model(options["model"]))
     how = {"compare": options["compare"], "progress": ConsoleProgress(), **how}
-    _report(getattr(downstream, measure)(encoder, path, **how), options)
+    with ExitStack() as stack:
+        encoder: Encoder
+        if options["url"]:
+            encoder = stack.enter_context(_service(options))
+        else:
+            encoder = LocalModel(registry.model(options["model"]))
+        results = getattr(downstream, measure)(encoder, path, **how)
+    _report(results, options)

@@ -143,9 +143,9 @@ def recipe_option(name: str) -> Callable[[Any], Any]:
 @click.option(
     "--checkpoints",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for checkpoints.",
+    help="Folder for the checkpoint.",
 )
-@click.option("--resume", is_flag=True, help="Continue from the newest checkpoint.")
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint.")
 @with_options(*map(recipe_option, RECIPE_OPTIONS))
 @destination_option
 def train(

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from pathlib import PurePosixPath
-from typing import Any
 
 import numpy as np
-import orjson
 from sklearn.metrics import accuracy_score, f1_score
 
 from polyseme.engine.arrays import Floats, Integers, unit
@@ -149,14 +147,6 @@ def word_folders(files: Files) -> list[str]:
 
 
 def _word(files: Files, folder: str) -> AmbiguousWord:
-    known: Any = None
-    if f"{folder}/classes_map.txt" in files:
-        try:
-            known = orjson.loads("\n".join(files[f"{folder}/classes_map.txt"]))
-        except orjson.JSONDecodeError:
-            known = None
-        if not isinstance(known, dict):
-            raise CommandError(f"{folder}/classes_map.txt is not a JSON object.")
     labels, occurrences = {}, {}
     for split in _SPLITS:
         data, gold = (f"{folder}/{split}.{kind}.txt" for kind in ("data", "gold"))
@@ -167,11 +157,8 @@ def _word(files: Files, folder: str) -> AmbiguousWord:
             raise CommandError(
                 f"{gold} has {len(labels[split])} labels for {len(lines)} sentences in {data}."
             )
-        for number, label in enumerate(labels[split], 1):
-            if not label or (known is not None and label not in known):
-                raise CommandError(
-                    f"{gold}, line {number}: the label is empty or is not in classes_map.txt."
-                )
+        if not all(labels[split]):
+            raise CommandError(f"{gold}, line {labels[split].index('') + 1}: the label is empty.")
         occurrences[split] = [
             parse_occurrence(line, f"{data}, line {number}") for number, line in enumerate(lines, 1)
         ]

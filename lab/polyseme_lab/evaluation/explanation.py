@@ -16,13 +16,11 @@ from polyseme.progress import SILENT, Progress
 from polyseme_lab.evaluation.datasets import LabeledOccurrences
 from polyseme_lab.evaluation.perturbation import (
     MEASURES,
-    SENTENCES,
     Centroids,
     Erasure,
     FrequencyMatcher,
     NaiveBayes,
     SenseData,
-    attention_of,
     attention_rows,
     contribution_row,
     evaluate_rankings,
@@ -146,7 +144,6 @@ def explain(
             name: dict(zip(_QUALITY, estimates(quality - other, groups), strict=True))
             for name, other in qualities.items()
         },
-        "examples": [attention_of(model, text, word) for text, word in SENTENCES],
     }
 
 

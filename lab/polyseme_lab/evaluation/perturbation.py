@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from math import log
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.metrics import f1_score
@@ -14,9 +14,7 @@ from sklearn.metrics import f1_score
 from polyseme.engine.arrays import Floats, Integers, unit
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
-from polyseme.models.model import Model
 from polyseme.operations.encode import stacks
-from polyseme.tokenizer import tokenize
 from polyseme_lab.evaluation.datasets import Knows, LabeledOccurrences, TokenizedOccurrence
 from polyseme_lab.evaluation.statistics import precision_at, roc_auc, spearman
 
@@ -191,14 +189,6 @@ MEASURES = (
     *(f"kept_{k}" for k in TOP_COUNTS),
 )
 """The columns of `evaluate_rankings`."""
-SENTENCES = (
-    ("she went to the bank to deposit money near the river", "bank"),
-    ("the animal didn't cross the street because it was too tired", "it"),
-    ("the animal didn't cross the street because it was too wide", "it"),
-    ("he was eating an apple under the tree", "apple"),
-    ("Apple launched a new phone", "Apple"),
-)
-"""Well-known example sentences for attention, and the query word of each."""
 MAX_RANK_DIFFERENCE = 25
 """Maximum difference in frequency rank between a word and its replacement."""
 
@@ -369,15 +359,3 @@ def evaluate_rankings(
     all_but_top = [[keys[order[k:]] for k in TOP_COUNTS] for order in orders]
     lost = [erasure.losses([*a, *b], sense) for a, b in zip(top, all_but_top, strict=True)]
     return np.concatenate([np.stack(agreement, axis=1), np.stack(lost)], axis=1)
-
-
-def attention_of(model: Model, text: str, word: str) -> dict[str, Any]:
-    """Return the rounded attention weights of a text, [L, h, n, n], and the position of a word."""
-    tokens = tokenize(text, model.vocabulary, composes=model.composes)
-    records = contextualize(model.sentence(tokens), model.layers, ("weights",)).records
-    return {
-        "text": text,
-        "tokens": [token.text for token in tokens],
-        "word": [token.text for token in tokens].index(word),
-        "attention": [np.round(r["weights"].astype(float), 4).tolist() for r in records],
-    }

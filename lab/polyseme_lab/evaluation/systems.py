@@ -218,10 +218,7 @@ def transformer_vectors(
     network, tokenizer = load_transformer()
     import torch
 
-    windows = {
-        occurrence: _fitted(tokenizer, occurrence) for occurrence in dict.fromkeys(occurrences)
-    }
-    rows = number_occurrences(windows.values())
+    rows = number_occurrences(occurrences)
     sentences = by_sentence(rows)
     # Batches of similar lengths need little padding.
     order = iter(sorted(sentences, key=len))
@@ -242,11 +239,10 @@ def transformer_vectors(
                 pieces = np.array([-1 if w is None else w for w in encoded.word_ids(number)])
                 for place_in_sentence, row in zip(*sentences[words], strict=True):
                     of_word = states[number][pieces == place_in_sentence]
-                    # A word of control characters has no tokens; its vector is zero.
+                    # A word of control characters, or beyond the limit, has a zero vector.
                     vectors[row] = of_word.sum(axis=0) / max(len(of_word), 1)
             bar.advance(len(batch))
-    table = {occurrence: rows[window] for occurrence, window in windows.items()}
-    return OccurrenceVectors(table, vectors)
+    return OccurrenceVectors(rows, vectors)
 
 
 def load_transformer() -> tuple[Any, Any]:
@@ -263,19 +259,3 @@ def load_transformer() -> tuple[Any, Any]:
     logging.disable_progress_bar()
     network = transformers.AutoModel.from_pretrained(place, use_safetensors=True).eval()
     return network, transformers.AutoTokenizer.from_pretrained(place, use_fast=True)
-
-
-def _fitted(tokenizer: Any, occurrence: TokenizedOccurrence) -> TokenizedOccurrence:
-    """Return the occurrence in a window of its sentence that fits into MINILM_MAX_TOKENS.
-
-    The number of words on each side is halved until the window fits or only the word is left.
-    """
-    words, place = occurrence
-    reach = len(words)
-    while True:
-        start = max(place - reach, 0)
-        window = words[start : place + reach + 1]
-        ids = tokenizer(list(window), is_split_into_words=True).input_ids
-        if not reach or len(ids) <= MINILM_MAX_TOKENS:
-            return TokenizedOccurrence(window, place - start)
-        reach //= 2

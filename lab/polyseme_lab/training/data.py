@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Integers
-from polyseme.errors import CommandError, counted, listed
+from polyseme.errors import counted, listed
 from polyseme.models.model import Model
 from polyseme.progress import Progress
 from polyseme.tokenizer import ResolvedToken, resolve_all, tokenize
@@ -216,7 +216,8 @@ def read_training_files(
     left_out: Counter[str] = Counter()
     begin = 0
     for path in files.tags:
-        with progress.stage(f"reading {path.name}", _size(tag_files(path))) as bar:
+        size = sum(file.stat().st_size for file in tag_files(path))
+        with progress.stage(f"reading {path.name}", size) as bar:
             for sentence in read_tagged(path, bar.advance):
                 entries = lexicon.of_words(sentence.tokens)
                 lemmas_of = [word_of_lemma(tag.lemma) for tag in sentence.tags]
@@ -245,9 +246,10 @@ def read_training_files(
     paragraphs_from = len(sentences)
     if files.corpus:
         names = ", ".join(path.name for path in files.corpus)
-        with progress.stage(f"reading {names}", _size(files.corpus)) as bar:
-            size, seed = config.corpus_words, config.seed
-            paragraphs = sample_paragraphs(files.corpus, size, seed, bar.advance)
+        size = sum(path.stat().st_size for path in files.corpus)
+        with progress.stage(f"reading {names}", size) as bar:
+            count, seed = config.corpus_words, config.seed
+            paragraphs = sample_paragraphs(files.corpus, count, seed, bar.advance)
         for text in paragraphs:
             entries = lexicon.of_text(text)
             if 1 < len(entries) <= MAX_TOKENS:
@@ -257,16 +259,6 @@ def read_training_files(
     tagged = Occurrences(positions, groups, labels, tuple(lemmas))
     whole = concatenate(sentences, table.unknown)
     return TokenizedData(table, whole, tagged, paragraphs_from, excluded)
-
-
-def _size(paths: Sequence[Path]) -> int:
-    size = 0
-    for path in paths:
-        try:
-            size += path.stat().st_size
-        except OSError:
-            raise CommandError(f"{path.name}: the file does not exist or cannot be read.") from None
-    return size
 
 
 RANK_SPREAD = 0.05

@@ -74,7 +74,7 @@ class HeldOutSet:
             return Scores()
         with torch.no_grad():
             rows = [
-                network.contextual_targets(self._tensors.batch(contexts, vectors)).numpy()
+                network.contextual_targets(self._tensors.batch(contexts, vectors))[:, 0].numpy()
                 for contexts in self._batches
             ]
         return score_vectors(unit(np.concatenate(rows)), self.occurrences, self._seed)

@@ -1,16 +1,14 @@
 """The objective `hidden-words`: a corpus as rows of a table, and sentences with hidden words."""
 
-import json
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from polyseme.atomic_files import atomic_write
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import Progress
@@ -27,26 +25,19 @@ MAX_TOKENS = 128
 """Maximum number of tokens in a sentence; a longer one is treated as several sentences."""
 MAX_COMPOSED = 300_000
 """Maximum number of words that are composed of subwords; further ones are unknown."""
-_CACHED = 1_000_000
-"""Maximum number of words whose rows are cached."""
-_FLUSH = 1 << 20
-"""Number of tokens to write at once."""
-_COUNTED = 1 << 22
-"""Number of rows to count at once."""
 _SENTENCE_END = regex.compile(r"""(?<=[.!?]["'”’)\]]*)\s+(?!\p{Ll})""")
-_ROWS, _OFFSETS, _COMPOSED, _FACTS = "rows.bin", "offsets.npy", "composed.npy", "tokens.json"
 
 
 @dataclass(frozen=True)
-class TokenFile:
+class TokenizedText:
     """The sentences of a corpus as rows of a table: the vocabulary's, then composed words."""
 
     rows: NDArray[np.int32]
-    """[N], memory-mapped; UNKNOWN for tokens without a vector"""
+    """[N]; UNKNOWN for tokens without a vector"""
     offsets: NDArray[np.int64]
     """[S + 1], the start of each sentence and the end of the last"""
     composed: NDArray[np.float16]
-    """[C, d], the vectors of composed words, memory-mapped; the first has the row V"""
+    """[C, d], the vectors of composed words; the first has the row V"""
 
     def table(self, model: Model) -> NDArray[np.float32]:
         """Return the vectors of the rows, and a zero row at the end. -> [V + C + 1, d]"""
@@ -56,97 +47,61 @@ class TokenFile:
         table[size:-1] = self.composed
         return table
 
-    def sentence(self, number: int) -> NDArray[np.int32]:
-        """Return the rows of a sentence. -> [n]"""
-        return self.rows[self.offsets[number] : self.offsets[number + 1]]
 
-
-def open_tokens(
-    folder: Path, model: Model, paths: Sequence[Path], hashes: dict[str, Any], progress: Progress
-) -> TokenFile:
-    """Return the tokens of text files, from the folder if it has those of the same files and model.
-
-    `hashes` identifies the files and the model. Raises CommandError if there are no sentences.
-    """
-    try:
-        current = json.loads((folder / _FACTS).read_bytes()) == hashes
-    except (OSError, ValueError):
-        current = False
-    if not current:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / _FACTS).unlink(missing_ok=True)
-        _Writer(model, folder).write(paths, progress)
-        atomic_write(folder / _FACTS, json.dumps(hashes).encode())
-    offsets = np.load(folder / _OFFSETS)
-    if len(offsets) < 2:
+def tokenize_files(model: Model, paths: Sequence[Path], progress: Progress) -> TokenizedText:
+    """Return the sentences of text files; raise CommandError if there are none."""
+    words = _WordRows(model)
+    rows, lengths = array("i"), [0]
+    names = ", ".join(path.name for path in paths)
+    size = sum(path.stat().st_size for path in paths)
+    with progress.stage(f"tokenizing {names}", size) as bar:
+        for path in paths:
+            for line in read_lines(path, bar.advance):
+                for sentence in _sentences(line, words):
+                    rows.extend(sentence)
+                    lengths.append(len(sentence))
+    if not rows:
         raise CommandError("There is too little training data. The corpus has no sentences.")
-    rows = np.memmap(folder / _ROWS, np.int32, "r")
-    return TokenFile(rows, offsets, np.load(folder / _COMPOSED, mmap_mode="r"))
+    offsets = np.cumsum(lengths, dtype=np.int64)
+    return TokenizedText(np.array(rows, np.int32), offsets, words.composed())
 
 
-class _Writer:
-    """Writes the files of a TokenFile."""
+def _sentences(paragraph: str, words: "_WordRows") -> Iterator[list[int]]:
+    """Yield the rows of each sentence of a paragraph."""
+    for text in _SENTENCE_END.split(paragraph):
+        rows = [row for start, end in split_words(text) for row in words[text[start:end]]]
+        for first in range(0, len(rows), MAX_TOKENS):
+            part = rows[first : first + MAX_TOKENS]
+            if len(part) >= MIN_TOKENS:
+                yield part
 
-    def __init__(self, model: Model, folder: Path) -> None:
-        self._model, self._folder = model, folder
-        self._cache: dict[str, list[int]] = {}
+
+class _WordRows(dict[str, list[int]]):
+    """The rows of the tokens of each word."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._model = model
         self._composed: dict[str, int] = {}
 
-    def write(self, paths: Sequence[Path], progress: Progress) -> None:
-        """Write the sentences of some text files."""
-        lengths: list[int] = []
-        pending: list[int] = []
-        names = ", ".join(path.name for path in paths)
-        size = sum(path.stat().st_size for path in paths)
-        with (
-            (self._folder / _ROWS).open("wb") as out,
-            progress.stage(f"tokenizing {names}", size) as bar,
-        ):
-            for path in paths:
-                for line in read_lines(path, bar.advance):
-                    for sentence in self._sentences(line):
-                        lengths.append(len(sentence))
-                        pending += sentence
-                    if len(pending) >= _FLUSH:
-                        np.array(pending, np.int32).tofile(out)
-                        pending.clear()
-            np.array(pending, np.int32).tofile(out)
-        np.save(self._folder / _OFFSETS, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
-        subwords, spellings = self._model.subwords, list(self._composed)
-        vectors = np.empty((len(spellings), self._model.manifest.dimension), np.float16)
-        for first in range(0, len(spellings), 1024):
-            part = spellings[first : first + 1024]
-            if subwords is not None:  # else no word is composed
-                vectors[first : first + len(part)] = subwords.vectors(part)
-        np.save(self._folder / _COMPOSED, vectors)
-
-    def _sentences(self, paragraph: str) -> Iterator[list[int]]:
-        """Yield the rows of each sentence of a paragraph."""
-        for text in _SENTENCE_END.split(paragraph):
-            rows = [row for start, end in split_words(text) for row in self._word(text[start:end])]
-            for first in range(0, len(rows), MAX_TOKENS):
-                part = rows[first : first + MAX_TOKENS]
-                if len(part) >= MIN_TOKENS:
-                    yield part
-
-    def _word(self, word: str) -> list[int]:
-        """Return the rows of the tokens of a word."""
-        rows = self._cache.get(word)
-        if rows is None:
-            tokens = tokenize(word, self._model.vocabulary, composes=self._model.composes)
-            rows = []
-            for token in tokens:
-                row, spelling = token.row, token.composed
-                if row is None and spelling is not None:
-                    if spelling not in self._composed and len(self._composed) < MAX_COMPOSED:
-                        size = self._model.manifest.vocabulary_size
-                        self._composed[spelling] = size + len(self._composed)
-                    row = self._composed.get(spelling)
-                rows.append(UNKNOWN if row is None else row)
-            if len(self._cache) >= _CACHED:
-                self._cache.clear()
-            self._cache[word] = rows
+    def __missing__(self, word: str) -> list[int]:
+        size = self._model.manifest.vocabulary_size
+        self[word] = rows = []
+        for token in tokenize(word, self._model.vocabulary, composes=self._model.composes):
+            row, spelling = token.row, token.composed
+            if row is None and spelling is not None:
+                if spelling not in self._composed and len(self._composed) < MAX_COMPOSED:
+                    self._composed[spelling] = size + len(self._composed)
+                row = self._composed.get(spelling)
+            rows.append(UNKNOWN if row is None else row)
         return rows
+
+    def composed(self) -> NDArray[np.float16]:
+        """Return the vectors of the composed words. -> [C, d]"""
+        subwords, spellings = self._model.subwords, list(self._composed)
+        if subwords is None:  # no word is composed
+            return np.empty((0, self._model.manifest.dimension), np.float16)
+        return subwords.vectors(spellings).astype(np.float16)
 
 
 POOL = 128
@@ -172,6 +127,10 @@ class HiddenBatch:
         """The size of the batch in tokens, with padding."""
         return self.rows.size
 
+    def first(self, count: int) -> "HiddenBatch":
+        """Return the first sentences."""
+        return HiddenBatch(self.rows[:count], self.positions[:count], self.targets[:count])
+
 
 class HiddenWords:
     """Draws batches of sentences with hidden words.
@@ -180,9 +139,11 @@ class HiddenWords:
     the corpus has no word to hide.
     """
 
-    def __init__(self, tokens: TokenFile, words: Sequence[str], config: HiddenWordsConfig) -> None:
-        self.config, self._tokens = config, tokens
-        self._lengths = np.diff(tokens.offsets)
+    def __init__(
+        self, text: TokenizedText, words: Sequence[str], config: HiddenWordsConfig
+    ) -> None:
+        self.config, self._text = config, text
+        self._lengths = np.diff(text.offsets)
         count = len(self._lengths)
         order = np.random.default_rng([config.split, 0x0D]).permutation(count)
         held = min(config.held_out_sentences, count // 10)
@@ -190,11 +151,8 @@ class HiddenWords:
         self._last_pool: tuple[int, list[NDArray[np.int64]]] | None = None
         left_out = frozenset(config.leave_out)
         self.eligible = np.array([word.casefold() not in left_out for word in words], np.bool_)
-        self.counts = np.zeros(len(words), np.int64)
-        for first in range(0, len(tokens.rows), _COUNTED):
-            part = tokens.rows[first : first + _COUNTED]
-            known = part[(part >= 0) & (part < len(words))]
-            self.counts += np.bincount(known, minlength=len(words))
+        known = text.rows[(text.rows >= 0) & (text.rows < len(words))]
+        self.counts = np.bincount(known, minlength=len(words))
         if not (self.eligible & (self.counts > 0)).any():
             raise CommandError(
                 "There is too little training data. The corpus needs words of the model's"
@@ -245,12 +203,12 @@ class HiddenWords:
         self, sentences: NDArray[np.int64], rng: np.random.Generator, *, replacing: bool
     ) -> HiddenBatch:
         """Return a batch of sentences with hidden words."""
-        starts, lengths = self._tokens.offsets[sentences], self._lengths[sentences]
+        starts, lengths = self._text.offsets[sentences], self._lengths[sentences]
         n = int(lengths.max())
         columns = np.arange(n)
         inside = columns < lengths[:, None]
-        where = np.minimum(starts[:, None] + columns, len(self._tokens.rows) - 1)
-        rows = np.where(inside, self._tokens.rows[where], UNKNOWN).astype(np.int64)
+        where = np.minimum(starts[:, None] + columns, len(self._text.rows) - 1)
+        rows = np.where(inside, self._text.rows[where], UNKNOWN).astype(np.int64)
         words = (rows >= 0) & (rows < len(self.eligible))
         can = words & self.eligible[np.where(words, rows, 0)]
         count = max(1, round(self.config.hidden * int(lengths.min())))

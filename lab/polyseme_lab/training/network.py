@@ -1,19 +1,18 @@
 """The engine's layers in PyTorch, on padded batches, with gradients.
 
 A network holds the tensors of `attention.safetensors` by name and computes the same results as
-`polyseme.engine`. If only the vector of the target is needed, the last layer reorders its products
+`polyseme.engine`. If only one vector of a sentence is needed, the last layer reorders its products
 and computes no keys and values. `checked_layers` compares the network with the engine.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from polyseme.engine.arrays import Floats
 from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Layer, contextualize
 from polyseme.engine.positions import sinusoids
@@ -36,12 +35,10 @@ class TrainingBatch:
     """[B, n]"""
     words: Tensor
     """[B, n], word IDs"""
-    word_bias: Tensor | None
-    """[B, n]"""
     targets: Tensor
-    """[B], the position of the target in each sentence"""
-    token_ids: Tensor
-    """[B, n], rows of the token table"""
+    """[B, r], the positions of the targets in each sentence"""
+    word_bias: Tensor | None = None
+    """[B, n]"""
 
 
 class TableTensors:
@@ -56,29 +53,41 @@ class TableTensors:
 
     def batch(self, contexts: Contexts, vectors: Tensor | None = None) -> TrainingBatch:
         """Return the batch of some contexts. `vectors` [E, d] replace the table's own."""
-        token_ids = torch.from_numpy(contexts.rows.astype(np.int64))
+        rows = torch.from_numpy(contexts.rows.astype(np.int64))
         source = self.vectors if vectors is None else vectors
         return TrainingBatch(
             # `padding_idx` excludes the unknown entry from training.
-            torch.nn.functional.embedding(
-                token_ids, source, self._unknown, sparse=vectors is not None
-            ),
-            token_ids != self._unknown,
-            self._words[token_ids],
-            None if self._bias is None else self._bias[token_ids],
-            torch.from_numpy(contexts.targets),
-            token_ids,
+            torch.nn.functional.embedding(rows, source, self._unknown, sparse=vectors is not None),
+            rows != self._unknown,
+            self._words[rows],
+            torch.from_numpy(contexts.targets)[:, None],
+            None if self._bias is None else self._bias[rows],
         )
 
 
 class Network:
-    """A stack of layers with trainable tensors."""
+    """A stack of layers with trainable tensors.
+
+    `dtype` is the type of matrix products; norms, residuals and softmax have the type of the input.
+    """
 
     def __init__(
-        self, tensors: Mapping[str, Tensor], entries: Sequence[LayerEntry], heads: int, d: int
+        self,
+        tensors: Mapping[str, Tensor],
+        entries: Sequence[LayerEntry],
+        heads: int,
+        d: int,
+        dtype: torch.dtype | None = None,
     ) -> None:
         self.tensors = dict(tensors)
         self.entries, self.heads, self.d = tuple(entries), heads, d
+        self.dtype = dtype
+
+    def with_tensors(
+        self, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None
+    ) -> "Network":
+        """Return the same layers with other tensors."""
+        return Network(tensors, self.entries, self.heads, self.d, dtype)
 
     @classmethod
     def from_layers(cls, layers: Sequence[Layer], d: int) -> "Network":
@@ -91,42 +100,40 @@ class Network:
 
     def to_layers(self) -> list[Layer]:
         """Return the layers equivalent to this network."""
-        arrays = {name: tensor.detach().numpy().copy() for name, tensor in self.tensors.items()}
+        arrays = {name: t.detach().cpu().numpy().copy() for name, t in self.tensors.items()}
         return layers_from_tensors(arrays, list(self.entries), self.heads, self.d)
 
     def contextual_targets(self, batch: TrainingBatch) -> Tensor:
-        """Return the contextual vector of each sentence's target. -> [B, d]"""
-        x, last = batch.vectors, len(self.entries) - 1
-        for number in range(last):
-            x = self._layer(number, x, batch, None)
-        return self._layer(last, x, batch, batch.targets)[:, 0]
+        """Return the contextual vectors of the targets of each sentence. -> [B, r, d]"""
+        return self._apply(batch, batch.targets)
 
     def contextual(self, batch: TrainingBatch) -> Tensor:
         """Return the contextual vector of each token. -> [B, n, d]"""
-        x = batch.vectors
+        return self._apply(batch, None)
+
+    def _apply(self, batch: TrainingBatch, targets: Tensor | None) -> Tensor:
+        x, last = batch.vectors, len(self.entries) - 1
         for number in range(len(self.entries)):
-            x = self._layer(number, x, batch, None)
+            x = self._layer(number, x, batch, targets if number == last else None)
         return x
 
     def _layer(
         self, number: int, x: Tensor, batch: TrainingBatch, targets: Tensor | None
     ) -> Tensor:
-        """Apply a layer. [B, n, d] -> [B, r, d], where r is n, or 1 if `targets` are given."""
-        layer = _LayerTensors(self.tensors, f"layers.{number}.", self.entries[number], self.heads)
+        """Apply a layer. [B, n, d] -> [B, r, d], where r is n without targets [B, r]."""
+        layer = _LayerTensors(self.tensors, f"layers.{number}.", self.entries[number], self.heads,
+                              self.dtype or x.dtype)  # fmt: skip
         normalized = rows = layer.normalize(x, "attention_norm", "before")
-        positions = torch.arange(x.shape[1]).expand(x.shape[0], -1)
+        static, positions = batch.vectors, torch.arange(x.shape[1], device=x.device)[None]
         if targets is not None:
-            places = torch.arange(len(x)), targets
-            rows, x, positions = normalized[places][:, None], x[places][:, None], targets[:, None]
+            which, positions = targets[:, :, None].expand(-1, -1, x.shape[2]), targets
+            rows, x, static = (part.gather(1, which) for part in (normalized, x, static))
         output = layer.attend(normalized, rows, positions, batch)
         x = residual(layer.entry.residual, x, output, positions)
         x = layer.normalize(x, "attention_norm", "after")
         x = layer.project("final", layer.feed_forward(x))
         if f"layers.{number}.skip" not in self.tensors:
             return x
-        static = batch.vectors
-        if targets is not None:
-            static = static[torch.arange(len(x)), targets][:, None]
         return x + layer.project("skip", static)
 
 
@@ -138,6 +145,7 @@ class _LayerTensors:
     prefix: str
     entry: LayerEntry
     heads: int
+    dtype: torch.dtype
 
     def get(self, name: str) -> Tensor | None:
         """Return a tensor of this layer, or None."""
@@ -146,11 +154,14 @@ class _LayerTensors:
     def project(self, name: str, x: Tensor) -> Tensor:
         """Return x·W + b. [..., in] -> [..., out]"""
         weight, bias = self.get(name), self.get(f"{name}_bias")
-        y = x if weight is None else x @ weight
-        return y if bias is None else y + bias
+        y = x if weight is None else x.to(self.dtype) @ weight.to(self.dtype)
+        return y if bias is None else y + bias.to(self.dtype)
 
     def attend(self, x: Tensor, rows: Tensor, positions: Tensor, batch: TrainingBatch) -> Tensor:
-        """Return the output of attention for some rows. [B, n, d], [B, r, d] -> [B, r, d]"""
+        """Return the output of attention for some rows. [B, n, d], [B, r, d] -> [B, r, d]
+
+        `positions` [1 or B, r] are the positions of the rows.
+        """
         queries = self._split(self.project("query", rows))
         scores = self._scores(queries, x)
         if self.entry.scale:
@@ -158,7 +169,7 @@ class _LayerTensors:
         table = self.get("position_bias")
         if table is not None:
             reach = table.shape[1] // 2
-            distances = torch.arange(scores.shape[3]) - positions[:, :, None]
+            distances = torch.arange(scores.shape[3], device=x.device) - positions[:, :, None]
             by_place = table[:, distances.clamp(-reach, reach) + reach]
             scores = scores + by_place.transpose(0, 1)
         if self.entry.word_bias and batch.word_bias is not None:
@@ -166,7 +177,8 @@ class _LayerTensors:
             scores = scores + (bias if scale is None else scale[:, None, None] * bias)
         masked = ~attention_mask(batch.known, batch.words, self.entry.looks_at, positions)
         weights = torch.softmax(scores.masked_fill(masked[:, None], -torch.inf), dim=-1)
-        context = self._context(weights * batch.known[:, None, None].to(x.dtype), x)
+        weights = (weights * batch.known[:, None, None]).to(self.dtype)
+        context = self._context(weights, x)
         return self.project("output", context.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
@@ -181,11 +193,12 @@ class _LayerTensors:
         weight, bias = self.get("key"), self.get("key_bias")
         if weight is None or queries.shape[2] > 1:
             return queries @ self._split(self.project("key", x)).transpose(2, 3)
-        by_head = weight.reshape(len(weight), self.heads, -1)
+        by_head = weight.to(self.dtype).reshape(len(weight), self.heads, -1)
         projected = torch.einsum("bhk,dhk->bhd", queries[:, :, 0], by_head)
-        scores = projected @ x.transpose(1, 2)
+        scores = projected @ x.to(self.dtype).transpose(1, 2)
         if bias is not None:
-            shift = torch.einsum("bhk,hk->bh", queries[:, :, 0], bias.view(self.heads, -1))
+            by_head = bias.to(self.dtype).view(self.heads, -1)
+            shift = torch.einsum("bhk,hk->bh", queries[:, :, 0], by_head)
             scores = scores + shift[:, :, None]
         return scores[:, :, None]
 
@@ -198,11 +211,12 @@ class _LayerTensors:
         weight, bias = self.get("value"), self.get("value_bias")
         if weight is None or weights.shape[2] > 1:
             return weights @ self._split(self.project("value", x))
-        pooled = weights[:, :, 0] @ x
-        context = torch.einsum("bhd,dhv->bhv", pooled, weight.reshape(len(weight), self.heads, -1))
+        pooled = weights[:, :, 0] @ x.to(self.dtype)
+        by_head = weight.to(self.dtype).reshape(len(weight), self.heads, -1)
+        context = torch.einsum("bhd,dhv->bhv", pooled, by_head)
         if bias is not None:
             total = weights[:, :, 0].sum(dim=-1)
-            context = context + total[:, :, None] * bias.view(self.heads, -1)
+            context = context + total[:, :, None] * bias.to(self.dtype).view(self.heads, -1)
         return context[:, :, None]
 
     def normalize(self, x: Tensor, name: str, when: str) -> Tensor:
@@ -232,13 +246,14 @@ class _LayerTensors:
 
 
 def attention_mask(known: Tensor, words: Tensor, mask: str, positions: Tensor) -> Tensor:
-    """Return which keys each row may attend to. [B, n], [B, n], [B, r] -> [B, r, n]"""
-    itself = torch.arange(known.shape[1]) == positions[:, :, None]
-    visible = known[:, None].expand_as(itself)
+    """Return which keys each row may attend to. [B, n], [B, n], [1 or B, r] -> [B, r, n]"""
+    itself = torch.arange(known.shape[1], device=known.device) == positions[:, :, None]
+    visible = known[:, None].expand(-1, positions.shape[1], -1)
     if mask == "others":
         visible = visible & ~itself
     elif mask == "other-words":
-        visible = visible & (words[:, None] != words.gather(1, positions)[:, :, None])
+        own = words.gather(1, positions.expand(len(words), -1))
+        visible = visible & (words[:, None] != own[:, :, None])
     alone = ~visible.any(dim=2, keepdim=True)
     return visible | (itself & alone)
 
@@ -274,25 +289,16 @@ def checked_layers(network: Network, batch: TrainingBatch) -> list[Layer]:
     Raises CommandError if a weight is not finite, or if the results on the batch differ by more
     than TOLERANCE; NonFiniteError if the engine's overflow.
     """
-    layers = network.to_layers()
-    require_finite(network.tensors.values())
-    require_agreement(disagreement(network, layers, batch))
-    return layers
-
-
-def require_finite(tensors: Iterable[Tensor]) -> None:
-    """Raise CommandError if a weight is not finite."""
-    if not all(torch.isfinite(tensor).all() for tensor in tensors):
+    if not all(torch.isfinite(tensor).all() for tensor in network.tensors.values()):
         raise CommandError("A weight is no longer finite. Use a smaller learning rate.")
-
-
-def require_agreement(difference: float) -> None:
-    """Raise CommandError if PyTorch and the engine differ by more than TOLERANCE."""
+    layers = network.to_layers()
+    difference = disagreement(network, layers, batch)
     if not difference <= TOLERANCE:
         raise CommandError(
             f"PyTorch and the engine differ by {difference:.1e} on the same weights. Nothing was"
             " written. Please report this."
         )
+    return layers
 
 
 def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) -> float:
@@ -302,30 +308,21 @@ def disagreement(network: Network, layers: list[Layer], batch: TrainingBatch) ->
     """
     bias = None if batch.word_bias is None else batch.word_bias.double()
     wide = replace(batch, vectors=batch.vectors.double(), word_bias=bias)
-    doubled = {name: tensor.detach().double() for name, tensor in network.tensors.items()}
-    network = Network(doubled, network.entries, network.heads, network.d)
+    network = network.with_tensors({n: t.detach().double() for n, t in network.tensors.items()})
     with torch.no_grad():
-        rows = network.contextual(wide).numpy()
-        targets = network.contextual_targets(wide).numpy()
+        rows, targets = network.contextual(wide), network.contextual_targets(wide)
+    exact = [layer.astype(np.float64) for layer in layers]
     worst = np.float64(0)
-    for number, target in enumerate(batch.targets.tolist()):
-        sentence = SentenceArrays(
-            wide.vectors[number].numpy(),
-            wide.known[number].numpy(),
-            wide.words[number].numpy(),
-            None if bias is None else bias[number].numpy(),
+    for number, places in enumerate(batch.targets.cpu().numpy()):
+        vectors, known, words = (
+            part[number].cpu().numpy() for part in (wide.vectors, wide.known, wide.words)
         )
-        both = np.vstack([rows[number], targets[number][None]])
-        places = [*range(len(rows[number])), target]
-        # Unlike `max`, `np.maximum` keeps NaN.
-        worst = np.maximum(worst, engine_difference(sentence, layers, both, places))
+        own_bias = None if bias is None else bias[number].cpu().numpy()
+        sentence = SentenceArrays(vectors, known, words, own_bias)
+        expected = contextualize(sentence, exact).contextual
+        largest = max(1.0, float(np.abs(expected).max(initial=0)))
+        for values, own in ((rows, expected), (targets, expected[places])):
+            difference = np.abs(values[number].cpu().numpy() - own).max(initial=0) / largest
+            # Unlike `max`, `np.maximum` keeps NaN.
+            worst = np.maximum(worst, difference)
     return float(worst)
-
-
-def engine_difference(
-    sentence: SentenceArrays, layers: Sequence[Layer], rows: Floats, places: Sequence[int]
-) -> np.float64:
-    """Return the largest difference of rows from the engine's, relative to its largest number."""
-    expected = contextualize(sentence, [layer.astype(np.float64) for layer in layers]).contextual
-    largest = max(1.0, float(np.abs(expected).max(initial=0)))
-    return np.float64(np.abs(rows - expected[list(places)]).max(initial=0) / largest)

@@ -1,22 +1,19 @@
 """Run a training: read the data, train, save checkpoints, and write the trained model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import safetensors
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from safetensors.numpy import load as load_tensors
+from pydantic import BaseModel, ValidationError
 from safetensors.numpy import save as save_tensors
 
-from polyseme.atomic_files import TEMPORARY_PREFIX, atomic_write
+from polyseme.atomic_files import atomic_write
 from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Layer
 from polyseme.engine.quantization import QuantizedRows, Rows, quantize
@@ -26,80 +23,49 @@ from polyseme.models.model import Model
 from polyseme.models.writer import write_model
 from polyseme.progress import Progress
 from polyseme_lab.training.config import HiddenWordsConfig, TrainingConfig
-from polyseme_lab.training.corpus import sha256
 from polyseme_lab.training.data import TrainingFiles, read_training_files
-from polyseme_lab.training.held_out import split_data
-from polyseme_lab.training.hidden_words import HiddenWords, open_tokens
+from polyseme_lab.training.held_out import Scores, split_data
+from polyseme_lab.training.hidden_words import HiddenWords, tokenize_files
 from polyseme_lab.training.initialization import initial_layers
 from polyseme_lab.training.stack import StackTrainer
 from polyseme_lab.training.trainer import EMBEDDING, Trainer, TrainerState, TrainingLoop
 
-KEPT = 2
-"""The number of newest checkpoints to keep."""
-RANDOM = "one generator for each step, of the seed and the step's number"
-"""A description of the random generators, whose state need not be stored."""
+CHECKPOINT = "checkpoint.safetensors"
+"""The file in the folder of checkpoints: the tensors, and a document in its metadata."""
 
 
 class Checkpoint(BaseModel):
     """The JSON document of a checkpoint."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    format: Literal["polyseme-checkpoint"] = "polyseme-checkpoint"
-    format_version: Literal[1] = 1
-    step: int = Field(ge=0)
-    seconds: float = Field(ge=0, allow_inf_nan=False)
     recipe: TrainingConfig | HiddenWordsConfig
     material: dict[str, Any]
     """sha256 of the model and of the training files"""
-    history: list[dict[str, Any]]
-    best_score: float | None
-    random: str = RANDOM
-    torch: str
-    sha256: str
-    """sha256 of the tensors' file"""
+    state: TrainerState
 
 
-def save_checkpoint(folder: Path, tensors: Mapping[str, Floats], **facts: Any) -> None:
-    """Write a checkpoint atomically, and remove old ones.
-
-    The JSON is written last, and has the sha256 of the tensors.
-    """
+def save_checkpoint(folder: Path, tensors: Mapping[str, Floats], checkpoint: Checkpoint) -> None:
+    """Write a checkpoint atomically; it replaces the previous one."""
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{facts['step']:08}"
     # np.ascontiguousarray would add an axis to scalars.
-    contiguous = {key: np.array(tensor, order="C") for key, tensor in tensors.items()}
-    atomic_write(folder / f"{name}.safetensors", save_tensors(contiguous))
-    document = Checkpoint(sha256=sha256(folder / f"{name}.safetensors"), **facts)
-    atomic_write(folder / f"{name}.json", document.model_dump_json(indent=1).encode())
-    # Remove old checkpoints, and files that were not finished.
-    for name in checkpoint_names(folder)[:-KEPT]:
-        (folder / f"{name}.json").unlink(missing_ok=True)
-    newest = set(checkpoint_names(folder))
-    for path in [*folder.glob("*.safetensors"), *folder.glob(f"{TEMPORARY_PREFIX}*")]:
-        numbered = path.suffix == ".safetensors" and path.stem.isdecimal()
-        if path.name.startswith(TEMPORARY_PREFIX) or (numbered and path.stem not in newest):
-            path.unlink(missing_ok=True)
+    contiguous = {name: np.array(tensor, order="C") for name, tensor in tensors.items()}
+    data = save_tensors(contiguous, {"checkpoint": checkpoint.model_dump_json()})
+    atomic_write(folder / CHECKPOINT, data)
 
 
 def load_checkpoint(folder: Path) -> tuple[Checkpoint, dict[str, Floats]]:
-    """Return the document and the tensors of the newest checkpoint in a folder.
+    """Return the document and the tensors of the checkpoint in a folder.
 
-    Raises CommandError if there is no checkpoint, or if the newest one is damaged.
+    Raises CommandError if there is no checkpoint, or if it is damaged.
     """
-    names = checkpoint_names(folder)
-    if not names:
+    path = folder / CHECKPOINT
+    if not path.exists():
         raise CommandError("There is no checkpoint to resume from; omit --resume.")
-    path = folder / f"{names[-1]}.json"
-    with suppress(OSError, ValidationError, CommandError, safetensors.SafetensorError):
-        document = Checkpoint.model_validate_json(path.read_bytes())
-        tensors = path.with_suffix(".safetensors")
-        if sha256(tensors) == document.sha256:
-            return document, load_tensors(tensors.read_bytes())
-    raise CommandError(
-        f"The checkpoint {path.stem} is damaged; remove its two files to resume from the previous"
-        " one."
-    )
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            document = Checkpoint.model_validate_json(file.metadata()["checkpoint"])
+            return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, TypeError, KeyError, ValidationError, safetensors.SafetensorError):
+        raise CommandError("The checkpoint is damaged; remove it to start again.") from None
 
 
 def checkpoint_to_resume(
@@ -108,17 +74,17 @@ def checkpoint_to_resume(
     material: dict[str, Any],
     *,
     resume: bool,
-) -> tuple[Checkpoint, dict[str, Floats]] | None:
-    """Return the checkpoint to resume from, or None to start from the beginning.
+) -> tuple[TrainerState, dict[str, Floats]] | None:
+    """Return the state and the tensors to resume from, or None to start from the beginning.
 
     Raises CommandError if the checkpoint is missing, damaged or from another training, or if the
-    folder has checkpoints but `resume` is False.
+    folder has a checkpoint but `resume` is False.
     """
     if not resume:
-        if folder is not None and checkpoint_names(folder):
+        if folder is not None and (folder / CHECKPOINT).exists():
             raise CommandError(
-                "The folder already has checkpoints; use --resume to continue from the newest"
-                " one, or another folder."
+                "The folder already has a checkpoint; use --resume to continue from it, or another"
+                " folder."
             )
         return None
     if folder is None:
@@ -133,13 +99,7 @@ def checkpoint_to_resume(
         raise CommandError(
             "The checkpoint is from another model or other training files; omit --resume."
         )
-    return checkpoint, tensors
-
-
-def checkpoint_names(folder: Path) -> list[str]:
-    """Return the names of the checkpoints, which are their steps, oldest first."""
-    names = [path.stem for path in folder.glob("*.json") if path.stem.isdecimal()]
-    return sorted(names, key=int)
+    return checkpoint.state, tensors
 
 
 MAX_HISTORY = 40
@@ -162,17 +122,13 @@ class TrainingResult:
     """[r, d], the trained vectors"""
 
 
-_Config = TypeVar("_Config", TrainingConfig, HiddenWordsConfig)
-_Trainer = TypeVar("_Trainer", bound=TrainingLoop)
-
-
 @dataclass
-class Run(ABC, Generic[_Config, _Trainer]):
+class Run(ABC):
     """The training of one model: data, steps, checkpoints and the result."""
 
     model: Model
     files: TrainingFiles
-    config: _Config
+    config: TrainingConfig | HiddenWordsConfig
     checkpoints: Path | None = None
     resume: bool = False
 
@@ -182,101 +138,95 @@ class Run(ABC, Generic[_Config, _Trainer]):
         Raises CommandError if the data or a checkpoint cannot be used.
         """
         files = sorted(self.model.manifest.files.items())
-        self.material = {
-            # No training depends on how senses are found.
-            "model": {name: entry.sha256 for name, entry in files if name != SENSES},
-            "files": self.files.document(),
-        }
-        saved = checkpoint_to_resume(
-            self.checkpoints, self.config, self.material, resume=self.resume
-        )
-        with TemporaryDirectory() as scratch:
-            trainer = self._trainer(progress, Path(scratch))
-            if saved is not None:
-                checkpoint, tensors = saved
-                state = TrainerState(
-                    checkpoint.step,
-                    checkpoint.seconds,
-                    list(checkpoint.history),
-                    checkpoint.best_score,
-                )
-                trainer.restore(tensors, state)
-            for metrics in trainer.steps():
-                report(trainer.part_done(), metrics)
-                state = trainer.state
-                if self.checkpoints is not None and state.history[-1]["step"] == metrics["step"]:
-                    save_checkpoint(
-                        self.checkpoints,
-                        trainer.state_tensors(),
-                        step=state.step,
-                        seconds=state.seconds,
-                        recipe=self.config,
-                        material=self.material,
-                        history=state.history,
-                        best_score=state.best_score,
-                        torch=torch.__version__,
-                    )
-            return self._result(trainer)
+        # No training depends on how senses are found.
+        tables = {name: entry.sha256 for name, entry in files if name != SENSES}
+        material: dict[str, Any] = {"model": tables, "files": self.files.document()}
+        saved = checkpoint_to_resume(self.checkpoints, self.config, material, resume=self.resume)
+        trainer = self.trainer(progress)
+        if saved is not None:
+            state, tensors = saved
+            trainer.restore(tensors, state)
+        for metrics in trainer.steps():
+            report(trainer.part_done(), metrics)
+            state = trainer.state
+            if self.checkpoints is not None and state.history[-1]["step"] == metrics["step"]:
+                checkpoint = Checkpoint(recipe=self.config, material=material, state=state)
+                save_checkpoint(self.checkpoints, trainer.state_tensors(), checkpoint)
+        result = self.result()
+        return replace(result, facts=self._facts(trainer.state, material["files"], result.facts))
 
     @abstractmethod
-    def _trainer(self, progress: Progress, scratch: Path) -> _Trainer:
-        """Read the data; `scratch` is removed at the end of the training."""
+    def trainer(self, progress: Progress) -> TrainingLoop:
+        """Read the data; return a new trainer."""
 
     @abstractmethod
-    def _result(self, trainer: _Trainer) -> TrainingResult: ...
+    def result(self) -> TrainingResult:
+        """Return the result of the trainer, with the facts that only this objective has."""
 
-    def _facts(self, trainer: _Trainer, scores: Sequence[str], data: Any) -> dict[str, Any]:
-        """Return the facts for the manifest that every training has."""
-        history = trainer.state.history
+    def _facts(
+        self, state: TrainerState, files: list[dict[str, Any]], own: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the facts for the manifest."""
+        history = state.history
         # Evenly spaced points of the learning curve, including the first and the last.
         points = np.linspace(0, len(history) - 1, min(len(history), MAX_HISTORY))
-        first, last = ({name: history[point][name] for name in scores} for point in (0, -1))
         return {
             "attention": "trained",
             "base": self.model.manifest.name,
             "recipe": self.config.model_dump(mode="json"),
-            "data": {"files": self.material["files"], **data},
             "seed": self.config.seed,
-            "steps": trainer.state.step,
-            "seconds": round(trainer.state.seconds, 1),
+            "steps": state.step,
+            "seconds": round(state.seconds, 1),
             "torch": torch.__version__,
-            "held_out": {"before": first, "kept": last},
             "history": [history[n] for n in np.unique(points.round().astype(int)).tolist()],
+            **own,
+            "data": {"files": files, **own["data"]},
         }
 
 
-class TrainingRun(Run[TrainingConfig, Trainer]):
+@dataclass
+class TrainingRun(Run):
     """A training with the objective `contrastive`."""
 
-    def _trainer(self, progress: Progress, scratch: Path) -> Trainer:
-        del scratch
-        self.data = read_training_files(self.model, self.files, self.config, progress)
-        training_data = split_data(self.data, self.config)
+    config: TrainingConfig
+
+    def trainer(self, progress: Progress) -> Trainer:
+        """Read the data; return a new trainer."""
+        self._data = read_training_files(self.model, self.files, self.config, progress)
+        training_data = split_data(self._data, self.config)
         if not len(training_data.held_out):
             need = "a larger --corpus"
             if training_data.lemmas:
                 need = f"held-out lemmas with two senses of {self.config.fewest} tags each"
             progress.say(f"Warning: no scores are computed (–), because they need {need}.")
-        return Trainer(initial_layers(self.model, self.config), training_data, self.config)
+        layers = initial_layers(self.model, self.config)
+        self._trainer = Trainer(layers, training_data, self.config)
+        return self._trainer
 
-    def _result(self, trainer: Trainer) -> TrainingResult:
-        tensors = trainer.result()
-        layers = trainer.layers(tensors)
-        facts = self._facts(trainer, ("auc", "macro_f1"), self.data.facts())
-        facts["temperatures"] = [
-            round(t, 4) for t in trainer.log_temperature.detach().exp().tolist()
-        ]
-        facts["held_out"] = {
-            "occurrences": len(trainer.data.held_out),
-            "before": facts["held_out"]["before"],
-            "trained": facts["held_out"]["kept"],
-            "kept": trainer.scores(tensors)._asdict(),
+    def result(self) -> TrainingResult:
+        """Return the result of the trainer."""
+        trainer, data = self._trainer, self._data
+        tensors, history = trainer.result(), trainer.state.history
+        before, after = (
+            {name: history[point][name] for name in Scores._fields} for point in (0, -1)
+        )
+        temperatures = trainer.log_temperature.detach().exp().tolist()
+        facts = {
+            "data": data.facts(),
+            "temperatures": [round(t, 4) for t in temperatures],
+            "held_out": {
+                "occurrences": len(trainer.data.held_out),
+                "before": before,
+                "trained": after,
+                "kept": trainer.scores(tensors)._asdict(),
+            },
         }
+        layers = trainer.layers(tensors)
         if EMBEDDING not in tensors:
             return TrainingResult(layers, facts)
-        known = self.data.table.rows >= 0
+        known = data.table.rows >= 0
         vectors = tensors[EMBEDDING].numpy()[known]
-        return TrainingResult(layers, facts, self.data.table.rows[known], vectors)
+        return TrainingResult(layers, facts, data.table.rows[known], vectors)
 
 
 def write_trained_model(
@@ -313,27 +263,31 @@ def write_trained_model(
     )
 
 
-TOKENS = "tokens"
-"""The folder of the tokenized corpus in the folder of the checkpoints."""
-
-
-class HiddenWordsRun(Run[HiddenWordsConfig, StackTrainer]):
+@dataclass
+class HiddenWordsRun(Run):
     """A training with the objective `hidden-words`."""
 
-    def _trainer(self, progress: Progress, scratch: Path) -> StackTrainer:
-        if self.files.tags:
-            raise CommandError("The objective hidden-words uses text without tags; omit --tags.")
-        model, folder = self.model, self.checkpoints / TOKENS if self.checkpoints else scratch
-        tokens = self.tokens = open_tokens(
-            folder, model, self.files.corpus, self.material, progress
-        )
-        size = model.manifest.vocabulary_size
-        words = [model.vocabulary.word(row) for row in range(size)]
-        return StackTrainer(tokens.table(model), size, HiddenWords(tokens, words, self.config))
+    config: HiddenWordsConfig
 
-    def _result(self, trainer: StackTrainer) -> TrainingResult:
-        data = {"sentences": len(self.tokens.offsets) - 1, "tokens": len(self.tokens.rows)}
-        facts = self._facts(trainer, ("held_out_loss", "named"), data)
-        facts["tokens"] = trainer.state.history[-1]["tokens"]
-        layers = trainer.finished(trainer.layers(trainer.averaged))
-        return TrainingResult(layers, facts)
+    def trainer(self, progress: Progress) -> StackTrainer:
+        """Read the data; return a new trainer."""
+        model, size = self.model, self.model.manifest.vocabulary_size
+        self._text = tokenize_files(model, self.files.corpus, progress)
+        words = [model.vocabulary.word(row) for row in range(size)]
+        data = HiddenWords(self._text, words, self.config)
+        self._trainer = StackTrainer(self._text.table(model), size, data)
+        return self._trainer
+
+    def result(self) -> TrainingResult:
+        """Return the result of the trainer."""
+        trainer, text = self._trainer, self._text
+        history = trainer.state.history
+        before, after = (
+            {name: history[point][name] for name in ("held_out_loss", "named")} for point in (0, -1)
+        )
+        facts = {
+            "data": {"sentences": len(text.offsets) - 1, "tokens": len(text.rows)},
+            "tokens": trainer.state.tokens,
+            "held_out": {"before": before, "kept": after},
+        }
+        return TrainingResult(trainer.finished(trainer.layers(trainer.averaged)), facts)

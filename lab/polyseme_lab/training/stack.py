@@ -1,8 +1,8 @@
-"""Pre-norm layers in PyTorch, and their training to name hidden words."""
+"""Train pre-norm layers to name hidden words."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +23,8 @@ from polyseme.engine.layers import (
     contextualize,
 )
 from polyseme.importing.closed_form import nearness
-from polyseme.models.manifest import LayerEntry
-from polyseme.models.weights import layer_entry, layers_from_tensors, tensors_from_layers
 from polyseme_lab.training.hidden_words import UNKNOWN, HiddenBatch, HiddenWords
-from polyseme_lab.training.network import engine_difference, require_agreement, require_finite
+from polyseme_lab.training.network import Network, TrainingBatch, checked_layers
 from polyseme_lab.training.trainer import TrainingLoop
 
 EPSILON = 1e-5
@@ -76,85 +74,6 @@ def initial_stack(
         )
 
     return [layer(float(number == 0)) for number in range(layers)]
-
-
-def stack_tensors(layers: list[Layer]) -> dict[str, Tensor]:
-    """Return the tensors of layers by their names in `attention.safetensors`."""
-    return {name: torch.tensor(array) for name, array in tensors_from_layers(layers).items()}
-
-
-@dataclass(frozen=True)
-class Stack:
-    """Pre-norm layers with the residual `add` and a position bias."""
-
-    tensors: Mapping[str, Tensor]
-    layers: int
-    heads: int
-    dtype: torch.dtype
-    """the type of matrix products; norms, residuals and softmax have the type of the input"""
-
-    def __call__(self, vectors: Tensor, known: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Return contextual vectors of all tokens, or of r rows. [B, n, d], [B, n] -> [B, r, d]
-
-        `rows` [B, r] are the positions to compute in each sentence.
-        """
-        # A sentence without known words attends to zero values, as in the engine.
-        nonempty = known.any(dim=1, keepdim=True)
-        mask = torch.zeros(known.shape, dtype=vectors.dtype, device=vectors.device)
-        mask = mask.masked_fill(~known & nonempty, -torch.inf)[:, None, None]
-        empty = None if bool(nonempty.all()) else ~nonempty[:, :, None]
-        x = vectors
-        for number in range(self.layers):
-            last = number == self.layers - 1
-            x = self._layer(f"layers.{number}.", x, mask, empty, rows if last else None)
-        return x
-
-    def _layer(
-        self, prefix: str, x: Tensor, mask: Tensor, empty: Tensor | None, rows: Tensor | None
-    ) -> Tensor:
-        """Apply a layer. [B, n, d] -> [B, r, d]"""
-        start = self._normalize(x, f"{prefix}attention_norm")
-        places = torch.arange(x.shape[1])
-        distances = (places[None] - places[:, None]).clamp(-REACH, REACH) + REACH
-        bias = self.tensors[f"{prefix}position_bias"][:, distances.to(x.device)]
-        if rows is None:
-            names = ("query", "key", "value")
-            queries, keys, values = self._project(start, *(f"{prefix}{name}" for name in names))
-        else:
-            keys, values = self._project(start, f"{prefix}key", f"{prefix}value")
-            which = rows[:, :, None].expand(-1, -1, x.shape[2])
-            x, start = x.gather(1, which), start.gather(1, which)
-            (queries,) = self._project(start, f"{prefix}query")
-            bias = bias[:, rows].transpose(0, 1)
-        queries, keys, values = map(self._split, (queries, keys, values))
-        scores = (queries @ keys.transpose(2, 3)) * (1 / math.sqrt(queries.shape[3]))
-        weights = torch.softmax(scores + (bias + mask), dim=-1).to(self.dtype)
-        context = (weights @ values).transpose(1, 2).flatten(2)
-        if empty is not None:
-            context = context.masked_fill(empty, 0)
-        x = x + self._project(context, f"{prefix}output")[0]
-        start = self._normalize(x, f"{prefix}feed_forward_norm")
-        (inner,) = self._project(start, f"{prefix}feed_forward.inner")
-        active = functional.gelu(inner, approximate="tanh")
-        return x + self._project(active, f"{prefix}feed_forward.outer")[0]
-
-    def _normalize(self, x: Tensor, name: str) -> Tensor:
-        """Apply a layer norm; return the type of matrix products. [..., d] -> [..., d]"""
-        gain, shift = self.tensors[f"{name}.gain"], self.tensors[f"{name}.shift"]
-        return functional.layer_norm(x, x.shape[-1:], gain, shift, EPSILON).to(self.dtype)
-
-    def _project(self, x: Tensor, *names: str) -> Sequence[Tensor]:
-        """Return x·W + b of some projections, computed as one. [..., in] -> [..., out] each"""
-        weights = [self.tensors[name] for name in names]
-        biases = [self.tensors[f"{name}_bias"] for name in names]
-        weight, bias = torch.cat(weights, 1).to(self.dtype), torch.cat(biases).to(self.dtype)
-        y = functional.linear(x, weight.T, bias)
-        parts: Sequence[Tensor] = torch.split(y, [part.shape[1] for part in weights], dim=-1)
-        return parts
-
-    def _split(self, x: Tensor) -> Tensor:
-        """Split the heads. [B, n, h·k] -> [B, h, n, k]"""
-        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 HEAD = "head."
@@ -243,7 +162,7 @@ class StackTrainer(TrainingLoop):
         d = vectors.shape[1]
         rng = np.random.default_rng([config.seed, 0x57])
         layers = initial_stack(d, config.layers, config.heads, config.feed_forward, rng)
-        self._entries: list[LayerEntry] = [layer_entry(layer) for layer in layers]
+        self._network = Network.from_layers(layers, d)
         self._table = torch.from_numpy(vectors).to(self.device)
         self._classes = functional.normalize(self._table[:words], dim=1).to(self.precision)
         frequencies = np.maximum(data.counts, 1) / max(1, data.counts.sum())
@@ -263,7 +182,7 @@ class StackTrainer(TrainingLoop):
         }
         self.tensors = {
             name: tensor.to(self.device).requires_grad_()
-            for name, tensor in (stack_tensors(layers) | head).items()
+            for name, tensor in (self._network.tensors | head).items()
         }
         self.averaged = {name: tensor.detach().clone() for name, tensor in self.tensors.items()}
         matrices = [t for t in self.tensors.values() if t.ndim > 1]
@@ -277,30 +196,13 @@ class StackTrainer(TrainingLoop):
             betas=(0.9, 0.98),
             fused=True,
         )
-        self._tokens = 0
+        self.optimizers.append(self._optimizer)
         self._losses: list[float] = []
 
     def layers(self, tensors: Mapping[str, Tensor]) -> list[Layer]:
         """Return the layers of some tensors; raise CommandError if the engine's results differ."""
-        own = {name: tensor.detach().cpu() for name, tensor in tensors.items() if HEAD not in name}
-        require_finite(own.values())
-        arrays = {name: tensor.numpy() for name, tensor in own.items()}
-        d = self._table.shape[1]
-        layers = layers_from_tensors(arrays, self._entries, self.config.heads, d)
-        rows = torch.from_numpy(self.data.batch(0).rows[:_CHECKED])
-        vectors, known = self._vectors(rows.to(self.device)).cpu().double(), rows != UNKNOWN
-        doubled = {name: tensor.double() for name, tensor in own.items()}
-        with torch.no_grad():
-            contextual = self._stack(doubled, torch.float64)(vectors, known).numpy()
-        worst = np.float64(0)
-        for number, own_rows in enumerate(contextual):
-            sentence = SentenceArrays(
-                vectors[number].numpy(), known[number].numpy(), rows[number].numpy()
-            )
-            difference = engine_difference(sentence, layers, own_rows, range(len(own_rows)))
-            worst = np.maximum(worst, difference)
-        require_agreement(float(worst))
-        return layers
+        batch = self._inputs(self.data.batch(0).first(_CHECKED))
+        return checked_layers(self._layers_of(tensors), batch)
 
     def finished(self, layers: list[Layer]) -> list[Layer]:
         """Return the layers with the final projection and the skip of some training batches."""
@@ -326,30 +228,14 @@ class StackTrainer(TrainingLoop):
         hidden_words, shown_words = (one.first(_PER_WORD) for one in joined)
         return hidden_words, shown_words
 
-    def state_tensors(self) -> dict[str, Floats]:
-        """Return the tensors of a checkpoint, with prefixes such as `now.` and `average.`."""
-        self.layers(self.averaged)  # raises CommandError if the engine disagrees
+    def named_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors of a checkpoint, with the prefixes `now.` and `average.`."""
         named = {f"now.{name}": tensor for name, tensor in self.tensors.items()}
-        named |= {f"average.{name}": tensor for name, tensor in self.averaged.items()}
-        for name, tensor in self.tensors.items():
-            state = self._optimizer.state[tensor]
-            if state:
-                named[f"first.{name}"] = state["exp_avg"]
-                named[f"second.{name}"] = state["exp_avg_sq"]
-        return {name: tensor.detach().cpu().numpy() for name, tensor in named.items()}
+        return named | {f"average.{name}": tensor for name, tensor in self.averaged.items()}
 
-    def _restore(self, saved: Mapping[str, Tensor]) -> None:
-        self._tokens = next((h["tokens"] for h in reversed(self.state.history)), 0)
-        with torch.no_grad():
-            for name, tensor in self.tensors.items():
-                tensor.copy_(saved[f"now.{name}"])
-                self.averaged[name].copy_(saved[f"average.{name}"])
-                if f"first.{name}" in saved:
-                    self._optimizer.state[tensor] = {
-                        "step": torch.tensor(float(self.state.step), device=self.device),
-                        "exp_avg": saved[f"first.{name}"].to(self.device),
-                        "exp_avg_sq": saved[f"second.{name}"].to(self.device),
-                    }
+    def check(self) -> None:
+        """Raise CommandError if the engine's results differ."""
+        self.layers(self.averaged)
 
     def held_out_scores(self, tensors: Mapping[str, Tensor]) -> dict[str, float | None]:
         """Return the mean loss on held-out hidden words, and the share that is named, in %.
@@ -394,7 +280,7 @@ class StackTrainer(TrainingLoop):
             torch._foreach_lerp_(
                 list(self.averaged.values()), list(self.tensors.values()), 1 - factor
             )
-        self._tokens += batch.tokens
+        self.state.tokens += batch.tokens
         self._losses.append(float(loss.detach()))
         return self._losses[-1]
 
@@ -410,12 +296,9 @@ class StackTrainer(TrainingLoop):
         self, tensors: Mapping[str, Tensor], batch: HiddenBatch
     ) -> tuple[Tensor, Tensor]:
         """Return the predicted vectors of the hidden words, and the words. -> [m, d], [m]"""
-        rows = torch.from_numpy(batch.rows).to(self.device)
-        positions = torch.from_numpy(batch.positions).to(self.device)
         targets = torch.from_numpy(batch.targets).to(self.device)
-        contextual = self._stack(tensors, self.precision)(
-            self._vectors(rows), rows != UNKNOWN, positions
-        )
+        network = self._layers_of(tensors, self.precision)
+        contextual = network.contextual_targets(self._inputs(batch))
         hidden = targets != UNKNOWN
         x = functional.layer_norm(
             contextual[hidden],
@@ -426,19 +309,25 @@ class StackTrainer(TrainingLoop):
         weight, bias = (tensors[f"{HEAD}{name}"].to(self.precision) for name in ("weight", "bias"))
         return functional.linear(x, weight.T, bias), targets[hidden]
 
-    def _vectors(self, rows: Tensor) -> Tensor:
-        """Return the static vectors of some rows, zero for unknown tokens. [B, n] -> [B, n, d]"""
-        zero = len(self._table) - 1
-        return functional.embedding(torch.where(rows == UNKNOWN, zero, rows), self._table)
+    def _inputs(self, batch: HiddenBatch) -> TrainingBatch:
+        """Return the sentences of a batch with their static vectors."""
+        rows = torch.from_numpy(batch.rows).to(self.device)
+        known, zero = rows != UNKNOWN, len(self._table) - 1
+        vectors = functional.embedding(torch.where(known, rows, zero), self._table)
+        targets = torch.from_numpy(batch.positions).to(self.device)
+        return TrainingBatch(vectors, known, rows, targets)
 
-    def _stack(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Stack:
-        return Stack(tensors, self.config.layers, self.config.heads, dtype)
+    def _layers_of(
+        self, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None
+    ) -> Network:
+        own = {name: tensor for name, tensor in tensors.items() if HEAD not in name}
+        return self._network.with_tensors(own, dtype)
 
     def _scores(self) -> dict[str, Any]:
         """Return the mean loss since the last scores, held-out scores and the number of tokens."""
         loss = {"loss": round(float(np.mean(self._losses)), 4)} if self._losses else {}
         self._losses.clear()
-        return {**loss, **self.held_out_scores(self.averaged), "tokens": self._tokens}
+        return {**loss, **self.held_out_scores(self.averaged), "tokens": self.state.tokens}
 
 
 def sampled_softmax_loss(

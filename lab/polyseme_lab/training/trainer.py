@@ -4,11 +4,11 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 from torch import Tensor
 
 from polyseme.engine.arrays import Floats
@@ -20,14 +20,14 @@ from polyseme_lab.training.held_out import Scores, TrainingData
 from polyseme_lab.training.network import Network, checked_layers, unit
 
 
-@dataclass
-class TrainerState:
+class TrainerState(BaseModel):
     """The state of a trainer, without its tensors."""
 
     step: int = 0
     seconds: float = 0.0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = []
     best_score: float | None = None
+    tokens: int = 0
 
 
 class TrainingLoop(ABC):
@@ -35,6 +35,7 @@ class TrainingLoop(ABC):
 
     def __init__(self, recipe: TrainingConfig | HiddenWordsConfig) -> None:
         self._recipe, self.state = recipe, TrainerState()
+        self.optimizers: list[torch.optim.Optimizer] = []
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Train; yield the metrics of each step, with scores every `score_every` steps.
@@ -64,15 +65,31 @@ class TrainingLoop(ABC):
         self.state.history.append({**metrics, "seconds": round(self.state.seconds, 1)})
         return metrics
 
+    def state_tensors(self) -> dict[str, Floats]:
+        """Return the tensors of a checkpoint; raise CommandError if the engine disagrees."""
+        self.check()
+        named = {**self.named_tensors()}
+        for i, optimizer in enumerate(self.optimizers):
+            for j, state in optimizer.state_dict()["state"].items():
+                named |= {f"{i}.{j}.{key}": torch.as_tensor(x) for key, x in state.items()}
+        return {name: tensor.detach().cpu().numpy() for name, tensor in named.items()}
+
     def restore(self, tensors: Mapping[str, Floats], state: TrainerState) -> None:
-        """Continue from a checkpoint; raise CommandError if its shapes differ."""
+        """Continue from a checkpoint of the same configuration."""
         self.state = state
-        try:
-            self._restore({name: torch.tensor(np.asarray(a)) for name, a in tensors.items()})
-        except (KeyError, ValueError, RuntimeError):
-            raise CommandError(
-                "The checkpoint is from a network of another shape; omit --resume."
-            ) from None
+        saved = {name: torch.tensor(array) for name, array in tensors.items()}
+        with torch.no_grad():
+            for name, tensor in self.named_tensors().items():
+                tensor.copy_(saved.pop(name))
+        for i, optimizer in enumerate(self.optimizers):
+            document = optimizer.state_dict()
+            for name, tensor in saved.items():
+                number, j, key = name.split(".")
+                if int(number) == i:
+                    # SparseAdam counts its steps with an integer.
+                    value = tensor if tensor.is_floating_point() else int(tensor)
+                    document["state"].setdefault(int(j), {})[key] = value
+            optimizer.load_state_dict(document)
 
     def part_done(self) -> float:
         """Return the completed share of the training, from 0 to 1."""
@@ -88,12 +105,12 @@ class TrainingLoop(ABC):
         return self.part_done() >= 1
 
     @abstractmethod
-    def state_tensors(self) -> dict[str, Floats]:
-        """Return the tensors of a checkpoint; raise CommandError if the engine disagrees."""
+    def named_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors of a checkpoint, without those of the optimizers."""
 
     @abstractmethod
-    def _restore(self, saved: Mapping[str, Tensor]) -> None:
-        """Set all tensors; raise KeyError, ValueError or RuntimeError if their shapes differ."""
+    def check(self) -> None:
+        """Raise CommandError if the engine's results differ."""
 
     @abstractmethod
     def _step(self) -> float:
@@ -135,7 +152,9 @@ class Trainer(TrainingLoop):
         self._scales = tensor_scales(
             self.tensors, table, init=config.init, normed=layers[0].norm == "before"
         )
-        self.best: dict[str, Tensor] | None = None
+        self.best: dict[str, Tensor] = {}
+        if config.keep == "best":
+            self.best = {name: tensor.clone() for name, tensor in self.tensors.items()}
         # One temperature for lemmas and one for pseudo-words, which are easier to distinguish.
         self.log_temperature = torch.full((2,), math.log(config.temperature))
         self._trained = {**self.tensors, "log_temperature": self.log_temperature}
@@ -147,18 +166,18 @@ class Trainer(TrainingLoop):
             for name, tensor in self._trained.items()
             if name != EMBEDDING
         ]
-        self._optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(dense)]
+        self.optimizers.append(torch.optim.Adam(dense))
         if EMBEDDING in self._trained:
             rate = config.embedding_rate * self._vector_scale
-            sparse = torch.optim.SparseAdam([self._trained[EMBEDDING]], lr=rate)
-            self._optimizers.append(sparse)
-        for optimizer in self._optimizers:
+            self.optimizers.append(torch.optim.SparseAdam([self._trained[EMBEDDING]], lr=rate))
+        for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["full"] = group["lr"]
 
     def result(self) -> dict[str, Tensor]:
         """Return the last or the best tensors, interpolated with the initial tensors."""
-        kept = self.best if self.config.keep == "best" and self.best else _detached(self.tensors)
+        scored = self.config.keep == "best" and self.state.best_score is not None
+        kept = _detached(self.best if scored else self.tensors)
         t = self.config.interpolate  # exact for 0 and 1
         return {n: torch.lerp(self.initial[n].detach(), tensor, t) for n, tensor in kept.items()}
 
@@ -176,42 +195,15 @@ class Trainer(TrainingLoop):
         batch = self.data.tensors.batch(contexts, tensors.get(EMBEDDING))
         return checked_layers(self._network(tensors), batch)
 
-    def state_tensors(self) -> dict[str, Floats]:
+    def named_tensors(self) -> dict[str, Tensor]:
         """Return the tensors of a checkpoint, with prefixes such as `now.` and `start.`."""
-        self.layers(_detached(self.tensors))  # raises CommandError if the engine disagrees
         named = {f"now.{name}": tensor for name, tensor in self._trained.items()}
         named |= {f"start.{name}": tensor for name, tensor in self.initial.items()}
-        named |= {f"best.{name}": tensor for name, tensor in (self.best or {}).items()}
-        for name, tensor in self._trained.items():
-            for optimizer in self._optimizers:
-                if tensor in optimizer.state:
-                    state = optimizer.state[tensor]
-                    named[f"first.{name}"] = state["exp_avg"]
-                    named[f"second.{name}"] = state["exp_avg_sq"]
-                    named[f"count.{name}"] = torch.as_tensor(state["step"], dtype=torch.float32)
-        return {name: tensor.detach().numpy() for name, tensor in named.items()}
+        return named | {f"best.{name}": tensor for name, tensor in self.best.items()}
 
-    def _restore(self, saved: Mapping[str, Tensor]) -> None:
-        def like(name: str, tensor: Tensor) -> Tensor:
-            if saved[name].shape != tensor.shape or saved[name].dtype != tensor.dtype:
-                raise ValueError
-            return saved[name]
-
-        with torch.no_grad():
-            for name, tensor in self._trained.items():
-                tensor.copy_(like(f"now.{name}", tensor))
-            for name, tensor in self.initial.items():
-                tensor.copy_(like(f"start.{name}", tensor))
-        for name, tensor in self._trained.items():
-            if f"count.{name}" in saved:
-                count = saved[f"count.{name}"]
-                self._optimizers[1 if name == EMBEDDING else 0].state[tensor] = {
-                    "step": int(count) if name == EMBEDDING else count,
-                    "exp_avg": like(f"first.{name}", tensor),
-                    "exp_avg_sq": like(f"second.{name}", tensor),
-                }
-        if any(name.startswith("best.") for name in saved):
-            self.best = {name: like(f"best.{name}", t) for name, t in self.tensors.items()}
+    def check(self) -> None:
+        """Raise CommandError if the engine's results differ."""
+        self.layers(_detached(self.tensors))
 
     def _step(self) -> float:
         config = self.config
@@ -222,19 +214,19 @@ class Trainer(TrainingLoop):
         factor = 1.0
         if config.schedule == "cosine":
             factor = 0.5 * (1 + math.cos(math.pi * self.part_done()))
-        for optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["full"] * factor
             optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
-        for optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             optimizer.step()
         return float(loss.detach())
 
     def _loss(self, draw: Draw, contexts: Contexts) -> Tensor:
         table = self.tensors.get(EMBEDDING)
         batch = self.data.tensors.batch(contexts, table)
-        vectors = self.network.contextual_targets(batch)
+        vectors = self.network.contextual_targets(batch)[:, 0]
         groups = torch.from_numpy(draw.occurrences.groups)
         labels = torch.from_numpy(draw.occurrences.labels)
         loss, temperatures = torch.zeros(()), self.log_temperature.exp()
@@ -246,7 +238,8 @@ class Trainer(TrainingLoop):
                 )
         if table is not None:
             # The scaled squared distance of the vectors from their initial values, per context.
-            initial = torch.nn.functional.embedding(batch.token_ids, self.initial[EMBEDDING])
+            rows = torch.from_numpy(contexts.rows.astype(np.int64))
+            initial = torch.nn.functional.embedding(rows, self.initial[EMBEDDING])
             drift = ((batch.vectors - initial) / self._vector_scale).square().sum()
             loss = loss + self.config.embedding_anchor * (drift / len(batch.targets))
         squares = [
@@ -267,8 +260,8 @@ class Trainer(TrainingLoop):
         return scores._asdict()
 
     def _network(self, tensors: Mapping[str, Tensor]) -> Network:
-        kept = {name: tensor for name, tensor in tensors.items() if name != EMBEDDING}
-        return Network(kept, self.network.entries, self.network.heads, self.network.d)
+        own = {name: tensor for name, tensor in tensors.items() if name != EMBEDDING}
+        return self.network.with_tensors(own)
 
 
 def contrastive_loss(

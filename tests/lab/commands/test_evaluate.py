@@ -2,11 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -15,10 +10,9 @@ import pytest
 pytest.importorskip("sklearn", reason="needs the extra `evaluate`")
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
-from polyseme_lab.evaluation import sources
+from polyseme_lab.commands import evaluate
 from tests.cli.conftest import run, run_process, without
 from tests.lab.evaluation.sets import COARSE, WIC, WORDSIM, archived, unpacked
-from tests.signals import default_handling
 
 pytestmark = pytest.mark.slow
 
@@ -124,10 +118,13 @@ def test_a_service_is_measured_with_the_key_of_the_environment(
     # Systems that need the weights are absent.
     assert len(http["systems"]) == 5
     assert http["systems"].items() <= local["systems"].items()
-    done = polyseme("evaluate", "wic", sets, "--url", client.base_url)
-    assert (done.returncode, done.stdout) == (1, b"")
-    message = "The key is missing or wrong. POLYSEME_API_KEY sets the key."
-    assert done.stderr.decode() == f"polyseme: The service responds with 401: {message}\n"
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("1\tbank\triver\n2\tmoney\tend\n")
+    for arguments in (["wic", sets], ["sentences", pairs]):
+        done = polyseme("evaluate", *arguments, "--url", client.base_url)
+        assert (done.returncode, done.stdout) == (1, b"")
+        message = "The key is missing or wrong. POLYSEME_API_KEY sets the key."
+        assert done.stderr.decode() == f"polyseme: The service responds with 401: {message}\n"
 
 
 @pytest.mark.parametrize(
@@ -137,17 +134,15 @@ def test_a_service_is_measured_with_the_key_of_the_environment(
         (["coarsewsd", "SETS", "--model", "nobody"], "No model is named 'nobody'. Available: "),
         (["coarsewsd", "UNKNOWN"], "has none of the words of the set"),
         (["coarsewsd", "BROKEN"], "coarsewsd.tar.xz cannot be read"),
-        (
-            ["wic", "SETS", "--systems", "random", "--url", "http://127.0.0.1:1"],
-            "The service does not respond",
-        ),
+        (["wic", "SETS", "--url", "http://127.0.0.1:1"], "The service does not respond"),
+        (["wic", "SETS", "--url", "127.0.0.1:8000"], "must look like http://127.0.0.1:8000"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_an_impossible_measurement_is_reported_in_one_sentence_without_a_file(
     polyseme, sets, tmp_path, monkeypatch, arguments, message
 ):
-    monkeypatch.setattr(sources, "_RETRIES", 0)
+    monkeypatch.setattr(evaluate, "_RETRIES", 0)
     folders = {name: tmp_path / name.lower() for name in ("EMPTY", "UNKNOWN", "BROKEN")}
     for folder in folders.values():
         folder.mkdir()
@@ -203,47 +198,6 @@ def test_a_missing_extra_is_named(sets, models_dir, package, options, message, e
     error = done.stderr.decode().splitlines()[-1]
     assert error.startswith(f"polyseme: {message}")
     assert error.endswith(f" install 'polyseme[{extra}]'.")
-
-
-def has_open(pid, path):
-    """Return whether a process has a file open."""
-    with suppress(OSError):
-        return any(file.readlink() == path for file in Path(f"/proc/{pid}/fd").iterdir())
-    return False
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_an_interruption_leaves_no_file(models_dir, tmp_path):
-    many = {
-        name: lines * 30_000 if "train" in name else lines
-        for name, lines in COARSE.items()
-        if "map" not in name
-    }
-    data = "coarsewsd/bank/train.data.txt"
-    many[data] = [f"{line} {n}" for n, line in enumerate(many[data])]
-    archived(tmp_path / "coarsewsd.tar.xz", many)
-    output = tmp_path / "output"
-    output.mkdir()
-    with default_handling(signal.SIGINT):
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "polyseme", "evaluate", "coarsewsd", tmp_path),
-                *("--json", output / "a.json", "--plot", output / "a.png"),
-                *("--models-dir", models_dir, "--model", "tiny"),
-            ],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    # The process opens the archive after it has imported its packages.
-    while not has_open(process.pid, tmp_path / "coarsewsd.tar.xz"):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.003)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode in {1, 130}
-    assert (out, list(output.iterdir())) == (b"", [])
-    assert b"Traceback" not in err
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs the evaluation sets (POLYSEME_TEST_DATA)")

@@ -1,6 +1,5 @@
 """Results as a table, a JSON document and a plot; published figures on the same data."""
 
-import io
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -23,11 +22,9 @@ from polyseme_lab.training.config import COARSEWSD
 pytest.importorskip("matplotlib", reason="needs the extra `evaluate`")
 
 from matplotlib.figure import Figure as Canvas
-from matplotlib.image import imread
 
 from polyseme_lab.evaluation import results as results_module
 from polyseme_lab.evaluation.results import (
-    COLORS,
     DASHES,
     plot_results,
 )
@@ -147,26 +144,6 @@ def test_the_plot_has_every_system_value_and_published_value(texts):
     assert not any("published" in text for text in texts(replace(RESULTS, published=())))
 
 
-@pytest.mark.parametrize("kind", ["png", "svg"])
-def test_the_same_results_give_the_same_bytes(kind):
-    assert plot_results(RESULTS, kind) == plot_results(RESULTS, kind)
-
-
-def colors_in(data):
-    pixels = (imread(io.BytesIO(data))[:, :, :3] * 255).round().astype(int).reshape(-1, 3)
-    return {f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.unique(pixels, axis=0)}
-
-
-@pytest.mark.slow
-def test_the_model_is_in_color_and_its_controls_are_gray():
-    assert {COLORS["model"], COLORS["control"]} <= colors_in(plot_results(RESULTS, "png"))
-    controls = replace(RESULTS, rows=RESULTS.rows[:1])
-    found = colors_in(plot_results(controls, "png"))
-    assert COLORS["model"] not in found and COLORS["control"] in found
-    red, green, blue = (COLORS["control"][n : n + 2] for n in (1, 3, 5))
-    assert red == green == blue
-
-
 @pytest.mark.parametrize("base", [0.0, 50.0])
 def test_bars_whiskers_and_lines_are_at_the_values(base):
     panel = Canvas().subplots()
@@ -183,11 +160,3 @@ def test_bars_whiskers_and_lines_are_at_the_values(base):
     # An interval that begins below the chance level is drawn to the left of it.
     assert (left == 0 if base == 0 else 35 < left < 45) and right > 97
     assert panel.yaxis_inverted()
-
-
-def test_colors_differ_in_lightness():
-    lightness = [
-        np.dot([int(color[n : n + 2], 16) for n in (1, 3, 5)], [0.299, 0.587, 0.114])
-        for color in COLORS.values()
-    ]
-    assert np.abs(np.subtract.outer(lightness, lightness))[np.triu_indices(3, 1)].min() > 5

@@ -2,7 +2,6 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from polyseme.importing.weights import in_closed_form
 from polyseme.models.reader import read_model
 from polyseme.progress import Progress, ProgressBar
 from polyseme.tokenizer import resolve_all
-from polyseme_lab.evaluation import systems as systems_module
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
 from polyseme_lab.evaluation.sources import LocalSource, StaticStack
 from polyseme_lab.evaluation.systems import (
@@ -28,7 +26,6 @@ from polyseme_lab.evaluation.systems import (
     SERVED_NAMES,
     systems,
     tabulate,
-    transformer_vectors,
 )
 from tests.tiny import SUBWORDS, VECTORS, WORDS, deep_model, full_layer, tiny_model, write_tiny
 
@@ -219,28 +216,3 @@ def test_each_ablated_system_lacks_only_its_part(tmp_path, model):
     without = tiny_model(tmp_path / "same", layers=model.layers, word_bias=np.zeros(len(WORDS)))
     expected = vectors_of(without, "model", asked)
     np.testing.assert_array_equal(vectors_of(model, "no-informativeness", asked), expected)
-
-
-def test_different_occurrences_with_the_same_window_have_the_same_transformer_vector(monkeypatch):
-    """Each word is one piece. Halved twice, both windows have 225 words on each side."""
-    torch = pytest.importorskip("torch", reason="needs the extra `compare`")
-
-    class Encoded(dict):
-        def word_ids(self, number):
-            return range(len(self["batch"][number]))
-
-    def tokenizer(words, *, return_tensors=None, **_):
-        return Encoded(batch=words) if return_tensors else SimpleNamespace(input_ids=words)
-
-    class Network:
-        """The vector of a word is the length of its sentence, and its position."""
-
-        config = SimpleNamespace(hidden_size=2)
-
-        def __call__(self, batch):
-            rows = [[[len(words), place] for place in range(len(words))] for words in batch]
-            return SimpleNamespace(last_hidden_state=torch.tensor(rows, dtype=torch.float32))
-
-    monkeypatch.setattr(systems_module, "load_transformer", lambda: (Network(), tokenizer))
-    asked = [TokenizedOccurrence((first, *["river"] * 900), 450) for first in ("a", "b")]
-    np.testing.assert_array_equal(transformer_vectors(asked)(asked), [[451, 225]] * 2)

@@ -53,15 +53,6 @@ def test_a_word_has_the_mean_of_its_pieces_in_any_batch(network):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-def test_a_long_sentence_is_truncated_around_the_word(network):
-    words = ("money",) * 900 + ("bank",) + ("river",) * 900
-    asked = [TokenizedOccurrence(words, place) for place in (0, 900, 1800)]
-    found = transformer_vectors(asked)(asked)
-    window = words[675:1126]  # halved twice, because 901 words are still too long
-    np.testing.assert_allclose(found[1], alone(network, window, 225), atol=2e-5)
-    assert np.isfinite(found).all() and np.abs(found).sum(axis=1).min() > 1
-
-
 def test_a_word_without_pieces_has_no_vector():
     asked = [TokenizedOccurrence(("a", "\x07", "b"), 1)]
     assert not transformer_vectors(asked)(asked).any()

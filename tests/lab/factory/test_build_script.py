@@ -103,11 +103,11 @@ def test_layers_over_the_bundled_vectors_are_trained_and_written(tmp_path: Path)
     (tmp_path / "pairs.jsonl").write_text(json.dumps(pair) + "\n")
     script = [sys.executable, ROOT / "lab/factory/train_wiki_en_deep.py", "--corpus", corpus]
     script += ["--pseudowords", tmp_path / "pairs.jsonl", "--work", tmp_path / "work"]
-    state, half = tmp_path / "state", tmp_path / "state" / "half"
-    for more in (("--steps", "2"), ("--steps", "3"), ("--state", state), ("--half", half)):
+    half = tmp_path / "half"
+    for more in (("--steps", "2"), ("--steps", "3"), ("--half", half)):
         done = subprocess.run([*script, *more], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-    for folder in (tmp_path / "work" / "models" / "deep", state / "deep", half):
+    for folder in (tmp_path / "work" / "models" / "deep", half):
         manifest = read_model(folder).manifest
         training = manifest.training
         assert manifest.weights_dtype == ("float16" if folder == half else "float32")

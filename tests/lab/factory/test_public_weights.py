@@ -60,21 +60,6 @@ def test_shipped_weights_fit_any_part_of_their_vectors(tmp_path, file, limit):
         np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
-@with_rows
-@each
-def test_shipped_weights_differ_from_the_closed_form(tmp_path, file):
-    closed = run(
-        *("models", "import", str(GENUINE / FILES[file.stem]), "--name", "closed"),
-        *("--models-dir", str(tmp_path)),
-    )
-    assert closed.code == 0
-    models = (imported(tmp_path, file), read_model(tmp_path / "closed"))
-    trained, untrained = (ask(model, TEXTS[:1])[0].arrays["contextual"] for model in models)
-    assert trained.shape == untrained.shape
-    assert np.abs(trained - untrained).max() > 1e-3
-
-
 @each
 def test_a_file_of_weights_does_not_depend_on_the_vocabulary(file):
     with safe_open(file, "numpy") as content:

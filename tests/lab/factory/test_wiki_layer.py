@@ -1,14 +1,11 @@
 """Values that are folded into the vectors, which does not change the output of attention."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from lab.factory.wiki_layer import fold_values
 
 from polyseme.engine.attention import Scoring, SentenceArrays
 from polyseme.engine.layers import Layer, Projection, Residual, contextualize
-from polyseme.errors import CommandError
 
 N, D, H, K = 7, 12, 3, 2
 
@@ -52,25 +49,3 @@ def test_the_vectors_become_the_values() -> None:
     # The queries and keys were the vectors: 3 = (7 − 1)/2, 5 = (19 + 1)/4.
     assert folded.query(values).tolist() == [[3, 5]]
     assert folded.key(values).tolist() == [[3, 5]]
-
-
-def test_a_layer_without_a_value_projection_stays_as_it_is() -> None:
-    vectors = np.ones((2, D), np.float32)
-    layer = Layer(heads=H)
-    values, same = fold_values(vectors, layer)
-    assert same is layer
-    assert (values == vectors).all()
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        Layer(value=Projection(np.ones((2, 2), np.float32))),
-        Layer(value=Projection(np.ones((2, 3), np.float32))),
-        replace(Layer(value=Projection(np.eye(2, dtype=np.float32))), norm="before"),
-    ],
-    ids=["singular", "wider", "normed"],
-)
-def test_a_layer_that_cannot_be_folded_is_rejected(layer: Layer) -> None:
-    with pytest.raises(CommandError, match="fold"):
-        fold_values(np.ones((1, 2), np.float32), layer)

@@ -12,8 +12,8 @@ from polyseme_lab.training.hidden_words import (
     POOL,
     UNKNOWN,
     HiddenWords,
-    TokenFile,
-    open_tokens,
+    TokenizedText,
+    tokenize_files,
 )
 from tests.tiny import SUBWORDS, VECTORS, tiny_model
 from tests.tiny import WORDS as TINY_WORDS
@@ -27,7 +27,7 @@ def tokens_of(sentences):
     lengths = [len(one) for one in sentences]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     rows = np.concatenate(sentences).astype(np.int32)
-    return TokenFile(rows, offsets, np.zeros((1, 3), np.float16))
+    return TokenizedText(rows, offsets, np.zeros((1, 3), np.float16))
 
 
 def random_sentences(count=400, seed=1):
@@ -169,14 +169,14 @@ def model(tmp_path):
     return tiny_model(tmp_path, subwords=SUBWORDS)
 
 
-def opened(folder, model, text, name="text.txt", **hashes):
-    path = folder / name
+def tokenized(folder, model, text):
+    path = folder / "text.txt"
     path.write_text(text)
-    return open_tokens(folder / "tokens", model, [path], {"text": text, **hashes}, SILENT)
+    return tokenize_files(model, [path], SILENT)
 
 
-def lines(tokens):
-    return [tokens.sentence(number).tolist() for number in range(len(tokens.offsets) - 1)]
+def lines(text):
+    return [part.tolist() for part in np.split(text.rows, text.offsets[1:-1])]
 
 
 def test_sentences_are_rows_of_the_vocabulary(tmp_path, model):
@@ -185,7 +185,7 @@ def test_sentences_are_rows_of_the_vocabulary(tmp_path, model):
         TINY_WORDS.index(word)
         for word in ("Apple", "APPLE", "bank", "river", "money", "did", "high", "end")
     )
-    found = lines(opened(tmp_path, model, text))
+    found = lines(tokenized(tmp_path, model, text))
     vocabulary = len(TINY_WORDS)
     assert found[0][1:4] == [river, did, high]
     assert [[row for row in one if 0 <= row < vocabulary] for one in found] == [
@@ -198,15 +198,15 @@ def test_sentences_are_rows_of_the_vocabulary(tmp_path, model):
 def test_the_rows_are_those_of_the_tokens_of_the_service(tmp_path, model):
     text = "river didn't high-end\tApple unheard www.end.org gnu money"
     tokens = tokenize(text, model.vocabulary, composes=model.composes)
-    table = opened(tmp_path, model, text).table(model)
-    [rows] = lines(opened(tmp_path, model, text))
+    table = tokenized(tmp_path, model, text).table(model)
+    [rows] = lines(tokenized(tmp_path, model, text))
     np.testing.assert_allclose(table[rows], model.static(tokens), atol=1e-3)
     assert UNKNOWN in rows
     assert [row == UNKNOWN for row in rows] == [t.resolution == "oov" for t in tokens]
 
 
 def test_the_table_has_the_vocabulary_composed_words_and_a_zero_row(tmp_path, model):
-    tokens = opened(tmp_path, model, "gnu river money gnu end")
+    tokens = tokenized(tmp_path, model, "gnu river money gnu end")
     table = tokens.table(model)
     [rows] = lines(tokens)
     assert rows == [11, 4, 5, 11, 10]
@@ -216,46 +216,16 @@ def test_the_table_has_the_vocabulary_composed_words_and_a_zero_row(tmp_path, mo
 
 def test_more_composed_words_than_the_limit_are_unknown(tmp_path, model, monkeypatch):
     monkeypatch.setattr(module, "MAX_COMPOSED", 1)
-    tokens = opened(tmp_path, model, "gnu river emu gnu emu")
+    tokens = tokenized(tmp_path, model, "gnu river emu gnu emu")
     assert lines(tokens) == [[11, 4, UNKNOWN, 11, UNKNOWN]]
 
 
 def test_short_sentences_are_skipped_and_long_ones_divided(tmp_path, model, monkeypatch):
     monkeypatch.setattr(module, "MAX_TOKENS", 5)
     text = "\n".join(["end " * 3, "river " * 4, "money " * 12])
-    assert [len(one) for one in lines(opened(tmp_path, model, text))] == [4, 5, 5]
-
-
-def test_a_full_cache_or_buffer_changes_nothing(tmp_path, model, monkeypatch):
-    text = "river money gnu end did high\n" * 5 + "emu end did high bank Apple\n"
-    expected = lines(opened(tmp_path, model, text))
-    for name in ("_CACHED", "_FLUSH"):
-        monkeypatch.setattr(module, name, 2)
-    assert lines(opened(tmp_path, model, text, again=True)) == expected
-    assert len(expected) == 6
-
-
-def test_the_same_files_are_tokenized_once(tmp_path, model, monkeypatch):
-    first = lines(opened(tmp_path, model, "river money end did"))
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "tokenize", None)
-        assert lines(opened(tmp_path, model, "river money end did")) == first
-    assert lines(opened(tmp_path, model, "end did river money")) != first
-
-
-def test_tokens_of_an_interrupted_run_are_not_used(tmp_path, model, monkeypatch):
-    def interrupt(*_args, **_options):
-        raise KeyboardInterrupt
-
-    text = "river money end did"
-    opened(tmp_path, model, text)
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "tokenize", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            opened(tmp_path, model, "bank bank bank bank")
-    assert lines(opened(tmp_path, model, text)) == [[4, 5, 10, 6]]
+    assert [len(one) for one in lines(tokenized(tmp_path, model, text))] == [4, 5, 5]
 
 
 def test_a_corpus_without_sentences_is_reported(tmp_path, model):
     with pytest.raises(CommandError, match="too little training data"):
-        opened(tmp_path, model, "end\n\n")
+        tokenized(tmp_path, model, "end\n\n")

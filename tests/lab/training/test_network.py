@@ -58,23 +58,26 @@ def padded(sentence_list, targets):
         stack([one.vectors for one in sentence_list], 0),
         stack([one.known for one in sentence_list], fill=False),
         stack([one.words for one in sentence_list], -1),
+        torch.tensor(targets).reshape(len(targets), -1),
         bias,
-        torch.tensor(targets),
-        torch.zeros(len(sentence_list), longest, dtype=torch.int64),
     )
 
 
 def require_agreement(layers, sentence_list, d=D):
     """Require that both methods of the network, for all rows and for the targets, agree."""
-    targets = [len(one.known) // 2 for one in sentence_list]
-    network, batch = Network.from_layers(layers, d), padded(sentence_list, targets)
-    with torch.no_grad():
-        rows = network.contextual(batch).numpy()
-        selected = network.contextual_targets(batch).numpy()
-    for number, (one, target) in enumerate(zip(sentence_list, targets, strict=True)):
-        expected = contextualize(one, layers).contextual
-        np.testing.assert_allclose(rows[number, : len(expected)], expected, **CLOSE)
-        np.testing.assert_allclose(selected[number], expected[target], **CLOSE)
+    network = Network.from_layers(layers, d)
+    middle = [len(one.known) // 2 for one in sentence_list]
+    for targets in (middle, [[place, 0, place] for place in middle]):
+        batch = padded(sentence_list, targets)
+        with torch.no_grad():
+            rows = network.contextual(batch).numpy()
+            selected = network.contextual_targets(batch).numpy()
+        for number, (one, target) in enumerate(
+            zip(sentence_list, batch.targets.numpy(), strict=True)
+        ):
+            expected = contextualize(one, layers).contextual
+            np.testing.assert_allclose(rows[number, : len(expected)], expected, **CLOSE)
+            np.testing.assert_allclose(selected[number], expected[target], **CLOSE)
 
 
 @pytest.mark.parametrize("mask", ["all", "others", "other-words"])

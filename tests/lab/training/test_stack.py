@@ -16,77 +16,26 @@ from polyseme.errors import CommandError
 from polyseme.models.reader import read_model
 from tests.lab.training import runs
 from tests.lab.training.runs import digests, encoded, run_of
-from tests.lab.training.world import WORDS, word, world_model
+from tests.lab.training.world import WORDS, world_model
 
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
-from polyseme.models.weights import layer_entry, layers_from_tensors  # noqa: E402
 from polyseme_lab.training.hidden_words import UNKNOWN  # noqa: E402
 from polyseme_lab.training.run import (  # noqa: E402
     write_trained_model,
 )
 from polyseme_lab.training.stack import (  # noqa: E402
-    REACH,
     Occurrences,
-    Stack,
     StackTrainer,
     final_and_skip,
     initial_stack,
     sampled_softmax_loss,
-    stack_tensors,
 )
-
-D, LAYERS, HEADS, INNER = 15, 3, 5, 11
-CLOSE = {"rtol": 0, "atol": 1e-5}
-
-
-@pytest.fixture(scope="module")
-def tensors():
-    """Tensors of a stack, all of them random, so that none is neutral."""
-    rng = np.random.default_rng(3)
-    found = stack_tensors(initial_stack(D, LAYERS, HEADS, INNER, rng))
-    return {
-        name: tensor + 0.1 * torch.from_numpy(rng.standard_normal(tensor.shape).astype(np.float32))
-        for name, tensor in found.items()
-    }
-
-
-def layers_of(tensors):
-    entries = [layer_entry(one) for one in initial_stack(D, LAYERS, HEADS, INNER, rng())]
-    return layers_from_tensors({n: t.numpy() for n, t in tensors.items()}, entries, HEADS, D)
 
 
 def rng():
     return np.random.default_rng(7)
-
-
-def sentences(n, count=4, unknown=0.3):
-    """Vectors and known tokens of sentences; the last sentence has no known token."""
-    known = rng().random((count, n)) >= unknown
-    known[-1] = False
-    vectors = rng().standard_normal((count, n, D)).astype(np.float32) * known[:, :, None]
-    return vectors, known
-
-
-@pytest.mark.parametrize("n", [1, 2, REACH + 1, 2 * REACH + 7])
-def test_the_stack_agrees_with_the_engine(tensors, n):
-    vectors, known = sentences(n)
-    stack = Stack(tensors, LAYERS, HEADS, torch.float32)
-    found = stack(torch.from_numpy(vectors), torch.from_numpy(known)).numpy()
-    for number, contextual in enumerate(found):
-        sentence = SentenceArrays(vectors[number], known[number], np.arange(n))
-        expected = contextualize(sentence, layers_of(tensors)).contextual
-        np.testing.assert_allclose(contextual, expected, **CLOSE)
-
-
-def test_the_chosen_rows_are_those_of_all_rows(tensors):
-    vectors, known = map(torch.from_numpy, sentences(9))
-    rows = torch.tensor([[8, 0], [3, 4], [5, 5], [1, 2]])
-    stack = Stack(tensors, LAYERS, HEADS, torch.float32)
-    every = stack(vectors, known)
-    expected = every[torch.arange(4)[:, None], rows]
-    np.testing.assert_allclose(stack(vectors, known, rows), expected, **CLOSE)
 
 
 def test_a_hidden_word_begins_with_the_mean_of_its_context():
@@ -109,18 +58,6 @@ def test_hidden_words_are_named_from_their_context(world, corpus):
     scores = trained.facts["held_out"]
     assert scores["kept"]["held_out_loss"] < scores["before"]["held_out_loss"] - 0.3
     assert metrics[-1]["loss"] < math.log(len(WORDS)) - 0.3
-
-
-@pytest.mark.slow
-def test_an_ambiguous_word_gets_a_vector_for_each_topic(world, corpus):
-    trained, _ = run(world, corpus=corpus, steps=200, learning_rate=0.01, score_every=100)
-
-    def vector(topic):
-        words = [word("bank", 3), *(word(topic, number) for number in (4, 5, 6))]
-        vector = encoded(trained.layers, world, words)[0]
-        return vector / np.linalg.norm(vector)
-
-    assert vector("river") @ vector("money") < 0.95
 
 
 def test_the_loss_is_that_of_all_classes_if_all_are_sampled():
@@ -341,11 +278,6 @@ def test_the_result_is_an_average_of_the_weights(world, corpus, monkeypatch):
     first = 0.1 * initial + 0.9 * states[0]
     expected = 0.15 * first + 0.85 * states[1]
     np.testing.assert_allclose(trained.layers[0].query.weight, expected, atol=1e-6)
-
-
-def test_tags_are_rejected(world, corpus, tags):
-    with pytest.raises(CommandError, match="omit --tags"):
-        run(world, corpus=corpus, tags=tags)
 
 
 def test_bfloat16_gives_nearly_the_same_loss(world, corpus):
