@@ -1,5 +1,7 @@
 """`polyseme serve` checks the models and the address, and starts gunicorn."""
 
+import errno
+import os
 import signal
 import socket
 
@@ -58,10 +60,16 @@ def test_an_address_that_cannot_be_used_is_reported_in_one_sentence(models_dir, 
     monkeypatch.setattr(Server, "run", lambda _: pytest.fail("gunicorn was started"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert error_of(models_dir, "--port", port) == (
-            f"The service cannot listen on 127.0.0.1, port {port} (Address already in use); --host"
-            " and --port select others."
-        )
-    message = "The service cannot listen on {}, port 8000 ("
-    for host in ("192.0.2.1", "no host"):  # RFC 5737
-        assert error_of(models_dir, "--host", host).startswith(message.format(host))
+        message = f"Port {port} of 127.0.0.1 is in use; --port selects another one."
+        assert error_of(models_dir, "--port", port) == message
+    message = "192.0.2.1 is no address of this machine; --host selects another."  # RFC 5737
+    assert error_of(models_dir, "--host", "192.0.2.1") == message
+    message = "The service cannot listen on no host, port 8000; check --host and --port."
+    assert error_of(models_dir, "--host", "no host") == message
+
+    def forbidden(*_, **__):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(socket.socket, "bind", forbidden)
+    message = "This user may not use port 80; --port selects another one."
+    assert error_of(models_dir, "--port", "80") == message

@@ -26,6 +26,11 @@ Knows: TypeAlias = Callable[[Sequence[str]], list[bool]]
 ENDINGS = (".data.txt", ".gold.txt", "classes_map.txt")
 """Endings of the files to read; other files, such as licenses, are ignored."""
 ARCHIVES = (".tar.xz", ".tar.gz", ".tar.bz2", ".tar")
+MAX_FILE_BYTES, MAX_TOTAL_BYTES, MAX_FILES = 64 << 20, 512 << 20, 10_000
+"""Limits on the size of a file, and on the total size and the number of members of an archive. All
+sets are far below them."""
+MAX_DEPTH = 3
+"""Levels of subfolders to search for an extracted set."""
 _BROKEN = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, ValueError)
 
 
@@ -98,28 +103,55 @@ def read_data_set(directory: Path, name: str) -> Files:
         if archive.is_file():
             return read_archive(archive)
     folder = directory / name if (directory / name).is_dir() else directory
-    paths = sorted(path for path in folder.rglob("*.txt") if path.name.endswith(ENDINGS))
-    files = {path.relative_to(folder).as_posix(): path for path in paths}
+    patterns = ["*/" * depth + f"*{end}" for depth in range(MAX_DEPTH + 1) for end in ENDINGS]
+    files: Files = {}
+    for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
+        # A link to a file outside the folder is ignored.
+        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+            place = path.relative_to(folder).as_posix()
+            files[place] = read_text_lines(path, place)
     if not files:
         raise CommandError(
             f"The folder has neither {name}.tar.xz (or another .tar) nor the extracted"
             " files of that set; docs/training.md has the download addresses."
         )
-    return {place: read_text_lines(path, place) for place, path in files.items()}
+    return files
 
 
 def read_archive(archive: Path) -> Files:
-    """Read the text files of an archive; raise CommandError if it is damaged."""
+    """Read the text files of an archive; raise CommandError if it is invalid.
+
+    It is invalid if it is damaged or oversized, or if it has an unsafe path or a file twice.
+    """
+    too_large = CommandError(
+        f"{archive.name} is larger than any evaluation set: more than {MAX_FILES:,} files,"
+        f" {MAX_FILE_BYTES >> 20} MiB in a file or {MAX_TOTAL_BYTES >> 20} MiB in total."
+    )
     files: Files = {}
+    total = 0
     try:
         with tarfile.open(archive) as tar:
-            for member in tar:
+            for number, member in enumerate(tar):
+                total += member.size
+                if member.size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or number >= MAX_FILES:
+                    raise too_large
+                path = PurePosixPath(member.name)
+                if path.is_absolute() or ".." in path.parts:
+                    raise CommandError(
+                        f"{archive.name} has a member with an absolute path or `..`; download the"
+                        " original set."
+                    )
                 file = tar.extractfile(member) if member.isfile() else None
-                if file is not None and member.name.endswith(ENDINGS):
-                    files[member.name] = split_lines(file.read(), member.name)
+                if file is None or not member.name.endswith(ENDINGS):
+                    continue
+                if member.name in files:
+                    raise CommandError(f"The archive has {member.name} twice; download it again.")
+                files[member.name] = split_lines(file.read(), member.name)
             # The checksum is verified at the end of the stream; tarfile stops before.
-            while tar.fileobj.read(1 << 20):
-                pass
+            while padding := tar.fileobj.read(1 << 20):
+                total += len(padding)
+                if total > MAX_TOTAL_BYTES:
+                    raise too_large
     except _BROKEN:
         raise CommandError(
             f"{archive.name} cannot be read: it is not a tar archive, or is truncated or damaged;"
@@ -131,14 +163,19 @@ def read_archive(archive: Path) -> Files:
 def read_text_lines(path: Path, name: str | None = None) -> list[str]:
     """Return the lines of a text file, decompressed if its name ends in `.xz`.
 
-    Raises CommandError, which has the file's name or another one, if the file is damaged or is not
-    UTF-8.
+    Raises CommandError, which has the file's name or another one, if the file is too large, is
+    damaged, or is not UTF-8.
     """
     name = name or path.name
     try:
-        data = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
-    except lzma.LZMAError:
+        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (lzma.LZMAError, EOFError):
         raise CommandError(f"{name} is not an .xz file, or it is damaged.") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise CommandError(
+            f"{name} has more than {MAX_FILE_BYTES >> 20} MiB, unlike any evaluation set."
+        )
     return split_lines(data, name)
 
 

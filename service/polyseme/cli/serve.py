@@ -1,5 +1,6 @@
 """`polyseme serve`: check the model and the address, and run gunicorn."""
 
+import errno
 import os
 import shutil
 import socket
@@ -7,6 +8,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 import orjson
@@ -20,6 +22,7 @@ from polyseme.settings import Settings
 _STANDARD_ERROR = 2
 _METRICS_BYTES = 1 << 20
 """Free bytes that the metrics directory requires at the start; a worker uses about 0.2 MB."""
+_METRICS_PREFIX = "polyseme-metrics-"
 SECRET = ("api_keys", "rate_limit_storage")
 """Settings without a flag, because every user of the machine can read a command line."""
 
@@ -29,16 +32,30 @@ def _create_metrics_directory() -> None:
 
     Its parent is PROMETHEUS_MULTIPROC_DIR, /dev/shm or the temporary directory, the first with
     enough free space. If none has enough, each worker reports only its own metrics. gunicorn's
-    `on_exit` removes the directory.
+    `on_exit` removes the directory; after a SIGKILL, the next start does.
     """
     parent = os.environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
     for candidate in (parent or "/dev/shm", "/dev/shm", None):  # noqa: S108
         with suppress(OSError):
             folder = candidate or tempfile.gettempdir()
+            for directory in Path(folder).glob(f"{_METRICS_PREFIX}*-*"):
+                process = directory.name.removeprefix(_METRICS_PREFIX).partition("-")[0]
+                if process.isdecimal() and not _is_running(int(process)):
+                    shutil.rmtree(directory, ignore_errors=True)
             if shutil.disk_usage(folder).free >= _METRICS_BYTES:
-                directory = tempfile.mkdtemp(prefix="polyseme-metrics-", dir=folder)
-                os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
+                prefix = f"{_METRICS_PREFIX}{os.getpid()}-"
+                os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp("", prefix, folder)
                 return
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def _check_address(host: str, port: int, flag: str) -> None:
@@ -55,10 +72,13 @@ def _check_address(host: str, port: int, flag: str) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
     except OSError as error:
-        raise CommandError(
-            f"The service cannot listen on {host}, port {port} ({error.strerror}); --host and"
-            f" {flag} select others."
-        ) from None
+        problems = {
+            errno.EADDRINUSE: f"Port {port} of {host} is in use; {flag} selects another one.",
+            errno.EADDRNOTAVAIL: f"{host} is no address of this machine; --host selects another.",
+            errno.EACCES: f"This user may not use port {port}; {flag} selects another one.",
+        }
+        other = f"The service cannot listen on {host}, port {port}; check --host and {flag}."
+        raise CommandError(problems.get(error.errno or 0, other)) from None
 
 
 def _setting_option(name: str, field: FieldInfo) -> Option:

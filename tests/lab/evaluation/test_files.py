@@ -6,6 +6,7 @@ import tarfile
 import pytest
 
 from polyseme.errors import CommandError
+from polyseme_lab.evaluation import datasets
 from polyseme_lab.evaluation.datasets import fingerprint, read_archive, read_data_set
 from tests.lab.evaluation.sets import COARSE, archived, unpacked
 
@@ -60,23 +61,61 @@ def refusal(folder, name="coarsewsd"):
     return caught.value.sentence
 
 
-def test_a_set_that_is_absent_or_not_text_is_rejected(tmp_path):
+def test_a_set_that_is_absent_huge_repeated_or_not_text_is_rejected(tmp_path, monkeypatch):
     assert "neither coarsewsd.tar.xz (or another .tar) nor" in refusal(tmp_path)
-    archived(tmp_path / "coarsewsd.tar.xz", {"coarsewsd/bank/test.data.txt": b"0\tna\xefve\n"})
+    archive = tmp_path / "coarsewsd.tar.xz"
+    archived(archive, {"coarsewsd/bank/test.data.txt": b"0\tna\xefve\n"})
     assert refusal(tmp_path) == "coarsewsd/bank/test.data.txt is not UTF-8 text."
-
-
-def test_nothing_is_extracted_and_links_are_not_followed(tmp_path):
-    archive, secret = tmp_path / "coarsewsd.tar.xz", tmp_path / "secret"
-    secret.write_text("secret")
     with tarfile.open(archive, "w:xz") as tar:
+        for _ in range(2):
+            tar.addfile(tarfile.TarInfo("a/test.data.txt"), io.BytesIO())
+    assert "twice" in refusal(tmp_path)
+    archive.unlink()
+    unpacked(tmp_path, COARSE)
+    monkeypatch.setattr(datasets, "MAX_FILE_BYTES", 10)
+    assert "unlike any evaluation set" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/test.data.txt", "../test.data.txt", "a/../../test.gold.txt"]
+)
+def test_a_member_outside_the_archive_is_rejected(tmp_path, name):
+    archived(tmp_path / "coarsewsd.tar.xz", {**COARSE, name: ["0\ta"]})
+    assert "an absolute path or `..`" in refusal(tmp_path)
+    assert list(tmp_path.iterdir()) == [tmp_path / "coarsewsd.tar.xz"]
+
+
+def test_a_member_that_is_a_link_is_not_followed(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    with tarfile.open(tmp_path / "coarsewsd.tar.xz", "w:xz") as tar:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
-            member = tarfile.TarInfo(f"../{kind.decode()}/test.data.txt")
+            member = tarfile.TarInfo(f"a/{kind.decode()}/test.data.txt")
             member.type, member.linkname = kind, str(secret)
             tar.addfile(member)
-        tar.addfile(tarfile.TarInfo("../test.data.txt"), io.BytesIO())
-    assert read_archive(archive) == {"../test.data.txt": []}
-    assert sorted(tmp_path.iterdir()) == [archive, secret]
+    assert read_archive(tmp_path / "coarsewsd.tar.xz") == {}
+
+
+def test_a_link_out_of_an_unpacked_set_is_not_followed(tmp_path):
+    (tmp_path / "secret.data.txt").write_text("secret")
+    folder = unpacked(tmp_path / "set", COARSE)
+    (folder / "coarsewsd" / "bank" / "dev.data.txt").symlink_to(tmp_path / "secret.data.txt")
+    assert "bank/dev.data.txt" not in read_data_set(folder, "coarsewsd")
+
+
+def test_a_huge_member_is_rejected_before_it_is_read(tmp_path):
+    with tarfile.open(tmp_path / "coarsewsd.tar", "w") as tar:
+        member = tarfile.TarInfo("a/README")
+        member.size = datasets.MAX_FILE_BYTES + 1
+        tar.addfile(member, io.BytesIO(bytes(member.size)))
+    assert "64 MiB in a file" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_TOTAL_BYTES", 100), ("MAX_FILES", 3)])
+def test_a_huge_archive_or_one_of_too_many_members_is_rejected(tmp_path, monkeypatch, limit, value):
+    archived(tmp_path / "coarsewsd.tar.xz", COARSE)
+    monkeypatch.setattr(datasets, limit, value)
+    assert "larger than any evaluation set" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("ending", [".tar.xz", ".tar.gz", ".tar.bz2", ".tar"])
@@ -95,12 +134,12 @@ def outcome(archive):
 
 
 def truncations(whole):
-    return [whole[:end] for end in range(1, len(whole), 37)]
+    return [whole[:end] for end in range(1, len(whole), 17)]
 
 
 def damages(whole):
     flipped = [bytes([byte ^ 0xFF]) for byte in whole]
-    return [whole[:n] + flipped[n] + whole[n + 1 :] for n in range(0, len(whole), 11)]
+    return [whole[:n] + flipped[n] + whole[n + 1 :] for n in range(0, len(whole), 3)]
 
 
 @pytest.mark.parametrize("kind", ["xz", "gz", "bz2"])
@@ -122,3 +161,12 @@ def test_a_wrong_checksum_of_an_archive_is_rejected(tmp_path):
     whole[-8] ^= 0xFF
     archive.write_bytes(whole)
     assert "cannot be read" in refusal(tmp_path)
+
+
+def test_an_archive_with_much_padding_is_rejected(tmp_path, monkeypatch):
+    archive = archived(tmp_path / "coarsewsd.tar", COARSE, "")
+    with archive.open("ab") as file:
+        file.write(bytes(1 << 20))
+    assert read_archive(archive) == COARSE
+    monkeypatch.setattr(datasets, "MAX_TOTAL_BYTES", 1 << 20)
+    assert "larger than any evaluation set" in refusal(tmp_path)
