@@ -116,6 +116,24 @@ BATS = (
 )
 
 
+ABBREVIATED = {
+    "Dr. Smith works at the bank. He sat on the river bank.": 2,
+    "Mr. Jones owns a bank. Mrs. Hill sat on the bank.": 2,
+    "He lives in the U.S. The bank is there. The U.S. Bank of America lent money.": 3,
+    "J. R. R. Tolkien went to the bank. We had plan B. It failed.": 3,
+    "Was it the bank? No. It was the river bank.": 3,
+    "Er traf Dr. Müller am 3. Oktober in der Bank, z. B. um Geld. Dann ging er.": 2,
+}
+
+
+@pytest.mark.parametrize("text", ABBREVIATED)
+def test_abbreviations_do_not_end_sentences(open_page: Open, text: str) -> None:
+    reader = open_page("#senses")
+    paste(field(reader), text)
+    reader.press(f"Split into {ABBREVIATED[text]} sentences")
+    assert len(field(reader).input_value().splitlines()) == ABBREVIATED[text]
+
+
 def test_a_paragraph_is_split_into_sentences_on_request(open_page: Open) -> None:
     reader = open_page("#senses")
     paste(field(reader), BATS)
@@ -234,7 +252,7 @@ def test_labels_are_saved_in_the_inventory_and_the_csv(open_page: Open, tmp_path
     fields.last.fill("=1+1")
     with reader.saved(reader.button("Save CSV"), tmp_path).open(newline="") as file:
         labels = {(row["sense"], row["label"]) for row in csv.DictReader(file)}
-    assert labels == {("0", "fruit"), ("1", "'=1+1")}
+    assert labels == {("1", "fruit"), ("2", "'=1+1")}  # as the cards are numbered
 
 
 def test_right_to_left_sentences_keep_their_direction(
@@ -335,10 +353,12 @@ def test_the_occurrences_can_be_saved_as_csv(visit: Open, tmp_path: Path) -> Non
     saved = reader.saved(reader.button("Save CSV"), tmp_path)
     with saved.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    names = ("text", "start", "end", "sense", "confidence")
+    names = ("start", "end", "confidence")
     assert rows == [
         {
             **{name: str(one[name]) for name in names},
+            "line": str(one["text"] + 1),
+            "sense": str(one["sense"] + 1),
             "label": "",
             # A spreadsheet would compute a text that begins with =.
             "sentence": sentences[one["text"]].replace("=", "'="),

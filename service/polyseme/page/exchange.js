@@ -64,10 +64,9 @@ export class Exchange {
     if (this.results.hidden) this.waiting.textContent = "Waiting for the service…";
     try {
       const text = await fetchText(path, body, aborter.signal);
-      const arrived = performance.now();
       const response = JSON.parse(text) ?? {};
       if (aborter.signal.aborted) return null;
-      Object.assign(this, { path, body, text, arrived, isNew: true });
+      Object.assign(this, { path, body, text, isNew: true });
       this.code.textContent = curl(path, body);
       this.results.hidden = false;
       this.#notify();

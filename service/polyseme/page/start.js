@@ -110,20 +110,12 @@ async function show(name, state) {
   const focused = document.activeElement, drawing = focused.closest(".drawing");
   try {
     await built[name].show(state);
-    measureDrawn(built[name].exchange);
     if (drawing?.isConnected && !focused.isConnected) refocus(drawing, focused.getAttribute("aria-label"));
   } catch (error) {
     // The response has an unexpected form: report it on the console and to the reader.
     reportError(error);
     built[name].exchange.showError(unreadableResponse());
   }
-}
-
-/** Record the time from the response until the view is drawn, for `benchmarks/page.py`. */
-function measureDrawn(exchange) {
-  const { arrived } = exchange;
-  exchange.arrived = null;
-  if (arrived) requestAnimationFrame(() => setTimeout(() => performance.measure("polyseme-drawn", { start: arrived })));
 }
 
 /** Focus the element with a name in a drawing that was drawn again, else the tab stop of the drawing. */

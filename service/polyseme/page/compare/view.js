@@ -95,8 +95,8 @@ export class View {
     const [first, second] = response.map.explained_variance_ratio;
     this.map.caption.textContent = "The map is a projection: its axes are the first two principal components, with"
       + ` ${percent(first + second)} of the variance. Near points may differ; the cosines above are exact.${this.state.share ? ""
-        : " The neighbors of a contextual vector are searched from a point slightly closer to the static vector,"
-        + " which the map shows; their cosines are those with this point."}`;
+        : " The neighbors of a contextual vector are searched from a point between it and the static vector, which the map shows:"
+        + " its direction plus 0.4 times the static one. Their cosines are those with this point, not with the contextual vector."}`;
     this.pointed.replaceChildren();
     const points = mapPoints(response);
     if (!points.length) return this.map.show(null);

@@ -13,11 +13,24 @@ export function linesOf(text) {
     .filter(({ sentence }) => sentence);
 }
 
+/** Titles, which never end a sentence; initials, abbreviations with dots and ordinals, which seldom do. */
+const TITLE = /(?<!\p{L})(?:Dr|Mrs?|Ms|Mme|Mlle|Prof|St|Sen|Rep|Gov|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Mt|Ft|vs|cf|Nr|Hr|Fr|bzw|Sra?)\.$/u;
+const INITIALS = /(?<![\p{L}\p{N}.])(?:\p{L}(?:\. ?\p{L})*|\d{1,2})\.$/u;
+/** Words that begin a sentence more often than they follow an abbreviation. */
+const STARTS = /^["“‘(]?(?:The|A|An|I|He|She|It|We|They|You|This|That|These|Those|There|In|On|At|But|And|When|If|As|For|His|Her|Its|Their|Our|My|Der|Die|Das|Er|Sie|Es|Ein|Eine|Le|La|Les|Il|Elle|El|Los)(?!\p{L})/u;
+
 /** Return the sentences of a text; a line end also ends a sentence. */
 export function sentencesOf(text) {
   const segmenter = new Intl.Segmenter(undefined, { granularity: "sentence" });
-  return linesOf(text).flatMap(({ sentence }) =>
-    Array.from(segmenter.segment(sentence), ({ segment }) => segment.trim())).filter(Boolean);
+  return linesOf(text).flatMap(({ sentence }) => {
+    const sentences = [];
+    for (const segment of Array.from(segmenter.segment(sentence), (part) => part.segment.trim()).filter(Boolean)) {
+      const before = sentences.at(-1) ?? "";
+      if (TITLE.test(before) || (INITIALS.test(before) && !STARTS.test(segment))) sentences.push(`${sentences.pop()} ${segment}`);
+      else sentences.push(segment);
+    }
+    return sentences;
+  });
 }
 
 /** An error in a chosen file; the message is a sentence for the reader. */

@@ -118,8 +118,8 @@ export class View {
     const { response, sentences } = this;
     const labels = this.cards.labels();
     const rows = response.occurrences.map(({ text, start, end, sense, confidence }) =>
-      [text, start, end, sense, labels[sense], confidence, sentences[text]].map(csvCell));
-    const header = ["text", "start", "end", "sense", "label", "confidence", "sentence"];
+      [this.lines[text].number, start, end, sense + 1, labels[sense], confidence, sentences[text]].map(csvCell));
+    const header = ["line", "start", "end", "sense", "label", "confidence", "sentence"];
     download("polyseme-senses.csv", `${separatedText([header, ...rows], ",", "\r\n")}\r\n`, "text/csv");
   }
 

@@ -39,7 +39,8 @@ export class StepSources {
   #sentence() {
     this.layer = choiceField(this.page, "layer", "Layer", numbered(1));
     const text = textField("text", "Sentence", { maxlength: "4000" });
-    const options = optionDetails(caseField(this.page), modelField(this.page));
+    // Another model may have fewer layers.
+    const options = optionDetails(caseField(this.page), modelField({ update: (changes) => this.page.update({ ...changes, layer: "0" }) }));
     this.fields = [text, options];
     const submit = (event) => {
       event.preventDefault();
