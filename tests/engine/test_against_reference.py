@@ -69,7 +69,7 @@ def test_a_final_projection_and_a_skip_agree_with_the_reference(seed):
         contextual += case.sentence.vectors.astype(np.float64) @ skip
     np.testing.assert_allclose(steps["contextual"].values, contextual, rtol=1e-9, atol=1e-12)
     bias = "" if final.bias is None else " + bf"
-    added = "" if skip is None else " + S·Ws"
+    added = "" if skip is None else " + X₀·Ws"
     assert steps["contextual"].formula == f"Y·Wf{bias}{added}"
 
 

@@ -127,8 +127,7 @@ def recomputed(step, values):  # noqa: PLR0911 - a case for each operation
         case "combination":
             norms = [np.linalg.norm(term, axis=-1, keepdims=True) for term in terms]
             units = [t / np.where(n, n, 1) for t, n in zip(terms, norms, strict=True)]
-            total = sum(f * u for f, u in zip(step.factors, units, strict=True))
-            return np.where(norms[0] + norms[1] > 0, total, 0)  # a zero row stays zero
+            return sum(f * u for f, u in zip(step.factors, units, strict=True))
     return None
 
 

@@ -116,6 +116,25 @@ BATS = (
 )
 
 
+def test_a_chosen_number_of_senses_is_called_the_chosen_one(open_page: Open) -> None:
+    evidence = "section[aria-label='Evidence for each number of senses'] .status"
+    chosen = "their number is the chosen one"
+    reader = open_page(address("senses", text="\n".join(BANKS), word="bank", senses="2"))
+    assert chosen in reader.texts(evidence)[0]
+    reader = open_page(address("senses", text="\n".join(BANKS), word="bank"))
+    assert chosen not in reader.texts(evidence)[0]
+    assert "from 33% on, several are shown" in reader.texts(evidence)[0]
+
+
+def test_back_returns_to_sentences_that_an_example_replaced(open_page: Open) -> None:
+    reader = open_page("#senses")
+    paste(field(reader), BATS)
+    reader.page.get_by_role("group", name="Examples").get_by_role("button").last.click()
+    expect(field(reader)).not_to_have_value(BATS)
+    reader.page.go_back()
+    expect(field(reader)).to_have_value(BATS)
+
+
 ABBREVIATED = {
     "Dr. Smith works at the bank. He sat on the river bank.": 2,
     "Mr. Jones owns a bank. Mrs. Hill sat on the bank.": 2,

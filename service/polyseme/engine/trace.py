@@ -24,7 +24,7 @@ FORMULAS = {
     "weighted_values": "A[i,j]·V[j]",
     "context": "C[i] = Σj A[i,j]·V[j]",
     "concatenation": "concat(C of all heads)",
-    "position": "p, a unit vector for the position of the token",
+    "position": "p, a unit vector for the position of the token; 0 if O and X are",
     "layer_output": "Y",
     "contextual": "the output of the layer",
 }
@@ -182,7 +182,9 @@ def _trace_residual(layer: Layer, x: Floats, output: Floats, step: _Recorder) ->
         return step("residual", combined, "addition", "embeddings", "output")
     operands, factors = ["output", "embeddings"], [1.0, residual.share]
     if residual.position_share:
-        step("position", sinusoids(*x.shape), "given")
+        # A vector that would be zero stays zero.
+        content = (output.any(axis=1) | x.any(axis=1))[:, None]
+        step("position", sinusoids(*x.shape) * content, "given")
         operands.append("position")
         factors.append(residual.position_share)
     return step("residual", combined, "combination", *operands, factors=tuple(factors))
@@ -311,10 +313,10 @@ def _join_heads(x: Floats, record: _Recorder) -> Floats:
 
 
 def _formula_of_final(layer: Layer) -> str:
-    """Return the end of the formula of `contextual`, after Y; S are the static vectors."""
+    """Return the end of the formula of `contextual`, after Y; X₀ are the static vectors."""
     final = "" if layer.final.weight is None else "·Wf"
     final += "" if layer.final.bias is None else " + bf"
-    return final if layer.skip is None else f"{final} + S·Ws"
+    return final if layer.skip is None else f"{final} + X₀·Ws"
 
 
 def _formulas(layer: Layer) -> dict[str, str]:

@@ -22,7 +22,11 @@ export class SensesForm {
     /** Texts that are too long for the address, by the name that the address has instead. */
     this.long = new Map();
     this.name = PASTED;
-    this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" }, onpick: () => { this.shownText = null; } });
+    this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" }, onpick: () => {
+      // Back returns to what was typed.
+      if (this.isEdited) this.#submit({});
+      this.shownText = null;
+    } });
     this.text = h("textarea", {
       rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
       oninput: () => this.#type(),

@@ -82,7 +82,7 @@ export class View {
       const notes = [...this.form.hints(), ...notesOf(response)];
       this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
       this.notes.hidden = !notes.length;
-      this.evidence.replaceChildren(...evidenceOf(response));
+      this.evidence.replaceChildren(...evidenceOf(response, state.senses === "auto"));
       this.cards.show(response, sentences, state);
     }
     Object.assign(this, { response, sentences });
@@ -148,12 +148,13 @@ function summaryOf({ word, senses, occurrences, separation }) {
 }
 
 /** Return what speaks for each number of senses. */
-function evidenceOf({ several, alternatives, occurrences, senses }) {
+function evidenceOf({ several, alternatives, occurrences, senses }, isAutomatic) {
   const list = wordList(alternatives.slice(1).map(({ senses: n, separation, sizes }) =>
     ({ word: `${n} senses`, value: separation, text: short(separation), note: sizes.map(count).join(" · ") })), 0, "near wide-words");
   list.children[senses.length - 2]?.setAttribute("aria-current", "true");
   return [
-    h("p", { class: "status" }, occurrences.length < MIN_OCCURRENCES ? "" : `The probability of several senses is ${percent(several)}; from 33% on, several are shown. `,
+    h("p", { class: "status" }, occurrences.length < MIN_OCCURRENCES ? "" : `The probability of several senses is ${
+      percent(several)}; ${isAutomatic ? "from 33% on, several are shown" : "their number is the chosen one"}. `,
       "The bars show how well each number of senses separates the occurrences: at 1, completely."),
     list,
   ];
