@@ -141,7 +141,7 @@ ABBREVIATED = {
     "He lives in the U.S. The bank is there. The U.S. Bank of America lent money.": 3,
     "J. R. R. Tolkien went to the bank. We had plan B. It failed.": 3,
     "Was it the bank? No. It was the river bank.": 3,
-    "Er traf Dr. Müller am 3. Oktober in der Bank, z. B. um Geld. Dann ging er.": 2,
+    "Er traf Dr. Müller am 3. Mai in der Bank, z. B. um Geld. Dann ging er.": 2,
 }
 
 

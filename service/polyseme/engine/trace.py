@@ -183,7 +183,7 @@ def _trace_residual(layer: Layer, x: Floats, output: Floats, step: _Recorder) ->
     operands, factors = ["output", "embeddings"], [1.0, residual.share]
     if residual.position_share:
         # A vector that would be zero stays zero.
-        content = (output.any(axis=1) | x.any(axis=1))[:, None]
+        content = np.hstack([x, output]).any(axis=1, keepdims=True)
         step("position", sinusoids(*x.shape) * content, "given")
         operands.append("position")
         factors.append(residual.position_share)

@@ -17,7 +17,7 @@ export function linesOf(text) {
 const TITLE = /(?<!\p{L})(?:Dr|Mrs?|Ms|Mme|Mlle|Prof|St|Sen|Rep|Gov|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Mt|Ft|vs|cf|Nr|Hr|Fr|bzw|Sra?)\.$/u;
 const INITIALS = /(?<![\p{L}\p{N}.])(?:\p{L}(?:\. ?\p{L})*|\d{1,2})\.$/u;
 /** Words that begin a sentence more often than they follow an abbreviation. */
-const STARTS = /^["“‘(]?(?:The|A|An|I|He|She|It|We|They|You|This|That|These|Those|There|In|On|At|But|And|When|If|As|For|His|Her|Its|Their|Our|My|Der|Die|Das|Er|Sie|Es|Ein|Eine|Le|La|Les|Il|Elle|El|Los)(?!\p{L})/u;
+const STARTS = /^["“‘(]?(?:The|A|An|I|He|She|It|We|They|You|This|That|These|Those|There|In|On|At|But|And|When|If|As|For|His|Her|Its|Their|Our|My|Der|Die|Das|Er|Es|Ein|Eine|Le|La|Les|Il|Elle|El|Los)(?!\p{L})/u;
 
 /** Return the sentences of a text; a line end also ends a sentence. */
 export function sentencesOf(text) {
