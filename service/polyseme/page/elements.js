@@ -168,8 +168,18 @@ const CASES = [
 /** Return the select box for `case`; see `choiceField`. */
 export const caseField = (page) => choiceField(page, "case", "Case", CASES);
 
-/** Return the select box for `k`; see `choiceField`. */
-export const countField = (page, label, counts) => choiceField(page, "k", label, counts.map((count) => [count, count]));
+/** Return the select box for `k`; see `choiceField`. The counts are in order, and text that is not a number is last. */
+export function countField(page, label, usual) {
+  const field = choiceField(page, "k", label);
+  const rank = (k) => (Number.isFinite(Number(k)) ? Number(k) : Number.MAX_VALUE);
+  return {
+    element: field.element,
+    show(state) {
+      const counts = [...new Set([...usual, state.k])].toSorted((a, b) => rank(a) - rank(b));
+      field.show(state, counts.map((count) => [count, count]));
+    },
+  };
+}
 
 /** Return `k` as a number to send. Other text is sent unchanged, and the service validates it. */
 export function countOf(k) {
