@@ -331,13 +331,12 @@ def forms(word: str) -> list[str]:
 
 
 def _number_forms(word: str, vocabulary: RowLookup) -> list[str]:
-    if not _DIGIT.search(word):
+    hides_digits = vocabulary.hides_digits and _TWO_DIGITS.search(word)
+    if not hides_digits and (word.isascii() or not _DIGIT.search(word)):
         return []
     form = forms(word)[-1]
-    hides_digits = vocabulary.hides_digits and _TWO_DIGITS.search(word)
     changes = list(NUMBER_FORMS.values())[: None if hides_digits else 1]
-    number_forms = [_DIGIT.sub(change, form) for change in changes]
-    return [number_form for number_form in number_forms if number_form != form]
+    return [_DIGIT.sub(change, form) for change in changes]
 
 
 def spelling_key(word: str) -> str:
@@ -382,16 +381,13 @@ def _resolutions(form: str, case: Case, *, turkic: bool) -> dict[str, Resolution
     """Return the spellings of a form in the order of lookup, with their resolutions."""
     resolutions: dict[str, Resolution] = {} if case == "lower" else {form: "exact"}
     if case != "exact":
-        cases = list(_CASES.items())[: 1 if case == "lower" else None]
-        for resolution, (turkic_change, change) in cases:
+        for resolution, (turkic_change, change) in _CASES.items():
             if turkic:
                 resolutions.setdefault(turkic_change(form), resolution)
             resolutions.setdefault(change(form), resolution)
-        # Capitals of languages that the manifest does not name.
-        others = [(word, word.capitalize()) for word in _with_sharp_s(form)]
-        if "I" in form:
-            others.append((_turkic_lower(form), _turkic_capitalized(form)))
-        for lower, capitalized in others:
+            if case == "lower":
+                break
+        for lower, capitalized in _other_capitals(form):
             resolutions.setdefault(lower, "lower")
             if case == "auto":
                 resolutions.setdefault(capitalized, "capitalised")
@@ -400,18 +396,22 @@ def _resolutions(form: str, case: Case, *, turkic: bool) -> dict[str, Resolution
     return resolutions
 
 
-def _with_sharp_s(form: str) -> list[str]:
-    """Return a word in capitals in lower case, with `ß` for one `SS` or more.
+def _other_capitals(form: str) -> list[tuple[str, str]]:
+    """Return how capitals may be read in languages that the manifest need not name.
 
-    A word with more than _MAX_SHARP_S `SS` has none.
+    These are pairs of a word in lower case and capitalized: with `ß` for one `SS` or more, up to
+    _MAX_SHARP_S, of a word in capitals, and with `ı` for each `I`.
     """
-    if "SS" not in form or not form.isupper():
-        return []
-    parts = form.lower().split("ss")
-    if len(parts) > _MAX_SHARP_S + 1:
-        return []
-    joints = product(("ß", "ss"), repeat=len(parts) - 1)
-    return ["".join(chain(*zip(parts, (*joint, ""), strict=True))) for joint in joints][:-1]
+    pairs = []
+    if "SS" in form and form.isupper():
+        parts = form.lower().split("ss")
+        if len(parts) <= _MAX_SHARP_S + 1:
+            *joints, _ = product(("ß", "ss"), repeat=len(parts) - 1)  # the last has no ß
+            words = ("".join(chain(*zip(parts, (*joint, ""), strict=True))) for joint in joints)
+            pairs = [(word, word.capitalize()) for word in words]
+    if "I" in form:
+        pairs.append((_turkic_lower(form), _turkic_capitalized(form)))
+    return pairs
 
 
 def spellings(word: str, case: Case, *, turkic: bool = False) -> Iterator[tuple[str, Resolution]]:
