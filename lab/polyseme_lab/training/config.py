@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from polyseme.engine.layers import NormPlace
+from polyseme.engine.layers import Activation, NormPlace
 
 Init: TypeAlias = Literal["model", "closed-form", "random"]
 Objective: TypeAlias = Literal["contrastive", "hidden-words"]
@@ -158,8 +158,11 @@ class HiddenWordsConfig(Recipe):
     # The layers.
     layers: int = Field(3, ge=1, le=64)
     heads: int = Field(6, ge=1, le=1024)
+    key_width: int | None = Field(None, ge=1, le=4096)
+    value_width: int | None = Field(None, ge=1, le=4096)
     feed_forward: int = Field(600, ge=1, le=65_536)
     """inner width of the feed-forward networks"""
+    activation: Activation = "gelu"
 
     # The learning rate.
     learning_rate: float = Field(1.2e-3, gt=0, le=1, allow_inf_nan=False)

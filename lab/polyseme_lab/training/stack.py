@@ -23,6 +23,7 @@ from polyseme.engine.layers import (
     contextualize,
 )
 from polyseme.importing.closed_form import nearness
+from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.hidden_words import UNKNOWN, HiddenBatch, HiddenWords
 from polyseme_lab.training.network import Network, TrainingBatch, checked_layers
 from polyseme_lab.training.trainer import TrainingLoop
@@ -33,9 +34,7 @@ REACH = 16
 """The largest distance with a position bias of its own."""
 
 
-def initial_stack(
-    d: int, layers: int, heads: int, feed_forward: int, rng: np.random.Generator
-) -> list[Layer]:
+def initial_stack(d: int, config: HiddenWordsConfig, rng: np.random.Generator) -> list[Layer]:
     """Return pre-norm layers with random weights (Glorot & Bengio 2010).
 
     The outputs of attention and of feed-forward networks are divided by √(2L), so that the sum of
@@ -43,7 +42,11 @@ def initial_stack(
     values and outputs are the identity plus these weights, so that a hidden word begins with the
     mean of its context, which is a good guess in the space of static vectors.
     """
-    small = 1 / math.sqrt(2 * layers)
+    heads, feed_forward = config.heads, config.feed_forward
+    key_width, value_width = (
+        heads * (width or max(1, d // heads)) for width in (config.key_width, config.value_width)
+    )
+    small = 1 / math.sqrt(2 * config.layers)
 
     def projection(
         rows: int, columns: int, scale: float = 1.0, diagonal: float = 0.0
@@ -56,24 +59,23 @@ def initial_stack(
         return LayerNorm(np.ones(d, np.float32), np.zeros(d, np.float32), EPSILON)
 
     def layer(identity: float) -> Layer:
-        width = heads * max(1, d // heads)
         return Layer(
             heads=heads,
-            query=projection(d, width),
-            key=projection(d, width),
-            value=projection(d, width, diagonal=identity),
-            output=projection(width, d, small, identity),
+            query=projection(d, key_width),
+            key=projection(d, key_width),
+            value=projection(d, value_width, diagonal=identity),
+            output=projection(value_width, d, small, identity),
             scoring=Scoring(position_bias=np.repeat(nearness(REACH), heads, axis=0)),
             residual=Residual("add"),
             norm="before",
             attention_norm=norm(),
             feed_forward=FeedForward(
-                projection(d, feed_forward), projection(feed_forward, d, small)
+                projection(d, feed_forward), projection(feed_forward, d, small), config.activation
             ),
             feed_forward_norm=norm(),
         )
 
-    return [layer(float(number == 0)) for number in range(layers)]
+    return [layer(float(number == 0)) for number in range(config.layers)]
 
 
 HEAD = "head."
@@ -81,8 +83,8 @@ _CHECKED = 4
 """Number of sentences on which the stack is compared with the engine."""
 _CLIP = 1.0
 """Maximum norm of the gradient."""
-_BATCHES, _PER_WORD = 200, 30
-"""Number of batches for the final projection, and maximum number of occurrences of a word."""
+_SENTENCES, _PER_WORD = 12_800, 30
+"""Maximum numbers of sentences and of occurrences of a word for the final projection."""
 _POWER, _SHRINKAGE, _SHARE, _RIDGE = 0.25, 0.03, 0.5, 0.01
 """The power of the covariance that is divided by, what is added to its eigenvalues relative to
 their mean, the share of the word's own part that is subtracted, and the penalty of the regression,
@@ -161,7 +163,7 @@ class StackTrainer(TrainingLoop):
         self.precision = torch.bfloat16 if fast else torch.float32
         d = vectors.shape[1]
         rng = np.random.default_rng([config.seed, 0x57])
-        layers = initial_stack(d, config.layers, config.heads, config.feed_forward, rng)
+        layers = initial_stack(d, config, rng)
         self._network = Network.from_layers(layers, d)
         self._table = torch.from_numpy(vectors).to(self.device)
         self._classes = functional.normalize(self._table[:words], dim=1).to(self.precision)
@@ -213,7 +215,7 @@ class StackTrainer(TrainingLoop):
         """Return hidden and shown words of the first batches, at most _PER_WORD of each."""
         table = self._table.cpu().numpy()
         found: tuple[list[Occurrences], list[Occurrences]] = ([], [])
-        for number in range(_BATCHES):
+        for number in range(max(1, _SENTENCES // max(64, self.config.sentences))):
             batch = self.data.batch(number)
             known = batch.rows != UNKNOWN
             inputs = SentenceArrays(table[np.where(known, batch.rows, -1)], known, batch.rows)

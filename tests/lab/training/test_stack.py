@@ -21,6 +21,7 @@ from tests.lab.training.world import WORDS, world_model
 torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
 pytest.importorskip("sklearn", reason="the extra [train] is not installed")
 
+from polyseme_lab.training.config import HiddenWordsConfig  # noqa: E402
 from polyseme_lab.training.hidden_words import UNKNOWN  # noqa: E402
 from polyseme_lab.training.run import (  # noqa: E402
     write_trained_model,
@@ -40,8 +41,11 @@ def rng():
 
 def test_a_hidden_word_begins_with_the_mean_of_its_context():
     """The first layer's values and outputs are the identity plus small random weights."""
-    assert initial_stack(3, 1, 3, 5, rng())[0].query.weight.shape == (3, 3)
-    first = initial_stack(300, 2, 6, 600, rng())[0]
+    small = HiddenWordsConfig(layers=1, heads=3, value_width=2, feed_forward=5, activation="relu")
+    layer = initial_stack(3, small, rng())[0]
+    assert (layer.query.weight.shape, layer.value.weight.shape) == ((3, 3), (3, 6))
+    assert layer.feed_forward.activation == "relu"
+    first = initial_stack(300, HiddenWordsConfig(layers=2), rng())[0]
     for projection in (first.value, first.output):
         assert projection.weight.diagonal().mean() == pytest.approx(1, abs=0.02)
         assert np.abs(projection.weight - np.eye(300)).max() < 0.11
