@@ -88,7 +88,10 @@ class Reader:
     def clear(self) -> None:
         """Make the window like a new one."""
         self.page.unroute_all(behavior="ignoreErrors")
-        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        # The page saves what is typed when it is left.
+        self.page.evaluate(
+            "addEventListener('pagehide', () => { localStorage.clear(); sessionStorage.clear(); })"
+        )
         self.page.goto("about:blank")
         self.context.clear_permissions()
         self.reusable = False

@@ -202,7 +202,11 @@ def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> No
     reader.page.go_forward()
     reader.settle()
     assert reader.sent()["texts"] == long
+    link = reader.address
     reader.reload()
+    reader.press("Find senses")
+    assert reader.sent()["texts"] == long
+    reader = open_page(link)
     expect(reader.problem).to_have_text(
         "The address does not contain the sentences (pasted text), which are too long for it."
         " Choose or paste them again."

@@ -12,6 +12,7 @@ from tests.page.driver import (
     BANKS,
     PLAIN,
     SMALL,
+    VIEWS,
     Reader,
     address,
     card,
@@ -228,6 +229,36 @@ def test_own_results_are_kept(open_page: Open) -> None:
     expect(area).to_have_value("")
     reader.choose("Head", "0")
     expect(area).to_have_value("4 5")
+
+
+TYPED = [
+    ("#senses", {"Sentences, one on each line": "A bat flew.\nHis bat broke.", "Word": "bat"}),
+    ("#neighbors?word=river", {"Word": "half a wo", "Minus": "ban"}),
+    (sentence_address("river bank"), {"Sentence": "the bank of"}),
+    (steps_address(PLAIN), {"Words": "a\nb\nc", "Embeddings X": "1 2\n3"}),
+    ("#attention", {"Sentence": "The river"}),
+    (compare_address(BANKS), {"Sentence 1": "A bank", "Sentence 2": "My bank"}),
+]
+
+
+@pytest.mark.parametrize(("fragment", "fields"), TYPED)
+def test_a_reload_keeps_what_is_typed(open_page: Open, fragment: str, fields: dict) -> None:
+    reader = open_page(fragment)
+    for label, text in fields.items():
+        reader.field(label).fill(text)
+    # In Attention and Compare it is shown after a pause; elsewhere it is not submitted.
+    for leave in (reader.reload, lambda: (reader.open_view("Models"), reader.reload())):
+        leave()
+        if reader.address == "#models":
+            reader.open_view(VIEWS[fragment[1:].partition("?")[0]][0])
+        for label, text in fields.items():
+            expect(reader.field(label)).to_have_value(text)
+    if fragment == "#senses":
+        assert "Press “Find senses”" in reader.problem.text_content()
+    # A link has what is submitted.
+    other = open_page(fragment)
+    for label, text in fields.items():
+        assert other.field(label).input_value() != text
 
 
 APPLES = "The apple is ripe.\nAn apple fell.\nApple makes phones.\nShares of Apple rose."

@@ -4,7 +4,7 @@
  */
 
 import * as attention from "./attention/view.js";
-import { unreadableResponse } from "./client.js";
+import { stored, unreadableResponse } from "./client.js";
 import { initTheme, onTheme } from "./colors.js";
 import * as compare from "./compare/view.js";
 import { forgetModels, h } from "./elements.js";
@@ -20,19 +20,23 @@ const main = document.getElementById("main");
 const nav = document.getElementById("views");
 /** The views that were opened. */
 const built = {};
-const states = {};
+/** The address of each view and the texts of its fields, from before the page was loaded again: not all of them are submitted. */
+const drafts = stored("sessionStorage", "polyseme-drafts");
+const typed = JSON.parse(drafts.get() || "{}");
+const states = Object.fromEntries(Object.values(typed).map(([address]) => parseAddress(address)));
 let current = { name: "", state: {} };
 let shown = "";
 
 function start() {
   initTheme(document.getElementById("theme"));
   nav.append(...Object.entries(VIEWS).map(([name, { title }]) =>
-    h("a", { href: `#${name}`, "data-view": name }, title)));
+    h("a", { href: addressOf(name, states[name]), "data-view": name }, title)));
   document.getElementById("skip").addEventListener("click", (event) => {
     event.preventDefault();
     main.focus();
   });
   addEventListener("popstate", showAddress);
+  addEventListener("pagehide", saveDrafts);
   document.addEventListener("polyseme-retry", () => {
     forgetModels();
     redraw();
@@ -47,13 +51,18 @@ function start() {
   }).observe(main);
 }
 
-/** Show the view and the state in the address, such as `#attention?text=…`. Unknown names and fields are ignored. */
+/** Show the view and the state in the address. */
 function showAddress() {
-  const [hash, ...query] = location.hash.slice(1).split("?");
+  show(...parseAddress(location.hash));
+}
+
+/** Return the name of the view and the state in an address, such as `#attention?text=…`. Unknown names and fields are ignored. */
+function parseAddress(address) {
+  const [hash, ...query] = address.slice(1).split("?");
   const name = Object.hasOwn(VIEWS, hash) ? hash : "attention";
   const { defaults } = VIEWS[name];
   const fields = [...new URLSearchParams(query.join("?"))].filter(([field]) => Object.hasOwn(defaults, field));
-  show(name, { ...defaults, ...Object.fromEntries(fields) });
+  return [name, { ...defaults, ...Object.fromEntries(fields) }];
 }
 
 /** Return the address of a view, without the fields that have their default value. */
@@ -101,15 +110,38 @@ function shareModel(name, { model }) {
   }
 }
 
+/** Return the fields of a view that the reader types into, in order. */
+const textFields = (name) => [...built[name].element.querySelectorAll(":is(form, .editor) :is(input, textarea)")]
+  .filter(({ type }) => type === "text" || type === "textarea");
+
+function saveDrafts() {
+  const texts = (name) => [addressOf(name, states[name]), ...textFields(name).map(({ value }) => value)];
+  drafts.set(JSON.stringify({ ...typed, ...Object.fromEntries(Object.keys(built).map((name) => [name, texts(name)])) }));
+}
+
+/** Type into a new view what was typed at the same address before the page was loaded again. */
+function restoreDraft(name) {
+  const [address, ...texts] = typed[name] ?? [];
+  if (address !== addressOf(name, states[name])) return;
+  textFields(name).slice(0, texts.length).forEach((field, i) => {
+    if (field.value === texts[i]) return;
+    field.value = texts[i];
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+}
+
 async function show(name, state) {
   current = { name, state };
   saveState(name, state);
   shareModel(name, state);
+  const isNew = !built[name];
   built[name] ??= new VIEWS[name].View(pageOf(name));
   if (shown !== name) enter(name);
   const focused = document.activeElement, drawing = focused.closest(".drawing");
   try {
-    await built[name].show(state);
+    const drawn = built[name].show(state);
+    if (isNew) restoreDraft(name);
+    await drawn;
     if (drawing?.isConnected && !focused.isConnected) refocus(drawing, focused.getAttribute("aria-label"));
   } catch (error) {
     // The response has an unexpected form: report it on the console and to the reader.
