@@ -5,7 +5,7 @@
 
 import * as attention from "./attention/view.js";
 import { stored, unreadableResponse } from "./client.js";
-import { initTheme, onTheme } from "./colors.js";
+import { initTheme } from "./colors.js";
 import * as compare from "./compare/view.js";
 import { forgetModels, h } from "./elements.js";
 import * as models from "./models/view.js";
@@ -25,10 +25,9 @@ const drafts = stored("sessionStorage", "polyseme-drafts");
 const typed = JSON.parse(drafts.get() || "{}");
 const states = Object.fromEntries(Object.values(typed).map(([address]) => parseAddress(address)));
 let current = { name: "", state: {} };
-let shown = "";
 
 function start() {
-  initTheme(document.getElementById("theme"));
+  initTheme(document.getElementById("theme"), redraw);
   nav.append(...Object.entries(VIEWS).map(([name, { title }]) =>
     h("a", { href: addressOf(name, states[name]), "data-view": name }, title)));
   document.getElementById("skip").addEventListener("click", (event) => {
@@ -41,7 +40,6 @@ function start() {
     forgetModels();
     redraw();
   });
-  onTheme(redraw);
   showAddress();
   let width = main.clientWidth;
   new ResizeObserver(() => {
@@ -105,14 +103,11 @@ const redraw = () => show(current.name, current.state);
 /** Keep the chosen model in the other views, whose links in the navigation include it; Models shows all of them. */
 function shareModel(name, { model }) {
   if (name === "models") return;
-  for (const other of Object.keys(VIEWS)) {
-    if (other !== name && other !== "models") saveState(other, { ...VIEWS[other].defaults, ...states[other], model });
-  }
+  for (const other of Object.keys(VIEWS)) saveState(other, { ...VIEWS[other].defaults, ...states[other], model });
 }
 
 /** Return the fields of a view that the reader types into, in order. */
-const textFields = (name) => [...built[name].element.querySelectorAll(":is(form, .editor) :is(input, textarea)")]
-  .filter(({ type }) => type === "text" || type === "textarea");
+const textFields = (name) => [...built[name].element.querySelectorAll(":is(form, .editor) :is(textarea, input:not([type]))")];
 
 function saveDrafts() {
   const texts = (name) => [addressOf(name, states[name]), ...textFields(name).map(({ value }) => value)];
@@ -136,7 +131,7 @@ async function show(name, state) {
   shareModel(name, state);
   const isNew = !built[name];
   built[name] ??= new VIEWS[name].View(pageOf(name));
-  if (shown !== name) enter(name);
+  if (!built[name].element.isConnected) enter(name);
   const focused = document.activeElement, drawing = focused.closest(".drawing");
   try {
     const drawn = built[name].show(state);
@@ -161,12 +156,12 @@ function refocus(drawing, name) {
 function enter(name) {
   const { element } = built[name];
   const focused = main.contains(document.activeElement);
-  if (shown) scrollTo(0, 0);
-  shown = name;
+  scrollTo(0, 0);
   main.replaceChildren(element);
   document.title = `${VIEWS[name].title} · Polyseme`;
   nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
   linkTo(name).setAttribute("aria-current", "page");
+  linkTo(name).scrollIntoView({ block: "nearest" });
   if (focused) {
     const heading = element.querySelector("h2");
     heading.tabIndex = -1;
