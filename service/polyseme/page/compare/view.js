@@ -78,7 +78,8 @@ export class View {
   async #tokensOf(texts, state) {
     const input = texts.filter((text) => text.trim());
     const response = input.length ? await this.tokens.request("v1/encode", { input, include: [], ...modelAndCase(state) }) : null;
-    return texts.map((text) => response?.results[input.indexOf(text)]?.tokens ?? null);
+    if (response && !response.results) this.tokens.clear("");
+    return texts.map((text) => response?.results?.[input.indexOf(text)]?.tokens ?? null);
   }
 
   #draw(response, second, occurrences) {
