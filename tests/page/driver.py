@@ -88,7 +88,10 @@ class Reader:
     def clear(self) -> None:
         """Make the window like a new one."""
         self.page.unroute_all(behavior="ignoreErrors")
-        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        # The page saves what is typed when it is left.
+        self.page.evaluate(
+            "addEventListener('pagehide', () => { localStorage.clear(); sessionStorage.clear(); })"
+        )
         self.page.goto("about:blank")
         self.context.clear_permissions()
         self.reusable = False
@@ -135,7 +138,11 @@ class Reader:
         closed = self.page.locator("details.options:not([open])").filter(has=field)
         if closed.count():
             closed.locator("summary").click()
-        field.select_option(value)
+        if field.get_attribute("type") == "number":
+            field.fill(value)
+            field.press("Enter")
+        else:
+            field.select_option(value)
         self.settle()
 
     def press(self, name: str) -> None:
@@ -548,7 +555,12 @@ def chosen(reader: Reader) -> list[str]:
 
 
 def write(reader: Reader, label: str, text: str) -> None:
-    """Write into a field of the editor, and move the focus away."""
+    """Write into a field of the editor, and wait until it is drawn."""
     reader.field(label).fill(text)
-    reader.field(label).blur()
+    pause(reader)
+
+
+def pause(reader: Reader) -> None:
+    """Wait longer than the 300 ms after which the views use what is typed."""
+    reader.page.wait_for_timeout(350)
     reader.settle()

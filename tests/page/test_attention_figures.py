@@ -3,8 +3,6 @@
 import csv
 import io
 import re
-from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import httpx
 import numpy as np
@@ -196,9 +194,9 @@ def test_a_chosen_thumbnail_is_shown_in_the_figure(visit: Open) -> None:
 LINES = """() => [...document.querySelectorAll("svg.lines line")]
   .filter((line) => line.getClientRects().length && !line.closest("[display=none]"))
   .map((line) => ({
-    row: Number(line.dataset.row), column: Number(line.dataset.column), head: line.dataset.head,
+    row: Number(line.dataset.row), column: Number(line.dataset.column),
     opacity: Number(line.getAttribute("stroke-opacity")),
-    width: Number(line.getAttribute("stroke-width")), color: line.getAttribute("stroke"),
+    width: Number(line.getAttribute("stroke-width")),
   }))"""
 
 
@@ -209,7 +207,7 @@ def lines(reader: Reader) -> list[dict]:
 
 def query(reader: Reader, word: str) -> Locator:
     """The button of a query token."""
-    return reader.page.locator(".queries").get_by_role("button", name=word, exact=True)
+    return reader.page.locator(".lines").get_by_role("button", name=word, exact=True)
 
 
 def rows_of_lines(reader: Reader) -> set[int]:
@@ -253,72 +251,6 @@ def test_the_arrow_keys_move_through_the_query_tokens(visit: Open) -> None:
     expect(query(reader, "apple")).to_be_focused()
     reader.page.keyboard.press("Tab")
     assert rows_of_lines(reader) == {10}
-
-
-def test_each_head_has_its_color_and_its_squares(visit: Open, client: httpx.Client) -> None:
-    reader = visit(f"{APPLE_VIEW}&picture=lines&word=4")
-    reader.choose("Head", "each")
-    expected = weights(client, APPLES)[0]
-    colors = {one["head"]: one["color"] for one in lines(reader)}
-    assert len(set(colors.values())) == len(colors) == 4
-    squares = reader.page.locator("svg.lines rect").evaluate_all(
-        """(all) => all.map(({ dataset, attributes }) => (
-          [Number(dataset.head), Number(dataset.column), Number(attributes["fill-opacity"].value)]
-        ))"""
-    )
-    assert len(squares) == 4 * COUNT
-    for head, column, opacity in squares:
-        relative = expected[head, 4, column] / expected.max()
-        assert opacity == pytest.approx(relative, abs=0.0002)
-
-
-def test_heads_are_switched_on_and_off(visit: Open) -> None:
-    reader = visit(f"{APPLE_VIEW}&picture=lines&head=each")
-    boxes = [reader.page.get_by_role("checkbox", name=f"Head {head}") for head in range(4)]
-    boxes[1].uncheck()
-    boxes[3].uncheck()
-    reader.settle()
-    assert {one["head"] for one in lines(reader)} == {"0", "2"}
-    assert reader.query["heads"] == "0,2"
-    boxes[0].uncheck()
-    boxes[2].uncheck()
-    reader.settle()
-    assert lines(reader) == []
-    query(reader, "phone").hover()
-    assert readout(reader).startswith("phone attends to ")
-    for box in boxes:
-        box.check()
-    reader.settle()
-    assert len({one["head"] for one in lines(reader)}) == 4
-    assert "heads" not in reader.query
-    reader.go(f"{APPLE_VIEW}&picture=lines&head=each&heads=none&word=0")
-    assert readout(reader).startswith("Apple attends to ")
-    assert lines(reader) == []
-    assert not reader.problem.is_visible()
-
-
-def test_beside_the_lines_of_each_head_the_mean_is_shown(
-    open_page: Open, client: httpx.Client
-) -> None:
-    reader = open_page(f"{APPLE_VIEW}&picture=lines&head=each")
-    reader.text("These numbers as a table").click()
-    caption = "Layer 0, mean of heads: query words in rows, key words in columns"
-    expect(reader.page.locator(".numbers caption")).to_have_text(caption)
-    expected = weights(client, APPLES, heads="mean")[0].ravel()
-    np.testing.assert_allclose(reader.numbers(".numbers td.number"), expected, atol=0.00051)
-    reader.press("Heatmap")
-    assert reader.heading("Layer 0, mean of heads").is_visible()
-    assert reader.field("Head").input_value() == "mean"
-    reader.press("Lines")
-    assert reader.field("Head").input_value() == "each"
-
-
-def test_only_visible_lines_are_saved(visit: Open, tmp_path: Path) -> None:
-    reader = visit(f"{APPLE_VIEW}&picture=lines&word=4")
-    button = attention(reader).get_by_role("button", name="Save SVG")
-    tree = ET.parse(reader.saved(button, tmp_path))
-    shown = [line["column"] for line in lines(reader)]
-    assert len([*tree.iter(f"{SVG}line")]) == len(shown) > 1
 
 
 def test_the_shift_and_the_most_attended_words_of_a_word_are_shown(
@@ -419,7 +351,7 @@ def test_above_150_words_only_the_lines_of_one_word_are_drawn_and_no_table(
     expected = weights(client, LONG_TEXT)[0, 1]
     line = attention(reader).locator("line")
     assert line.count() == 0
-    reader.page.locator(".queries button").nth(150).hover()
+    reader.page.locator(".lines .query").nth(150).hover()
     assert line.count() == (expected[150] >= 0.01).sum()
     reader.text("These numbers as a table").click()
     expect(reader.text("Save the JSON instead")).to_be_visible()

@@ -12,7 +12,6 @@ from tests.page.driver import (
     compare_address,
     cosines,
     kept,
-    paste,
     pressed,
     typed,
     words_of,
@@ -83,19 +82,6 @@ def test_a_content_word_that_all_sentences_share_is_proposed(open_page: Open) ->
     assert not reader.text("The chosen words differ").is_visible()
 
 
-def test_pasted_lines_are_sentences(open_page: Open) -> None:
-    reader = open_page("#compare")
-    lines = [f"The bat {verb}" for verb in ("flies", "sleeps", "hits a ball", "broke", "bites")]
-    with reader.page.expect_response("**/v1/compare"):
-        paste(reader.field("Sentence 1"), "\r\n".join(lines))
-    reader.settle()
-    assert [text for text, _, _ in kept(reader)] == lines
-    assert [pressed(reader, i) for i in range(1, 6)] == [[1]] * 5
-    assert len(cosines(reader)) == 2 * 25
-    reader.back()
-    assert len(kept(reader) if reader.query else BANKS) == 2
-
-
 def test_typing_adds_no_history_entry(open_page: Open) -> None:
     reader = open_page("#compare")
     reader.press("plant")
@@ -137,15 +123,6 @@ def test_sentences_are_added_up_to_eight_and_removed_down_to_two(open_page: Open
     expect(reader.button("Remove sentence")).to_have_count(0)
     reader.back()
     expect(reader.page.locator(".occurrence")).to_have_count(3)
-
-
-def test_back_removes_an_added_sentence(open_page: Open) -> None:
-    reader = open_page("#compare")
-    reader.press("Add a sentence")
-    expect(reader.page.locator(".occurrence")).to_have_count(3)
-    reader.back()
-    expect(reader.page.locator(".occurrence")).to_have_count(2)
-    expect(reader.problem).to_be_hidden()
 
 
 def test_an_empty_sentence_can_be_typed(open_page: Open) -> None:

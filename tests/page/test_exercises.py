@@ -10,7 +10,7 @@ import pytest
 
 import polyseme
 from tests.page.conftest import Open
-from tests.page.driver import Reader, cosines, paste, write
+from tests.page.driver import Reader, cosines, kept, paste, pause, pressed, write
 
 pytestmark = pytest.mark.slow
 
@@ -21,9 +21,7 @@ def act(reader: Reader, *actions: Callable[[], object]) -> None:
     """Do one action after the other, and wait until each is drawn."""
     for action in actions:
         action()
-        # Longer than the 300 ms after which the views show what is typed.
-        reader.page.wait_for_timeout(400)
-        reader.settle()
+        pause(reader)
 
 
 def test_two_senses_in_a_paragraph_take_three_actions(open_page: Open) -> None:
@@ -35,6 +33,8 @@ def test_two_senses_in_a_paragraph_take_three_actions(open_page: Open) -> None:
         lambda: reader.press(f"Split into {len(sentences)} sentences"),
         reader.button(f"bank {len(sentences)}").first.click,
     )
+    assert reader.field("Sentences, one on each line").input_value().splitlines() == sentences
+    assert not reader.button("Split into").is_visible()
     assert f"in {len(sentences)} lines: 2 senses." in reader.texts(".summary")[0]
     assert reader.text("Shares of the evidence for this sense").first.is_visible()
 
@@ -64,10 +64,14 @@ def test_two_models_on_five_sentences_take_three_actions(
     lines = [f"The bat {verb}" for verb in ("flies", "sleeps", "hits a ball", "broke", "bites")]
     act(
         reader,
-        lambda: paste(reader.field("Sentence 1"), "\n".join(lines)),
+        lambda: paste(reader.field("Sentence 1"), "\r\n".join(lines)),
         lambda: reader.page.locator("details.options summary").click(),
         lambda: reader.field("Second model, beside it").select_option("second"),
     )
+    assert [text for text, _, _ in kept(reader)] == lines
+    assert [pressed(reader, i) for i in range(1, 6)] == [[1]] * 5
     assert reader.page.locator(".models-beside figure:visible").count() == 2
     assert len(cosines(reader)) == 2 * 2 * 25
     assert reader.text("The map and the cards below are those of wiki-en.").is_visible()
+    reader.back()
+    assert reader.query == {}

@@ -69,7 +69,7 @@ def background(page: Page) -> str:
 
 
 def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) -> None:
-    reader = open_page("#models", theme="dark")
+    reader = open_page("#neighbors", theme="dark")
     dark = background(reader.page)
     bar = reader.page.locator(".bar").first
     dark_bar = bar.evaluate("(one) => getComputedStyle(one).fill")

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.conftest import Open
+from tests.page.driver import address
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,13 @@ def test_a_neighbor_is_chosen_by_the_keyboard_or_by_a_click(open_page: Open) -> 
 
 def test_an_unknown_word_shows_the_services_error(open_page: Open) -> None:
     reader = open_page("#neighbors?word=qqzzxx")
-    assert "vocabulary" in reader.problem.text_content()
+    for text, message in {
+        "king - qqzzxx": "A word of the sum is not in the vocabulary of the model.",
+        "bank - bank": "The sum is zero, so it has no neighbors.",
+        "qqzzxx": "The word is not in the vocabulary of the model.",
+    }.items():
+        reader.submit("Word", text)
+        assert message in reader.problem.text_content()
     assert not reader.page.locator("figure").is_visible()
     reader.submit("Word", "bank")
     assert not reader.problem.is_visible()
@@ -88,13 +95,15 @@ def test_a_composed_vector_is_named_in_the_heading(visit: Open, several: httpx.C
     reader = visit("#neighbors?word=unbankable", service=several)
     heading = reader.heading("Nearest to unbankable").text_content()
     assert heading == "Nearest to unbankable, not in the vocabulary: a composed vector"
+    reader.go(address("neighbors", word="king-man+woman"))
+    heading = reader.heading("Nearest to king").text_content()
+    assert heading.endswith("a composed vector; in a sum, write a space before each sign")
 
 
 def test_a_sum_has_the_services_neighbors(open_page: Open, client: httpx.Client) -> None:
     reader = open_page("#neighbors?k=5")
-    reader.field("Word").fill(" king,woman, ")
-    reader.submit("Minus", "man")
-    assert reader.query == {"word": " king,woman, ", "minus": "man", "k": "5"}
+    reader.submit("Word", "king - man + woman")
+    assert reader.query == {"word": "king - man + woman", "k": "5"}
     body = {"positive": ["king", "woman"], "negative": ["man"], "k": 5}
     given = client.post("/v1/neighbors", json=body).json()["neighbors"]
     rows = reader.page.get_by_role("group", name="Words nearest to king + woman − man")
@@ -104,27 +113,17 @@ def test_a_sum_has_the_services_neighbors(open_page: Open, client: httpx.Client)
     reader.button("queen, ").click()
     reader.settle()
     assert reader.query == {"word": "queen", "k": "5"}
-    assert reader.field("Minus").input_value() == ""
     reader.back()
     assert reader.heading("Nearest to").text_content() == (
         "Nearest to king + woman − man, which are left out"
     )
 
 
-def test_a_sum_is_written_with_signs(open_page: Open) -> None:
-    reader = open_page("#neighbors")
-    reader.submit("Word", "king - man + woman")
-    sent = reader.sent()
-    assert (sent["positive"], sent["negative"]) == (["king", "woman"], ["man"])
-
-
 def test_an_example_of_a_sum_is_chosen(visit: Open) -> None:
     reader = visit("#neighbors")
     reader.press("king − man + woman")
-    assert reader.query == {"word": "king, woman", "minus": "man"}
-    assert reader.heading("Nearest to").text_content() == (
-        "Nearest to king + woman − man, which are left out"
-    )
+    assert reader.query == {"word": "king − man + woman"}
+    assert (reader.sent()["positive"], reader.sent()["negative"]) == (["king", "woman"], ["man"])
     reader.press("bank")
     assert reader.address == "#neighbors"
 
@@ -133,10 +132,13 @@ def test_an_example_of_a_sum_is_chosen(visit: Open) -> None:
     ("typed", "heading"),
     [
         (",", "Nearest to ,"),
-        ("1,000", "Nearest to 1,000"),
-        ("1,000, river", "Nearest to 1,000 + river, which are left out"),
+        ("-", "Nearest to -"),
+        (" 1,000 ", "Nearest to 1,000"),
+        ("- river", "Nearest to − river, which are left out"),
+        ("1,000 + river", "Nearest to 1,000 + river, which are left out"),
+        ("king -man +woman", "Nearest to king + woman − man, which are left out"),
     ],
 )
-def test_a_comma_may_be_a_word_or_part_of_a_number(visit: Open, typed: str, heading: str) -> None:
+def test_a_sign_or_a_comma_alone_is_a_word(visit: Open, typed: str, heading: str) -> None:
     reader = visit(f"#neighbors?{urlencode({'word': typed})}")
     assert reader.heading("Nearest to").text_content() == heading

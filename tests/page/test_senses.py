@@ -141,6 +141,7 @@ ABBREVIATED = {
     "He lives in the U.S. The bank is there. The U.S. Bank of America lent money.": 3,
     "J. R. R. Tolkien went to the bank. We had plan B. It failed.": 3,
     "Was it the bank? No. It was the river bank.": 3,
+    "1. The bank lent money.\n2. A bank rose.": 2,
     "Er traf Dr. Müller am 3. Mai in der Bank, z. B. um Geld. Dann ging er.": 2,
 }
 
@@ -149,23 +150,10 @@ ABBREVIATED = {
 def test_abbreviations_do_not_end_sentences(open_page: Open, text: str) -> None:
     reader = open_page("#senses")
     paste(field(reader), text)
-    reader.press(f"Split into {ABBREVIATED[text]} sentences")
+    if "\n" not in text:
+        reader.press(f"Split into {ABBREVIATED[text]} sentences")
+    expect(reader.button("Split into")).to_be_hidden()
     assert len(field(reader).input_value().splitlines()) == ABBREVIATED[text]
-
-
-def test_a_paragraph_is_split_into_sentences_on_request(open_page: Open) -> None:
-    reader = open_page("#senses")
-    paste(field(reader), BATS)
-    expect(reader.text("1 line.")).to_be_visible()
-    reader.press("Split into 9 sentences")
-    assert field(reader).input_value().splitlines() == BATS.replace(". ", ".\n").splitlines()
-    assert not reader.button("Split into").is_visible()
-    reader.press("bat 9")
-    expect(points(reader)).to_have_count(9)
-    # For few occurrences, the page says what would help instead of a probability.
-    assert "9 occurrences are too few to judge" in reader.texts(".notes li")[0]
-    evidence = reader.page.get_by_role("region", name="Evidence for each number of senses")
-    assert "probability" not in evidence.text_content()
 
 
 FREQUENT = """async (text) => {
@@ -202,9 +190,13 @@ def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> No
     reader.page.go_forward()
     reader.settle()
     assert reader.sent()["texts"] == long
+    link = reader.address
     reader.reload()
+    reader.press("Find senses")
+    assert reader.sent()["texts"] == long
+    reader = open_page(link)
     expect(reader.problem).to_have_text(
-        "The address does not contain the sentences (pasted text), which are too long for it."
+        "The address does not contain the sentences, which are too long for it."
         " Choose or paste them again."
     )
 
@@ -212,7 +204,7 @@ def test_a_text_too_long_for_the_address_stays_in_the_tab(open_page: Open) -> No
 def test_errors_of_the_service_are_shown(open_page: Open) -> None:
     reader = open_page("#senses")
     reader.submit("Word", "qqzzxx")
-    expect(reader.problem).to_contain_text("The word does not occur in the sentences.")
+    expect(reader.problem).to_contain_text("The sentences do not have this as a word.")
     paste(field(reader), f"The bank\n\n{'bank ' * 1025}\nno such word")
     reader.submit("Word", "bank")
     expect(reader.problem).to_contain_text("Line 3 has 1025 tokens")
@@ -386,7 +378,7 @@ def test_the_occurrences_can_be_saved_as_csv(visit: Open, tmp_path: Path) -> Non
     ]
 
 
-NOT_TEXT = "is not a text file in UTF-8 or UTF-16."
+NOT_TEXT = "is not a text file in UTF-8."
 
 
 def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
@@ -395,7 +387,6 @@ def test_files_are_read_in_the_browser(open_page: Open, tmp_path: Path) -> None:
     status = reader.page.locator(".senses-form .buttons .status").first
     for name, content, message in [
         ("utf-8.txt", "\ufeffThe bank\r\n\r\nA bänk".encode(), "2 lines."),
-        ("utf-16.txt", "The bank\nA bänk\n".encode("utf-16"), "2 lines."),
         ("latin.txt", "A bänk".encode("latin-1"), f"latin.txt {NOT_TEXT}"),
         ("image.png", b"\x89PNG\x00\x00", f"image.png {NOT_TEXT}"),
         ("zeros.bin", b"\x00" * 10, f"zeros.bin {NOT_TEXT}"),

@@ -204,19 +204,6 @@ def test_a_number_is_right_to_the_shown_decimals(open_page: Open) -> None:
     assert own.input_value() == ""
 
 
-def test_a_temperature_shows_what_scaling_does(open_page: Open) -> None:
-    reader = open_page(steps_address(example=4, cell="weights:1:0"))
-    reader.text("What scaling does").click()
-    text = reader.page.locator("[data-step=weights] output")
-    scores = np.array([1.116, 1.266, 1.339])
-    for temperature in ("1", "2"):
-        reader.page.get_by_label("Temperature T").fill(temperature)
-        weights = np.exp(scores / float(temperature))
-        first = f"I {weights[0] / weights.sum():.2f}, love {weights[1] / weights.sum():.2f}"
-        assert first in text.text_content()
-    assert "Scaling has T = √k = 1.41. The smaller T, the more weight" in text.text_content()
-
-
 def test_the_derivation_hides_no_matrix_and_a_linked_cell_is_in_the_window(visit: Open) -> None:
     for width in (1280, 390):
         reader = visit(steps_address(example=5, cell="context:5:0"), width=width)

@@ -12,6 +12,7 @@ from tests.page.driver import (
     BANKS,
     PLAIN,
     SMALL,
+    VIEWS,
     Reader,
     address,
     card,
@@ -50,9 +51,13 @@ def test_a_temperature_divides_the_scores_and_not_the_biases(
     shown = reader.page.locator("[data-step=weights] output").text_content()
     assert f"row bank: The {softmax(logits)[1, 0]:.2f}, " in shown
     assert "Scaling has T = √k = 4.00. The biases are not divided" in shown
-    reader.page.get_by_label("Temperature T").fill("8.7")
     reader.go(steps_address(example=4, cell="weights:1:0"))
-    assert "the larger T, the more alike" in reader.texts("[data-step=weights] output")[0]
+    for temperature in ("2", "8.7"):
+        reader.page.get_by_label("Temperature T").fill(temperature)
+        weights = softmax(np.array([1.116, 1.266, 1.339]) / float(temperature))
+        text = reader.texts("[data-step=weights] output")[0]
+        assert f"row love: I {weights[0]:.2f}, love {weights[1]:.2f}" in text
+    assert "Scaling has T = √k = 1.41. The smaller T, the more weight" in text
 
 
 PARTS = "is not in the vocabulary: its vector is made of parts of words"
@@ -230,6 +235,65 @@ def test_own_results_are_kept(open_page: Open) -> None:
     expect(area).to_have_value("4 5")
 
 
+COMBINED = "cafe\u0301"
+"""The word "café" with the accent as a letter of its own."""
+SOFT = "ba\u00adnk"
+"""The word "bank" with a soft hyphen."""
+
+
+def test_words_with_marks_that_are_not_seen_are_the_same_words(open_page: Open) -> None:
+    reader = open_page(address("attention", text=f"The {COMBINED} and the café", word=1))
+    assert "1.00 static" in reader.texts("section[aria-label=Words] strong")[0]
+    caption = reader.texts("figcaption")[0]
+    assert "attends to no occurrence of itself, so their columns are 0" in caption
+    rows = [[f"The {COMBINED} opened", ""], ["A café closed", ""], [f"The {SOFT} lent", SOFT]]
+    reader.go(compare_address(rows[:2]))
+    assert reader.texts(".models-beside > figure h3")[0].startswith(f"{COMBINED}: 1.00 static")
+    reader.go(compare_address([rows[2], ["A bank rose", "bank"]]))
+    assert not reader.text("The chosen words differ").is_visible()
+    text = f"A {COMBINED} is here.\nThe café lent."
+    reader.go(address("senses", text=text, word=COMBINED))
+    assert "2 occurrences of “café”" in reader.texts(".summary")[0]
+    assert reader.button("café 2").is_visible()
+
+
+def test_the_link_to_the_shown_view_is_in_a_narrow_window(open_page: Open) -> None:
+    reader = open_page("#models", width=390)
+    box = reader.page.locator("nav [aria-current]").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
+TYPED = [
+    ("#senses", {"Sentences, one on each line": "A bat flew.\nHis bat broke.", "Word": "bat"}),
+    ("#neighbors?word=river", {"Word": "half a wo"}),
+    (sentence_address("river bank"), {"Sentence": "the bank of"}),
+    (steps_address(PLAIN), {"Words": "a\nb\nc", "Embeddings X": "1 2\n3"}),
+    ("#attention", {"Sentence": "The river"}),
+    (compare_address(BANKS), {"Sentence 1": "A bank", "Sentence 2": "My bank"}),
+]
+
+
+@pytest.mark.parametrize(("fragment", "fields"), TYPED)
+def test_a_reload_keeps_what_is_typed(open_page: Open, fragment: str, fields: dict) -> None:
+    reader = open_page(fragment)
+    for label, text in fields.items():
+        reader.field(label).fill(text)
+    # In Attention and Compare it is shown after a pause; elsewhere it is not submitted.
+    for leave in (reader.reload, lambda: (reader.open_view("Models"), reader.reload())):
+        leave()
+        if reader.address == "#models":
+            reader.open_view(VIEWS[fragment[1:].partition("?")[0]][0])
+        for label, text in fields.items():
+            expect(reader.field(label)).to_have_value(text)
+    if fragment == "#senses":
+        assert "Press “Find senses”" in reader.problem.text_content()
+    # A link has what is submitted.
+    other = open_page(fragment)
+    for label, text in fields.items():
+        assert other.field(label).input_value() != text
+
+
 APPLES = "The apple is ripe.\nAn apple fell.\nApple makes phones.\nShares of Apple rose."
 REDRAWS: dict[str, Callable[[Reader], object]] = {
     "theme": lambda reader: reader.theme("dark"),
@@ -280,6 +344,9 @@ def test_a_typed_word_stays_while_the_sentences_are_typed(open_page: Open) -> No
     reader.press("Find senses")
     assert reader.texts(".summary")[0].startswith("1 occurrence of “crane” in 1 line: 1 sense.")
     assert reader.texts(".notes li")[-1].startswith("1 occurrence is too few")
+    # For few occurrences, the page says what would help instead of a probability.
+    evidence = reader.page.get_by_role("region", name="Evidence for each number of senses")
+    assert "probability" not in evidence.text_content()
     reader.submit("Word", "")
     assert reader.problem.text_content() == "Type the word whose senses to find."
 
@@ -349,6 +416,13 @@ def test_compare_says_which_words_its_lists_leave_out(open_page: Open) -> None:
     assert "leave out the word itself, and near a contextual vector all words of its sent" in note
     near = {word.lower() for word in reader.texts("article .near:not(.wide-words) .near-word")}
     assert "bank" not in near
+
+
+def test_a_factor_that_a_model_does_not_have_is_explained(
+    open_page: Open, tiny_models: httpx.Client
+) -> None:
+    reader = open_page(compare_address(BANKS, model="plain", share="2"), service=tiny_models)
+    assert "This model has no factor of the static vector" in reader.problem.text_content()
 
 
 def test_compare_opens_the_layer_whose_weights_it_shows(

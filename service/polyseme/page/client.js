@@ -30,10 +30,16 @@ export const key = stored("sessionStorage", "polyseme-key");
 /** Messages of the service that name its fields, and what they are on the page. */
 const WORDING = [
   [/^`weights\.(\w+)`: takes vectors/, "The $1 weights take vectors"],
-  [/^`(\w+)`: has (\d+) rows for (\d+) tokens\.$/, "There are $3 words, but the $1 have $2 rows."],
-  [/^`word`: is not in the vocabulary\./, "The word is not in the vocabulary of the model."],
-  [/^`word`: does not occur in the texts as a token\.$/, "The word does not occur in the sentences. Check the spelling."],
-  [/^(.*) has too many tokens: (\d+), over the limit \w+ of (\d+)\.$/, "$1 has $2 words, but at most $3 are allowed."],
+  [/^`weights\.\w+`: (keys|values) have (\d+) columns, but (\w+) have (\d+)\.$/, "The number of columns of the $1 is $2, but that of the $3 is $4."],
+  [/^`(\w+)`: has (\d+) rows for (\d+) tokens\.$/, "The number of words is $3, but the number of rows of the $1 is $2."],
+  [/^`word`: is not in the vocabulary/, "The word is not in the vocabulary of the model"],
+  [/^`(?:posi|nega)tive\[\d+\]`: is not in the vocabulary/, "A word of the sum is not in the vocabulary of the model"],
+  [/^The request: the sum of the unit vectors is zero\.$/, "The sum is zero, so it has no neighbors."],
+  [/^The request: the result is not finite\.$/, "The numbers are too large to compute with."],
+  [/^`share`: the last residual .*/, "This model has no factor of the static vector: choose “as in the model”."],
+  [/^`word`: does not occur in the texts as a token\.$/, "The sentences do not have this as a word. Check the spelling, and type one word without marks."],
+  [/^The word has too many occurrences: (\d+), over the limit \w+ of (\d+)\.$/, "The word occurs $1 times, but at most $2 are allowed: paste fewer sentences."],
+  [/^.* has too many tokens: (\d+), over the limit \w+ of (\d+)\.$/, "The text has $1 words, but at most $2 are allowed."],
 ];
 
 /** Return a problem document in the words of the page. */

@@ -45,32 +45,25 @@ export function textColorOn(color) {
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const choice = stored("localStorage", "polyseme-theme");
-const listeners = new Set();
 
 /** Return the current theme: `light` or `dark`. */
 export function theme() {
   return document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light");
 }
 
-/** Call `listener` when the theme changes. */
-export function onTheme(listener) {
-  listeners.add(listener);
-}
-
-/** Connect the select box for the theme, and remember the choice. */
-export function initTheme(select) {
+/** Connect the select box for the theme, and remember the choice. `onchange()` is called when the theme changes. */
+export function initTheme(select, onchange) {
   const apply = (chosen) => {
     if (chosen === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = chosen;
   };
-  const notify = () => listeners.forEach((listener) => listener());
   select.value = choice.get() || "auto";
   if (!select.value) select.value = "auto";
   apply(select.value);
   select.addEventListener("change", () => {
     choice.set(select.value);
     apply(select.value);
-    notify();
+    onchange();
   });
-  dark.addEventListener("change", notify);
+  dark.addEventListener("change", onchange);
 }

@@ -88,6 +88,19 @@ export function exampleField(page, examples, { reset = {}, onpick = () => {} } =
   };
 }
 
+/** Milliseconds after the last key until the views use what is typed. */
+const PAUSE = 300;
+
+/** Return a function that calls `action` after a pause since its last call; `cancel()` cancels the call. */
+export function afterPause(action) {
+  let timer;
+  const later = () => {
+    clearTimeout(timer);
+    timer = setTimeout(action, PAUSE);
+  };
+  return Object.assign(later, { cancel: () => clearTimeout(timer) });
+}
+
 /** Set the text of an element if it differs: a live region would announce an equal text again. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -168,15 +181,13 @@ const CASES = [
 /** Return the select box for `case`; see `choiceField`. */
 export const caseField = (page) => choiceField(page, "case", "Case", CASES);
 
-/** Return the select box for `k`; see `choiceField`. The counts are in order, and text that is not a number is last. */
-export function countField(page, label, usual) {
-  const field = choiceField(page, "k", label);
-  const rank = (k) => (Number.isFinite(Number(k)) ? Number(k) : Number.MAX_VALUE);
+/** Return the field for `k`: its `element` and `show(state)`. */
+export function countField(page, label) {
+  const input = h("input", { type: "number", min: 1, class: "narrow", onchange: () => page.update({ k: input.value }) });
   return {
-    element: field.element,
-    show(state) {
-      const counts = [...new Set([...usual, state.k])].toSorted((a, b) => rank(a) - rank(b));
-      field.show(state, counts.map((count) => [count, count]));
+    element: labeled(label, input),
+    show({ k }) {
+      input.value = k;
     },
   };
 }
@@ -232,6 +243,19 @@ export function forgetModels() {
 /** Return an instruction to point at something; a screen that is only touched has no pointer and no arrow keys. */
 export function pointAt(what, keys) {
   return matchMedia("(hover: none)").matches ? `Tap ${what}.` : `Point at ${what}, or ${keys}.`;
+}
+
+/** Return the attributes that make an element of a drawing a button. */
+export function pressable(onpress) {
+  return {
+    role: "button",
+    onclick: onpress,
+    onkeydown: (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      onpress();
+    },
+  };
 }
 
 const ARROWS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };

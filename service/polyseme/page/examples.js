@@ -13,4 +13,4 @@ export const OCCURRENCES = occurrences.map(({ state, ...example }) =>
   ({ ...example, state: { ...state, occurrences: JSON.stringify(example.occurrences) } }));
 
 export const TEXTS = texts.map(({ state, ...example }) =>
-  ({ ...example, state: { ...state, text: example.sentences.join("\n"), file: "" } }));
+  ({ ...example, state: { ...state, text: example.sentences.join("\n"), long: "" } }));

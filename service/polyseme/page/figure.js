@@ -2,9 +2,6 @@
 
 import { download, h, quietButton, s, uniqueId } from "./elements.js";
 
-/** The minimum width of a drawing, in pixels. */
-const MIN_WIDTH = 200;
-
 /** A card with a title, a caption and a drawing; its controls go into `tools`. */
 export class Figure {
   /** `file` names the saved files, and `axes` the axes in them. */
@@ -35,7 +32,7 @@ export class Figure {
   width() {
     this.element.hidden = false;
     // A view outside the document has no width. It is drawn again when it is shown.
-    return Math.max(this.body.clientWidth, MIN_WIDTH);
+    return Math.max(this.body.clientWidth, 200);
   }
 
   /** Show an SVG, followed by `elements`; hide the figure if there is no drawing. */

@@ -4,8 +4,8 @@
  */
 
 import * as attention from "./attention/view.js";
-import { unreadableResponse } from "./client.js";
-import { initTheme, onTheme } from "./colors.js";
+import { stored, unreadableResponse } from "./client.js";
+import { initTheme } from "./colors.js";
 import * as compare from "./compare/view.js";
 import { forgetModels, h } from "./elements.js";
 import * as models from "./models/view.js";
@@ -20,24 +20,26 @@ const main = document.getElementById("main");
 const nav = document.getElementById("views");
 /** The views that were opened. */
 const built = {};
-const states = {};
+/** The address of each view and the texts of its fields, from before the page was loaded again: not all of them are submitted. */
+const drafts = stored("sessionStorage", "polyseme-drafts");
+const typed = JSON.parse(drafts.get() || "{}");
+const states = Object.fromEntries(Object.values(typed).map(([address]) => parseAddress(address)));
 let current = { name: "", state: {} };
-let shown = "";
 
 function start() {
-  initTheme(document.getElementById("theme"));
+  initTheme(document.getElementById("theme"), redraw);
   nav.append(...Object.entries(VIEWS).map(([name, { title }]) =>
-    h("a", { href: `#${name}`, "data-view": name }, title)));
+    h("a", { href: addressOf(name, states[name]), "data-view": name }, title)));
   document.getElementById("skip").addEventListener("click", (event) => {
     event.preventDefault();
     main.focus();
   });
   addEventListener("popstate", showAddress);
+  addEventListener("pagehide", saveDrafts);
   document.addEventListener("polyseme-retry", () => {
     forgetModels();
     redraw();
   });
-  onTheme(redraw);
   showAddress();
   let width = main.clientWidth;
   new ResizeObserver(() => {
@@ -47,13 +49,18 @@ function start() {
   }).observe(main);
 }
 
-/** Show the view and the state in the address, such as `#attention?text=…`. Unknown names and fields are ignored. */
+/** Show the view and the state in the address. */
 function showAddress() {
-  const [hash, ...query] = location.hash.slice(1).split("?");
+  show(...parseAddress(location.hash));
+}
+
+/** Return the name of the view and the state in an address, such as `#attention?text=…`. Unknown names and fields are ignored. */
+function parseAddress(address) {
+  const [hash, ...query] = address.slice(1).split("?");
   const name = Object.hasOwn(VIEWS, hash) ? hash : "attention";
   const { defaults } = VIEWS[name];
   const fields = [...new URLSearchParams(query.join("?"))].filter(([field]) => Object.hasOwn(defaults, field));
-  show(name, { ...defaults, ...Object.fromEntries(fields) });
+  return [name, { ...defaults, ...Object.fromEntries(fields) }];
 }
 
 /** Return the address of a view, without the fields that have their default value. */
@@ -96,20 +103,40 @@ const redraw = () => show(current.name, current.state);
 /** Keep the chosen model in the other views, whose links in the navigation include it; Models shows all of them. */
 function shareModel(name, { model }) {
   if (name === "models") return;
-  for (const other of Object.keys(VIEWS)) {
-    if (other !== name && other !== "models") saveState(other, { ...VIEWS[other].defaults, ...states[other], model });
-  }
+  for (const other of Object.keys(VIEWS)) saveState(other, { ...VIEWS[other].defaults, ...states[other], model });
+}
+
+/** Return the fields of a view that the reader types into, in order. */
+const textFields = (name) => [...built[name].element.querySelectorAll(":is(form, .editor) :is(textarea, input:not([type]))")];
+
+function saveDrafts() {
+  const texts = (name) => [addressOf(name, states[name]), ...textFields(name).map(({ value }) => value)];
+  drafts.set(JSON.stringify({ ...typed, ...Object.fromEntries(Object.keys(built).map((name) => [name, texts(name)])) }));
+}
+
+/** Type into a new view what was typed at the same address before the page was loaded again. */
+function restoreDraft(name) {
+  const [address, ...texts] = typed[name] ?? [];
+  if (address !== addressOf(name, states[name])) return;
+  textFields(name).slice(0, texts.length).forEach((field, i) => {
+    if (field.value === texts[i]) return;
+    field.value = texts[i];
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  });
 }
 
 async function show(name, state) {
   current = { name, state };
   saveState(name, state);
   shareModel(name, state);
+  const isNew = !built[name];
   built[name] ??= new VIEWS[name].View(pageOf(name));
-  if (shown !== name) enter(name);
+  if (!built[name].element.isConnected) enter(name);
   const focused = document.activeElement, drawing = focused.closest(".drawing");
   try {
-    await built[name].show(state);
+    const drawn = built[name].show(state);
+    if (isNew) restoreDraft(name);
+    await drawn;
     if (drawing?.isConnected && !focused.isConnected) refocus(drawing, focused.getAttribute("aria-label"));
   } catch (error) {
     // The response has an unexpected form: report it on the console and to the reader.
@@ -129,12 +156,12 @@ function refocus(drawing, name) {
 function enter(name) {
   const { element } = built[name];
   const focused = main.contains(document.activeElement);
-  if (shown) scrollTo(0, 0);
-  shown = name;
+  scrollTo(0, 0);
   main.replaceChildren(element);
   document.title = `${VIEWS[name].title} · Polyseme`;
   nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
   linkTo(name).setAttribute("aria-current", "page");
+  linkTo(name).scrollIntoView({ block: "nearest" });
   if (focused) {
     const heading = element.querySelector("h2");
     heading.tabIndex = -1;

@@ -18,11 +18,8 @@ export const { format: count } = new Intl.NumberFormat("en");
 /** A count with its noun: 1 word, 2 words. */
 export const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 
-/** A number of bytes in its decimal unit: 33.4 MB. */
-export function bytes(number) {
-  const units = ["B", "kB", "MB", "GB"], i = units.findLastIndex((_, power) => !power || number >= 1000 ** power);
-  return `${decimals(number / 1000 ** i, i ? 1 : 0)} ${units[i]}`;
-}
+/** A number of bytes in megabytes: 33.4 MB. */
+export const bytes = (number) => `${decimals(number / 1e6, 1)} MB`;
 
 /** Return the letter of occurrence i. */
 export const letter = (i) => String.fromCharCode(65 + i);
@@ -35,36 +32,29 @@ const MAX_IN_FIGURE = 120, MAX_IN_SENTENCE = 40;
 const context = document.createElement("canvas").getContext("2d");
 const segmenter = new Intl.Segmenter();
 
-/** The font of the figures, `size` in pixels. */
-export function font(size, weight = 400) {
-  return `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
+/** Return the width of a text in a figure, in bold (a highlighted text is bold), with a font of `size` pixels. */
+function textWidth(text, size) {
+  context.font = `700 ${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return context.measureText(text).width;
 }
 
-/** Return the width of the widest text in pixels, in bold: a highlighted text is bold. */
-export function maxTextWidth(texts, size) {
-  context.font = font(size, 700);
-  return texts.reduce((widest, text) => Math.max(widest, context.measureText(text).width), 0);
-}
+/** Return the width of the widest text in pixels; see `textWidth`. */
+export const maxTextWidth = (texts, size) => Math.max(0, ...texts.map((text) => textWidth(text, size)));
 
-/**
- * Return the texts. A text wider than `limit` pixels, or of more than MAX_IN_FIGURE graphemes, is shortened and
- * ends with an ellipsis.
- */
+/** Return texts shortened to `limit` pixels, and to MAX_IN_FIGURE graphemes; a shortened text ends with an ellipsis. */
 export function fitTexts(texts, size, limit) {
-  context.font = font(size, 700);
-  const fits = (text) => context.measureText(text).width <= limit;
   return texts.map((text) => {
-    if (text.length <= MAX_IN_FIGURE && fits(text)) return text;
-    const parts = graphemes(text, MAX_IN_FIGURE);
-    if (parts.join("") === text && fits(text)) return text;
-    while (parts.length > 1 && !fits(`${parts.join("")}…`)) parts.pop();
-    return `${parts.join("")}…`;
+    let fitted = shorten(text, MAX_IN_FIGURE), { length } = graphemes(fitted, MAX_IN_FIGURE);
+    while (length > 2 && textWidth(fitted, size) > limit) {
+      length -= 1;
+      fitted = shorten(text, length);
+    }
+    return fitted;
   });
 }
 
 /** Return a text shortened to `limit` graphemes, for headings and sentences. */
 export function shorten(text, limit = MAX_IN_SENTENCE) {
-  if (text.length <= limit) return text;
   const parts = graphemes(text, limit + 1);
   return parts.length > limit ? `${parts.slice(0, limit - 1).join("")}…` : text;
 }

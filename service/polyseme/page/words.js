@@ -10,6 +10,9 @@ const STOP_WORDS = await readJson("stop-words.json");
 /** Whether a word has a letter and is no English stop word. */
 export const isContentWord = (word) => /\p{L}/u.test(word) && !STOP_WORDS.includes(word.toLowerCase());
 
+/** Return a word without what makes no other word of it: capitals, soft hyphens, and accents as letters of their own. */
+export const folded = (word) => word.replaceAll("\u00AD", "").normalize().toLowerCase();
+
 /** The maximum number of code points of a sentence that are shown on each side of the word. */
 const MAX_CONTEXT = 160;
 

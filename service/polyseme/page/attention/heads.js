@@ -1,8 +1,7 @@
-/** The controls for layer and head: select boxes, the colors of the heads, and thumbnails. */
+/** The controls for layer and head: select boxes and thumbnails. */
 
 import { pixels } from "./heatmap.js";
 import { readJson } from "../client.js";
-import { categoryColor } from "../colors.js";
 import { h, labeled, numbered, quietButton, rovingTabindex, selectBox, setOptions } from "../elements.js";
 
 /** What the heads of the models attend to: names for each layer, which `docs/quality.md` explains. */
@@ -17,15 +16,11 @@ export function headName({ model }, layer, head) {
 /** Return what a head attends to, as the documentation names it, in brackets; "" for other models. */
 const attendsTo = (model, layer, head) => (HEADS[model] ? ` (${HEADS[model][layer][head]})` : "");
 
-/** Return the color of a head's lines. */
-export const headColor = (head) => categoryColor(typeof head === "number" ? head : 0);
-
 const PICTURES = ["Heatmap", "Lines"];
 
-/** The controls of the figure: picture, layer, head and, for lines of each head, the heads to show. */
+/** The controls of the figure: picture, layer and head. */
 export class HeadControls {
   constructor(page) {
-    this.page = page;
     this.pictures = PICTURES.map((name) => quietButton(name, () => page.update({ picture: name.toLowerCase() })));
     this.layer = selectBox([], "0", (layer) => page.update({ layer }));
     this.head = selectBox([], "contributions", (head) => page.update({ head }));
@@ -35,43 +30,19 @@ export class HeadControls {
       this.layerField,
       labeled("Head", this.head),
     ];
-    this.legend = h("fieldset", { class: "heads", hidden: true });
-    this.boxes = [];
   }
 
-  /** Update the controls. `chosen` lists the heads in the address, such as `0,2`; empty means all. */
-  show({ model, layers, heads }, { layer, head, lines, chosen }) {
+  /** Update the controls. */
+  show({ model, layers, heads }, { layer, head, lines }) {
     this.pictures.forEach((button, i) => button.setAttribute("aria-pressed", String(Boolean(i) === lines)));
-    const numbers = numbered(heads).map(([number]) => number);
     const options = [
       ["contributions", "contributions"],
       ["mean", "mean of heads"],
-      ...numbers.map((number) => [number, number + attendsTo(model, layer, number)]),
+      ...numbered(heads).map(([number]) => [number, number + attendsTo(model, layer, number)]),
     ];
-    if (lines) options.push(["each", "each in its color"]);
     setOptions(this.layer, numbered(layers), String(layer));
     setOptions(this.head, options, String(head));
     this.layerField.hidden = layers < 2;
-    this.legend.hidden = head !== "each";
-    const listed = chosen === "" ? numbers : chosen.split(",");
-    this.chosen = numbers.filter((number) => listed.includes(number)).map(Number);
-    if (this.boxes.length !== heads) this.#makeBoxes(numbers);
-    this.boxes.forEach((box, i) => {
-      box.checked = this.chosen.includes(i);
-      box.nextSibling.style.background = headColor(i);
-    });
-  }
-
-  #makeBoxes(numbers) {
-    const update = () => {
-      const on = this.boxes.filter(({ checked }) => checked).map(({ value }) => value);
-      this.page.update({ heads: on.length === this.boxes.length ? "" : on.join(",") || "none" });
-    };
-    this.boxes = numbers.map((number) => h("input", { type: "checkbox", value: number, onchange: update }));
-    this.legend.replaceChildren(
-      h("legend", {}, "Heads, in the order of the squares"),
-      ...this.boxes.map((box, i) => h("label", {}, box, h("span", { class: "swatch" }), `Head ${i}`)),
-    );
   }
 }
 
@@ -117,11 +88,10 @@ export class Thumbnails {
     return button;
   }
 
-  /** Mark the chosen head; `each` marks all heads of the layer. */
+  /** Mark the chosen head. */
   choose(layer, head) {
     for (const { button, ...at } of this.buttons) {
-      const chosen = at.layer === layer && (head === "each" ? typeof at.head === "number" : at.head === head);
-      button.setAttribute("aria-pressed", chosen);
+      button.setAttribute("aria-pressed", String(at.layer === layer && at.head === head));
     }
     const first = this.element.querySelector("[aria-pressed=true]");
     if (!this.element.contains(document.activeElement)) this.setStop(first);

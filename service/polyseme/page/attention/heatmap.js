@@ -11,7 +11,8 @@ const { max, rgb } = globalThis.d3;
 const CELL = 34, MAX_CELL = 64, MAX_SIDE = 660;
 /** The minimum size of a cell that shows its weight. */
 const MIN_NUMBERED_CELL = 30;
-const MIN_FONT = 8, MAX_FONT = 12;
+/** The font size of the labels, and the minimum distance between two of them. */
+const FONT = 11, LABEL = 12;
 const GAP = 6;
 
 /** Return the largest magnitude of weights. */
@@ -32,9 +33,9 @@ export function heatmapDrawing(names, rows, width, limit = undefined) {
   const { left, top, cell, count, every } = layout;
   const labels = layout.labels.map((text, i) => (i % every === 0 ? text : ""));
   const middle = (i) => (i + 0.5) * cell;
-  const rowLabels = labels.slice(0, rows.length).map((text, i) => labelElement(text, layout.size,
+  const rowLabels = labels.slice(0, rows.length).map((text, i) => labelElement(text,
     { x: left - GAP, y: top + middle(i), "text-anchor": "end" }));
-  const columnLabels = labels.map((text, i) => labelElement(text, layout.size,
+  const columnLabels = labels.map((text, i) => labelElement(text,
     { x: 0, y: 0, "text-anchor": "start", transform: `translate(${left + middle(i)} ${top - GAP}) rotate(-90)` }));
   const drawing = svgDrawing(
     "heatmap",
@@ -67,11 +68,7 @@ function numberElements(rows, { left, top, cell }, colorOf) {
   }));
 }
 
-function labelElement(text, size, attributes) {
-  const element = s("text", { class: "label", "dominant-baseline": "central", ...attributes }, text);
-  element.style.fontSize = `${size}px`;
-  return element;
-}
+const labelElement = (text, attributes) => s("text", { class: "label", "dominant-baseline": "central", ...attributes }, text);
 
 /** Return a canvas with one pixel for each weight. */
 export function pixels(rows, colorOf = colorsOf(rows).colorOf) {
@@ -97,27 +94,17 @@ export function pixels(rows, colorOf = colorsOf(rows).colorOf) {
 
 /**
  * Return the layout of a heatmap at most `width` wide, in pixels: `left` and `top` of the cells, the size of
- * a `cell`, the numbers of `rows` and columns (`count`), the font `size`, and `every`, the step between labels that fit.
+ * a `cell`, the numbers of `rows` and columns (`count`), and `every`, the step between labels that fit.
  */
 function layoutOf(names, rows, width) {
-  const count = names.length;
-  let size = MAX_FONT, layout;
-  // The font size depends on the space that the labels leave, so compute it twice.
-  for (let round = 0; round < 2; round += 1) {
-    const labels = fitTexts(names, size, Math.min(width * 0.3, 130));
-    const labelWidth = Math.ceil(maxTextWidth(labels, size));
-    const cell = cellSize((width - labelWidth - GAP) / count, count);
-    const every = Math.ceil((MIN_FONT + 2) / cell);
-    size = Math.min(Math.max(cell * every * 0.75, MIN_FONT), MAX_FONT);
-    layout = { labels, cell, every, size, left: labelWidth + GAP, top: labelWidth + GAP };
-  }
-  const side = layout.cell * count;
+  const count = names.length, labels = fitTexts(names, FONT, Math.min(width * 0.3, 130));
+  const left = Math.ceil(maxTextWidth(labels, FONT)) + GAP, cell = cellSize((width - left) / count, count);
   return {
-    ...layout,
-    count,
-    rows,
-    width: Math.min(layout.left + Math.max(side, 170), width),
-    height: layout.top + layout.cell * rows + 34,
+    labels, cell, count, rows, left,
+    top: left,
+    every: Math.ceil(LABEL / cell),
+    width: Math.min(left + Math.max(cell * count, 170), width),
+    height: left + cell * rows + 34,
   };
 }
 

@@ -1,6 +1,6 @@
 /** A sentence as `/v1/encode` returns it: tokens, vectors, attention weights and contributions. */
 
-import { isContentWord } from "../words.js";
+import { folded, isContentWord } from "../words.js";
 
 /** The names of the terms of contributions. */
 const TERMS = { residual: "the word itself", position: "its position", bias: "a fixed vector" };
@@ -16,7 +16,8 @@ export class EncodedSentence {
     this.parts = [...this.words, ...response.terms.map((term) => TERMS[term])];
     this.model = response.model;
     /** Whether a word occurs twice. */
-    this.hasRepeated = new Set(this.words.map((word) => word.toLowerCase())).size < this.words.length;
+    this.forms = this.words.map(folded);
+    this.hasRepeated = new Set(this.forms).size < this.words.length;
     this.layers = response.layers;
     this.heads = response.heads;
     this.means = new Map();
@@ -37,7 +38,7 @@ export class EncodedSentence {
 
   /** Return the head in an address: a number, `mean` or `contributions`, also if the model does not have the head. */
   head(value) {
-    return parseIndex(value, this.heads) ?? (["mean", "each"].includes(value) ? "mean" : "contributions");
+    return parseIndex(value, this.heads) ?? (value === "mean" ? "mean" : "contributions");
   }
 
   /**
@@ -65,14 +66,9 @@ export class EncodedSentence {
     return [this.text, word, this.words.slice(0, token).filter((other) => other === word).length];
   }
 
-  /** Return the names of the columns of a head. */
-  columns(head) {
-    return head === "contributions" ? this.parts : this.words;
-  }
-
   /** Whether no word attends to an occurrence of itself in a layer. */
   isOthersOnly(layer) {
-    const forms = this.words.map((word) => word.toLowerCase());
+    const { forms } = this;
     return forms.length > 1 && this.attention[layer].every((rows) =>
       rows.every((row, i) => row.every((weight, j) => weight === 0 || forms[i] !== forms[j])));
   }
@@ -89,8 +85,7 @@ export class EncodedSentence {
 
   /** Return the index of the first other token with the same word, ignoring case; null if there is none. */
   otherOccurrence(token) {
-    const same = (other) => other.toLowerCase() === this.words[token].toLowerCase();
-    const at = this.words.findIndex((word, i) => i !== token && same(word));
+    const at = this.forms.findIndex((form, i) => i !== token && form === this.forms[token]);
     return at < 0 ? null : at;
   }
 }

@@ -4,7 +4,7 @@ import { EncodedSentence } from "./sentence.js";
 import { AttentionFigure } from "./weights.js";
 import { TokenFigures } from "./token.js";
 import {
-  caseField, choiceField, exampleField, h, modelAndCase, modelField, optionDetails, textField, viewElement,
+  afterPause, caseField, exampleField, h, modelAndCase, modelField, optionDetails, textField, viewElement,
 } from "../elements.js";
 import { SENTENCES } from "../examples.js";
 import { Exchange } from "../exchange.js";
@@ -14,8 +14,8 @@ import { WordButtons } from "../words.js";
 
 export const title = "Attention";
 export const defaults = {
-  text: SENTENCES[0].state.text, model: "", case: "auto", oov: "", layer: "0", head: "contributions", picture: "heatmap",
-  word: "", row: "", column: "", heads: "",
+  text: SENTENCES[0].state.text, model: "", case: "auto", layer: "0", head: "contributions", picture: "heatmap",
+  word: "", row: "", column: "",
 };
 
 /** Thumbnails of up to 5 layers and 4 heads fit beside the figure; more are above it. */
@@ -51,7 +51,6 @@ export class View {
       input: state.text,
       include: ["static", "contextual", "attention", "contributions"],
       ...modelAndCase(state),
-      ...(state.oov && { oov: state.oov }),
     });
     if (!response) return;
     if (response !== this.response) this.encoded = new EncodedSentence(response, state.text);
@@ -71,33 +70,23 @@ export class View {
   }
 }
 
-/** Milliseconds after the last key until the typed sentence is shown. */
-const PAUSE = 250;
-const UNKNOWN = [
-  ["", "as in the model"],
-  ["zero", "zero vector"],
-  ["subword", "from subwords"],
-  ["error", "reject"],
-];
 
-/** The form: the sentence, and the settings for looking up its words. */
+/** The form: the sentence, the case and the model. */
 class SentenceForm {
   constructor(page) {
     this.page = page;
     /** The token that the reader chose, null for none. */
     this.chosen = null;
+    this.typing = afterPause(() => this.#show(true));
     this.sentence = textField("text", "Sentence", {
       rows: 2,
-      oninput: () => {
-        clearTimeout(this.timer);
-        this.timer = setTimeout(() => this.#show(true), PAUSE);
-      },
+      oninput: this.typing,
       onkeydown: (event) => {
         if (event.key === "Enter" && !event.shiftKey && !event.isComposing) this.#submit(event);
       },
     }, "textarea");
     this.examples = exampleField(page, SENTENCES, { reset: { word: "", row: "", column: "" } });
-    this.options = optionDetails(caseField(page), choiceField(page, "oov", "Unknown words", UNKNOWN), modelField(page));
+    this.options = optionDetails(caseField(page), modelField(page));
     this.element = h(
       "form",
       { class: "card sentence", onsubmit: (event) => this.#submit(event) },
@@ -108,7 +97,7 @@ class SentenceForm {
   }
 
   show(state) {
-    if (state.text !== this.text) clearTimeout(this.timer);
+    if (state.text !== this.text) this.typing.cancel();
     this.text = state.text;
     for (const field of [this.sentence, this.options]) field.show(state);
     this.examples.show(state, this.edited?.text === state.text ? this.edited.note : "");
@@ -121,7 +110,7 @@ class SentenceForm {
 
   /** Show the typed sentence. All states of a sentence that is being typed are one entry of the history. */
   #show(isTyping) {
-    clearTimeout(this.timer);
+    this.typing.cancel();
     const { value: text } = this.sentence.input;
     const isNew = text !== this.text, push = isNew && this.text !== this.typed;
     this.typed = isTyping ? text : null;

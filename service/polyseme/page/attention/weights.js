@@ -2,7 +2,7 @@
 
 import { HeadControls, headName, Thumbnails } from "./heads.js";
 import { heatmapDrawing, HeatmapCursor } from "./heatmap.js";
-import { linesDrawing, QueryList } from "./lines.js";
+import { Lines } from "./lines.js";
 import { isZero, ranked } from "./sentence.js";
 import { theme } from "../colors.js";
 import { changeDetector, h, pointAt } from "../elements.js";
@@ -27,28 +27,24 @@ export class AttentionFigure {
     this.figure.tools.append(...this.heads.controls);
     /** Describes the element under the pointer, or chosen by the keyboard. */
     this.readout = h("p", { class: "readout", role: "status" });
-    this.figure.body.before(this.heads.legend, this.readout);
+    this.figure.body.before(this.readout);
     this.thumbnailsChanged = changeDetector();
     this.figureChanged = changeDetector();
   }
 
   /** Show an encoded sentence; `state` has the layer, head and picture, `token` is the chosen token. */
   show(encoded, state, token) {
-    const layer = encoded.layer(state.layer), lines = state.picture === "lines";
-    const each = lines && state.head === "each";
-    const head = each ? "each" : encoded.head(state.head);
-    Object.assign(this, { encoded, layer, token, weights: encoded.weights(layer, each ? "mean" : head) });
+    const layer = encoded.layer(state.layer), head = encoded.head(state.head), lines = state.picture === "lines";
+    Object.assign(this, { encoded, layer, token, weights: encoded.weights(layer, head) });
     if (this.thumbnailsChanged(encoded, theme())) this.thumbnails.draw(encoded);
     this.thumbnails.choose(layer, head);
-    this.heads.show(encoded, { layer, head, lines, chosen: state.heads });
-    /** The name of `weights`, which are the mean of the heads if the lines show each head. */
-    this.weightsName = headName(encoded, layer, each ? "mean" : head);
-    this.figure.heading.textContent = each ? `Layer ${layer}, each head` : this.weightsName;
-    this.isMean = each;
+    this.heads.show(encoded, { layer, head, lines });
+    this.weightsName = headName(encoded, layer, head);
+    this.figure.heading.textContent = this.weightsName;
     this.contributes = head === "contributions";
-    this.columns = encoded.columns(head);
+    this.columns = this.contributes ? encoded.parts : encoded.words;
     this.readout.classList.toggle("several", lines);
-    if (lines) this.#showLines(each ? this.heads.chosen : [head], state);
+    if (lines) this.#showLines(state);
     else this.#showHeatmap(state);
   }
 
@@ -92,38 +88,35 @@ export class AttentionFigure {
       this.weights.some(isZero) ? ", those of a zero vector to 0: no word that it attends to is known" : ""}; a negative one pulls it away.${diagonal}${before}`;
   }
 
-  #showLines(heads, state) {
+  #showLines(state) {
     // Without a chosen token, the lines of all tokens are shown.
     this.chosen = state.word === "" ? null : this.token;
-    if (this.figureChanged("lines", this.encoded, theme(), this.figure.width(), this.layer, ...heads)) this.#drawLines(heads);
-    this.queries.choose(this.chosen, this.token);
+    if (this.figureChanged("lines", this.weights, theme(), this.figure.width())) this.#drawLines();
+    this.lines.choose(this.chosen, this.token);
     this.#highlightLines(this.pointed);
   }
 
-  #drawLines(heads) {
-    const { words } = this.encoded;
-    const shown = heads.map((head) => ({ head, rows: this.encoded.weights(this.layer, head) }));
-    const lines = linesDrawing(words, this.columns, shown, this.figure.width());
-    this.highlight = lines.highlight;
+  #drawLines() {
     const what = this.contributes ? "contribution" : "weight";
-    this.figure.caption.textContent = `${this.#explanation("Query words are on the left, key words on the right")
-    } A stronger line is a larger ${what}${lines.hasNegative ? ", a dashed one is negative" : ""}; below 0.01, none is drawn.${
-      lines.drawsAll ? "" : " In a sentence of this length, only the lines of one word are drawn."}`;
-    this.queries = new QueryList(words, lines, {
+    this.lines = new Lines(this.encoded.words, this.columns, this.weights, {
+      width: this.figure.width(),
       name: `Query words. ${this.weightsName}`,
       onpoint: (row) => this.#highlightLines(row),
       // Choosing the same token again clears the choice.
       onpick: (row) => this.page.update({ word: row === this.chosen ? "" : String(row) }),
     });
+    this.figure.caption.textContent = `${this.#explanation("Query words are on the left, key words on the right")
+    } A stronger line is a larger ${what}${this.lines.hasNegative ? ", a dashed one is negative" : ""}; below 0.01, none is drawn.${
+      this.lines.drawsAll ? "" : " In a sentence of this length, only the lines of one word are drawn."}`;
     this.pointed = null;
-    this.figure.show(lines.drawing, this.queries.element);
+    this.figure.show(this.lines.drawing);
   }
 
   /** Show the lines of the pointed row, else of the chosen row, else of all rows. */
   #highlightLines(pointed) {
     this.pointed = pointed;
     const row = pointed ?? this.chosen;
-    this.highlight(row);
+    this.lines.highlight(row);
     if (row === null) this.#read([pointAt("a word on the left", "use the arrow keys")], false);
     else this.#read(this.#sentence(row, ranked(this.weights[row]).slice(0, MAX_KEYS)));
   }
@@ -142,7 +135,6 @@ export class AttentionFigure {
     return [
       word(row), this.contributes ? " gets from " : " attends to ",
       ...columns.flatMap((column, i) => [i ? ", " : "", word(column), `: ${decimals(this.weights[row][column], 4)}`]),
-      columns.length > 1 && this.isMean ? " (mean of heads)" : "",
     ];
   }
 }

@@ -3,15 +3,12 @@
 import { differ, formatOccurrences, MAX_OCCURRENCES, MIN_OCCURRENCES, tokenIndex, wordAt } from "./occurrences.js";
 import { categoryColor } from "../colors.js";
 import {
-  caseField, choiceField, countField, exampleField, h, labeled, modelField, optionDetails, quietButton, setText,
+  afterPause, caseField, choiceField, countField, exampleField, h, labeled, modelField, optionDetails, quietButton, setText,
 } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
-import { joinNames, letter } from "../text.js";
+import { joinNames, letter, shorten } from "../text.js";
 import { WordButtons } from "../words.js";
 
-/** Milliseconds after the last key until typed sentences are shown. */
-const PAUSE = 300;
-const COUNTS = ["3", "5", "8", "12", "20"];
 /** The word of a sentence without a chosen word, for which one is proposed. */
 const NO_WORD = { word: "", nth: 0 };
 const SHARES = [["", "as in the model"], ...["0", "0.2", "0.5", "1", "2", "4"].map((share) => [share, share])];
@@ -21,6 +18,7 @@ export class CompareForm {
   constructor(page) {
     this.page = page;
     this.fields = [];
+    this.typing = afterPause(() => this.#update(this.#typed()));
     this.rows = h("div", { class: "occurrences" });
     this.examples = exampleField(page, OCCURRENCES, {
       onpick: () => {
@@ -32,7 +30,7 @@ export class CompareForm {
     this.limits = h("span", { class: "muted status", role: "status" });
     this.options = optionDetails(
       modelField(page), modelField(page, "second", "Second model, beside it", "none"), caseField(page),
-      countField(page, "Number of neighbors", COUNTS), choiceField(page, "share", "Factor of the static vector", SHARES),
+      countField(page, "Number of neighbors"), choiceField(page, "share", "Factor of the static vector", SHARES),
     );
     this.element = h(
       "form",
@@ -48,9 +46,9 @@ export class CompareForm {
   show(occurrences, state) {
     this.rows.setAttribute("aria-busy", "true");
     while (this.fields.length > occurrences.length) this.fields.pop().element.remove();
-    while (this.fields.length < occurrences.length) this.#appendField();
+    while (this.fields.length < occurrences.length) this.#appendField(this.fields.length);
     this.occurrences = occurrences;
-    occurrences.forEach(({ text }, i) => this.fields[i].show(text, i, occurrences.length > MIN_OCCURRENCES));
+    occurrences.forEach(({ text }, i) => this.fields[i].show(text, occurrences.length > MIN_OCCURRENCES));
     this.adder.disabled = occurrences.length >= MAX_OCCURRENCES;
     this.examples.show({ ...state, occurrences: formatOccurrences(occurrences) });
     this.options.show(state);
@@ -62,23 +60,20 @@ export class CompareForm {
     this.fields.forEach(({ words }, i) => words.show(tokens[i] ?? [], tokenIndex(compared[i], tokens[i] ?? [])));
     const chosen = compared.filter(({ text }) => text.trim()).map(({ word }) => word).filter(Boolean);
     let limits = compared.length < MAX_OCCURRENCES ? "" : "Compare shows at most eight sentences. ";
-    if (differ(chosen)) limits += `The chosen words differ: ${joinNames([...new Set(chosen)])}. To see one word change, press it in each sentence.`;
+    if (differ(chosen)) limits += `The chosen words differ: ${joinNames([...new Set(chosen)].map((word) => shorten(word)))}. To see one word change, press it in each sentence.`;
     setText(this.limits, limits);
   }
 
-  #appendField() {
-    const field = new OccurrenceField({
-      oninput: () => {
-        clearTimeout(this.timer);
-        this.timer = setTimeout(() => this.#update(this.#typed()), PAUSE);
-      },
+  #appendField(i) {
+    const field = new OccurrenceField(i, {
+      oninput: this.typing,
       onsubmit: () => this.#update(this.#typed()),
-      onpick: (i, word) => this.#update(this.#typed().with(i, { text: this.fields[i].input.value, ...word })),
-      onpaste: (i, lines) => {
+      onpick: (word) => this.#update(this.#typed().with(i, { text: field.input.value, ...word })),
+      onpaste: (lines) => {
         const pasted = lines.map((text) => ({ text, ...NO_WORD }));
         this.#update([...this.#typed().slice(0, i), ...pasted].slice(0, MAX_OCCURRENCES), { push: true });
       },
-      onremove: (i) => {
+      onremove: () => {
         this.#update(this.#typed().toSpliced(i, 1), { push: true });
         this.fields[Math.min(i, this.fields.length - 1)].input.focus();
       },
@@ -119,13 +114,11 @@ export function badge(i) {
 
 /** A text field for a sentence, and buttons for its words. */
 class OccurrenceField {
-  /** `on` has the listeners `oninput()`, `onsubmit()` (Enter), `onpick(i, word)`, `onpaste(i, lines)` and `onremove(i)`. */
-  constructor(on) {
-    this.on = on;
-    this.mark = h("span", {});
+  /** The field of sentence i; `on` has the listeners `oninput()`, `onsubmit()` (Enter), `onpick(word)`, `onpaste(lines)` and `onremove()`. */
+  constructor(i, on) {
     this.input = h("input", {
-      type: "text", dir: "auto", autocomplete: "off", spellcheck: "false",
-      oninput: () => on.oninput(),
+      dir: "auto", autocomplete: "off", spellcheck: "false",
+      oninput: on.oninput,
       onkeydown: (event) => {
         if (event.key === "Enter" && !event.isComposing) on.onsubmit();
       },
@@ -133,29 +126,23 @@ class OccurrenceField {
         const lines = event.clipboardData.getData("text/plain").split(/[\r\n]+/).map((line) => line.trim()).filter(Boolean);
         if (lines.length < 2) return;
         event.preventDefault();
-        on.onpaste(this.number, lines);
+        on.onpaste(lines);
       },
     });
-    const field = labeled("", this.input);
-    this.label = field.firstChild;
-    this.remover = quietButton("Remove", () => on.onremove(this.number));
-    this.words = new WordButtons((token, tokens) => on.onpick(this.number, wordAt(token, tokens)));
+    this.remover = quietButton("Remove", on.onremove, { "aria-label": `Remove sentence ${i + 1}` });
+    this.words = new WordButtons((token, tokens) => on.onpick(wordAt(token, tokens)));
+    this.words.element.setAttribute("aria-label", `Word of sentence ${i + 1} to compare`);
     this.element = h(
       "div",
       { class: "occurrence" },
-      h("div", { class: "occurrence-head" }, this.mark, field, this.remover),
+      h("div", { class: "occurrence-head" }, badge(i), labeled(`Sentence ${i + 1}`, this.input), this.remover),
       this.words.element,
     );
   }
 
-  /** Show sentence i. Do not overwrite what the reader is typing unless the address has another sentence. */
-  show(text, i, removable) {
-    this.number = i;
-    this.label.textContent = `Sentence ${i + 1}`;
-    this.mark.replaceChildren(badge(i));
-    this.words.element.setAttribute("aria-label", `Word of sentence ${i + 1} to compare`);
+  /** Show the sentence. Do not overwrite what the reader is typing unless the address has another sentence. */
+  show(text, removable) {
     this.remover.hidden = !removable;
-    this.remover.setAttribute("aria-label", `Remove sentence ${i + 1}`);
     if (text !== this.shown) this.input.value = text;
     this.shown = text;
   }

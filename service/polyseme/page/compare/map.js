@@ -84,20 +84,14 @@ function shiftArrows(placed) {
     if (!from || !to) return [];
     const length = Math.hypot(to.x - from.x, to.y - from.y);
     if (length < from.r + to.r + 2) return [];
-    const [ux, uy] = [(to.x - from.x) / length, (to.y - from.y) / length];
-    const start = [from.x + (from.r + 2) * ux, from.y + (from.r + 2) * uy];
-    const end = [to.x - (to.r + 2) * ux, to.y - (to.r + 2) * uy];
-    const back = ([x, y], along, across) => [x - along * ux - across * uy, y - along * uy + across * ux];
+    const angle = Math.atan2(to.y - from.y, to.x - from.x) * (180 / Math.PI), end = length - to.r - 2;
     const shape = s(
       "g",
-      {},
-      s("line", {
-        class: "arrow", x1: start[0], y1: start[1], x2: end[0], y2: end[1],
-        stroke: categoryColor(i), "stroke-width": 2,
-      }),
-      s("polygon", { points: [end, back(end, 9, 4.5), back(end, 9, -4.5)].join(" "), fill: categoryColor(i) }),
+      { transform: `translate(${from.x} ${from.y}) rotate(${angle})` },
+      s("line", { class: "arrow", x1: from.r + 2, x2: end, stroke: categoryColor(i), "stroke-width": 2 }),
+      s("polygon", { points: `${end},0 ${end - 9},4.5 ${end - 9},-4.5`, fill: categoryColor(i) }),
     );
-    return [{ shape, ends: [start, end] }];
+    return [{ shape, ends: [[from.x, from.y], [to.x, to.y]] }];
   });
 }
 

@@ -1,8 +1,6 @@
-/** The compared occurrences, each a word in a sentence, and the tokens of sentences. */
+/** The compared occurrences, each a word in a sentence. */
 
-import { fetchText } from "../client.js";
-import { modelAndCase } from "../elements.js";
-import { isContentWord } from "../words.js";
+import { folded, isContentWord } from "../words.js";
 
 /** The limits of this view; the service compares more than fit on the screen. */
 export const MIN_OCCURRENCES = 2, MAX_OCCURRENCES = 8;
@@ -43,8 +41,6 @@ export function wordAt(i, tokens) {
   return { word: text, nth: tokens.slice(0, i).filter((token) => token.text === text).length };
 }
 
-const folded = (text) => text.toLowerCase();
-
 /** Return the longest content word of tokens. */
 const longestOf = (tokens) => tokens.filter(({ text }) => isContentWord(text))
   .toSorted((a, b) => [...b.text].length - [...a.text].length)[0];
@@ -80,28 +76,3 @@ function isForm(a, b) {
 
 /** Return whether words differ, apart from case. */
 export const differ = (words) => new Set(words.map(folded)).size > 1;
-
-/** The maximum number of sentences whose tokens are cached. */
-const MAX_CACHED = 200;
-
-/** A cache of the service's tokens of sentences. */
-export class TokenCache {
-  #cached = new Map();
-
-  /** Return the tokens of each text, null for an empty text and after an error. One request has all new texts. */
-  async load(texts, settings) {
-    const keyOf = (text) => JSON.stringify([text, settings.model, settings.case]);
-    if (this.#cached.size > MAX_CACHED) this.#cached.clear();
-    const missing = [...new Set(texts)].filter((text) => text.trim() && !this.#cached.has(keyOf(text)));
-    if (missing.length) {
-      const body = { input: missing, include: [], ...modelAndCase(settings) };
-      const results = fetchText("v1/encode", body).then((text) => JSON.parse(text).results);
-      missing.forEach((text, i) => this.#cached.set(keyOf(text), results.then((all) => all[i].tokens).catch(() => {
-        // In Compare, the request of the comparison fails with the same error and shows it.
-        this.#cached.delete(keyOf(text));
-        return null;
-      })));
-    }
-    return Promise.all(texts.map((text) => this.#cached.get(keyOf(text)) ?? null));
-  }
-}

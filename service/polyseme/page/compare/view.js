@@ -2,7 +2,7 @@
 
 import { badge, CompareForm, emptySentence } from "./form.js";
 import { mapDrawing, mapPoints } from "./map.js";
-import { parseOccurrences, TokenCache, withWords } from "./occurrences.js";
+import { parseOccurrences, withWords } from "./occurrences.js";
 import { headline, notesOf, similarityMatrices } from "./similarity.js";
 import { countOf, h, modelAndCase, pointAt, viewElement } from "../elements.js";
 import { OCCURRENCES } from "../examples.js";
@@ -21,7 +21,7 @@ const LEFT_OUT = "The lists and the map leave out the word itself, and near a co
 export class View {
   constructor(page) {
     this.page = page;
-    this.tokens = new TokenCache();
+    this.tokens = new Exchange("polyseme-tokens", h("div", {}));
     this.form = new CompareForm(page);
     this.fallback = h("p", { class: "muted", role: "status" });
     this.results = h("div", { class: "results" });
@@ -53,7 +53,7 @@ export class View {
       : "The address does not contain valid occurrences, so the first example is shown.";
     const occurrences = given ?? parseOccurrences(OCCURRENCES[0].state.occurrences);
     this.form.show(occurrences, state);
-    const tokens = await this.tokens.load(occurrences.map(({ text }) => text), state);
+    const tokens = await this.#tokensOf(occurrences.map(({ text }) => text), state);
     if (state !== this.state) return;
     const compared = withWords(occurrences, tokens);
     this.form.showTokens(tokens, compared);
@@ -72,6 +72,14 @@ export class View {
       state.second ? this.secondExchange.request("v1/compare", { ...request, model: state.second }) : null,
     ]);
     if (response && state === this.state) this.#draw(response, second, compared);
+  }
+
+  /** Return the service's tokens of each sentence, null for an empty one and after an error, which the comparison shows. */
+  async #tokensOf(texts, state) {
+    const input = texts.filter((text) => text.trim());
+    const response = input.length ? await this.tokens.request("v1/encode", { input, include: [], ...modelAndCase(state) }) : null;
+    if (response && !response.results) this.tokens.clear("");
+    return texts.map((text) => response?.results?.[input.indexOf(text)]?.tokens ?? null);
   }
 
   #draw(response, second, occurrences) {
@@ -152,7 +160,7 @@ function occurrenceCard(i, compared, text, links) {
     h("h3", {}, badge(i), h("span", { class: "visually-hidden" }, ": "), h("bdi", {}, token.text)),
     quotation(text, token),
     unknown
-      ? h("p", {}, `This word has no static vector. Its contextual vector ${isZero ? "is zero: no word around it is known" : "comes from its context"}.`)
+      ? h("p", {}, `This word has no static vector. Its contextual vector ${isZero ? "is zero: no word around it is known" : "is made without one"}.`)
       : h("p", {}, "Shift ", h("strong", { class: "number" }, short(shift)),
         h("span", { class: "muted" }, " (1 − cosine of the static and the contextual vector).")),
     h(

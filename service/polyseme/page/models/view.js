@@ -1,37 +1,33 @@
 /** The view Models: size, source, training and measured quality of each model of the service. */
 
-import { bars } from "../bars.js";
 import { h, viewElement } from "../elements.js";
 import { Exchange } from "../exchange.js";
-import { Figure } from "../figure.js";
 import { bytes, count, counted, decimals } from "../text.js";
 
 export const title = "Models";
-export const defaults = { model: "" };
+export const defaults = {};
+
+const QUALITY = "The percentages say how well the contextual vectors separate senses. They come from each model's manifest."
+  + " The service does not check whether a model was trained on these data sets.";
 
 export class View {
   constructor(page) {
     this.page = page;
     this.results = h("div", { class: "results" });
     this.exchange = new Exchange("polyseme-models", this.results);
-    this.figure = new Figure("polyseme-quality", "Measured quality", "bars: percent");
-    this.figure.caption.textContent = "How well the contextual vectors separate senses, in percent. The values come from"
-      + " each model's manifest. The service does not check whether a model was trained on these data sets.";
     this.cards = h("div", { class: "models" });
-    this.results.append(this.cards, this.figure.element, this.exchange.source);
+    this.results.append(this.cards, h("p", { class: "muted" }, QUALITY), this.exchange.source);
     this.element = viewElement(title, "The models of this service: their size, source, training and measured quality.",
       this.exchange.problem, this.results);
   }
 
-  async show({ model: open }) {
+  async show() {
     const response = await this.exchange.request("v1/models");
     if (!response) return;
     // The cards are made once for each response, so that they keep the focus.
     const models = response.data.toSorted((a, b) => Number(Boolean(b.default)) - Number(Boolean(a.default)));
     if (response !== this.response) this.cards.replaceChildren(...models.map((model) => this.#card(model)));
     this.response = response;
-    this.cards.querySelector(`details[data-model="${CSS.escape(open)}"]`)?.setAttribute("open", "");
-    this.#drawQuality(models);
   }
 
   #card(model) {
@@ -60,22 +56,11 @@ export class View {
       " · ", link("senses", "Senses"), " · ", link("steps", "Step by step"), " · ", link("neighbors", "Neighbors"));
   }
 
-  /** Return the training section of the manifest. An address may have the name of the model whose section is open. */
+  /** Return the training section of the manifest. */
   #training({ id, training }) {
     if (!training || !Object.keys(training).length) return null;
-    return h("details", { "data-model": id }, h("summary", {}, `Training of ${id}`),
+    return h("details", {}, h("summary", {}, `Training of ${id}`),
       h("pre", { tabindex: "0", "aria-label": `Training of ${id}` }, JSON.stringify(training, null, 2)));
-  }
-
-  #drawQuality(models) {
-    const rows = models.flatMap(({ id, quality }) => measuresOf(quality).map(([text, value]) => ({
-      word: models.length > 1 ? `${id}: ${text}` : text,
-      value: value / 100,
-      text: decimals(value, 1),
-    })));
-    this.figure.show(rows.length
-      ? bars(rows, { width: this.figure.width(), name: "Measured quality in percent" })
-      : null);
   }
 }
 
@@ -84,7 +69,7 @@ const DTYPES = { int8: "8-bit integers", float16: "16-bit floats", float32: "32-
 /** Return the facts of a model as `[name, value]`. */
 function summary(model) {
   const { dimension, vocabulary_size: words, layers, heads, training } = model;
-  const learned = training?.attention;
+  const learned = training?.attention, measures = measuresOf(model.quality);
   return [
     ["Vectors", `${count(words)} words × ${dimension}, ${DTYPES[model.dtype] ?? model.dtype}`],
     ["Size on disk", `${bytes(model.bytes)}${model.base ? `, and the vocabulary and vectors of ${model.base}` : ""}`],
@@ -93,23 +78,16 @@ function summary(model) {
       model.cased ? "with capitals: Apple and apple differ" : "in lower case",
       model.subwords ? "unknown words are composed of subwords" : null,
     ].filter(Boolean).join("; ")],
-    ...(measuresOf(model.quality).length ? [] : [["Quality", "no measurements in its manifest"]]),
+    ["Quality", measures.length ? h("ul", {}, measures.map((measure) => h("li", {}, measure))) : "no measurements in its manifest"],
     ["Languages", model.languages.join(", ") || "not given"],
-    ["Source", breakable(model.source || "not given")],
+    ["Source", model.source || "not given"],
     ["License", model.licence || "not given"],
   ];
 }
 
-/** Return a text whose names of files break after a dot, an underscore or a slash if they do not fit in a line. */
-const breakable = (text) => text.split(/(?<=[\w-]{3}[._/])(?=[\w-]{2})/)
-  .flatMap((part, i) => (i ? [h("wbr"), part] : [part]));
-
 const SETS = { coarsewsd: "CoarseWSD-20", wic: "WiC" };
 
-/**
- * Return the percentages of a manifest, `{coarsewsd: {accuracy: 93.5}}`, as `[name, value]`. The measure is
- * first in the name, because narrow screens cut off the end of names.
- */
+/** Return the percentages of a manifest, `{coarsewsd: {accuracy: 93.5}}`, in words. */
 function measuresOf(quality) {
   return Object.entries(quality ?? {}).flatMap(([set, measures]) =>
     Object.entries(measures ?? {})
@@ -118,6 +96,6 @@ function measuresOf(quality) {
         // “train accuracy” would suggest that the model was trained on the set.
         const split = name.match(/^(train|dev|test)_accuracy$/)?.[1];
         const measure = split ? `${split} split` : name.replaceAll("_", " ").replace("f1", "F1");
-        return [`${measure}, ${SETS[set] ?? set}`, value];
+        return `${SETS[set] ?? set}, ${measure}: ${decimals(value, 1)}%`;
       }));
 }

@@ -1,27 +1,24 @@
 /** The form of Senses: examples, sentences and files, the word, and the number of senses. */
 
-import { FileError, frequentWords, linesOf, namesOf, readFiles, sentencesOf } from "./sentences.js";
+import { frequentWords, linesOf, readFiles, sentencesOf } from "./sentences.js";
 import {
-  choiceField, exampleField, h, labeled, modelField, numbered, quietButton, setText, textField,
+  afterPause, choiceField, exampleField, h, labeled, modelField, numbered, quietButton, setText, textField,
 } from "../elements.js";
 import { TEXTS } from "../examples.js";
 import { count, counted } from "../text.js";
 
-/** Milliseconds after the last key until the sentences are counted. */
-const PAUSE = 300;
 const NUMBERS = [["auto", "automatic"], ...numbered(20, 1)];
 /** The maximum length of a text in the address. Browsers accept addresses of about 1 MB, where a letter may need 9 characters. */
 const MAX_LENGTH = 100_000;
-/** The name of a long text that is not from a file. */
-const PASTED = "pasted text";
+/** The maximum length of a text whose replacement can be undone. */
+const MAX_UNDONE = 20_000;
 
 export class SensesForm {
-  /** `page` is the object that the view is made with; `onchange()` is called when the text is another one than the shown. */
+  /** `page` is the object that the view is made with; `onchange()` is called when the reader has typed. */
   constructor(page, onchange) {
     Object.assign(this, { page, onchange });
-    /** Texts that are too long for the address, by the name that the address has instead. */
+    /** Texts that are too long for the address, by the number that the address has instead. */
     this.long = new Map();
-    this.name = PASTED;
     this.examples = exampleField(page, TEXTS, { reset: { point: "", labels: "" }, onpick: () => {
       // Back returns to what was typed.
       if (this.isEdited) this.#submit({});
@@ -29,9 +26,12 @@ export class SensesForm {
     } });
     this.text = h("textarea", {
       rows: 4, dir: "auto", spellcheck: "false", autocomplete: "off",
-      oninput: () => this.#type(),
+      oninput: afterPause(() => {
+        this.#count();
+        this.onchange();
+      }),
     });
-    this.splitter = quietButton("", () => this.#setText(sentencesOf(this.text.value).join("\n"), this.name, true), { class: "quiet small" });
+    this.splitter = quietButton("", () => this.#replace(sentencesOf(this.text.value).join("\n")), { class: "quiet small" });
     this.files = h("input", { type: "file", multiple: true, accept: "text/*,.txt,.text,.log", onchange: () => this.#read() });
     this.status = h("p", { class: "status", role: "status" });
     this.word = textField("word", "Word");
@@ -56,17 +56,18 @@ export class SensesForm {
   }
 
   /** Return the lines in the address; null if they were too long for it and are not known any more. */
-  lines({ text, file }) {
-    const all = file ? this.long.get(file) : text;
+  lines({ text, long }) {
+    const all = long ? this.long.get(long) : text;
     return all === undefined ? null : linesOf(all);
   }
 
   /** Show the state. Do not overwrite what the reader is typing unless the address has other sentences. */
   show(state) {
-    const text = (state.file ? this.long.get(state.file) : state.text) ?? "";
+    const text = (state.long ? this.long.get(state.long) : state.text) ?? "";
     if (text !== this.shownText) {
       this.shownText = text;
-      this.#setText(text, state.file || PASTED);
+      this.text.value = text;
+      this.#count();
       this.submitted = this.text.value;
     }
     this.state = state;
@@ -84,20 +85,14 @@ export class SensesForm {
     return this.splitter.hidden ? [] : [`A line is one context, and these lines have more sentences: press “${this.splitter.textContent}” above.`];
   }
 
-  #type() {
-    this.name = PASTED;
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      this.#count();
-      this.onchange();
-    }, PAUSE);
-  }
-
-  #setText(text, name, isNew = false) {
-    this.name = name;
-    if (this.text.value !== text) this.text.value = text;
+  /** Replace what is typed. Unlike a new value, an inserted text can be undone, but a long one takes seconds. */
+  #replace(text) {
+    this.text.focus();
+    this.text.select();
+    if (text.length > MAX_UNDONE) this.text.value = text;
+    else document.execCommand("insertText", false, text);
     this.#count();
-    if (isNew) this.onchange();
+    this.onchange();
   }
 
   /** Put the text of the chosen files into the text field. */
@@ -105,9 +100,8 @@ export class SensesForm {
     const files = [...this.files.files];
     if (!files.length) return;
     try {
-      this.#setText(await readFiles(files), namesOf(files), true);
+      this.#replace(await readFiles(files));
     } catch (error) {
-      if (!(error instanceof FileError)) throw error;
       this.files.value = "";
       setText(this.status, error.message);
     }
@@ -115,8 +109,9 @@ export class SensesForm {
 
   /** Show the number of sentences and the frequent words. */
   #count() {
-    clearTimeout(this.timer);
     const { value: text } = this.text, all = linesOf(text).length;
+    if (text === this.counted) return;
+    this.counted = text;
     setText(this.status, `${counted(all, "line")}.`);
     const sentences = sentencesOf(text).length;
     this.splitter.hidden = sentences <= all;
@@ -141,13 +136,14 @@ export class SensesForm {
   /** Show the senses of what is typed, with `changes`. */
   #submit(changes) {
     this.#count();
-    const { value: text } = this.text, long = text.length > MAX_LENGTH;
-    if (long) this.long.set(this.name, text);
+    const { value: text } = this.text, shown = text === this.shownText && this.state.long;
+    const long = text.length > MAX_LENGTH ? shown || String(Date.now()) : "";
+    if (long) this.long.set(long, text);
     // The form already shows the text.
     this.shownText = text;
     this.submitted = text;
     this.page.update({
-      text: long ? "" : text, file: long ? this.name : "", word: this.word.input.value.trim(), ...changes, point: "", labels: "",
+      text: long ? "" : text, long, word: this.word.input.value.trim(), ...changes, point: "", labels: "",
     }, { push: true });
   }
 }

@@ -2,7 +2,7 @@
 
 import { frame } from "../compare/map.js";
 import { categoryColor } from "../colors.js";
-import { rovingTabindex, s, svgDrawing } from "../elements.js";
+import { pressable, rovingTabindex, s, svgDrawing } from "../elements.js";
 import { fitTexts } from "../text.js";
 import { legend } from "../words.js";
 
@@ -61,13 +61,9 @@ export class SensesMap {
     const points = shown.map((i) => ({ i, ...project(pointOf(i)) })).toSorted((a, b) => a.x - b.x || a.y - b.y);
     /** The marks by the index of their occurrence. */
     this.marks = new Map(points.map(({ i, x, y }) => [i, senseMark(occurrences[i].sense, r, {
-      class: "mark point", role: "button", "aria-label": describe(i), transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
+      class: "mark point", "aria-label": describe(i), transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
       onfocus: () => onpoint(i),
-      onkeydown: (event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
-        onpick(i);
-      },
+      ...pressable(() => onpick(i)),
     })]));
     const plane = s("g", { transform: `translate(0 ${top})` }, [...this.marks.values()]);
     const near = ({ clientX, clientY }) => {
@@ -82,7 +78,7 @@ export class SensesMap {
       {
         role: "group", "aria-label": "Map of the occurrences; the arrow keys move between them, Enter shows the sentence",
         onpointermove: (event) => near(event) !== null && onpoint(near(event)),
-        onclick: (event) => near(event) !== null && onpick(near(event)),
+        onclick: (event) => event.target.closest(".point") || (near(event) !== null && onpick(near(event))),
       },
       items,
       plane,

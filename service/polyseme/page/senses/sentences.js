@@ -9,13 +9,14 @@ const MAX_BYTES = 4_000_000;
 /** Return the lines of a text that are not empty: `sentence` without the white space around it, and `number` from 1. */
 export function linesOf(text) {
   return text.split(/\r\n|[\r\n\u2028\u2029]/)
-    .map((line, i) => ({ sentence: line.trim(), number: i + 1 }))
+    .map((line, i) => ({ sentence: line.trim().normalize(), number: i + 1 }))
     .filter(({ sentence }) => sentence);
 }
 
 /** Titles, which never end a sentence; initials, abbreviations with dots and ordinals, which seldom do. */
 const TITLE = /(?<!\p{L})(?:Dr|Mrs?|Ms|Mme|Mlle|Prof|St|Sen|Rep|Gov|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Mt|Ft|vs|cf|Nr|Hr|Fr|bzw|Sra?)\.$/u;
 const INITIALS = /(?<![\p{L}\p{N}.])(?:\p{L}(?:\. ?\p{L})*|\d{1,2})\.$/u;
+const LIST_NUMBER = /^\d{1,3}\.$/;
 /** Words that begin a sentence more often than they follow an abbreviation. */
 const STARTS = /^["“‘(]?(?:The|A|An|I|He|She|It|We|They|You|This|That|These|Those|There|In|On|At|But|And|When|If|As|For|His|Her|Its|Their|Our|My|Der|Die|Das|Er|Es|Ein|Eine|Le|La|Les|Il|Elle|El|Los)(?!\p{L})/u;
 
@@ -26,41 +27,25 @@ export function sentencesOf(text) {
     const sentences = [];
     for (const segment of Array.from(segmenter.segment(sentence), (part) => part.segment.trim()).filter(Boolean)) {
       const before = sentences.at(-1) ?? "";
-      if (TITLE.test(before) || (INITIALS.test(before) && !STARTS.test(segment))) sentences.push(`${sentences.pop()} ${segment}`);
+      if (TITLE.test(before) || LIST_NUMBER.test(before) || (INITIALS.test(before) && !STARTS.test(segment))) sentences.push(`${sentences.pop()} ${segment}`);
       else sentences.push(segment);
     }
     return sentences;
   });
 }
 
-/** An error in a chosen file; the message is a sentence for the reader. */
-export class FileError extends Error {}
-
-/** Return the text of files, one after the other. Throw a FileError if they are too large, unreadable or not text. */
+/** Return the text of files, one after the other. Throw an error with a sentence for the reader if they are too large or not text. */
 export async function readFiles(files) {
   const size = files.reduce((sum, file) => sum + file.size, 0);
   if (size > MAX_BYTES) {
-    throw new FileError(`${namesOf(files)}: ${bytes(size)} is too large. The page reads at most ${bytes(MAX_BYTES)};`
+    throw new Error(`${files.map(({ name }) => name).join(", ")}: ${bytes(size)} is too large. The page reads at most ${bytes(MAX_BYTES)};`
       + " the command polyseme senses reads files of any size.");
   }
-  const texts = await Promise.all(files.map(readFile));
+  // Bytes that are not UTF-8 are read as U+FFFD.
+  const texts = await Promise.all(files.map((file) => file.text().catch(() => "\uFFFD")));
+  const other = files.find((_, i) => /[\0\uFFFD]/.test(texts[i]));
+  if (other) throw new Error(`${other.name} is not a text file in UTF-8.`);
   return texts.join("\n");
-}
-
-/** Return the names of files for the reader. */
-export const namesOf = (files) => files.map(({ name }) => name).join(", ");
-
-async function readFile(file) {
-  try {
-    const content = new Uint8Array(await file.arrayBuffer());
-    // The byte order mark of UTF-16.
-    const encoding = { 65279: "utf-16le", 65534: "utf-16be" }[256 * content[1] + content[0]] ?? "utf-8";
-    const text = new TextDecoder(encoding, { fatal: true }).decode(content);
-    if (!text.includes("\0")) return text;
-  } catch {
-    // It cannot be read, has another encoding, or is not text.
-  }
-  throw new FileError(`${file.name} is not a text file in UTF-8 or UTF-16.`);
 }
 
 /** Web and mail addresses, handles and hashtags: each is one token, so the words in them do not occur. */
@@ -78,7 +63,7 @@ const largestGroups = (items, keyOf) => [...Map.groupBy(items, keyOf).values()]
  * words that occur once. Upper and lower case count together; a word is returned in its most frequent form.
  */
 export function frequentWords(text) {
-  const words = text.replaceAll(UNSPLIT, " ").match(WORD) ?? [];
+  const words = text.normalize().replaceAll(UNSPLIT, " ").match(WORD) ?? [];
   const forms = words.filter((word) => !NEGATION.test(word)).map((word) => word.replace(CONTRACTION, ""));
   return largestGroups(forms, (form) => form.toLowerCase())
     .filter(({ length, [0]: form }) => length > 1 && form.length > 1 && isContentWord(form))

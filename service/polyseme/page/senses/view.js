@@ -26,7 +26,7 @@ const MIN_OCCURRENCES = 12, EXAMPLES = 20;
 export class View {
   constructor(page) {
     this.page = page;
-    this.form = new SensesForm(page, () => this.exchange.clear(EDITED));
+    this.form = new SensesForm(page, () => this.show(this.state));
     this.results = h("div", { class: "results senses" });
     this.exchange = new Exchange("polyseme-senses", this.results, (pointer) => this.#placeOf(pointer));
     this.exchange.source.querySelector("button").after(
@@ -58,8 +58,8 @@ export class View {
     this.form.show(state);
     if (this.form.isEdited) return this.exchange.clear(EDITED);
     this.lines = this.form.lines(state);
-    const word = state.word.trim();
-    const missing = missingInput(this.lines, word, state.file, this.form.words.hidden);
+    const word = state.word.trim().normalize();
+    const missing = missingInput(this.lines, word, this.form.words.hidden);
     if (missing) return this.exchange.clear(missing);
     const sentences = this.lines.map(({ sentence }) => sentence);
     const response = await this.exchange.request("v1/senses", {
@@ -133,8 +133,8 @@ export class View {
 }
 
 /** Return a sentence about what the reader has to give first, else "". */
-function missingInput(lines, word, file, hasNoFrequent) {
-  if (!lines) return `The address does not contain the sentences (${file}), which are too long for it. Choose or paste them again.`;
+function missingInput(lines, word, hasNoFrequent) {
+  if (!lines) return "The address does not contain the sentences, which are too long for it. Choose or paste them again.";
   if (!lines.length) return "Type or paste sentences, one on each line, or choose a text file.";
   return word ? "" : `Type the word whose senses to find${hasNoFrequent ? "" : ", or press a frequent word"}.`;
 }
@@ -161,8 +161,11 @@ function evidenceOf({ several, alternatives, occurrences, senses }, isAutomatic)
 }
 
 /** Return the notes of a response; for few occurrences, what would help. */
-function notesOf({ notes, occurrences }) {
-  if (occurrences.length >= MIN_OCCURRENCES) return notes;
+function notesOf({ notes, occurrences, senses }) {
+  if (occurrences.length >= MIN_OCCURRENCES) {
+    const hasEvidence = senses.length < 2 || senses.some(({ evidence }) => evidence.flat().length);
+    return hasEvidence ? notes : [...notes, "In this model, a context is no sum of words, so the words that decide are not marked."];
+  }
   return [`${counted(occurrences.length, "occurrence")} ${occurrences.length === 1 ? "is" : "are"} too few to judge the number of senses: add sentences with the word until`
     + ` there are ${MIN_OCCURRENCES}, one on each line, because a line is one context.`];
 }

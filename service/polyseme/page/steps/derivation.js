@@ -121,20 +121,29 @@ function scaling({ trace, row, column, head, format, operands: [source] }) {
   };
 }
 
-/** Return the sums of scores and biases of a row, whose softmax its weights are, and the operands that it adds, with their cells. */
+/** Return the softmax of numbers; that of −∞ is 0. */
+export function softmaxOf(numbers) {
+  const largest = Math.max(...numbers), powers = numbers.map((number) => Math.exp(number - largest));
+  return powers.map((power) => power / total(powers));
+}
+
+/**
+ * Return the sums of scores and biases of a row, whose softmax its weights are, the operands that it adds, with their cells, and
+ * its `mask`, 1 for a token that it attends to.
+ */
 export function logitsOf(trace, row, head) {
   const names = trace.steps.get("weights").operands.filter((name) => name !== "visible");
   const terms = names.map((name) => {
     const isForKey = !trace.array(name, head)[0].length;
     return { name, cells: trace.words.map((_, j) => (isForKey ? { name, row: j, column: 0 } : { name, row, column: j })) };
   });
-  return { terms, logits: trace.words.map((_, j) => total(terms.map(({ cells }) => trace.number(cells[j], head)))) };
+  const mask = trace.steps.has("visible") ? trace.array("visible")[row] : trace.words.map(() => 1);
+  return { terms, mask, logits: trace.words.map((_, j) => total(terms.map(({ cells }) => trace.number(cells[j], head)))) };
 }
 
 /** Derive a weight: the softmax of its row of logits, without masked tokens. */
 function softmax({ trace, row, column, head, format }) {
-  const { terms, logits } = logitsOf(trace, row, head), isSum = terms.length > 1;
-  const mask = trace.steps.has("visible") ? trace.array("visible")[row] : logits.map(() => 1);
+  const { terms, mask, logits } = logitsOf(trace, row, head), isSum = terms.length > 1;
   const visible = logits.filter((_, j) => mask[j]), s = isSum ? "s" : symbolOf(terms[0].name);
   const power = (logit) => `e^${bracketed(format(logit))}`, score = (j) => (s === "S/√k" ? `(S[${row},${j}]/√k)` : `${s}[${row},${j}]`);
   return {

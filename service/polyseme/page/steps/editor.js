@@ -3,7 +3,8 @@
  * spreadsheet, JSON or NumPy.
  */
 
-import { h, labeled, selectBox, setText, uniqueId } from "../elements.js";
+import { afterPause, h, labeled, selectBox, setText, uniqueId } from "../elements.js";
+import { counted } from "../text.js";
 
 const WEIGHTS = ["query", "key", "value", "output"], PROJECTED = ["queries", "keys", "values"];
 const TITLES = {
@@ -12,9 +13,6 @@ const TITLES = {
 };
 /** The field in the pointer of an error: `/embeddings/0/1`, `/weights/key`, `/heads`. */
 const POINTER = /^\/(?:weights\/)?(\w+)/;
-
-/** Milliseconds after the last key until the typed numbers are computed with. */
-const PAUSE = 300;
 
 export class StepEditor {
   /** `onchange(request)` is called with a request, or with null if a matrix is not valid. */
@@ -38,15 +36,11 @@ export class StepEditor {
       "div",
       {
         class: "editor",
-        onchange: () => this.#change(),
-        oninput: () => {
-          clearTimeout(this.timer);
-          this.timer = setTimeout(() => this.#change(), PAUSE);
-        },
+        oninput: afterPause(() => this.#change()),
       },
       h("div", { class: "controls" }, labeled("Start from", this.kind), labeled("Heads", this.heads),
         this.conventionField, h("label", {}, this.scale, " divide by √k")),
-      h("p", { class: "muted" }, "Write each word in a line of its own. Type or paste a matrix: JSON, NumPy's output, or lines of"
+      h("p", { class: "muted" }, "Write the words in one line, or each in a line of its own. Type or paste a matrix: JSON, NumPy's output, or lines of"
         + " numbers separated by tabs, commas, semicolons or spaces."),
       h("div", { class: "fields" }, Object.values(this.fields)),
     );
@@ -69,12 +63,6 @@ export class StepEditor {
       this.areas[name].value = all[name] ? matrixText(all[name]) : "";
     }
     this.#showFields();
-    this.contents = this.#contents();
-  }
-
-  /** Return all that is typed and chosen, as text. */
-  #contents() {
-    return JSON.stringify(Array.from(this.element.querySelectorAll("input, select, textarea"), ({ value, checked }) => [value, checked]));
   }
 
   /** Show the fields of the chosen kind; those of the other kind keep their text. */
@@ -95,10 +83,6 @@ export class StepEditor {
   }
 
   #change() {
-    clearTimeout(this.timer);
-    // A field that loses the focus may have changed nothing since the pause: the tables stay under the pointer.
-    if (this.#contents() === this.contents) return;
-    this.contents = this.#contents();
     const request = this.#read();
     this.invalid = !request;
     if (request) this.typed = JSON.stringify(request);
@@ -110,7 +94,7 @@ export class StepEditor {
     this.markErrors([]);
     const { value: words } = this.areas.tokens;
     // Words that were not edited stay as they are: one may be empty, or have several lines.
-    if (words !== this.tokens.join("\n")) this.tokens = words.replace(/\n+$/, "").split("\n");
+    if (words !== this.tokens.join("\n")) this.tokens = words.trim().split(words.trim().includes("\n") ? "\n" : /[\s,;]+/);
     const request = { tokens: this.tokens, heads: Number(this.heads.value), scale: this.scale.checked };
     const read = (names) => Object.fromEntries(names.map((name) => [name, this.#matrix(name)]));
     if (this.kind.value === "projected") {
@@ -132,11 +116,8 @@ export class StepEditor {
   markErrors(errors) {
     for (const name of Object.keys(TITLES)) this.#mark(name, "");
     this.heads.setAttribute("aria-invalid", "false");
-    for (const { pointer, message } of errors) {
-      const name = POINTER.exec(pointer)?.[1];
-      if (TITLES[name]) this.#mark(name, `${TITLES[name]} ${message}.`);
-      if (name === "heads") this.heads.setAttribute("aria-invalid", "true");
-    }
+    const fields = { ...this.areas, heads: this.heads };
+    for (const { pointer } of errors) fields[POINTER.exec(pointer)?.[1]]?.setAttribute("aria-invalid", "true");
   }
 
   #mark(name, message) {
@@ -158,7 +139,8 @@ const matrixText = (rows) => rows.map((row) => row.join(" ")).join("\n");
  * `{rows, digits}`, where `digits` are the numbers of decimals, or `{error}` with a sentence.
  */
 export function parseMatrix(text) {
-  const ascii = text.replaceAll("−", "-");
+  // Spreadsheets and web pages have spaces and digits of other widths.
+  const ascii = text.normalize("NFKC").replaceAll("−", "-");
   // Of JSON and NumPy's output, the innermost brackets are the rows.
   const inner = [...ascii.matchAll(/\[([^[\]]*)\]/g)].map(([, row]) => row);
   const lines = (inner.length ? inner : ascii.split("\n")).map((line) => line.trim()).filter(Boolean);
@@ -170,7 +152,7 @@ export function parseMatrix(text) {
     const error = row.map(numberError).find(Boolean);
     if (error) return { error: `Row ${i}: ${error}` };
     if (row.length !== rows[0].length) {
-      return { error: `Row ${i} has ${row.length} numbers, but row 0 has ${rows[0].length}.` };
+      return { error: `Row ${i} has ${counted(row.length, "number")}, but row 0 has ${rows[0].length}.${/\d,\d/.test(ascii) ? ` ${COMMA}` : ""}` };
     }
   }
   return { rows: rows.map((row) => row.map(Number)), digits: rows.map((row) => row.map(decimalsIn)) };

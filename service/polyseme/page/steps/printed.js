@@ -1,14 +1,9 @@
 /** What teaching notes print for an example, value by value, and the wrong ideas in it, each beside what is right. */
 
-import { logitsOf, total } from "./derivation.js";
+import { logitsOf, softmaxOf, total } from "./derivation.js";
 import { about } from "./trace.js";
 import { h } from "../elements.js";
 import { counted, decimals } from "../text.js";
-
-const softmaxOf = (numbers) => {
-  const powers = numbers.map(Math.exp);
-  return powers.map((power) => power / total(powers));
-};
 
 /** Values that are no step of a trace: the title, and the right values from a trace, a row and all that the notes print. */
 const OTHERS = {

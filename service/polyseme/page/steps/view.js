@@ -1,7 +1,7 @@
 /** The view Step by step: every number of attention and how it is computed. */
 
 import { isGiven, OwnResult, ownMark, StepCard } from "./card.js";
-import { derive, logitsOf, total } from "./derivation.js";
+import { derive, logitsOf, softmaxOf } from "./derivation.js";
 import { openingCell } from "./printed.js";
 import { exampleOf, requestOf, sourceOf, StepSources } from "./sources.js";
 import { about, cellText, LETTERS, Trace } from "./trace.js";
@@ -149,13 +149,9 @@ class Temperature {
 
   #draw() {
     const { trace, row, head } = this, temperature = Number(this.slider.value);
-    const { terms, logits } = logitsOf(trace, row, head);
+    const { terms, mask, logits } = logitsOf(trace, row, head);
     const scaled = trace.array(terms[0].name, head)[row], scores = trace.array("scores", head)[row];
-    const mask = trace.steps.has("visible") ? trace.array("visible")[row] : logits.map(() => 1);
-    const divided = logits.map((logit, j) => logit - scaled[j] + scores[j] / temperature);
-    const largest = Math.max(...divided.filter((_, j) => mask[j]));
-    const powers = divided.map((logit, j) => (mask[j] ? Math.exp(logit - largest) : 0));
-    const weights = powers.map((power) => power / total(powers));
+    const weights = softmaxOf(logits.map((logit, j) => (mask[j] ? logit - scaled[j] + scores[j] / temperature : -Infinity)));
     this.text.textContent = `T = ${decimals(temperature, 1)}, row ${trace.words[row]}: ${
       weights.map((weight, j) => `${trace.words[j]} ${decimals(weight, 2)}`).join(", ")}. Scaling has T = √k = ${
       decimals(Math.sqrt(trace.width("queries", head)), 2)}. ${terms.length > 1
