@@ -56,9 +56,6 @@ def test_triton_gets_every_tensor_with_its_defaults(results):
     e = math.e
     weights = [0.5, 0.5, 1 / (1 + e), e / (1 + e), 0, 1, 0, 1]
     np.testing.assert_allclose(found["attention"], weights, rtol=1e-6)
-    assert [one["dtype"] for one in results["every"].values()] == [
-        *("float32", "float32", "float32", "int64", "int64", "object"),
-    ]
 
 
 def test_json_a_column_asyncio_and_threads_give_the_same_tensors(results):
@@ -78,10 +75,7 @@ def test_triton_gets_the_requested_outputs_in_the_requested_form(results):
     ("what", "status", "message"),
     [
         ("no key", "401", "The key is missing or wrong. Send `Authorization: Bearer KEY`"),
-        ("no model", "404", "There is no model of this name."),
-        ("wrong name", "422", '`inputs[0].name`: must be "text".'),
         ("not UTF-8", "422", "`inputs[0]`: element 0 is not UTF-8."),
-        ("many", "413", "41, over the limit max_sentences of 40."),
     ],
 )
 def test_triton_raises_the_services_error(results, what, status, message):
