@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import read_model
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import encode
 from polyseme.operations.options import EncodeOptions
 from tests.cli.conftest import run, run_process
 from tests.operations.calls import compare_occurrences, npz_of
-from tests.tiny import LIMITS, SUBWORDS, VECTORS, WORDS, write_tiny
+from tests.tiny import LIMITS, VECTORS, WORDS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
 FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
@@ -49,6 +48,7 @@ def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
 ):
     target = tmp_path / "answer.npz"
     arguments = ["--models-dir", models_dir, "--format", "npz", "--output", target]
+    assert run("encode", *arguments).returncode == 2  # there is no text
     done = run("encode", *arguments, "--model", "tiny", stdin="\n".join(TEXTS) + "\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     with threadpool_limits(1):
@@ -147,18 +147,6 @@ def test_an_error_is_one_line_that_names_the_argument(polyseme, arguments, messa
     assert done.stderr.decode() == f"polyseme: {message}\n"
 
 
-def test_an_empty_line_is_a_sentence_without_words(polyseme):
-    done = polyseme("encode", stdin="bank\n\nriver\n")
-    assert done.returncode == 0
-    assert [len(r["tokens"]) for r in json.loads(done.stdout)["results"]] == [1, 0, 1]
-
-
-def test_no_text_at_all_is_a_usage_error(polyseme):
-    done = polyseme("encode")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert "There is no text" in done.stderr.decode()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
 @pytest.mark.parametrize(("arguments", "stdin"), [(["\udcff"], b""), ([], b"bank\n\xff\n")])
 def test_text_that_is_not_utf8_is_a_usage_error(arguments, stdin):
@@ -230,26 +218,6 @@ def test_invalid_comparisons_are_usage_errors(polyseme, arguments):
     done = polyseme("compare", *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode().startswith("Usage: ")
-
-
-def test_the_policy_of_unknown_words_is_an_option(tmp_path):
-    write_tiny(tmp_path / "composing", subwords=SUBWORDS)
-    for options, resolution in (((), "subword"), (("--oov", "zero"), "oov")):
-        arguments = ["--models-dir", tmp_path, "--model", "composing", *options]
-        document = json.loads(run("encode", *arguments, "bank gnu").stdout)
-        tokens = document["results"][0]["tokens"]
-        assert [token["resolution"] for token in tokens] == ["exact", resolution]
-
-
-def test_a_share_and_features_are_options(tmp_path):
-    layer = Layer(residual=Residual("unit", 0.5))
-    write_tiny(tmp_path / "unit", layers=[layer])
-    arguments = ["--models-dir", tmp_path, "--model", "unit", "--share", "2", "river bank"]
-    done = run("encode", "--include", "features", "--include", "contextual", *arguments)
-    assert (done.returncode, done.stderr) == (0, b"")
-    result = json.loads(done.stdout)["results"][0]
-    features, contextual = (np.array(result[part]) for part in ("features", "contextual"))
-    np.testing.assert_allclose(contextual, features[:, 5:] + 2 * features[:, :5], atol=1e-6)
 
 
 def test_phrases_are_an_option(tmp_path):
