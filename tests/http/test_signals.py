@@ -15,14 +15,12 @@ from polyseme.http.server import Server
 from polyseme.settings import Settings
 from tests.conftest import ROOT, free_port
 from tests.http.service import (
-    SHORT,
     WAIT,
     Caller,
     Service,
     client_ports,
     get,
     load,
-    posted,
     running,
     until,
     version_of,
@@ -100,19 +98,6 @@ def test_every_worker_loads_changed_models_with_and_without_a_reload(tmp_path) -
         assert found[0][1]["detail"].startswith("The default model cannot be used: no model has")
 
 
-TERMINATE_IN_WORKER = """
-import os, signal
-from polyseme.http.server import Server
-from polyseme.settings import Settings
-
-def post_fork(server, worker):
-    if worker.age == 1:
-        os.kill(os.getpid(), signal.SIGTERM)
-
-server = Server(Settings())
-server.cfg.set("post_fork", post_fork)
-server.run()
-"""
 TERMINATE_AFTER_FORK = """
 # On one processor, the parent continues before the child runs.
 import os, signal
@@ -134,17 +119,12 @@ Server(Settings()).run()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "code",
-    [TERMINATE_IN_WORKER, TERMINATE_AFTER_FORK],
-    ids=["in the worker", "before the worker runs"],
-)
-def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, code) -> None:
+def test_a_worker_terminated_right_after_the_fork_ends(tmp_path) -> None:
     given = {"POLYSEME_PORT": str(free_port()), "POLYSEME_WORKERS": "1"}
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "service"), **given}
     log = tmp_path / "log"
     with log.open("wb") as out:
-        command = [sys.executable, "-c", code]
+        command = [sys.executable, "-c", TERMINATE_AFTER_FORK]
         process = subprocess.Popen(command, env=environment, stderr=out, stdout=out)
     try:
         # The master starts another worker once the first has ended.
@@ -152,26 +132,6 @@ def test_a_worker_terminated_right_after_the_fork_ends(tmp_path, code) -> None:
     finally:
         process.terminate()
         assert process.wait(WAIT) == 0
-
-
-@pytest.mark.slow
-def test_requests_in_progress_get_responses_during_shutdown(tmp_path) -> None:
-    with running(tmp_path, threads=1, workers=1) as service:
-        with Caller(service) as busy, Caller(service) as kept:
-            assert kept.ask(get("/livez"))[0] == 200
-            busy.hold_thread()
-            waiting = [Caller(service) for _ in range(5)]
-            for caller in waiting:
-                caller.send(posted(SHORT))
-            service.signal(signal.SIGTERM)
-            kept.send(get("/livez"))
-            responses = [caller.response() for caller in (busy, kept, *waiting)]
-            for caller in waiting:
-                caller.socket.close()
-        assert [status for status, _, _ in responses] == [200] * 7
-        headers = responses[-1][1]
-        assert headers["connection"] == "close"
-        assert service.process.wait(WAIT) == 0
 
 
 def status_of(pid: int) -> dict[str, str]:
