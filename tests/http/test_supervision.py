@@ -30,7 +30,7 @@ def codes_of_aborted_requests(service) -> list[str]:
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory):
     folder = tmp_path_factory.mktemp("strict")
-    with running(folder, workers=1, request_seconds=5, log_format="json", **UNLIMITED) as service:
+    with running(folder, workers=1, request_seconds=3, log_format="json", **UNLIMITED) as service:
         yield service
 
 
@@ -57,7 +57,7 @@ def test_a_slow_reader_of_a_stream_does_not_use_up_the_deadline(strict) -> None:
     body = {"input": [TEXT] * 8, "include": ["attention"], "encoding": "base64", "heads": "mean"}
     with Caller(strict) as caller:
         caller.send(posted(body, extra=NDJSON))
-        time.sleep(7)
+        time.sleep(4.5)
         _, _, received = caller.response()
     assert orjson.loads(received.splitlines()[-1])["complete"]
 
