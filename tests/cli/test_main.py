@@ -100,7 +100,6 @@ SECRET = "s3cretqx"
     ("command", "name", "value", "sentence"),
     [
         ("serve", "PORT", "http", "must be an integer"),
-        ("serve", "MAX_TOKENS", "0", "must be at least 1"),
         ("models list", "MODEL", "a b", "must match the pattern"),
         ("serve", "API_KEYS_FILE", "/no/such/file", "must be an existing file"),
         ("serve", "API_KEYS", " , ,", "the list has no items"),
