@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from polyseme.engine.layers import Layer, Residual
 from polyseme.models.reader import read_model
 from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import encode
 from polyseme.operations.options import EncodeOptions
 from tests.cli.conftest import run, run_process
 from tests.operations.calls import compare_occurrences, npz_of
-from tests.tiny import LIMITS, VECTORS, WORDS, write_tiny
+from tests.tiny import LIMITS, SUBWORDS, VECTORS, WORDS, write_tiny
 
 TEXTS = ["Bank zebra didn't", "river river money"]
 FAR = np.concatenate([VECTORS[:-1], VECTORS[-1:] * np.float32(1e30)])
@@ -220,12 +221,18 @@ def test_invalid_comparisons_are_usage_errors(polyseme, arguments):
     assert done.stderr.decode().startswith("Usage: ")
 
 
-def test_phrases_are_an_option(tmp_path):
+def test_phrases_unknown_words_and_the_share_are_options(tmp_path):
     words = ["river_bank", *WORDS[1:]]
-    write_tiny(tmp_path / "tiny", words=words)
+    layers = [Layer(residual=Residual("unit", 0.5))]
+    write_tiny(tmp_path / "tiny", words=words, layers=layers, subwords=SUBWORDS)
     model = ["--models-dir", tmp_path, "--model", "tiny", "--phrases"]
-    done = run("encode", *model, "river bank")
-    (token,) = json.loads(done.stdout)["results"][0]["tokens"]
-    assert (token["text"], token["key"]) == ("river bank", "river_bank")
+    parts = ["--include", "features", "--include", "contextual", "--share", "2"]
+    for oov, resolution in (((), "subword"), (("--oov", "zero"), "oov")):
+        done = run("encode", *model, *parts, *oov, "river bank gnu")
+        result = json.loads(done.stdout)["results"][0]
+        keys = [(one["text"], one["key"], one["resolution"]) for one in result["tokens"]]
+        assert keys == [("river bank", "river_bank", "exact"), ("gnu", None, resolution)]
+        features, contextual = (np.array(result[part]) for part in ("features", "contextual"))
+        np.testing.assert_allclose(contextual, features[:, 5:] + 2 * features[:, :5], atol=1e-6)
     done = run("compare", *model, "--word", "river bank", "a River bank", "river bank end")
     assert done.stdout.decode().startswith("0  River bank  (lower, shift ")
