@@ -85,7 +85,8 @@ def test_an_empty_key_file_does_not_disable_authentication(make_client, tmp_path
 def test_the_metrics_setting_decides_who_may_read_metrics(metrics, statuses):
     settings = Settings(metrics=metrics, api_keys="one", rate_limit="2/hour")
     client = create_app(settings).test_client()
-    answers = [client.get("/metrics", headers=h) for h in ({}, bearer("two"), bearer("one"))]
+    headers = ({}, bearer("two"), bearer("one"))
+    answers = [client.get("/metrics", headers=one, buffered=True) for one in headers]
     assert [answer.status_code for answer in answers] == statuses
     assert client.get("/livez").status_code == 200
 

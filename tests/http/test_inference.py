@@ -234,6 +234,7 @@ INVALID = {
     "huge shape": (tensor(shape=[10**30]), 422),
     "large shape": (tensor(shape=[(1 << 31) - 1]), 413),
     "deep shape": (tensor(shape=[1, 1, 1]), 422),
+    "wide shape": (tensor(shape=[1, 2], data=["a", "b"]), 422),
     "too few": (tensor(shape=[2]), 422),
     "too many": (tensor(data=["a", "b"]), 422),
     "nested and flat": (tensor(shape=[2, 1], data=[["a"], "b"]), 422),

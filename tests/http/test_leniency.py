@@ -23,7 +23,7 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/encode", {"input": TEXTS}),
     ("/v1/embeddings", {"input": TEXTS}),
     ("/v1/compare", {"occurrences": PAIRS}),
-    ("/v1/senses", {"word": "bank", "texts": TEXTS}),
+    ("/v1/senses", {"word": "bank", "texts": TEXTS, "senses": "auto"}),
     ("/v1/senses", {"occurrences": PAIRS}),
     ("/v1/senses/apply", {"inventory": inventory_document(), "texts": TEXTS}),
     ("/v1/trace", {"text": "a bank"}),
