@@ -6,14 +6,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from polyseme import create_app
 from polyseme.settings import PREFIX, Settings
-from tests.kustomize import Document, build
+from tests.kustomize import Document, read
 
 PLACE = Path(__file__).parents[1] / "deploy/kubernetes"
 COMPONENTS = sorted(path.name for path in (PLACE / "components").iterdir())
@@ -25,50 +24,50 @@ def default_of(name: str) -> int:
     return default
 
 
-@pytest.fixture(scope="module")
-def with_component(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Kustomizations: the base, the example, and the base with each component."""
-    folder = tmp_path_factory.mktemp("kubernetes")
-    shutil.copytree(PLACE, folder / "all")
-    made = {"": folder / "all/base", "example": folder / "all/example"}
-    for name in COMPONENTS:
-        made[name] = folder / "all" / f"with-{name}"
-        made[name].mkdir()
-        kustomization = {"resources": ["../base"], "components": [f"../components/{name}"]}
-        (made[name] / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    return made
+FOLDERS = {
+    **{name: PLACE / name for name in ("base", "example")},
+    **{name: PLACE / "components" / name for name in COMPONENTS},
+}
+each_folder = pytest.mark.parametrize("name", FOLDERS)
+
+
+def complete(name: str) -> list[Document]:
+    """The documents of a folder, and for a component those of the base."""
+    base = read(PLACE / "base").documents if name in COMPONENTS else []
+    return [*base, *read(FOLDERS[name]).documents]
 
 
 def document(place: Path, kind: str, name: str = "polyseme") -> Document:
-    """The one document of a kind and a name, which may end with a generated hash."""
+    """The one document of a kind and a name."""
     (found,) = (
         one
-        for one in build(place)
-        if one["kind"] == kind
-        and re.fullmatch(f"{name}(-[a-z0-9]{{10}})?", one["metadata"]["name"])
+        for one in read(place).documents
+        if (one["kind"], one["metadata"]["name"]) == (kind, name)
     )
     return found
 
 
+def pod_of(document: Document) -> Document:
+    pod: Document = document["spec"]["template"]["spec"]
+    return pod
+
+
 def pods() -> list[Document]:
-    """The pod specifications of the example and of the components."""
-    made = [*build(PLACE / "example")]
-    made += [
-        d for f in (PLACE / "components").rglob("*.yaml") for d in yaml.safe_load_all(f.read_text())
-    ]
-    return [one["spec"]["template"]["spec"] for one in made if one["kind"] in {"Deployment", "Job"}]
+    """The pod specifications of the base and of the components."""
+    made = [one for name in FOLDERS for one in read(FOLDERS[name]).documents]
+    return [pod_of(one) for one in made if one["kind"] in {"Deployment", "Job"}]
 
 
 def containers() -> list[Document]:
     """The containers of these pods, and the init containers that a component adds."""
-    patch = yaml.safe_load((PLACE / "components/models-pulled/kustomization.yaml").read_text())
-    added = yaml.safe_load(patch["patches"][0]["patch"])["spec"]["template"]["spec"]
-    return [*added["initContainers"], *(one for pod in pods() for one in pod["containers"])]
+    (patch,) = read(FOLDERS["models-pulled"]).patches
+    added = pod_of(patch)["initContainers"]
+    return [*added, *(one for pod in pods() for one in pod["containers"])]
 
 
 @pytest.mark.slow
-def test_every_manifest_follows_its_schema(with_component, tmp_path: Path) -> None:
-    made = [one for place in with_component.values() for one in build(place)]
+def test_every_manifest_follows_its_schema(tmp_path: Path) -> None:
+    made = [one for name in FOLDERS for one in read(FOLDERS[name]).documents]
     # The Prometheus operator defines PodMonitor.
     own = {json.dumps(one, sort_keys=True) for one in made if one["kind"] != "PodMonitor"}
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(map(json.loads, own)))
@@ -79,28 +78,23 @@ def test_every_manifest_follows_its_schema(with_component, tmp_path: Path) -> No
     assert (done.stdout + done.stderr).count("passed for resource") == len(own)
 
 
-@pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
-def test_kubectl_builds_the_same_documents(with_component, name: str) -> None:
+@each_folder
+def test_kubectl_builds_each_kustomization(tmp_path: Path, name: str) -> None:
     kubectl = shutil.which("kubectl") or pytest.skip("needs kubectl")
-    command = [kubectl, "kustomize", with_component[name]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    shutil.copytree(PLACE, tmp_path / "all")
+    folder = tmp_path / "all" / name
+    if name in COMPONENTS:
+        folder.mkdir()
+        kustomization = {"resources": ["../base"], "components": [f"../components/{name}"]}
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    done = subprocess.run(
+        [kubectl, "kustomize", folder], capture_output=True, text=True, check=False
+    )
     if "unknown field" in done.stderr or "unknown flag" in done.stderr:
         pytest.skip("needs a newer kubectl")
     assert done.returncode == 0, done.stderr
-    # kubectl appends a hash to the name of a generated ConfigMap.
-    built = re.sub(r"(name: polyseme)-[a-z0-9]{10}$", r"\1", done.stdout, flags=re.MULTILINE)
-    assert unordered([*yaml.safe_load_all(built)]) == unordered(build(with_component[name]))
-
-
-def unordered(value: Any) -> Any:
-    """The value with its lists sorted: kubectl puts merged items first, `build` last."""
-    if isinstance(value, dict):
-        return {key: unordered(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return sorted(
-            (unordered(one) for one in value), key=lambda one: json.dumps(one, sort_keys=True)
-        )
-    return value
+    built = [one["kind"] for one in yaml.safe_load_all(done.stdout)]
+    assert sorted(built) == sorted(["ConfigMap", *(one["kind"] for one in complete(name))])
 
 
 def test_each_file_is_part_of_a_kustomization() -> None:
@@ -133,11 +127,9 @@ def test_a_container_is_read_only_and_has_resource_limits(container: Document) -
     assert "memory" in container["resources"]["limits"]
 
 
-@pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
-def test_the_settings_exist_and_have_valid_values(
-    with_component, name: str, tmp_path: Path
-) -> None:
-    data = document(with_component[name], "ConfigMap")["data"]
+@each_folder
+def test_the_settings_exist_and_have_valid_values(name: str, tmp_path: Path) -> None:
+    data = read(PLACE / "base").settings | read(FOLDERS[name]).settings
     assert all(key.startswith(PREFIX) for key in data)
     given = {key.removeprefix(PREFIX).lower(): value for key, value in data.items()}
     assert set(given) <= set(Settings.model_fields)
@@ -148,13 +140,12 @@ def test_the_settings_exist_and_have_valid_values(
 
 @pytest.fixture(scope="module")
 def deployment() -> Document:
-    return document(PLACE / "base", "Deployment")["spec"]["template"]["spec"]
+    return pod_of(document(PLACE / "base", "Deployment"))
 
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, str]:
-    data: dict[str, str] = document(PLACE / "base", "ConfigMap")["data"]
-    return data
+    return read(PLACE / "base").settings
 
 
 def test_a_pod_is_not_killed_before_the_service_has_stopped(deployment, settings) -> None:
@@ -188,9 +179,9 @@ def test_writable_folders_are_bounded(deployment) -> None:
         assert "sizeLimit" in volumes[mounts[path]["name"]]["emptyDir"]
 
 
-@pytest.mark.parametrize("name", ["", "example", *COMPONENTS])
-def test_each_selector_matches_one_kind_of_pod(with_component, name: str) -> None:
-    made = build(with_component[name])
+@each_folder
+def test_each_selector_matches_one_kind_of_pod(name: str) -> None:
+    made = complete(name)
     pods = [d["spec"]["template"]["metadata"]["labels"] for d in made if d["kind"] == "Deployment"]
     for one in made:
         spec = one.get("spec", {})
@@ -232,26 +223,24 @@ def test_there_are_two_replicas_of_which_at_most_one_is_unavailable() -> None:
     assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
-def test_the_service_only_reads_models_from_a_volume_or_pulled_ones(with_component) -> None:
-    for name, kind in (("models-volume", "persistentVolumeClaim"), ("models-pulled", "emptyDir")):
-        pod = document(with_component[name], "Deployment")["spec"]["template"]["spec"]
-        (volume,) = (one for one in pod["volumes"] if one["name"] == "models")
-        assert set(volume) == {"name", kind}
-        (mount,) = (m for m in pod["containers"][0]["volumeMounts"] if m["name"] == "models")
-        assert mount == {"name": "models", "mountPath": "/models", "readOnly": True}
-    (first,) = pod["initContainers"]
-    assert {"name": "models", "mountPath": "/models"} in first["volumeMounts"]
-    assert first["args"][:2] == ["models", "pull"]
-
-
-def test_a_job_fills_the_volume_that_the_service_reads(with_component) -> None:
-    pod = document(with_component["models-job"], "Job", "polyseme-models")["spec"]["template"]
-    claim = document(with_component["models-volume"], "PersistentVolumeClaim", "polyseme-models")
-    (volume,) = (one for one in pod["spec"]["volumes"] if one["name"] == "models")
-    assert volume["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
-    (container,) = pod["spec"]["containers"]
-    assert {"name": "models", "mountPath": "/models"} in container["volumeMounts"]
-    assert container["args"][:2] == ["models", "pull"]
+def test_the_service_only_reads_models_from_a_volume_or_pulled_ones(deployment) -> None:
+    (mount,) = (m for m in deployment["containers"][0]["volumeMounts"] if m["name"] == "models")
+    assert mount == {"name": "models", "mountPath": "/models", "readOnly": True}
+    (volume,) = (one for one in deployment["volumes"] if one["name"] == "models")
+    assert set(volume) == {"name", "emptyDir"}
+    (patch,) = read(FOLDERS["models-volume"]).patches
+    claim = document(FOLDERS["models-volume"], "PersistentVolumeClaim", "polyseme-models")
+    name = claim["metadata"]["name"]
+    changed = {"persistentVolumeClaim": {"claimName": name, "readOnly": True}, "emptyDir": None}
+    assert pod_of(patch)["volumes"] == [{"name": "models", **changed}]
+    (patch,) = read(FOLDERS["models-pulled"]).patches
+    (first,) = pod_of(patch)["initContainers"]
+    job = pod_of(document(FOLDERS["models-job"], "Job", "polyseme-models"))
+    (volume,) = (one for one in job["volumes"] if one["name"] == "models")
+    assert volume["persistentVolumeClaim"] == {"claimName": name}
+    for container in (first, *job["containers"]):
+        assert {"name": "models", "mountPath": "/models"} in container["volumeMounts"]
+        assert container["args"][:2] == ["models", "pull"]
 
 
 def test_the_ingress_buffers_as_the_proxy_of_the_compose_file_does() -> None:

@@ -59,6 +59,7 @@ def test_an_argument_overrides_a_variable(monkeypatch):
         ("rate_limit", "0/minute"),
         ("rate_limit", "10/second;0/minute"),
         ("rate_limit", "1/99999999999years"),
+        *(("rate_limit", rate) for rate in ("0s/minute", "s/minute", "5s", "5s/eternity", "1/s")),
         ("rate_limit_storage", "memcached://localhost"),
         ("rate_limit_storage", "redis://localhost:port/0"),
         ("rate_limit_storage", "redis://localhost/0?nonsense=1"),

@@ -49,6 +49,7 @@ def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
 ):
     target = tmp_path / "answer.npz"
     arguments = ["--models-dir", models_dir, "--format", "npz", "--output", target]
+    assert run("encode", *arguments).returncode == 2  # there is no text
     done = run("encode", *arguments, "--model", "tiny", stdin="\n".join(TEXTS) + "\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     with threadpool_limits(1):
@@ -147,18 +148,6 @@ def test_an_error_is_one_line_that_names_the_argument(polyseme, arguments, messa
     assert done.stderr.decode() == f"polyseme: {message}\n"
 
 
-def test_an_empty_line_is_a_sentence_without_words(polyseme):
-    done = polyseme("encode", stdin="bank\n\nriver\n")
-    assert done.returncode == 0
-    assert [len(r["tokens"]) for r in json.loads(done.stdout)["results"]] == [1, 0, 1]
-
-
-def test_no_text_at_all_is_a_usage_error(polyseme):
-    done = polyseme("encode")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert "There is no text" in done.stderr.decode()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="arguments are bytes on Linux")
 @pytest.mark.parametrize(("arguments", "stdin"), [(["\udcff"], b""), ([], b"bank\n\xff\n")])
 def test_text_that_is_not_utf8_is_a_usage_error(arguments, stdin):
@@ -232,32 +221,18 @@ def test_invalid_comparisons_are_usage_errors(polyseme, arguments):
     assert done.stderr.decode().startswith("Usage: ")
 
 
-def test_the_policy_of_unknown_words_is_an_option(tmp_path):
-    write_tiny(tmp_path / "composing", subwords=SUBWORDS)
-    for options, resolution in (((), "subword"), (("--oov", "zero"), "oov")):
-        arguments = ["--models-dir", tmp_path, "--model", "composing", *options]
-        document = json.loads(run("encode", *arguments, "bank gnu").stdout)
-        tokens = document["results"][0]["tokens"]
-        assert [token["resolution"] for token in tokens] == ["exact", resolution]
-
-
-def test_a_share_and_features_are_options(tmp_path):
-    layer = Layer(residual=Residual("unit", 0.5))
-    write_tiny(tmp_path / "unit", layers=[layer])
-    arguments = ["--models-dir", tmp_path, "--model", "unit", "--share", "2", "river bank"]
-    done = run("encode", "--include", "features", "--include", "contextual", *arguments)
-    assert (done.returncode, done.stderr) == (0, b"")
-    result = json.loads(done.stdout)["results"][0]
-    features, contextual = (np.array(result[part]) for part in ("features", "contextual"))
-    np.testing.assert_allclose(contextual, features[:, 5:] + 2 * features[:, :5], atol=1e-6)
-
-
-def test_phrases_are_an_option(tmp_path):
+def test_phrases_unknown_words_and_the_share_are_options(tmp_path):
     words = ["river_bank", *WORDS[1:]]
-    write_tiny(tmp_path / "tiny", words=words)
+    layers = [Layer(residual=Residual("unit", 0.5))]
+    write_tiny(tmp_path / "tiny", words=words, layers=layers, subwords=SUBWORDS)
     model = ["--models-dir", tmp_path, "--model", "tiny", "--phrases"]
-    done = run("encode", *model, "river bank")
-    (token,) = json.loads(done.stdout)["results"][0]["tokens"]
-    assert (token["text"], token["key"]) == ("river bank", "river_bank")
+    parts = ["--include", "features", "--include", "contextual", "--share", "2"]
+    for oov, resolution in (((), "subword"), (("--oov", "zero"), "oov")):
+        done = run("encode", *model, *parts, *oov, "river bank gnu")
+        result = json.loads(done.stdout)["results"][0]
+        keys = [(one["text"], one["key"], one["resolution"]) for one in result["tokens"]]
+        assert keys == [("river bank", "river_bank", "exact"), ("gnu", None, resolution)]
+        features, contextual = (np.array(result[part]) for part in ("features", "contextual"))
+        np.testing.assert_allclose(contextual, features[:, 5:] + 2 * features[:, :5], atol=1e-6)
     done = run("compare", *model, "--word", "river bank", "a River bank", "river bank end")
     assert done.stdout.decode().startswith("0  River bank  (lower, shift ")

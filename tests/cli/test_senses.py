@@ -176,13 +176,6 @@ def test_a_row_that_cannot_be_read_is_left_out_and_counted(file, tmp_path):
     assert [row["row"] for row in read_rows(tmp_path / "all.jsonl")] == [0, *range(2, 17)]
 
 
-def test_the_command_rejects_an_unknown_format_and_an_absent_word(file, tmp_path):
-    bad = run("senses", "bank", file, "--output", tmp_path / "all.xlsx")
-    assert bad.returncode == 2 and b".parquet, .csv, .jsonl" in bad.stderr
-    missing = run("senses", "zeppelin", file)
-    assert missing.returncode == 1 and b"does not occur" in missing.stderr
-
-
 def test_twenty_senses_have_different_marks(found):
     drawn = _picture(replace(found, senses=found.senses * 10), "svg").decode()
     legend = drawn[drawn.index('id="legend_1"') :]
@@ -230,6 +223,8 @@ def test_wrong_labels_are_an_error_that_shows_the_senses(file, tmp_path):
     ("arguments", "code", "message"),
     [
         (("bank",), 2, "Give a WORD and the FILES"),
+        (("bank", "{file}", "--output", "all.xlsx"), 2, ".parquet, .csv, .jsonl"),
+        (("zeppelin", "{file}"), 1, "does not occur"),
         (("--apply", "{saved}", "{file}", "--exact", "--json"), 2, "--exact, --json: not used"),
         (("--apply", "{saved}", "{file}", "--save", "x"), 2, "needs --labels"),
         (("--apply", "{file}", "{file}"), 1, "This is not an inventory of senses."),
@@ -238,9 +233,11 @@ def test_wrong_labels_are_an_error_that_shows_the_senses(file, tmp_path):
     ],
     ids=str,
 )
-def test_an_inventory_that_cannot_be_applied_is_an_error(file, tmp_path, arguments, code, message):
+def test_an_inventory_that_cannot_be_applied_is_an_error(
+    file, found, tmp_path, arguments, code, message
+):
     saved, other = tmp_path / "bank.senses", tmp_path / "other.senses"
-    run("senses", "bank", file, "--senses", "2", "--save", saved)
+    found.inventory.save(saved)
     document = json.loads(saved.read_text())
     other.write_text(json.dumps({**document, "checksum": "0" * 64}))
     names = {"saved": saved, "file": file, "other": other}

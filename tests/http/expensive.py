@@ -122,18 +122,3 @@ def named() -> Iterator[tuple[str, Expensive]]:
 EXPENSIVE = dict(named())
 LARGEST = ("infer, attention", "deep, a line", "deep, npz", "deep, all arrays")
 """The requests with the largest responses."""
-
-
-def cached_chunks() -> Iterator[Expensive]:
-    """Yield requests that fill the caches of each model, tokenizer and case."""
-    rng = Random(1)
-    signs = [chr(code) for code in range(0x2190, 0x2BFF)]
-    for model in ("wiki-en", "wiki-en-deep"):
-        for oov in ("zero", "subword"):
-            for case in ("auto", "exact", "lower"):
-                for split in (False, True):
-                    chunks = ["".join(rng.choices(signs, k=16)) for _ in range(6000)]
-                    texts = [chunks[n : n + 60] for n in range(0, 6000, 60)]
-                    options = {"model": model, "oov": oov, "case": case, "include": []}
-                    sent: Any = texts if split else [" ".join(text) for text in texts]
-                    yield post("/v1/encode", input=sent, **options)

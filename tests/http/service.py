@@ -1,7 +1,6 @@
 """A real service under test: its processes, raw connections, and clients under load."""
 
 import os
-import shutil
 import signal
 import socket
 import threading
@@ -19,7 +18,6 @@ import orjson
 
 from polyseme.models.reader import read_manifest
 from tests.conftest import ROOT, start
-from tests.models.damage import VECTORS, path
 from tests.tiny import VECTORS as TABLE
 from tests.tiny import WORDS, write_tiny
 
@@ -406,16 +404,6 @@ def write_version(folder: Path, version: int) -> Path:
     order = np.roll(np.arange(len(WORDS)), version)
     words = [WORDS[i] for i in order]
     return write_tiny(folder, words=words, vectors=TABLE[order] * version, source=str(version))
-
-
-def damage(folder: Path, made: Path) -> None:
-    """Replace a model by a damaged one, by renaming."""
-    new = write_version(made / folder.name, 99)
-    vectors = path(new, VECTORS)
-    vectors.write_bytes(vectors.read_bytes()[:-4])
-    folder.rename(made / "old")
-    new.rename(folder)
-    shutil.rmtree(made / "old")
 
 
 def version_of(service: Service, model: str) -> int | None:

@@ -12,7 +12,6 @@ import pytest
 from polyseme.errors import DeadlineError, OverloadedError, RateLimitedError
 from polyseme.http.budget import Capacity
 from polyseme.operations.limits import check_budget, reserve
-from polyseme.settings import SettingError, Settings
 from tests.http.conftest import expect_problem, in_process
 from tests.http.service import until
 
@@ -101,18 +100,6 @@ def test_a_rate_of_work_counts_what_requests_take() -> None:
     assert "processor time" in problem["detail"]
     assert 0 < int(response.headers["Retry-After"]) <= 3600
     assert client.post("/v1/embeddings", json={"input": TEXT}).status_code == 429
-
-
-def test_rates_of_requests_and_of_work_are_combined(make_client) -> None:
-    client = make_client(rate_limit="3/hour; 60s/minute")
-    statuses = [client.post(ENCODE, json={"input": TEXT}).status_code for _ in range(4)]
-    assert statuses == [200, 200, 200, 429]
-
-
-@pytest.mark.parametrize("rate", ["0s/minute", "s/minute", "5s", "5s/eternity", "-1s/hour", "1/s"])
-def test_invalid_rates_are_rejected(rate: str) -> None:
-    with pytest.raises(SettingError, match="60s/minute"):
-        Settings(rate_limit=rate)
 
 
 def soon() -> float:

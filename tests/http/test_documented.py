@@ -1,18 +1,12 @@
-"""The requests of README and docs/api.md are answered as the pages say."""
+"""The requests of docs/api.md are answered as the page says."""
 
 import json
 import re
 
 from tests.conftest import ROOT
-from tests.test_readme import REQUESTS, require_fragments
+from tests.test_readme import require_fragments
 
 PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
-
-
-def test_readmes_request_gets_readmes_response(client):
-    ((command, answer),) = REQUESTS
-    body = re.search(r"-d '(.*)'", command, re.DOTALL)[1]
-    require_fragments(answer, client.post("/v1/encode", json=json.loads(body)).text)
 
 
 def test_the_requests_of_the_page_are_answered(client):

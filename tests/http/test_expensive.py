@@ -3,16 +3,15 @@
 import threading
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import orjson
 import pytest
 
-from tests.http.expensive import EXPENSIVE, LARGEST, NDJSON, Expensive, cached_chunks
-from tests.http.proxy import NGINX, proxied, slow_client
-from tests.http.service import Service, peak, private_bytes, running
+from tests.http.expensive import EXPENSIVE, LARGEST, NDJSON, Expensive
+from tests.http.service import Service, peak, running
 
 pytestmark = [
     pytest.mark.slow,
@@ -110,26 +109,3 @@ def test_sixteen_expensive_requests_leave_threads_for_others(tmp_path) -> None:
             statuses.update([service.ask("POST", "/v1/encode", {"input": "the river bank"})[0]])
         attacker.join()
         assert set(statuses) == {200}
-
-
-def test_the_caches_of_all_cases_tokenizers_and_models_stay_small(single: Service) -> None:
-    (worker,) = single.workers()
-    before = private_bytes(worker)
-    for request in cached_chunks():
-        assert send(single, request).status_code in {200, 413}
-    assert private_bytes(worker) - before < 120 * MB
-
-
-@pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
-def test_a_slow_reader_of_ndjson_through_the_proxy_refuses_nobody(tmp_path) -> None:
-    # The response has 170 MB, more than the proxy buffers.
-    body = orjson.dumps({"input": ["a " * 600] * 10, "include": ["attention"]})
-    with (
-        warm(tmp_path, 2) as service,
-        proxied(tmp_path, service.url) as client,
-        ExitStack() as stack,
-    ):
-        other = {"input": ["the river bank is near the money bank"] * 500, "encoding": "base64"}
-        slow_client(stack, client, body, accept=NDJSON)
-        statuses = [client.post("/v1/encode", json=other).status_code for _ in range(31)]
-        assert statuses == [200] * 31

@@ -1,4 +1,4 @@
-"""Model folders that change while they are served, full disks and unwritable logs."""
+"""Full disks, unwritable logs, and few file descriptors."""
 
 import os
 import shutil
@@ -13,16 +13,12 @@ from tests.http.service import (
     SHORT,
     WAIT,
     Caller,
-    Service,
     descriptors,
     load,
     posted,
     running,
     until,
-    version_of,
-    write_version,
 )
-from tests.models.damage import MANIFEST, VECTORS, VOCABULARY, path
 
 pytestmark = [
     pytest.mark.faults,
@@ -30,65 +26,6 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc"),
 ]
 PROGRAM = ("env", f"PYTHONPATH={ROOT / 'service'}", *COMMAND)
-
-
-def remove(file: Path) -> None:
-    file.unlink()
-
-
-def make_a_pipe(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-def make_a_folder(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-def link_to_itself(file: Path) -> None:
-    file.unlink()
-    file.symlink_to(file.name)
-
-
-def link_to_zeros(file: Path) -> None:
-    file.unlink()
-    file.symlink_to("/dev/zero")
-
-
-def replace_by_half(file: Path) -> None:
-    half = file.read_bytes()[: file.stat().st_size // 2]
-    file.unlink()
-    file.write_bytes(half)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [remove, make_a_pipe, make_a_folder, link_to_itself, link_to_zeros, replace_by_half],
-    ids=lambda change: change.__name__,
-)
-def test_a_file_that_is_replaced_changes_no_response(tmp_path, change) -> None:
-    folder, version = tmp_path / "models" / "one", 1
-    write_version(folder, version)
-
-    def versions(service: Service) -> list[int | None]:
-        return service.every_worker(lambda: version_of(service, "one"))
-
-    with running(tmp_path, models_dir=folder.parent, model="one") as service:
-        for name in (VECTORS, VOCABULARY, MANIFEST):
-            if name == MANIFEST and change is not replace_by_half:
-                continue  # a folder without a manifest is not a model
-            change(path(folder, name))
-            assert versions(service) == [version] * 2
-            for status, document in service.every_worker(lambda: service.ask("GET", "/readyz")):
-                assert status == 200
-                assert "problem" in document["models"][0]
-            assert versions(service) == [version] * 2
-            version += 1
-            shutil.rmtree(folder)
-            write_version(folder, version)
-            assert versions(service) == [version] * 2
-        assert "Traceback" not in service.log.read_text()
 
 
 def may_mount() -> bool:

@@ -14,11 +14,9 @@ from tests.http.service import inventory_document, peak, private_bytes, running
 
 ENTRIES = {
     "long string": b'"' + b"a" * 3_000_000 + b'"',
-    "long strings": b",".join([b'"' + b"a" * 4000 + b'"'] * 800),
     "nested": b"[" * 500 + b"1" + b"]" * 500,
     "a million rows": b",".join([b"[0]"] * 1_000_000),
     "huge number": b"1" + b"0" * 3_000_000,
-    "number too large": b"1e300",
     "a million numbers": b",".join([b"0"] * 1_000_000),
     "a million strings": b",".join([b'"a"'] * 1_000_000),
     "a million objects": b",".join([b"{}"] * 1_000_000),

@@ -22,7 +22,6 @@ from polyseme.http.logs import (
     JsonFormatter,
     PrivacyFilter,
     StandardError,
-    TextFormatter,
     logging_config,
 )
 from polyseme.settings import Settings
@@ -135,14 +134,6 @@ def test_a_caller_is_logged_by_the_name_of_its_key(models: Path) -> None:
     known, unknown = log()
     assert known["caller"] == "key-1" and KEY not in json.dumps(known)
     assert "caller" not in unknown and unknown["code"] == "unauthorised"
-
-
-def test_the_text_format_has_one_readable_line_per_request(client: httpx.Client) -> None:
-    with captured(formatter=TextFormatter()) as log:
-        client.get("/v1/models")
-    (line,) = log().splitlines()
-    assert re.match(r"\d{4}-.*Z \[\d+\] info: request event=request ", line)
-    assert "route=/v1/models method=GET status=200" in line
 
 
 @pytest.mark.parametrize(

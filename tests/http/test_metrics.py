@@ -130,8 +130,3 @@ def test_openmetrics_is_offered(client: httpx.Client) -> None:
     plain = client.get("/metrics")
     assert plain.headers["content-type"].startswith("text/plain")
     assert list(text_string_to_metric_families(plain.text))
-
-
-def test_disabled_metrics_are_not_found(models: Path) -> None:
-    off = in_process(models_dir=models, model="tiny", metrics="off")
-    assert off.get("/metrics").status_code == 404

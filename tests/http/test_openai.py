@@ -8,9 +8,7 @@ import pytest
 from docs.openapi import OpenAIProblemResponse
 from pydantic import TypeAdapter
 
-from polyseme.errors import InvalidError, RateLimitedError
 from polyseme.http.app import create_app
-from polyseme.http.errors import openai_error
 from polyseme.operations.embed import Embeddings
 from tests.http.conftest import SECRET, expect_problem
 from tests.tiny import VECTORS, WORDS, write_tiny
@@ -103,15 +101,6 @@ def test_usage_counts_the_tokens_of_all_texts_known_or_not(tiny):
     assert document["usage"] == {"prompt_tokens": 8, "total_tokens": 8}
 
 
-def test_the_model_is_chosen_by_name_and_named_in_the_response(tiny):
-    document = ask(tiny, "river bank", model="other")
-    assert document["model"] == "other"
-    found = numbers(document["data"][0]["embedding"])
-    assert found == pytest.approx(by_hand("river bank", factor=2), abs=1e-6)
-    assert not np.allclose(found, by_hand("river bank"), atol=1e-4)
-    assert ask(tiny, "river bank")["model"] == ask(tiny, "bank", model=None)["model"] == "tiny"
-
-
 def test_a_text_without_a_known_word_is_rejected_by_its_index(tiny):
     texts = ["river bank", "qzx", "", "bank qzx", " \n"]
     document = expect_problem(tiny.post(PATH, json={"input": texts}), 422, "unknown_word")
@@ -132,12 +121,15 @@ def test_a_text_whose_vector_is_zero_in_the_requested_dimensions_is_rejected(tin
     assert document["errors"][0]["pointer"] == "/input/1"
 
 
-def test_an_unknown_model_is_a_404_that_points_to_the_list_of_models(tiny):
+def test_the_model_is_chosen_by_name_and_an_unknown_one_is_a_404(tiny):
+    document = ask(tiny, "river bank", model="other")
+    assert document["model"] == "other"
+    found = numbers(document["data"][0]["embedding"])
+    assert found == pytest.approx(by_hand("river bank", factor=2), abs=1e-6)
+    assert ask(tiny, "river bank")["model"] == ask(tiny, "bank", model=None)["model"] == "tiny"
     for name in ("text-embedding-3-small", "org/some-model", "", "../tiny", "tiny "):
         answer = tiny.post(PATH, json={"input": "bank", "model": name})
-        error = expect_problem(answer, 404, "unknown_model")["error"]
-        assert error["code"] == "model_not_found"
-        assert "/v1/models" in error["message"]
+        assert "/v1/models" in expect_problem(answer, 404, "unknown_model")["error"]["message"]
 
 
 @pytest.mark.parametrize("tokens", [[1, 2, 3], [[1, 2], [3]], 5])
@@ -168,9 +160,6 @@ def test_a_wrong_field_is_a_422_that_points_at_it_in_both_shapes(tiny, body, poi
     assert document["errors"][0]["message"] in error["message"]
 
 
-BEARER = {"Authorization": "Bearer right-key"}
-
-
 def expect_both(answer, status, code, openai_code, openai_type="invalid_request_error"):
     """Check that an error is a problem document and an OpenAI error that agree."""
     document = expect_problem(answer, status, code)
@@ -184,30 +173,28 @@ def expect_both(answer, status, code, openai_code, openai_type="invalid_request_
     return document
 
 
-@pytest.fixture(scope="module")
-def small(make_client) -> httpx.Client:
-    """A service with a key."""
-    return make_client(api_keys="right-key")
-
-
-def test_a_missing_or_wrong_key_is_a_401(small):
-    for path in (PATH, "/v1/models", "/v1/models/wiki-en", f"/v1/models/{SECRET}"):
-        for headers in ({}, {"Authorization": f"Bearer {SECRET}"}):
-            answer = small.request("POST" if path == PATH else "GET", path, headers=headers)
-            expect_both(answer, 401, "unauthorised", "invalid_api_key")
-            assert answer.headers["www-authenticate"] == "Bearer"
-
-
-def test_unknown_models_routes_and_methods_are_errors(small):
-    for answer in (
-        small.post(PATH, json={"input": "a", "model": SECRET}, headers=BEARER),
-        small.get(f"/v1/models/{SECRET}", headers=BEARER),
-    ):
-        expect_both(answer, 404, "unknown_model", "model_not_found")
-    for path in (f"{PATH}/", "/v1/models/a/b", "/embeddings"):
-        expect_both(small.get(path, headers=BEARER), 404, "unknown_route", "unknown_route")
-    answer = small.delete("/v1/models", headers=BEARER)
-    expect_both(answer, 405, "method_not_allowed", "method_not_allowed")
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code", "openai_code"),
+    [
+        ("POST", PATH, {"input": "a", "model": SECRET}, 404, "unknown_model", "model_not_found"),
+        ("GET", f"/v1/models/{SECRET}", None, 404, "unknown_model", "model_not_found"),
+        *(
+            ("GET", path, None, 404, "unknown_route", "unknown_route")
+            for path in (f"{PATH}/", "/v1/models/a/b")
+        ),
+        ("DELETE", "/v1/models", None, 405, "method_not_allowed", "method_not_allowed"),
+    ],
+)
+def test_unknown_models_routes_methods_and_keys_are_errors(
+    make_client, method, path, body, status, code, openai_code
+):
+    client = make_client(api_keys="right-key")
+    answer = client.request(method, path, json=body, headers={"Authorization": "Bearer right-key"})
+    expect_both(answer, status, code, openai_code)
+    for headers in ({}, {"Authorization": f"Bearer {SECRET}"}):
+        answer = client.request(method, path, json=body, headers=headers)
+        expect_both(answer, 401, "unauthorised", "invalid_api_key")
+        assert answer.headers["www-authenticate"] == "Bearer"
 
 
 def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(make_client):
@@ -222,7 +209,11 @@ def test_the_limit_of_a_response_counts_sent_and_not_computed_arrays(make_client
     assert 1600 < len(answer.content) <= 3000
 
 
-def test_a_caller_over_its_rate_gets_retry_after(make_client):
+def test_over_its_rate_and_of_a_broken_model_a_caller_gets_retry_after(make_client, broken_models):
+    broken = make_client(models_dir=broken_models, model="broken")
+    answer = broken.post(PATH, json={"input": "a"})
+    expect_both(answer, 503, "broken_model", "broken_model", "server_error")
+    assert int(answer.headers["retry-after"]) > 0
     limited = make_client(rate_limit="2/hour", max_sentences=1)
     answers = [limited.post(PATH, json={"input": "the river"}) for _ in range(3)]
     assert [one.status_code for one in answers] == [200, 200, 429]
@@ -230,13 +221,6 @@ def test_a_caller_over_its_rate_gets_retry_after(make_client):
     assert int(answers[2].headers["retry-after"]) > 0
     listed = limited.get("/v1/models")
     expect_both(listed, 429, "rate_limited", "rate_limit_exceeded", "rate_limit_error")
-
-
-def test_a_broken_model_is_a_503_with_retry_after(make_client, broken_models):
-    broken = make_client(models_dir=broken_models, model="broken")
-    answer = broken.post(PATH, json={"input": "a"})
-    expect_both(answer, 503, "broken_model", "broken_model", "server_error")
-    assert int(answer.headers["retry-after"]) > 0
 
 
 def test_an_internal_error_leaks_nothing(monkeypatch):
@@ -256,13 +240,6 @@ def test_problem_documents_of_other_routes_have_no_openai_members(client):
         (client.post("/v1/neighbors", json={}), 422, "invalid"),
     ):
         assert "error" not in expect_problem(answer, status, code)
-
-
-def test_an_error_without_fields_has_no_parameter():
-    error = openai_error(InvalidError([]))
-    assert error["param"] is None
-    assert error["message"] == f"{InvalidError.detail} {InvalidError.hint}"
-    assert openai_error(RateLimitedError())["code"] == "rate_limit_exceeded"
 
 
 def test_settings_are_the_defaults_of_texts_without_a_vector_and_of_long_texts(make_client):

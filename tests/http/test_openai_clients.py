@@ -63,9 +63,7 @@ def test_openais_client_lists_models(results):
     ("what", "kind", "code", "parameter", "message"),
     [
         ("wrong key", "AuthenticationError", "invalid_api_key", None, "Authorization: Bearer"),
-        ("wrong model", "NotFoundError", "model_not_found", None, "/v1/models"),
         ("empty", "UnprocessableEntityError", "unknown_word", "input[1]", "no words"),
-        ("tokens", "UnprocessableEntityError", "invalid", "input", "send texts"),
         ("over its rate", "RateLimitError", "rate_limit_exceeded", None, "Retry-After"),
     ],
 )

@@ -59,13 +59,6 @@ def test_the_convention_of_the_weights_changes_the_formulas_only(client) -> None
     assert [one["queries"] for one in formulas] == ["Q = X·Wq", "Q = X·Wqᵀ"]
 
 
-def test_an_explicit_null_equals_an_absent_field(client) -> None:
-    body = {"tokens": ["a"], "embeddings": [[1.0]]}
-    nulls = {"text": None, "model": None, "weights": None, "queries": None}
-    plain = ask(client, "/v1/trace", Trace, **body)
-    assert ask(client, "/v1/trace", Trace, **body, **nulls) == plain
-
-
 def test_a_map_is_returned_on_request(client) -> None:
     texts = ("River bank flows", "Money bank grows", "qqzzxx" * 50)
     words = ("bank", "bank", texts[2])

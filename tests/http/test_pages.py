@@ -34,17 +34,6 @@ def name_of(file: Path) -> str:
     return file.relative_to(PAGE).as_posix()
 
 
-def test_the_content_security_policy_of_the_page_allows_only_the_service(client):
-    page = client.get("/")
-    assert page.status_code == 200
-    assert page.headers["content-type"] == "text/html; charset=utf-8"
-    policy = page.headers["content-security-policy"].split("; ")
-    assert policy[0] == "default-src 'self'"
-    # Figures contain images of their own. The other directives allow nothing.
-    assert policy[-1] == "img-src 'self' data:"
-    assert all(rule.endswith("'none'") for rule in policy[1:-1])
-
-
 def test_the_page_has_no_inline_script_or_style_and_no_other_host(client):
     text = client.get("/").text
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*src=)", text)
@@ -56,14 +45,23 @@ def test_the_page_has_no_inline_script_or_style_and_no_other_host(client):
         assert client.get(f"/{link}").status_code == 200
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_a_file_of_the_page_is_sent_unchanged_with_its_type(client, file):
-    answer = client.get("/" if file.name == "index.html" else f"/page/{name_of(file)}")
+SENT = [
+    *(("/" if f.name == "index.html" else f"/page/{name_of(f)}", f, "no-cache") for f in FILES),
+    *(
+        (f"/docs/{name}", SWAGGER / name, "public, max-age=86400")
+        for name in ("swagger-ui.css", "swagger-ui-bundle.js")
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "file", "cache"), SENT, ids=[path for path, _, _ in SENT])
+def test_a_file_is_sent_unchanged_with_its_type(client, path, file, cache):
+    answer = client.get(path)
     assert answer.status_code == 200
     assert answer.content == file.read_bytes()
     assert answer.headers["content-type"] == TYPES[file.suffix]
-    assert answer.headers["cache-control"] == "no-cache"
-    again = client.get(answer.request.url, headers={"If-None-Match": answer.headers["etag"]})
+    assert answer.headers["cache-control"] == cache
+    again = client.get(path, headers={"If-None-Match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
@@ -73,6 +71,7 @@ def test_a_file_of_the_page_is_sent_unchanged_with_its_type(client, file):
         *("", "nothing.js", "../api/app.py", "%2e%2e/api/app.py", "..%2fapi%2fapp.py"),
         *("vendor", "vendor/", "vendor/../start.js", "/etc/passwd", "start.js/", "start.js%00"),
         *("views/%2e%2e/start.js", "%2fetc%2fpasswd", "START.JS", "start.js%20"),
+        "vendor/swagger-ui.css",
     ],
 )
 def test_no_other_path_serves_a_file(path: str) -> None:
@@ -93,17 +92,6 @@ def test_vendored_files_are_those_that_were_published(folder: Path) -> None:
     for package in packages:
         script = next(name for name in package["files"] if name.endswith(".js"))
         assert package["version"].encode() in contents[script]
-
-
-@pytest.mark.parametrize("name", ["swagger-ui.css", "swagger-ui-bundle.js"])
-def test_swagger_ui_is_sent_unchanged_under_one_address(client: httpx.Client, name: str) -> None:
-    answer = client.get(f"/docs/{name}")
-    assert answer.status_code == 200
-    assert answer.content == (SWAGGER / name).read_bytes()
-    assert answer.headers["content-type"] == TYPES[Path(name).suffix]
-    again = client.get(f"/docs/{name}", headers={"If-None-Match": answer.headers["etag"]})
-    assert (again.status_code, again.content) == (304, b"")
-    assert client.get(f"/page/vendor/{name}").status_code == 404
 
 
 SECURITY_HEADERS = {
@@ -137,22 +125,23 @@ def test_every_response_of_the_api_has_the_security_headers(client, method, path
         assert answer.headers.get_list(name) == [value]
 
 
-@pytest.mark.parametrize("path", ["/", "/docs"])
-def test_pages_have_a_content_security_policy_and_security_headers(client, path):
-    answer = client.get(path)
-    (policy,) = answer.headers.get_list("content-security-policy")
-    assert policy.startswith("default-src 'self'; ")
-    assert "frame-ancestors 'none'" in policy
-    for name in ("X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy"):
-        assert answer.headers[name] == SECURITY_HEADERS[name]
+IMAGES = "img-src 'self' data:"
 
 
 @pytest.mark.parametrize(
-    ("path", "cache_control"),
-    [("/page/start.js", "no-cache"), ("/docs/swagger-ui.css", "public, max-age=86400")],
+    ("path", "allowed"),
+    [("/", [IMAGES]), ("/docs", ["style-src 'self' 'unsafe-inline'", IMAGES])],
 )
-def test_browsers_may_cache_files(client: httpx.Client, path: str, cache_control: str) -> None:
-    assert client.get(path).headers["cache-control"] == cache_control
+def test_pages_have_a_content_security_policy_and_security_headers(client, path, allowed):
+    answer = client.get(path)
+    (policy,) = answer.headers.get_list("content-security-policy")
+    first, *others = policy.split("; ")
+    assert first == "default-src 'self'"
+    # Figures contain images of their own. The other directives allow nothing.
+    assert [rule for rule in others if not rule.endswith("'none'")] == allowed
+    assert "frame-ancestors 'none'" in others
+    for name in ("X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy"):
+        assert answer.headers[name] == SECURITY_HEADERS[name]
 
 
 UNDOCUMENTED = {"/", "/page/<path:name>", "/openapi.json", "/docs", "/metrics"}

@@ -62,37 +62,36 @@ def raw(proxy: httpx.Client, request: bytes) -> httpx.Response:
     return httpx.Response(int(status.split()[1]), headers=headers, content=body)
 
 
-def test_a_response_is_that_of_the_service(proxy: httpx.Client, service: str) -> None:
-    through = proxy.post("/v1/encode", json=SENTENCE, headers={"X-Request-ID": "mine.1"})
-    direct = httpx.post(f"{service}/v1/encode", json=SENTENCE)
+@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
+@pytest.mark.parametrize("count", [1, 400])
+def test_a_response_is_that_of_the_service(proxy, service, media_type, count):
+    body = {"input": ["The bank of the river is near the bank of the city"] * count}
+    headers = {"Accept": media_type, "X-Request-ID": "mine.1"}
+    direct = httpx.post(f"{service}/v1/encode", json=body, headers=headers, timeout=60)
+    through = proxy.post("/v1/encode", json=body, headers=headers)
     assert through.content == direct.content
-    assert through.headers["x-request-id"] == "mine.1"
-    assert "server-timing" in through.headers
-    ignored = {"server", "date", "x-request-id", "server-timing", "connection"}
+    ignored = {"server", "date", "server-timing", "connection", "transfer-encoding"}
     assert {k: v for k, v in through.headers.items() if k not in ignored} == {
         k: v for k, v in direct.headers.items() if k not in ignored
     }
+    assert "server-timing" in through.headers
 
 
-@pytest.mark.parametrize("media_type", ["application/json", "application/x-ndjson"])
-def test_a_long_response_is_the_services_own(proxy, service, media_type):
-    body = {"input": ["The bank of the river is near the bank of the city"] * 400}
-    headers = {"Accept": media_type}
-    direct = httpx.post(f"{service}/v1/encode", json=body, headers=headers, timeout=60)
-    assert len(direct.content) > 20e6
-    assert proxy.post("/v1/encode", json=body, headers=headers).content == direct.content
+def test_limits_of_the_proxy_are_above_those_of_the_service() -> None:
+    text = CONFIGURATION.read_text()
+    ((size,), (seconds,)) = (
+        re.findall(pattern, text)
+        for pattern in (r"client_max_body_size (\d+)m;", r"keepalive_timeout (\d+)s;\n    }")
+    )
+    assert int(size) << 20 > Settings.model_fields["max_body_bytes"].default
+    assert str(int(size) << 20) in text
+    assert int(seconds) < Settings.model_fields["keep_alive"].default
 
 
 def test_a_body_over_the_proxys_limit_is_a_problem(proxy: httpx.Client) -> None:
     response = proxy.post("/v1/encode", content=b" " * 9_000_000)
     document = expect_problem(response, 413, "too_large")
     assert "9000000" in document["detail"] and "8388608" in document["detail"]
-
-
-def test_the_proxy_accepts_larger_bodies_than_the_service() -> None:
-    (size,) = re.findall(r"client_max_body_size (\d+)m;", CONFIGURATION.read_text())
-    assert int(size) << 20 > Settings.model_fields["max_body_bytes"].default
-    assert str(int(size) << 20) in CONFIGURATION.read_text()
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
@@ -113,11 +112,6 @@ def test_internal_routes_are_not_found(proxy: httpx.Client, service: str, path: 
     for target in (f"{path}/", path.upper(), f"{path}%2f", f"{path};x", f"{path}%00", f"{path}%20"):
         head = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         assert raw(proxy, head.encode()).status_code in {400, 404}
-
-
-def test_error_pages_cannot_be_requested(proxy: httpx.Client) -> None:
-    for name in ("internal", "malformed", "not_ready", ""):
-        expect_problem(proxy.get(f"/problem/{name}"), 404, "unknown_route")
 
 
 @pytest.mark.parametrize(
@@ -195,11 +189,6 @@ def test_the_log_is_json_without_keys_queries_and_texts(proxy: httpx.Client, log
     assert (last["status"], last["method"], last["route"]) == (200, "GET", "/livez")
 
 
-def test_the_proxy_closes_idle_connections_before_the_service_does() -> None:
-    (seconds,) = re.findall(r"keepalive_timeout (\d+)s;\n    }", CONFIGURATION.read_text())
-    assert int(seconds) < Settings.model_fields["keep_alive"].default
-
-
 def test_the_service_gets_a_request_only_when_its_body_is_complete(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         listener.settimeout(0.5)
@@ -242,16 +231,3 @@ def test_the_service_gets_the_address_from_the_proxy(tmp_path: Path) -> None:
     assert "\r\nX-Forwarded-For: 127.0.0.1\r\n" in request
     (request_id,) = re.findall(r"(?i)\r\nX-Request-ID: (.*)\r\n", request)
     assert re.fullmatch("[0-9a-f]{32}", request_id)
-
-
-def test_a_stopping_service_loses_no_accepted_request(tmp_path: Path) -> None:
-    process, address = start(tmp_path / "service", drain_seconds=0, workers=1)
-    statuses: list[int] = []
-    with proxied(tmp_path, address) as client:
-        for number in range(200):
-            if number == 100:
-                process.terminate()
-            statuses.append(client.post("/v1/encode", json=SENTENCE).status_code)
-        assert process.wait(40) == 0
-    assert set(statuses) <= {200, 503}
-    assert set(statuses[:100]) == {200}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import start
 from tests.http.proxy import NGINX, proxied, slow_client, upstream
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="needs nginx (Debian's nginx-light)")
@@ -62,22 +61,3 @@ def test_ndjson_lines_are_passed_on_while_further_ones_are_computed(tmp_path: Pa
                 if len(content) > len(line) - 4096:
                     received.set()
     assert content == line * 3
-
-
-@pytest.mark.slow
-def test_a_service_responds_while_many_clients_send_or_read_slowly(tmp_path: Path) -> None:
-    sentences = ["The bank of the river is near the bank of the city"] * 400
-    body = json.dumps({"input": sentences}).encode()
-    process, address = start(tmp_path / "service", proxies=1, threads=2)
-    try:
-        with proxied(tmp_path, address) as client, ExitStack() as stack:
-            for _ in range(100):
-                slow_client(stack, client, body, 10)
-            # More readers than threads. Each response exceeds what sockets buffer.
-            for _ in range(6):
-                slow_client(stack, client, body)
-            for _ in range(20):
-                assert client.post("/v1/encode", json={"input": "a bank"}).status_code == 200
-    finally:
-        process.terminate()
-        assert process.wait(40) == 0

@@ -3,7 +3,6 @@
 A real gunicorn computes requests of minutes.
 """
 
-import socket
 import time
 
 import orjson
@@ -31,7 +30,7 @@ def codes_of_aborted_requests(service) -> list[str]:
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory):
     folder = tmp_path_factory.mktemp("strict")
-    with running(folder, workers=1, request_seconds=5, log_format="json", **UNLIMITED) as service:
+    with running(folder, workers=1, request_seconds=3, log_format="json", **UNLIMITED) as service:
         yield service
 
 
@@ -58,7 +57,7 @@ def test_a_slow_reader_of_a_stream_does_not_use_up_the_deadline(strict) -> None:
     body = {"input": [TEXT] * 8, "include": ["attention"], "encoding": "base64", "heads": "mean"}
     with Caller(strict) as caller:
         caller.send(posted(body, extra=NDJSON))
-        time.sleep(7)
+        time.sleep(4.5)
         _, _, received = caller.response()
     assert orjson.loads(received.splitlines()[-1])["complete"]
 
@@ -89,20 +88,6 @@ def test_long_requests_leave_threads_for_short_ones(tmp_path) -> None:
         accepted = posted({"input": [TEXT] * 10, "include": ["contextual"], "encoding": "base64"})
         with Caller(service) as caller:
             until(lambda: caller.ask(accepted)[0], 200)
-
-
-def test_a_slow_reader_of_a_stream_keeps_no_place(tmp_path) -> None:
-    # Each of the lines has 4 MB, more than the buffers of the sockets.
-    body = {"input": [TEXT] * 50, "include": ["attention"], "encoding": "base64", "heads": "mean"}
-    with (
-        running(tmp_path, workers=1, threads=2, **UNLIMITED) as service,
-        Caller(service) as slow,
-        Caller(service) as other,
-    ):
-        slow.send(posted(body, extra=NDJSON))
-        slow.socket.recv(1, socket.MSG_PEEK)
-        for _ in range(3):
-            assert other.ask(posted({**body, "input": [TEXT] * 5}))[0] == 200
 
 
 def test_time_in_the_queue_counts_towards_the_deadline(tmp_path) -> None:

@@ -102,9 +102,7 @@ def sent(tmp_path_factory, models):
     """The collector of a service with two workers, its log, and the times before and after."""
     folder = tmp_path_factory.mktemp("traced")
     with pytest.MonkeyPatch.context() as patch, collecting() as collector:
-        patch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.namespace=words,team=blue")
         patch.setenv("OTEL_SERVICE_NAME", "words-for-all")
-        patch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=seven")
         started = time.time_ns()
         settings = {"models_dir": models, "model": "tiny", "otlp_endpoint": collector.endpoint}
         with running(folder, **settings) as service:
@@ -130,8 +128,10 @@ def test_each_request_has_a_span_that_names_its_route(sent) -> None:
     collector, log, _ = sent
     spans = server_spans(collector)
     assert sorted(span.name for span in spans) == ["POST", *["POST /v1/encode"] * 4]
-    processes = {process["service.instance.id"] for process, _ in collector.spans()}
-    assert len(processes) == 2
+    processes = [process for process, _ in collector.spans()]
+    assert len({process["service.instance.id"] for process in processes}) == 2
+    assert {process["service.name"] for process in processes} == {"words-for-all"}
+    assert all(process["service.version"] for process in processes)
     lines = [json.loads(line) for line in log.splitlines()]
     named = [line["trace_id"] for line in lines if "trace_id" in line]
     assert sorted(named) == sorted(span.trace_id.hex() for span in spans)
@@ -169,15 +169,6 @@ def test_the_stages_are_children_within_their_request(sent) -> None:
         assert started < parent.start_time_unix_nano <= stage.start_time_unix_nano
         assert stage.start_time_unix_nano <= stage.end_time_unix_nano
         assert stage.end_time_unix_nano <= parent.end_time_unix_nano < ended
-
-
-def test_standard_environment_variables_set_the_service_name_and_headers(sent) -> None:
-    collector, _, _ = sent
-    for process, _ in collector.spans():
-        assert process["service.name"] == "words-for-all"
-        assert (process["service.namespace"], process["team"]) == ("words", "blue")
-        assert process["service.version"]
-    assert all(headers["x-tenant"] == "seven" for headers in collector.headers)
 
 
 def traced(models, endpoint):

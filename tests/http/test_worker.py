@@ -242,11 +242,6 @@ def test_an_unread_body_is_not_parsed_as_a_request(service: Service) -> None:
     assert received.count(b"HTTP/1.1 ") == 1
 
 
-@pytest.mark.parametrize("path", [b"/v1//models", b"/docs//", b"/page/%2e%2e/api/app.py"])
-def test_a_path_with_empty_or_parent_segments_is_unknown(service: Service, path: bytes) -> None:
-    assert raw(service.address, get(path.decode())).startswith(b"HTTP/1.1 404 ")
-
-
 def test_a_response_to_http_1_0_ends_with_the_connection(service: Service) -> None:
     body = {"input": ["a river"] * 3}
     request = posted(body, extra="Accept: application/x-ndjson\r\n").replace(

@@ -1,6 +1,8 @@
 """`Registry` finds new, changed, damaged, repaired and removed models when they are requested."""
 
 import gc
+import os
+import shutil
 import threading
 import time
 import weakref
@@ -11,7 +13,7 @@ from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models import reader as reader_module
 from polyseme.models import registry as registry_module
 from polyseme.models.registry import Registry
-from tests.models.damage import MANIFEST
+from tests.models.damage import MANIFEST, VECTORS, VOCABULARY, path
 from tests.models.versions import call_after_reading, version_of, write, write_broken
 
 
@@ -50,6 +52,31 @@ def test_a_broken_new_folder_keeps_the_previous_model(models_dir, registry, capl
     write(models_dir / "two", 3)
     assert version_of(registry.model("two")) == 3
     assert registry.state("two").problem is None
+
+
+REPLACEMENTS = {
+    "nothing": lambda _: None,
+    "a pipe": os.mkfifo,
+    "a folder": os.mkdir,
+    "a link to itself": lambda file: file.symlink_to(file.name),
+    "a link to zeros": lambda file: file.symlink_to("/dev/zero"),
+    "another file": lambda file: file.write_bytes(b"x"),
+}
+
+
+@pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
+@pytest.mark.parametrize("name", [VECTORS, VOCABULARY])
+def test_a_replaced_file_keeps_the_loaded_model(models_dir, registry, name, replace):
+    before = registry.model("two")
+    file = path(models_dir / "two", name)
+    file.unlink()
+    replace(file)
+    assert registry.model("two") is before
+    assert version_of(before) == 1
+    assert registry.state("two").problem
+    shutil.rmtree(models_dir / "two")
+    write(models_dir / "two", 2)
+    assert version_of(registry.model("two")) == 2
 
 
 def test_a_manifest_that_returns_is_that_of_the_loaded_model(models_dir, registry):

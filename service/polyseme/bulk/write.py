@@ -18,7 +18,6 @@ from polyseme.bulk.read import Rows, Shard
 from polyseme.errors import CommandError, InvalidError, PolysemeError
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl"]
-Compression: TypeAlias = Literal["none", "zstd"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,6 @@ class Job:
     encoder: Encoder
     out: Path
     format: ShardFormat = "parquet"
-    compression: Compression = "none"
-    """compression of the numbers in Parquet"""
     shard_rows: int = 4096
     has_files: bool = False
     """whether to write a column with the name of the input file"""
@@ -60,7 +57,7 @@ def write_shard(job: Job, shard: Shard) -> None:
     # The facts are renamed first, because a shard with its final name is complete.
     with atomic_files(facts_path(path), path) as (facts, file):
         try:
-            write(file, encoding.schema, _encode(job, encoding, shard, errors), job.compression)
+            write(file, encoding.schema, _encode(job, encoding, shard, errors))
         except PolysemeError as error:
             message = row_error(error).partition(": ")[2]
             raise CommandError(f"{shard.label()}: {message}") from None
@@ -114,7 +111,7 @@ def read_facts(path: Path) -> tuple[Counts, list[dict[str, Any]]]:
     raise CommandError(f"{path.name} is damaged: remove it and run again.")
 
 
-def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any], _compression: str) -> None:
+def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any]) -> None:
     """Write batches as lines of JSON."""
     names = [name for name in schema.names if name in FLOAT_COLUMNS]
     style = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -145,7 +142,7 @@ def _array_of_row(row: Any) -> Any:
     return matrix.reshape(len(values), values.type.list_size)
 
 
-def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any], compression: str) -> None:
+def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any]) -> None:
     """Write batches as a Parquet file with row groups of about GROUP_BYTES."""
     empty = io.BytesIO()
     pq.write_table(schema.empty_table(), empty)
@@ -157,10 +154,9 @@ def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any], compress
     with pq.ParquetWriter(
         file.name,
         schema,
-        compression={path: compression if path in floats else "zstd" for path in paths},
+        compression={path: "none" if path in floats else "zstd" for path in paths},
         use_dictionary=others,
         write_statistics=others,
-        use_byte_stream_split=sorted(floats) if compression == "zstd" else False,
     ) as writer:
         for group in _groups(batches):
             table = pa.Table.from_batches(group)
