@@ -30,7 +30,7 @@ bulk = partial(run_command, "bulk")
 
 def job_of(source, out, **options):
     """The job and its files; as in the command, the default is contextual vectors of all tokens."""
-    of_job = {n: options.pop(n) for n in ("format", "shard_rows") if n in options}
+    of_job = {n: options.pop(n) for n in ("format", "compression", "shard_rows") if n in options}
     options = {"include": "contextual", "pooling": None, **options}
     model, folder = options.pop("model", BUNDLED), options.pop("models_dir", None)
     sha256 = open_model(model, folder, None)[1]

@@ -3,16 +3,17 @@
 from unittest.mock import Mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import polyseme
-from tests.bulk import SENTENCES, bulk, lines_of, parts, shards_of, table_of, write_lines
+from polyseme.arrow import Encoder
+from tests.bulk import SENTENCES, bulk, inline, lines_of, parts, shards_of, table_of, write_lines
 from tests.cli.conftest import run_process, without
 from tests.conftest import ROOT
 from tests.tiny import write_tiny
 
 
-@pytest.mark.usefixtures("_in_this_process")
 def test_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
     out = tmp_path / "out"
@@ -46,6 +47,17 @@ def test_workers_read_the_models_of_the_user(tmp_path):
     vectors = np.array(table["vector"].to_pylist(), np.float32)
     expected = local.embed(["river bank", "money bank"], pooling="mean")
     assert vectors.tobytes() == expected.tobytes()
+
+
+@pytest.fixture
+def _in_this_process(monkeypatch):
+    """Let the command write its shards in this process."""
+
+    def write(job, shards, on_shard, *, workers):
+        assert workers
+        inline(job, shards, on_shard)
+
+    monkeypatch.setattr("polyseme.bulk.run.write_in_processes", write)
 
 
 @pytest.mark.usefixtures("_in_this_process")
@@ -95,6 +107,18 @@ def test_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
     assert code == 0, stderr
 
 
+def test_failing_row_is_named_and_written_shards_are_kept(tmp_path):
+    source = write_lines(tmp_path / "in.txt", [*SENTENCES, "word " * 1030])
+    options = ("--shard-rows", "2", "--workers", "1", "--on-error", "fail")
+    code, stdout, stderr = bulk(source, tmp_path / "out", *options)
+    assert (code, stdout) == (1, b"")
+    assert stderr.decode().splitlines()[-1] == (
+        "polyseme: Row 5 of in.txt: A sentence has too many tokens: 1030, over the limit"
+        " max_sentence_tokens of 1024. The option `truncate` truncates such texts."
+    )
+    assert len(list((tmp_path / "out").glob("part*"))) == 2
+
+
 TOKENS = ("--rows", "tokens")
 INVALID = [
     (("--include", "none"), 1, "`pooling`: without `include` and `senses`, nothing else is"),
@@ -106,6 +130,7 @@ INVALID = [
     ((*TOKENS, "--words", "bank,"), 2, "give words separated by commas"),
     ((*TOKENS, "--pooling", "sif"), 2, "--pooling is for rows of sentences"),
     ((*TOKENS, "--include", "none"), 2, "none cannot be combined"),
+    (("--format", "jsonl", "--compression", "zstd"), 2, "is for Parquet"),
     (("--oov", "subword", "--model", "tiny"), 1, "this model has no subword vectors"),
 ]
 
@@ -122,7 +147,6 @@ def test_invalid_options_are_rejected_before_any_work(tmp_path, options, code, s
     assert not out.exists()
 
 
-@pytest.mark.usefixtures("_in_this_process")
 def test_input_and_output_may_be_addresses_of_files(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     addresses = (source.as_uri(), tmp_path.joinpath("by address").as_uri())
@@ -165,3 +189,12 @@ def test_block_of_the_page_reads_the_output_of_the_command(tmp_path, monkeypatch
     exec(block, namespace)
     expected = polyseme.load().encode(SENTENCES)[0].contextual
     assert namespace["sentence"].tobytes() == expected.tobytes()
+
+
+def test_the_page_lists_every_column():
+    page = (ROOT / "docs" / "bulk.md").read_text("utf-8")
+    schema = pa.schema({"text": pa.string()})
+    parts = ("static", "contextual", "features", "attention")
+    for options in ({"include": parts}, {"rows": "tokens"}):
+        for name in Encoder(**options).schema(schema).names:
+            assert f"`{name}`" in page

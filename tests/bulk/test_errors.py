@@ -33,6 +33,7 @@ HOSTILE = {
     b'{"text": {}}': "unreadable",
     b'{"text": false}': "unreadable",
     b'{"text": [1]}': "unreadable",
+    b'{"text": "a", "text": "b"}': "unreadable",
     b'{"text": ["a", null]}': "unreadable",
     b'{"text": ["a list", "among strings"]}': "unreadable",
     b'{"text": "half a character \\ud800"}': "unreadable",
@@ -149,8 +150,9 @@ def test_lines_that_are_too_long_or_not_utf8_are_listed(tmp_path, monkeypatch):
     ("name", "data"),
     [
         ("a.jsonl", b'{"words": "a"}\n{"words": "b"}\n'),
-        ("a.jsonl", b'{"text": 1}\n'),
+        ("a.jsonl", b'{"text": 1}\n{"text": 2}\n'),
         ("a.jsonl", b'["a"]\n'),
+        ("a.txt", "bank\nriver\nmoney\n".encode("utf-16")),
         ("a.txt", b"\xff\n\xfe\n"),
     ],
 )
@@ -238,7 +240,6 @@ def test_progress_ends_at_the_size_of_the_input(tmp_path):
     assert seen[-1] == pytest.approx(1, rel=1e-6)
 
 
-@pytest.mark.usefixtures("_in_this_process")
 def test_command_says_how_many_rows_have_an_error_and_where(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["bank", "word " * 1030, "river"])
     out = tmp_path / "out"

@@ -140,8 +140,6 @@ def test_another_job_is_rejected_and_nothing_changes(tmp_path):
     before = shards_of(out)
     with pytest.raises(CommandError, match=r"shards \(other include\)"):
         run_inline(source, out, shard_rows=10, include="static")
-    with pytest.raises(CommandError, match=r"shards \(other format, shard_rows\)"):
-        run_inline(source, out, shard_rows=5, format="jsonl")
     with pytest.raises(CommandError, match=r"shards \(other rows, words\)"):
         run_inline(source, out, shard_rows=10, rows="tokens", words=("bank",))
     write_lines(source, [*many(19), "another last sentence"])

@@ -35,7 +35,6 @@ def source(tmp_path_factory):
     return file
 
 
-@pytest.mark.usefixtures("_in_this_process")
 def test_each_row_has_the_senses_that_the_model_applies(saved, source, tmp_path):
     (bank, interest), expected = saved
     options = ("--include", "none", "--workers", "1", "--format", "jsonl")
@@ -54,7 +53,6 @@ def test_each_row_has_the_senses_that_the_model_applies(saved, source, tmp_path)
     assert (code, b"another job's shards (other senses)" in stderr) == (1, True)
 
 
-@pytest.mark.usefixtures("_in_this_process")
 @pytest.mark.parametrize(
     ("name", "message"),
     [

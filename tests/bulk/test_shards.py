@@ -27,6 +27,17 @@ def test_shards_have_the_rows_of_the_encoder(tmp_path, options):
     assert table.schema.names == expected.schema(rows.schema).names
 
 
+def test_compressed_files_are_smaller_and_have_equal_numbers(tmp_path):
+    source = write_lines(tmp_path / "in.txt", SENTENCES * 50)
+    for compression in ("none", "zstd"):
+        run_inline(source, tmp_path / compression, compression=compression)
+    assert table_of(tmp_path / "zstd").equals(table_of(tmp_path / "none"))
+    plain, compressed = (
+        (tmp_path / name / "part-00000.parquet").stat().st_size for name in ("none", "zstd")
+    )
+    assert compressed < 0.95 * plain
+
+
 def test_kept_columns_of_any_type_have_their_values(tmp_path):
     columns = {
         "dictionary": pa.array(["x", None, "x"]).dictionary_encode(),

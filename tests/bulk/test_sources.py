@@ -365,14 +365,16 @@ def test_a_shard_of_long_texts_ends_before_it_has_all_its_rows(tmp_path, monkeyp
 ARRAY = "one JSON array instead of lines of JSON; `jq -c '.[]'` writes its items as lines."
 QUOTE = "has a quotation mark that is not closed, or not followed by a comma"
 INVALID = {
-    "two columns": ("a.csv", b"id,text,text\n1,a,b\n", "there are 2 columns text: rename"),
-    "a printed array": ("a.jsonl", b'\n[\n  {"text": "a"}\n]\n', f"a.jsonl is {ARRAY}"),
-    "an array in one line": ("a.jsonl", b'[{"text": "a"}]', ARRAY),
-    "a row of one column": (
-        "a.tsv",
-        b"id\ttext\n1\ta\n2\n",
-        "a.tsv: row 1 has another number of columns; correct the row, or remove it.",
+    "two columns of CSV": ("a.csv", b"id,text,text\n1,a,b\n", "there are 2 columns text: rename"),
+    "two columns of TSV": ("a.tsv", b"text\tid\ttext\na\t1\tb\n", "there are 2 columns text"),
+    "two fields of JSON": (
+        "a.jsonl",
+        b'{"text": "a", "t\\u0065xt": "b"}\n',
+        "row 0 has several fields text",
     ),
+    "a printed array": ("a.jsonl", b'\n[\n  {"text": "a"}\n]\n', f"a.jsonl is {ARRAY}"),
+    "the start of an array": ("a.jsonl", b"[", ARRAY),
+    "a row of one column": ("a.tsv", b"id\ttext\n1\ta\n2\n", "row 1 has another number of columns"),
     "a mark without its partner": ("a.csv", b'id,text\n1,a\n2,"b\n3,c\n', f"row 1 {QUOTE}"),
     "a partner in a later row": ("a.csv", b'text\n"a\nb "c" d\n', f"row 0 {QUOTE}"),
     "a header with a mark": ("a.csv", b'text,"id\na,1\n', f"the header {QUOTE}"),
@@ -384,6 +386,7 @@ INVALID = {
     "no such file": ("a.txt", None, "a.txt: there is no such file"),
     "an unknown kind": ("a.doc", b"", "not of a supported kind"),
     "not Parquet": ("a.parquet", b"PAR1 but no more", "damaged, or is not Parquet"),
+    "not UTF-8": ("a.txt", b"fine\n\xff\xfe\n", "is not text in UTF-8"),
     "not UTF-8 in CSV": ("a.csv", b"text\nfine\n\xff\xfe\n", "row 1 is not text in UTF-8"),
     "a split-off .gz": ("a.txt.gz", gzip.compress(b"text\n" * 999)[:-9], "damaged"),
     "not JSON": (
@@ -391,8 +394,32 @@ INVALID = {
         b'{"text": "a"}\n{"text": \n',
         "row 1 is not well-formed JSON at column 10.",
     ),
+    "a text that is a number": (
+        "a.jsonl",
+        b'{"text": 5}\n',
+        "row 0 has a text that is neither a string",
+    ),
+    "half a character": (
+        "a.jsonl",
+        b'{"text": "\\ud800"}\n',
+        "row 0 is not text in UTF-8.",
+    ),
+    "no such field": (
+        "a.jsonl",
+        b'{"text": "a"}\n{"words": "b"}\n',
+        "the columns are words.",
+    ),
     "both kinds of text": ("a.jsonl", b'{"text": "a"}\n{"text": ["b"]}\n', "lists of words"),
-    "no such column": ("a.csv", b"id,words\n1,a\n", "the columns are id, words."),
+    "no such column": (
+        "a.csv",
+        b"id,words\n1,a\n",
+        "the columns are id, words.",
+    ),
+    "a row of three columns": (
+        "a.csv",
+        b"id,text\n1,a\n2,b,c\n",
+        "a.csv: row 1 has another number of columns; correct the row, or remove it.",
+    ),
 }
 
 

@@ -433,7 +433,7 @@ def _text_rows(file: InputFile, lines: Iterator[str], names: Sequence[str]) -> I
 def _json_rows(file: InputFile, lines: Iterator[str], names: Sequence[str]) -> Iterator[Row]:
     kind: type | None = None
     for i, line in enumerate(filter(str.strip, _whole_lines(lines))):
-        if i == 0 and line.lstrip().startswith("["):
+        if i == 0 and line.lstrip().startswith("[") and not line.rstrip().endswith("]"):
             raise CommandError(f"{file.name} is {_ARRAY}.")
         values: list[Any] = [None] * len(names)
         problem = None
@@ -452,8 +452,20 @@ def _json_rows(file: InputFile, lines: Iterator[str], names: Sequence[str]) -> I
         yield values, problem
 
 
+_REPEATED = object()
+"""The value of a name that is repeated in a JSON object."""
+
+
+def _json_object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for name, value in fields:
+        record[name] = _REPEATED if name in record else value
+    return record
+
+
 # A number is kept as it is written: 1.10 does not become 1.1, nor 2**64 + 1 the nearest float.
 _DECODER = json.JSONDecoder(
+    object_pairs_hook=_json_object,
     parse_int=orjson.Fragment,
     parse_float=orjson.Fragment,
     parse_constant=lambda _: None,  # NaN and Infinity, which Python's json writes
@@ -467,6 +479,8 @@ def _json_values(line: str, names: Sequence[str]) -> list[Any]:
     """
     if len(line) > MAX_ROW_BYTES:
         raise _RowError(_TOO_LONG)
+    if line.lstrip().startswith("["):
+        raise _RowError(f"is an array, not an object; the file may be {_ARRAY}")
     try:
         record = _DECODER.decode(line)
     except json.JSONDecodeError as error:
@@ -479,6 +493,8 @@ def _json_values(line: str, names: Sequence[str]) -> list[Any]:
         shown = listed([name[:40] for name in record])
         raise _RowError(f"has no column {names[0]}; the columns are {shown}")
     text, *others = map(record.get, names)
+    if text is _REPEATED:
+        raise _RowError(f"has several fields {names[0]}")
     words = text if isinstance(text, list) else ["" if text is None else text]
     if not all(isinstance(word, str) for word in words):
         raise _RowError("has a text that is neither a string nor a list of strings")
@@ -491,7 +507,10 @@ def _json_values(line: str, names: Sequence[str]) -> list[Any]:
             ),
         ]
     except TypeError:
-        raise _RowError("has a value to keep that is nested too deeply or is not Unicode") from None
+        raise _RowError(
+            "has a value to keep that is nested too deeply, repeats a name in an object, or is not"
+            " Unicode"
+        ) from None
 
 
 def _table_rows(file: InputFile, lines: Iterator[str], names: Sequence[str]) -> Iterator[Row]:

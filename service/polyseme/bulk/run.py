@@ -168,7 +168,7 @@ def _document(job: Job) -> dict[str, Any]:
     """Return what the bytes of the shards depend on, except for the input, as JSON has it."""
     encoder = job.encoder
     options = {name: getattr(encoder, name) for name in ("column", *ROW_OPTIONS)}
-    options |= {name: getattr(job, name) for name in ("format", "shard_rows")}
+    options |= {name: getattr(job, name) for name in ("format", "compression", "shard_rows")}
     options |= {
         "columns": {one.name: str(one.type) for one in job.copy_schema},
         **encoder.document(),

@@ -18,6 +18,7 @@ from polyseme.bulk.read import Rows, Shard
 from polyseme.errors import CommandError, InvalidError, PolysemeError
 
 ShardFormat: TypeAlias = Literal["parquet", "jsonl"]
+Compression: TypeAlias = Literal["none", "zstd"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Job:
     encoder: Encoder
     out: Path
     format: ShardFormat = "parquet"
+    compression: Compression = "none"
+    """compression of the numbers in Parquet"""
     shard_rows: int = 4096
     has_files: bool = False
     """whether to write a column with the name of the input file"""
@@ -57,7 +60,7 @@ def write_shard(job: Job, shard: Shard) -> None:
     # The facts are renamed first, because a shard with its final name is complete.
     with atomic_files(facts_path(path), path) as (facts, file):
         try:
-            write(file, encoding.schema, _encode(job, encoding, shard, errors))
+            write(file, encoding.schema, _encode(job, encoding, shard, errors), job.compression)
         except PolysemeError as error:
             message = row_error(error).partition(": ")[2]
             raise CommandError(f"{shard.label()}: {message}") from None
@@ -111,7 +114,7 @@ def read_facts(path: Path) -> tuple[Counts, list[dict[str, Any]]]:
     raise CommandError(f"{path.name} is damaged: remove it and run again.")
 
 
-def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any]) -> None:
+def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any], _compression: str) -> None:
     """Write batches as lines of JSON."""
     names = [name for name in schema.names if name in FLOAT_COLUMNS]
     style = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -142,7 +145,7 @@ def _array_of_row(row: Any) -> Any:
     return matrix.reshape(len(values), values.type.list_size)
 
 
-def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any]) -> None:
+def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any], compression: str) -> None:
     """Write batches as a Parquet file with row groups of about GROUP_BYTES."""
     empty = io.BytesIO()
     pq.write_table(schema.empty_table(), empty)
@@ -154,9 +157,10 @@ def write_parquet(file: IO[bytes], schema: Any, batches: Iterable[Any]) -> None:
     with pq.ParquetWriter(
         file.name,
         schema,
-        compression={path: "none" if path in floats else "zstd" for path in paths},
+        compression={path: compression if path in floats else "zstd" for path in paths},
         use_dictionary=others,
         write_statistics=others,
+        use_byte_stream_split=sorted(floats) if compression == "zstd" else False,
     ) as writer:
         for group in _groups(batches):
             table = pa.Table.from_batches(group)
