@@ -176,7 +176,7 @@ class Encoder(Protocol):
 
     def compare(
         self,
-        occurrences: Sequence[Occurrence | tuple[str, str]],
+        occurrences: Sequence[Occurrence | tuple[Text, str]],
         *,
         neighbors: int = 5,
         case: Case = "auto",
@@ -185,7 +185,7 @@ class Encoder(Protocol):
     ) -> Comparison:
         """Compare m occurrences of words, `[(text, word), …]`; similarities are [m, m].
 
-        Raises the same exceptions as `encode`.
+        A text is a string or a list of words. Raises the same exceptions as `encode`.
 
         Options:
             neighbors: The number of neighbors of each vector.
@@ -213,7 +213,7 @@ class Encoder(Protocol):
     def senses(
         self,
         word: str,
-        texts: Sequence[str],
+        texts: Sequence[Text],
         *,
         forms: Sequence[str] = (),
         case: Matching = "any",
@@ -225,8 +225,9 @@ class Encoder(Protocol):
     ) -> Senses:
         """Return the senses of a word in texts; `save` of the result keeps them for `apply`.
 
-        The occurrences are the tokens that equal `word` or one of `forms`. Raises the same
-        exceptions as `encode`, and InvalidError if the word does not occur.
+        A text is a string or a list of words. The occurrences are the tokens that equal `word` or
+        one of `forms`. Raises the same exceptions as `encode`, and InvalidError if the word does
+        not occur.
 
         Options:
             forms: Other forms of the word, such as its plural.
@@ -252,7 +253,7 @@ class Encoder(Protocol):
         )
         return self._call(request, _whole)
 
-    def apply(self, inventory: Senses | SenseInventory, texts: Sequence[str]) -> AppliedSenses:
+    def apply(self, inventory: Senses | SenseInventory, texts: Sequence[Text]) -> AppliedSenses:
         """Return the sense of each occurrence of an inventory's word in texts.
 
         `inventory` is a result of `senses`, or of `polyseme.load_senses`. Raises the same
@@ -289,7 +290,7 @@ class Encoder(Protocol):
         request = request_of(NeighborsRequest, **options)
         return self._call(request, lambda result: result.neighbors)
 
-    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
+    def trace(self, text: Text, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
         return self._call(request_of(TraceRequest, text=text, layer=layer, case=case), _whole)
 

@@ -120,6 +120,30 @@ def paths_of(texts: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
     return texts, lambda index: ("input", index)
 
 
+def joined(text: Text) -> str:
+    """Return a text as a string; the words of a list are separated by spaces."""
+    return text if isinstance(text, str) else " ".join(text)
+
+
+def hashable(text: Text) -> Text:
+    """Return a text as a string or a tuple of words."""
+    return text if isinstance(text, str) else tuple(text)
+
+
+def word_indices(words: Sequence[str], tokens: Sequence[ResolvedToken]) -> Sequence[int]:
+    """Return the index of the first word of each token of a list; a phrase has several words."""
+    if len(tokens) == len(words):
+        return range(len(words))
+    indices, end = [], 0
+    for token in tokens:
+        indices.append(end)
+        length = -1
+        while length < len(token.text):
+            length += 1 + len(words[end])
+            end += 1
+    return indices
+
+
 def tokenize(
     model: Model,
     texts: Sequence[Text],
