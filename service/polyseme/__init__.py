@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from polyseme.client import AsyncClient, Client, LocalModel
     from polyseme.http.app import create_app
     from polyseme.senses.inventory import SenseInventory
+    from polyseme.tokenizer import Text
 
 __all__ = [
     "AsyncClient",
@@ -53,7 +54,7 @@ def from_vectors(
     words: Iterable[str] | None = None,
     *,
     name: str = "own",
-    texts: Iterable[str] | None = None,
+    texts: "Iterable[Text] | None" = None,
     weights: str | Path | Literal[False] | None = None,
     subwords: bool | None = None,
     by_frequency: bool | None = None,
@@ -71,7 +72,8 @@ def from_vectors(
     name
         The name of the model; `save` stores it under another one.
     texts
-        Texts that tell the frequencies of words, and how senses are found; a random sample is used.
+        Texts, or lists of words, that tell the frequencies of words, and how senses are found; a
+        random sample is used.
     weights
         A .safetensors file of attention weights, the name of bundled ones, or False for
         parameter-free attention; by default, the weights are computed in closed form.

@@ -7,6 +7,8 @@ within a sentence.
 import re
 from collections.abc import Iterator
 
+from polyseme.tokenizer import Text
+
 _WIDE_END = re.compile(
     r"(?<=[。！？｡।॥])(?![。！？｡।॥」』”’）])|(?<=[。！？｡।॥][」』”’）])(?![とっ])"
 )
@@ -16,13 +18,16 @@ _LAST_WORD = re.compile(r"([\w.]*)\.\s*$")
 _LETTER = re.compile(r"\w")
 
 
-def split_sentences(text: str, language: str = "en") -> Iterator[tuple[int, str]]:
+def split_sentences(text: Text, language: str = "en") -> Iterator[tuple[int, Text]]:
     """Yield the start and the text of each sentence; a line break also ends one.
 
-    `language` is an ISO 639 code, as in a manifest.
+    A list of words is one sentence. `language` is an ISO 639 code, as in a manifest.
     """
     from sentencex import segment
 
+    if not isinstance(text, str):
+        yield 0, text
+        return
     start, sentence = 0, ""
     for line in text.splitlines(keepends=True):
         for part in _WIDE_END.split(line):

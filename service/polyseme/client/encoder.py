@@ -23,7 +23,6 @@ from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, V
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
-from polyseme.operations.encode import Text
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.operations.schema import Neighbor, Request, Result
@@ -35,7 +34,7 @@ from polyseme.senses.inventory import (
     Matching,
     SenseInventory,
 )
-from polyseme.tokenizer import Case
+from polyseme.tokenizer import Case, Text
 from polyseme.validation import one_of
 
 _P = ParamSpec("_P")

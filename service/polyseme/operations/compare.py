@@ -14,11 +14,8 @@ from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import (
-    Text,
     Token,
     encode_stacks,
-    hashable,
-    joined,
     record_token_counts,
     tokenize,
     word_indices,
@@ -27,7 +24,16 @@ from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Phrases
 from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share, TextOrWords
 from polyseme.stages import stage
-from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, without_ignorable
+from polyseme.tokenizer import (
+    Case,
+    ResolvedToken,
+    Text,
+    Tokenized,
+    hashable,
+    joined,
+    spellings,
+    without_ignorable,
+)
 
 NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are

@@ -17,11 +17,9 @@ from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
 from polyseme.operations.schema import Input, ModelName
 from polyseme.stages import current_record, stage
-from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenized, Tokenizer
+from polyseme.tokenizer import Case, Resolution, ResolvedToken, Text, Tokenized, Tokenizer
 from polyseme.tokenizer import words as word_spans
 
-Text: TypeAlias = str | Sequence[str]
-"""A sentence: a string to tokenize, or a list of words."""
 PathOfText: TypeAlias = Callable[[int], FieldPath]
 """Returns the path of a text in a request by its index among the texts."""
 MAX_COUNTED = 100_000
@@ -118,16 +116,6 @@ def paths_of(texts: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
     if isinstance(texts, str):
         return [texts], lambda _: ("input",)
     return texts, lambda index: ("input", index)
-
-
-def joined(text: Text) -> str:
-    """Return a text as a string; the words of a list are separated by spaces."""
-    return text if isinstance(text, str) else " ".join(text)
-
-
-def hashable(text: Text) -> Text:
-    """Return a text as a string or a tuple of words."""
-    return text if isinstance(text, str) else tuple(text)
 
 
 def word_indices(words: Sequence[str], tokens: Sequence[ResolvedToken]) -> Sequence[int]:

@@ -120,6 +120,11 @@ class SenseOccurrence:
     index: int | None = None
     """of the word in a list of words"""
 
+    @property
+    def place(self) -> int | None:
+        """The start in a string, or the index in a list of words."""
+        return self.start if self.index is None else self.index
+
 
 @dataclass(frozen=True)
 class MappedSenseOccurrence(SenseOccurrence):

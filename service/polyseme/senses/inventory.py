@@ -304,6 +304,11 @@ class AppliedOccurrence:
     index: int | None = None
     """of the word in a list of words"""
 
+    @property
+    def place(self) -> int | None:
+        """The start in a string, or the index in a list of words."""
+        return self.start if self.index is None else self.index
+
 
 @dataclass(frozen=True, repr=False)
 class AppliedSenses(OneLine):

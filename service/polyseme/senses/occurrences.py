@@ -29,11 +29,11 @@ from polyseme.operations.compare import (
     may_occur,
     word_places,
 )
-from polyseme.operations.encode import Text, stacks, tokenize, word_indices
+from polyseme.operations.encode import stacks, tokenize, word_indices
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import EncodeOptions
 from polyseme.senses.clustering import DEFAULT_RULE
-from polyseme.tokenizer import ResolvedToken, Tokenized
+from polyseme.tokenizer import ResolvedToken, Text, Tokenized
 
 GRAMMAR_HEADS = (0.5, 0.5)
 """Threshold and weight. A head whose `word_bias_scale` is below the threshold attends to adjacent
