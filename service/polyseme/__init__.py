@@ -1,6 +1,6 @@
 """Polyseme: contextual word vectors from static ones, as a service."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from polyseme.client import AsyncClient, Client, LocalModel
     from polyseme.http.app import create_app
     from polyseme.senses.inventory import SenseInventory
-    from polyseme.tokenizer import Text
 
 __all__ = [
     "AsyncClient",
@@ -54,7 +53,7 @@ def from_vectors(
     words: Iterable[str] | None = None,
     *,
     name: str = "own",
-    texts: "Iterable[Text] | None" = None,
+    texts: Iterable[str | Sequence[str]] | None = None,
     weights: str | Path | Literal[False] | None = None,
     subwords: bool | None = None,
     by_frequency: bool | None = None,

@@ -289,7 +289,7 @@ class Encoder(Protocol):
         request = request_of(NeighborsRequest, **options)
         return self._call(request, lambda result: result.neighbors)
 
-    def trace(self, text: Text, *, layer: int = 0, case: Case = "auto") -> Trace:
+    def trace(self, text: str, *, layer: int = 0, case: Case = "auto") -> Trace:
         """Return each step of a layer, in float64. Raises the same exceptions as `encode`."""
         return self._call(request_of(TraceRequest, text=text, layer=layer, case=case), _whole)
 

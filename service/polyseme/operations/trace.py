@@ -22,7 +22,7 @@ from polyseme.models.model import Model
 from polyseme.operations.encode import MAX_COUNTED, record_token_counts, tokenize_text
 from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import missing_layer
-from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Strings, TextOrWords
+from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Strings
 from polyseme.operations.serialize import array_parts, json_parts
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, Tokenized
@@ -107,7 +107,7 @@ class TraceRequest(Request[Trace]):
     """divide the scores by √k"""
     convention: Literal["row", "column"] = "row"
     """weights as x·W or as W·x"""
-    text: TextOrWords | None = None
+    text: str | None = None
     model: ModelName = None
     layer: int = Field(0, ge=0)
     """counted from 0"""
