@@ -60,7 +60,7 @@ MAY_IMPORT = {
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
-        *("regex", "polyseme_lab.evaluation.statistics"),
+        *("polyseme.cli.sentences", "polyseme_lab.evaluation.statistics"),
     },
     IMPORTING: {
         *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, TOKENIZER),

@@ -28,6 +28,10 @@ MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 TABLES = (".parquet", ".csv", ".jsonl")
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uff66-\uff9f\U00020000-\U0003ffff]"
+)
+"""Letters of scripts without spaces between words, beside which a word may begin or end."""
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
 
@@ -80,9 +84,18 @@ class SentenceSource:
 
 
 def word_pattern(forms: Iterable[str], *, exact: bool = False) -> re.Pattern[str]:
-    """Return the pattern of a word or its forms between characters that belong to no word."""
-    spelled = "|".join(r"\s+".join(map(re.escape, form.split())) for form in sorted({*forms}))
-    return re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", 0 if exact else re.IGNORECASE)
+    """Return the pattern of a word or its forms between characters that belong to no word.
+
+    In scripts without spaces between words, other letters may be beside it.
+    """
+    spelled = []
+    for form in sorted({*forms}):
+        words = form.split()
+        first, last = words[0][:1] if words else "", words[-1][-1:] if words else ""
+        before = "" if UNSPACED.match(first) else r"(?<!\w)"
+        after = "" if UNSPACED.match(last) else r"(?!\w)"
+        spelled.append(before + r"\s+".join(map(re.escape, words)) + after)
+    return re.compile("|".join(spelled), 0 if exact else re.IGNORECASE)
 
 
 def part_around(sentence: Text, start: int) -> tuple[Text, int]:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.sense_files import (
+    UNSPACED,
     cell,
     open_inventory,
     part_around,
@@ -113,7 +114,7 @@ def sample_words(
     # A word is looked for in the sentences that have its first run of word characters.
     by_run: dict[str, list[str]] = {}
     for word in words:
-        run = _RUN.search(word)
+        run = None if UNSPACED.search(word) else _RUN.search(word)
         by_run.setdefault(run[0].casefold() if run else "", []).append(word)
     pattern = cache(lambda word: word_pattern((word,)))
     samples: dict[str, StratifiedSample] = {}

@@ -142,8 +142,8 @@ def senses(
 
     A file is .txt (one text per line), .jsonl, .csv, .tsv or .parquet; the first four also with
     .gz, .zst or .bz2. Up to 2,000 sentences with the word are clustered, a sample if there are
-    more. Texts are split into sentences, unlike in the API; a list of words is one. Rows that cannot
-    be read are left out. Needs pyarrow: pip install 'polyseme[bulk]'.
+    more. Texts are split into sentences, unlike in the API; a list of words is one. Rows that are
+    not readable are left out. Needs pyarrow: pip install 'polyseme[bulk]'.
     """
     require_unicode((*inputs, column, labels or "", *options["forms"]))
     require_package("pyarrow", "Reading files needs pyarrow", "bulk")
