@@ -357,7 +357,7 @@ class _Row:
         return starts if self.positions is None else [starts[i] for i in self.positions]
 
     @property
-    def places(self) -> Sequence[int | None]:
+    def offsets(self) -> Sequence[int | None]:
         """The offset of each token to write, or the index of its first word in a list of words."""
         if self.sentence is None or self.sentence.text is not None:
             return self.starts
@@ -672,8 +672,8 @@ class Encoding:
         """Return the sense of each token to write; null for a word without an inventory."""
         senses: list[dict[str, Any]] = []
         for row, occurrences in zip(rows, self._senses([row.text for row in rows]), strict=True):
-            by_place = {one["place"]: one for one in occurrences}
-            senses += [by_place.get(place, {}) for place in row.places]
+            by_offset = {one["offset"]: one for one in occurrences}
+            senses += [by_offset.get(offset, {}) for offset in row.offsets]
         return [
             pa.array([one.get(name) for one in senses], kind)
             for name, kind in SENSE_COLUMNS.items()
@@ -685,7 +685,7 @@ class Encoding:
         for inventory in self.encoder.inventories if texts else ():
             request = ApplySensesRequest.of(inventory=inventory, texts=[*texts])
             for one in apply_senses(self.model, request).occurrences:
-                facts = {"word": inventory.word, "stop": one.end, "place": one.place, **vars(one)}
+                facts = {"word": inventory.word, "stop": one.end, "offset": one.offset, **vars(one)}
                 result[one.text].append(facts)
         return result
 

@@ -119,16 +119,16 @@ def test_lists_of_words_have_the_senses_of_their_texts(bundled):
     mixed = senses(bundled, SensesRequest.of(word="bank", texts=texts[:9] + lists[9:], **options))
     same = senses(bundled, SensesRequest.of(word="bank", texts=lists, **options))
     assert same.inventory.to_json() == found.inventory.to_json() == mixed.inventory.to_json()
-    places = [(one.text, text[: one.start].count(" ")) for one, text in with_texts(found, texts)]
-    assert [(one.text, one.index) for one in same.occurrences] == places
+    expected = [(one.text, text[: one.start].count(" ")) for one, text in with_texts(found, texts)]
+    assert [(one.text, one.index) for one in same.occurrences] == expected
     for one, other in zip(same.occurrences, found.occurrences, strict=True):
         assert replace(one, start=other.start, end=other.end, index=None) == other
         assert one.start is one.end is None is other.index
     assert mixed.occurrences == found.occurrences[:18] + same.occurrences[18:]
     for request, expected in ((lists, same.occurrences), (texts, found.occurrences)):
         applied = ApplySensesRequest.of(inventory=found.inventory, texts=request)
-        assert [(one.text, one.place) for one in apply_senses(bundled, applied).occurrences] == [
-            (one.text, one.place) for one in expected
+        assert [(one.text, one.offset) for one in apply_senses(bundled, applied).occurrences] == [
+            (one.text, one.offset) for one in expected
         ]
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.cli.sentences import split_sentences
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import Progress
+from polyseme.sentences import split_sentences
 from polyseme.tokenizer import tokenize, words_of
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.corpus import read_lines

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from polyseme.atomic_files import atomic_files
-from polyseme.cli.sentences import split_sentences
 from polyseme.errors import CommandError, InvalidError
 from polyseme.models.model import Model
 from polyseme.progress import ConsoleProgress
@@ -22,6 +21,7 @@ from polyseme.senses.inventory import (
     load_inventory,
 )
 from polyseme.senses.occurrences import WordForms
+from polyseme.sentences import split_sentences
 from polyseme.tokenizer import Text, hashable, joined
 
 MAX_CHARACTERS = 2000
@@ -124,7 +124,7 @@ def tag_sentences(
     """Yield rows of a table, those of many sentences at a time: an occurrence of the word each.
 
     A row has the fields of `Sentence` and of `AppliedOccurrence`, whose `start`, `end` and `index`
-    are those in the text of the row. Occurrences in `clustered`, by sentence and place in it, have
+    are those in the text of the row. Occurrences in `clustered`, by sentence and offset in it, have
     those senses and confidences; others get the nearest sense.
     """
     labels = [sense.label for sense in inventory.senses]
@@ -136,7 +136,7 @@ def tag_sentences(
         for one in apply_senses(model, request).occurrences:
             sentence = sentences[one.text]
             nearest = (one.sense, one.confidence)
-            sense, confidence = clustered.get((hashable(sentence.text), one.place), nearest)
+            sense, confidence = clustered.get((hashable(sentence.text), one.offset), nearest)
             own = {"sense": sense, "label": labels[sense], "confidence": confidence}
             before = sentence.text_start
             offsets = {name: getattr(one, name) for name in ("start", "end", "index")}

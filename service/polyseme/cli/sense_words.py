@@ -19,7 +19,6 @@ from polyseme.cli.sense_files import (
     part_around,
     word_pattern,
 )
-from polyseme.cli.sentences import split_sentences
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.importing.texts import StratifiedSample
@@ -29,6 +28,7 @@ from polyseme.processes import run_in_processes
 from polyseme.progress import ConsoleProgress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
+from polyseme.sentences import split_sentences
 from polyseme.tokenizer import Text, joined
 
 SENTENCES, MAX_KEPT = 300, 1_500_000

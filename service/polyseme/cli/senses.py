@@ -291,7 +291,7 @@ def _find(
         inventory.save(save)
     if output:
         clustered = {
-            (hashable(texts[one.text]), one.place): (one.sense, one.confidence)
+            (hashable(texts[one.text]), one.offset): (one.sense, one.confidence)
             for one in result.occurrences
         }
         with exit_on_signals():

@@ -121,7 +121,7 @@ class SenseOccurrence:
     """of the word in a list of words"""
 
     @property
-    def place(self) -> int | None:
+    def offset(self) -> int | None:
         """The start in a string, or the index in a list of words."""
         return self.start if self.index is None else self.index
 
@@ -247,20 +247,19 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
     limits, word = limits or Limits(), request.word or ""
     forms = WordForms((word, *request.forms), request.case == "exact", request.phrases)
     with stage("tokens"):
-        sentences, positions, texts, at = locate(
+        sentences, positions, texts, indices = locate(
             model, request.texts, request.occurrences, forms, limits
         )
         record_token_counts(sentences)
         _check_count(request, forms, sum(map(len, positions)))
         if request.occurrences is not None:
-            first = next(i for i, indices in enumerate(texts) if 0 in indices)
+            first = next(i for i, of_text in enumerate(texts) if 0 in of_text)
             word = sentences[first].words[positions[first][texts[first].index(0)]].text
     with stage("attention"):
         projection = find_projection(model)
-        pairs = zip(sentences, positions, strict=True)
-        tokens = [sentence.tokens if places else [] for sentence, places in pairs]
+        tokens = [one.tokens if at else [] for one, at in zip(sentences, positions, strict=True)]
         encoded = encode_occurrences(model, tokens, positions)
-        of_texts, of_words = [*chain.from_iterable(texts)], [*chain.from_iterable(at)]
+        of_texts, of_words = [*chain.from_iterable(texts)], [*chain.from_iterable(indices)]
         order = np.argsort(of_texts, kind="stable").tolist()
         occurrences = [encoded[i] for i in order]
     with stage("senses"):
@@ -294,8 +293,8 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         ]
         if request.map:
             plane = principal_components(describer.contexts.astype(np.float64))[0].tolist()
-            placed = zip(results, plane, strict=True)
-            results = [MappedSenseOccurrence(**vars(one), x=x, y=y) for one, (x, y) in placed]
+            pairs = zip(results, plane, strict=True)
+            results = [MappedSenseOccurrence(**vars(one), x=x, y=y) for one, (x, y) in pairs]
     # Fields that are present only on request are those of subclasses.
     return (MappedSenses if request.map or request.divisions else Senses)(
         model.manifest.name,

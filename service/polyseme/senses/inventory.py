@@ -305,7 +305,7 @@ class AppliedOccurrence:
     """of the word in a list of words"""
 
     @property
-    def place(self) -> int | None:
+    def offset(self) -> int | None:
         """The start in a string, or the index in a list of words."""
         return self.start if self.index is None else self.index
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.cli.sentences import split_sentences
+from polyseme.sentences import split_sentences
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(__file__).parents[2] / "shared" / "data"
 TREEBANKS = Path(os.environ.get("POLYSEME_TEST_DATA", SHARED)) / "languages" / "ud"
 
 
