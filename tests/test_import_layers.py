@@ -16,7 +16,7 @@ STANDARD = sys.stdlib_module_names
 
 ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.errors"
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
-CACHES = "polyseme.caches"
+CACHES, SENTENCES = "polyseme.caches", "polyseme.sentences"
 VALIDATION = "polyseme.validation"
 SINGLE_THREAD, STAGES = "polyseme.single_thread", "polyseme.stages"
 PROGRESS, PROCESSES, TERMINAL = (
@@ -36,6 +36,7 @@ MAY_IMPORT = {
     ENGINE: {"numpy"},
     TOKENIZER: {"regex", CACHES},
     CACHES: set(),
+    SENTENCES: {TOKENIZER, "sentencex"},
     ERRORS: {VALIDATION},
     KEYS: set(),
     ATOMIC: set(),
@@ -61,7 +62,7 @@ MAY_IMPORT = {
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
-        *("regex", "polyseme_lab.evaluation.statistics"),
+        *(SENTENCES, "polyseme_lab.evaluation.statistics"),
     },
     IMPORTING: {
         *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, TOKENIZER),
@@ -91,7 +92,7 @@ MAY_IMPORT = {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),
         *(KEYS, ATOMIC, ARROW, BULK, CLIENT, PROGRESS, PROCESSES, SENSES, TERMINAL, VERSION),
         "polyseme.http.server",
-        *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib", "sentencex"),
+        *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib", SENTENCES),
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, VALIDATION, VERSION),

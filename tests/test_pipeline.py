@@ -1,12 +1,14 @@
-"""The example of docs/importing.md, run with GloVe vectors, prints the documented output."""
+"""The examples of docs/importing.md, run with real vectors, print the documented output."""
 
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
 from tests.conftest import COMMAND, ROOT, printed, start
+from tests.environments import python_of
 from tests.pages import section
 
 PAGE = section("importing.md", "An example")
@@ -35,3 +37,16 @@ def test_the_blocks_of_the_page_print_the_documented_output(tmp_path):
     program = "".join(block for block, _ in BLOCKS).replace("http://localhost:8001", address)
     output = printed(program, process, env={**models, "POLYSEME_URL": address})
     assert output == "".join(text for _, text in BLOCKS)
+
+
+@pytest.mark.clients
+def test_russian_vectors_are_imported_as_the_page_says(tmp_path):
+    page = section("importing.md", "Another language")
+    write, show = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (line,) = re.findall(r"^polyseme (.*)$", page, re.MULTILINE)
+    environment = {**os.environ, "POLYSEME_MODELS_DIR": str(tmp_path)}
+    options = {"cwd": tmp_path, "env": environment, "capture_output": True}
+    subprocess.run([python_of("navec"), "-c", write], check=True, **options)
+    subprocess.run([*COMMAND, *line.split()], check=True, **options)
+    done = subprocess.run([sys.executable, "-c", show], check=True, text=True, **options)
+    assert f"```text\n{done.stdout}```" in page

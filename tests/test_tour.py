@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"```(sh|python|text)\n(.*?)```", PAGE, re.DOTALL)
 
 def test_every_block_of_python_prints_something():
     kinds = [kind for kind, _ in BLOCKS]
-    assert kinds.count("python") == kinds.count("text") == 8
+    assert kinds.count("python") == kinds.count("text") == 9
     assert all(following == "text" for kind, following in pairwise(kinds) if kind == "python")
 
 

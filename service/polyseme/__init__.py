@@ -1,6 +1,6 @@
 """Polyseme: contextual word vectors from static ones, as a service."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,7 +53,7 @@ def from_vectors(
     words: Iterable[str] | None = None,
     *,
     name: str = "own",
-    texts: Iterable[str] | None = None,
+    texts: Iterable[str | Sequence[str]] | None = None,
     weights: str | Path | Literal[False] | None = None,
     subwords: bool | None = None,
     by_frequency: bool | None = None,
@@ -71,7 +71,8 @@ def from_vectors(
     name
         The name of the model; `save` stores it under another one.
     texts
-        Texts that tell the frequencies of words, and how senses are found; a random sample is used.
+        Texts, or lists of words, that tell the frequencies of words, and how senses are found; a
+        random sample is used.
     weights
         A .safetensors file of attention weights, the name of bundled ones, or False for
         parameter-free attention; by default, the weights are computed in closed form.

@@ -34,7 +34,7 @@ from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.operations.compare import match_forms, may_occur, word_places
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling, pool, pooled_part
-from polyseme.operations.encode import Text, TokenCounts, cast, encode_stacks, tokenize
+from polyseme.operations.encode import TokenCounts, cast, encode_stacks, tokenize, word_indices
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
 from polyseme.operations.schema import Request, Share
@@ -45,7 +45,7 @@ from polyseme.senses.inventory import (
     load_inventory,
 )
 from polyseme.settings import BUNDLED, Settings
-from polyseme.tokenizer import Case, ResolvedToken, Tokenized
+from polyseme.tokenizer import Case, ResolvedToken, Text, Tokenized
 
 try:
     import pyarrow as pa
@@ -332,6 +332,7 @@ class _Row:
     """A text of the input and what is written for it."""
 
     index: int
+    source: Text
     sentence: Tokenized | None
     """None for a row without a text, or with one that needs no vectors"""
     error: str | None
@@ -356,11 +357,21 @@ class _Row:
         return starts if self.positions is None else [starts[i] for i in self.positions]
 
     @property
-    def text(self) -> str:
+    def offsets(self) -> Sequence[int | None]:
+        """The offset of each token to write, or the index of its first word in a list of words."""
+        if self.sentence is None or self.sentence.text is not None:
+            return self.starts
+        indices = word_indices(self.source, self.sentence.words)
+        return indices if self.positions is None else [indices[i] for i in self.positions]
+
+    @property
+    def text(self) -> Text:
         """The text, up to its last token if it is truncated."""
         sentence = self.sentence
-        if sentence is None or sentence.text is None:
+        if sentence is None:
             return ""
+        if sentence.text is None:
+            return self.source[: len(self.source) - sentence.truncated]
         end = sentence.starts[-1] + len(sentence.words[-1].text) if sentence.truncated else None
         return sentence.text[:end]
 
@@ -413,8 +424,9 @@ class Encoding:
             columns["vector"] = self._list_type(real, self.value_counts[encoder.include[0]][0])
         else:
             if senses:
-                position = {"word": pa.string(), "start": pa.int32(), "stop": pa.int32()}
-                columns["senses"] = pa.list_(pa.struct(list((position | senses).items())))
+                position = dict.fromkeys(("start", "stop", "index"), pa.int32())
+                kinds = {"word": pa.string()} | position | senses
+                columns["senses"] = pa.list_(pa.struct(list(kinds.items())))
             if encoder.include:
                 columns |= {f"{name}s": pa.list_(kind) for name, kind in TOKEN_COLUMNS.items()}
             for part, (per_token, _) in self.value_counts.items():
@@ -441,8 +453,6 @@ class Encoding:
         `fail`.
         """
         self.errors.clear()
-        if self.encoder.senses and pa.types.is_list(texts.type):
-            raise _invalid("senses", "senses need texts, not lists of words")
         for start, end in ranges(row_bytes(texts), _BATCH_BYTES, _BATCH_ROWS):
             slices = [column.slice(start, end - start) for column in columns]
             batch = texts.slice(start, end - start).to_pylist()
@@ -475,7 +485,7 @@ class Encoding:
                 error = f"unreadable: The row {problem}."
             sentence = one if isinstance(one, Tokenized) else None
             self.counts.missing += text is None and not problem
-            row = _Row(i, sentence, error, text is None)
+            row = _Row(i, text or "", sentence, error, text is None)
             if sentence and self.is_tokens and self.has_words:
                 tokens = [token.text for token in sentence.words]
                 positions = {
@@ -489,8 +499,6 @@ class Encoding:
         return rows
 
     def _may_have_words(self, text: Text) -> bool:
-        if not isinstance(text, str):
-            return True
         return any(may_occur(text, forms, exact=exact) for forms, exact in self.forms)
 
     def _sentences(self, texts: Sequence[Text | None]) -> list[Tokenized | str | None]:
@@ -664,20 +672,20 @@ class Encoding:
         """Return the sense of each token to write; null for a word without an inventory."""
         senses: list[dict[str, Any]] = []
         for row, occurrences in zip(rows, self._senses([row.text for row in rows]), strict=True):
-            by_start = {one["start"]: one for one in occurrences}
-            senses += [by_start.get(start, {}) for start in row.starts]
+            by_offset = {one["offset"]: one for one in occurrences}
+            senses += [by_offset.get(offset, {}) for offset in row.offsets]
         return [
             pa.array([one.get(name) for one in senses], kind)
             for name, kind in SENSE_COLUMNS.items()
         ]
 
-    def _senses(self, texts: Sequence[str]) -> list[list[dict[str, Any]]]:
+    def _senses(self, texts: Sequence[Text]) -> list[list[dict[str, Any]]]:
         """Return the occurrences of the inventories' words in each text, with their senses."""
         result: list[list[dict[str, Any]]] = [[] for _ in texts]
         for inventory in self.encoder.inventories if texts else ():
             request = ApplySensesRequest.of(inventory=inventory, texts=[*texts])
             for one in apply_senses(self.model, request).occurrences:
-                facts = {"word": inventory.word, "stop": one.end, **vars(one)}
+                facts = {"word": inventory.word, "stop": one.end, "offset": one.offset, **vars(one)}
                 result[one.text].append(facts)
         return result
 

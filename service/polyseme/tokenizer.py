@@ -21,6 +21,8 @@ from polyseme.caches import Recent
 
 Case: TypeAlias = Literal["auto", "exact", "lower"]
 Resolution: TypeAlias = Literal["exact", "lower", "capitalised", "upper", "subword", "oov"]
+Text: TypeAlias = str | Sequence[str]
+"""A sentence: a string to tokenize, or a list of words."""
 Span: TypeAlias = tuple[int, int]
 CanCompose: TypeAlias = Callable[[str], bool]
 """A function that returns whether the subwords compose a vector for a spelling."""
@@ -254,6 +256,23 @@ def words(text: str) -> Iterator[Span]:
     for match in _WORD.finditer(text):
         start, end = match.span()
         yield (start, end) if offsets is None else (offsets[start], offsets[end - 1] + 1)
+
+
+def words_of(text: Text) -> Sequence[str]:
+    """Return the `words` of a string, or a list of words unchanged."""
+    if isinstance(text, str):
+        return [text[start:end] for start, end in words(text)]
+    return text
+
+
+def joined(text: Text) -> str:
+    """Return a text as a string; the words of a list are separated by spaces."""
+    return text if isinstance(text, str) else " ".join(text)
+
+
+def hashable(text: Text) -> Text:
+    """Return a text as a string or a tuple of words."""
+    return text if isinstance(text, str) else tuple(text)
 
 
 def splits(
@@ -704,7 +723,7 @@ class Tokenizer:
         return Tokenized(self.look_up(text, case, max_tokens), text=text).tokens
 
     def look_up(
-        self, text: str | Sequence[str], case: Case = "auto", max_tokens: int | None = None
+        self, text: Text, case: Case = "auto", max_tokens: int | None = None
     ) -> list[ResolvedToken]:
         """Return the tokens of a text without offsets, or one for each word of a list.
 

@@ -142,12 +142,15 @@ def test_a_sentence_counts_once_for_each_word_in_it_in_any_case(tmp_path):
     assert samples["loan"] == ["A loan of a bank!"]
 
 
-@pytest.mark.parametrize("word", ["bank", "Bank", "bank-owned", "world-famous", "$", "New York"])
+@pytest.mark.parametrize(
+    "word", ["bank", "Bank", "bank-owned", "world-famous", "$", "New York", "銀行"]
+)
 def test_a_sample_has_the_sentences_that_the_command_of_one_word_finds(tmp_path, word):
     lines = [
         "The bank's manager left. The world-famous bank-owned house.",
         "A bank’s, an e-bank; bank_owned. Embankment! New  york-bank.",
         "New York's banks cost $ 5. New-York $bank 5$",
+        "私は銀行に行った。川に行った。",
     ]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     source = SentenceSource(

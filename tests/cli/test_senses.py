@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
@@ -15,6 +16,7 @@ from polyseme.cli.sense_files import SentenceSource, tag_sentences
 from polyseme.cli.senses import _picture
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms
+from polyseme.tokenizer import words_of
 from tests.cli.conftest import run
 from tests.operations.calls import senses_in
 from tests.senses.test_find import MONEY, RIVER
@@ -65,6 +67,51 @@ def test_a_long_sentence_is_cut_around_its_word(tmp_path, before, after, kept):
     assert len(sentence) == kept
     assert file.read_text()[start : start + kept] == sentence
     assert "bank end" in sentence
+
+
+@pytest.mark.parametrize(
+    ("word", "before", "kept"), [("x", 9, 21), ("x" * 9, 500, 201), ("", 999, 1000)]
+)
+def test_a_long_list_is_cut_around_its_word(tmp_path, word, before, kept):
+    file = tmp_path / "words.jsonl"
+    words = [word] * before + ["a", "bank", "end"] + [word] * before
+    file.write_text(json.dumps({"text": words}))
+    (((_, _, part, start), _),) = source_of(file).sentences("reading")
+    assert part == words[start : start + len(part)] and part[before + 1 - start] == "bank"
+    assert len(part) == kept
+
+
+def test_columns_of_lists_give_the_same_as_columns_of_strings(tmp_path):
+    texts = [" ".join(words_of(text)) for text in [*RIVER, *MONEY, "nothing here"]]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "strings.parquet")
+    pq.write_table(pa.table({"text": [text.split() for text in texts]}), tmp_path / "a.parquet")
+    lines = [json.dumps({"text": text.split()}) + "\n" for text in texts]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    results = []
+    for name in ("strings.parquet", "a.parquet", "a.jsonl"):
+        saved, target = tmp_path / f"{name}.senses", tmp_path / f"{name}.csv"
+        file = tmp_path / name
+        done = run("senses", "bank", file, "--senses", "2", "--save", saved, "--output", target)
+        applied = run("senses", "--apply", saved, file, "--output", tmp_path / "applied.jsonl")
+        results.append((done.stdout, done.stderr, saved.read_bytes(), applied.stdout))
+        assert "[bank]" in done.stdout.decode()
+        own = {"start", "end", "index", "text_start", "file"}
+        tables = [read_rows(target), read_rows(tmp_path / "applied.jsonl")]
+        for rows in tables:
+            for row in rows:
+                at = {key: row.pop(key) for key in own}
+                text = row["text"]
+                before = (
+                    at["start"]
+                    if at["index"] is None
+                    else len(" ".join(text.split()[: at["index"]])) + 1
+                )
+                assert text[before : before + 4] == "bank"
+                assert (at["text_start"], at["end"] is None) == (
+                    (0, False) if at["index"] is None else (None, True)
+                )
+        results[-1] += (tables,)
+    assert results[0] == results[1] == results[2]
 
 
 def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):

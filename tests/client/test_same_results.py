@@ -110,6 +110,9 @@ CALLS = [
     ("compare", ([("bank", "bank")] * 2,), {"neighbors": 100}),
     ("senses", ("river bank", OF_PHRASES), {"phrases": True}),
     ("senses", ("bank", ["bank"] * 20), MOST),
+    ("senses", ("bank", [("river", "bank"), np.array(["Bank"]), "the bank", []]), {}),
+    ("senses", ("river bank", [["a", "river", "bank"]]), {"phrases": True}),
+    ("compare", ([(["river", "bank"], "bank"), Occurrence(("money", "bank"), index=1)],), {}),
     ("senses", ("bank", ("river bank", "Banks")), {"forms": ("banks",), "senses": None}),
     (
         "senses",
@@ -141,6 +144,8 @@ def test_an_inventory_is_the_same_and_is_applied_in_the_same_way(local, remote, 
         applied = call_all(local, remote, url, "apply", inventory, other)
         assert [(one.text, one.start) for one in applied.occurrences] == [(0, 6), (2, 0), (2, 5)]
         assert call_all(local, remote, url, "apply", inventory, ["no"]).occurrences == []
+        lists = call_all(local, remote, url, "apply", inventory, [["river", "Bank"], "bank"])
+        assert [(one.start, one.index) for one in lists.occurrences] == [(None, 1), (0, None)]
     assert [one.sense for one in found.occurrences] == [
         one.sense for one in local.apply(found, texts).occurrences
     ]

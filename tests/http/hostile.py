@@ -71,7 +71,7 @@ VALID: tuple[tuple[str, Any], ...] = (
     ("/v1/encode", {"input": [["the", MARK, "bank"]], "layers": [0], "dtype": "float16"}),
     ("/v1/encode", {"input": TEXT, "oov": "error", "case": "exact"}),
     ("/v1/compare", {"occurrences": [{"text": "an apple a day", "word": "apple"}], "map": True}),
-    ("/v1/senses", {"word": "bank", "texts": ["the bank", "the river bank"]}),
+    ("/v1/senses", {"word": "bank", "texts": ["the bank", ["the", MARK, "bank"]]}),
     ("/v1/trace", {"tokens": ["a", MARK], "embeddings": [[1.0, 0.5], [0.25, 2.0]], "heads": 2}),
     ("/v1/neighbors", {"vector": [0.5] * 300, "k": 1}),
     ("/v1/embeddings", {"input": [TEXT, "the bank"], "encoding_format": "base64", "user": MARK}),

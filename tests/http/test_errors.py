@@ -190,6 +190,8 @@ BAD_FIELDS = [
     ("/v1/compare", {"occurrences": [A, {**A, "word": SECRET}]}, ["/occurrences/1/word"]),
     ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, ["/occurrences/1/nth"]),
     ("/v1/compare", {"occurrences": [A, {**SPAN, "text": "a b"}]}, ["/occurrences/1/start"]),
+    ("/v1/compare", {"occurrences": [A, {**A, "text": ["a", 5]}]}, ["/occurrences/1/text/1"]),
+    ("/v1/senses", {"word": "a", "texts": ["a", ["b", ["c"]]]}, ["/texts/1/1"]),
     ("/v1/neighbors", {"vector": [1.0, 2.0]}, ["/vector"]),
     ("/v1/neighbors", {"vector": [1.0, "2"]}, ["/vector/1"]),
     ("/v1/neighbors", {"positive": ["river", 1]}, ["/positive/1"]),

@@ -44,11 +44,18 @@ BODIES: dict[str, dict[str, Any]] = {
 ALTERNATIVES: dict[str, list[dict[str, Any]]] = {
     "/v1/encode": [{"input": [["a"]]}],
     "/v1/embeddings": [{"input": [["a"]]}],
-    "/v1/senses": [{"occurrences": [{"text": "a", "word": "a"}]}],
-    "/v1/senses/apply": [
-        {"inventory": inventory_document(), "occurrences": [{"text": "a", "word": "a"}]}
+    "/v1/compare": [{"occurrences": [{"text": ["a"], "word": "a"}] * 2}],
+    "/v1/senses": [
+        {"occurrences": [{"text": "a", "word": "a"}]},
+        {"word": "a", "texts": [["a"]]},
     ],
-    "/v1/trace": [{"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]], "values": [[1.0]]}],
+    "/v1/senses/apply": [
+        {"inventory": inventory_document(), "occurrences": [{"text": ["a"], "word": "a"}]},
+        {"inventory": inventory_document(), "texts": [["a"]]},
+    ],
+    "/v1/trace": [
+        {"tokens": ["a"], "queries": [[1.0]], "keys": [[1.0]], "values": [[1.0]]},
+    ],
     "/v1/neighbors": [{"vector": [1.0]}],
 }
 """Further bodies, with the lists that exclude others."""

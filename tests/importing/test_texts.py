@@ -20,6 +20,7 @@ def test_words_are_counted_for_the_entry_that_is_used_for_them():
     counts = count_words(["Apple apple APPLE, banana", "Bank bank"], ["apple", "Apple", "bank"])
     # APPLE is looked up as apple, Bank as bank.
     assert counts.tolist() == [2, 1, 2]
+    assert count_words([["Apple", "an apple", ""]], ["apple", "Apple", "an"]).tolist() == [0, 1, 0]
 
 
 def test_a_sample_of_few_texts_has_all_of_them():
@@ -43,12 +44,16 @@ def test_a_long_text_is_divided_between_words(monkeypatch):
     parts = TextSample.of([long]).texts
     assert "".join(parts) == long and max(map(len, parts)) <= 10
     assert [part.strip() for part in parts[:2]] == ["alpha", "beta"]
+    monkeypatch.setattr(texts, "MAX_WORDS", 2)
+    assert TextSample.of([["a", "b", "c"], [], ["", " "]]).texts == [["a", "b"], ["c"]]
 
 
-@pytest.fixture
-def corpus(tmp_path):
-    path = tmp_path / "corpus.txt"
-    path.write_text("\n".join(LINES) + "\n")
+@pytest.fixture(params=["strings", "lists"])
+def corpus(tmp_path, request):
+    path = tmp_path / "corpus.jsonl"
+    is_lists = request.param == "lists"
+    texts = [line.split() if is_lists else line for line in LINES]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     return path
 
 
@@ -61,7 +66,7 @@ def assert_counted(model):
     p = COUNTS / COUNTS.sum()
     np.testing.assert_allclose(model.word_bias, np.log(1e-3 / (1e-3 + p)), rtol=1e-5)
     assert model.manifest.training["informativeness"] == "counts in texts"
-    facts = {"files": ["corpus.txt"], "texts": 3, "sample": 3}
+    facts = {"files": ["corpus.jsonl"], "texts": 3, "sample": 3}
     assert model.manifest.training["texts"] == facts
 
 

@@ -40,6 +40,8 @@ CASES = "Apple apple APPLE"
         *(("bank river", {"start": 0, "end": end}, 0) for end in (4, 5)),
         *(("bank river", {"start": at, "end": end}, 5) for at, end in ((5, 10), (6, 7), (4, 7))),
         ("👩‍👩‍👧 é bank", {"start": 8, "end": 12}, 8),
+        *((["bank", "river bank"], {"index": at}, None) for at in (0, 1)),
+        (["the", " river  bank "], {"word": "river bank"}, None),
     ],
 )
 def test_an_occurrence_is_found_by_its_word_or_by_its_span(plain, text, position, start):
@@ -53,6 +55,10 @@ def test_an_occurrence_is_found_by_its_word_or_by_its_span(plain, text, position
         ("a bank", {"word": "bank", "nth": 1}, "nth", "must be less than 1, the number of"),
         (CASES, {"word": "apple", "nth": 1}, "nth", "must be less than 1, the number of"),
         ("the river", {"word": "bank"}, "word", "the text does not contain this word"),
+        ([], {"word": "bank"}, "word", "the text does not contain this word"),
+        (["river bank"], {"word": "bank"}, "word", "the text does not contain this word"),
+        (["a", "bank"], {"word": "bank", "nth": 1}, "nth", "must be less than 1, the number of"),
+        (["a", "bank"], {"index": 2}, "index", "must be less than 2, the number of words"),
         *(
             ("bank river", {"start": start, "end": end}, "start", f"one token; it covers {count}")
             for start, end, count in (

@@ -9,6 +9,7 @@ from polyseme.operations.trace import TraceRequest
 
 OTHER = {"text": "a bank", "word": "bank"}
 MATRIX = [[1.0]]
+WORDS = {"text": ["bank"]}
 
 
 def occurrence(**fields):
@@ -24,6 +25,12 @@ def occurrence(**fields):
         (occurrence(start=0, end=4, nth=0), "/occurrences/1", "`nth` requires `word`"),
         (occurrence(start=2, end=2), "/occurrences/1", "a non-empty span of the text"),
         (occurrence(start=0, end=5), "/occurrences/1", "a non-empty span of the text"),
+        (occurrence(index=0), "/occurrences/1", "`index` requires a list of words in `text`"),
+        (occurrence(**WORDS, index=0, nth=0), "/occurrences/1", "`nth` requires `word`"),
+        (occurrence(**WORDS, word="a", index=0), "/occurrences/1", "give either `word` or both"),
+        (occurrence(**WORDS, start=0, end=1), "/occurrences/1", "`start` and `end` require a str"),
+        (occurrence(text={}, word="a"), "/occurrences/1/text", "must be a string or a list of str"),
+        (occurrence(text=["a", ["b"]], index=0), "/occurrences/1/text/1", "must be a string"),
         ((NeighborsRequest, {}), "", "give one of `word`, `vector`"),
         ((NeighborsRequest, {"word": "a", "vector": [1.0]}), "", "give one of `word`, `vector`"),
         ((NeighborsRequest, {"word": "a", "negative": ["b"]}), "", "give one of `word`, `vector`"),

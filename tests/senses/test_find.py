@@ -18,6 +18,7 @@ from polyseme.senses.find import (
     best_keywords,
 )
 from polyseme.senses.find import find_senses as senses
+from polyseme.senses.inventory import ApplySensesRequest, apply_senses
 from polyseme.senses.occurrences import surround
 from tests.operations.calls import senses_in, senses_of_occurrences
 
@@ -110,6 +111,57 @@ def test_a_phrase_has_senses(bundled):
         senses_in(bundled, "high speed", texts)
 
 
+def test_lists_of_words_have_the_senses_of_their_texts(bundled):
+    texts = [f"The Bank {text}"[:-1] for text in RIVER + MONEY]
+    lists = [text.split() for text in texts]
+    options = {"senses": 2, "map": True, "inventory": True}
+    found = senses(bundled, SensesRequest.of(word="bank", texts=texts, **options))
+    mixed = senses(bundled, SensesRequest.of(word="bank", texts=texts[:9] + lists[9:], **options))
+    same = senses(bundled, SensesRequest.of(word="bank", texts=lists, **options))
+    assert same.inventory.to_json() == found.inventory.to_json() == mixed.inventory.to_json()
+    expected = [(one.text, text[: one.start].count(" ")) for one, text in with_texts(found, texts)]
+    assert [(one.text, one.index) for one in same.occurrences] == expected
+    for one, other in zip(same.occurrences, found.occurrences, strict=True):
+        assert replace(one, start=other.start, end=other.end, index=None) == other
+        assert one.start is one.end is None is other.index
+    assert mixed.occurrences == found.occurrences[:18] + same.occurrences[18:]
+    for request, expected in ((lists, same.occurrences), (texts, found.occurrences)):
+        applied = ApplySensesRequest.of(inventory=found.inventory, texts=request)
+        assert [(one.text, one.offset) for one in apply_senses(bundled, applied).occurrences] == [
+            (one.text, one.offset) for one in expected
+        ]
+
+
+def with_texts(found, texts):
+    """Each occurrence and its text."""
+    return [(one, texts[one.text]) for one in found.occurrences]
+
+
+def test_an_index_counts_the_words_of_phrases(bundled):
+    texts = [["a", "high", "speed", "train"], ["", "by", "high", "speed", "bank", "of", "bank"]]
+    found = senses_in(bundled, "high speed", texts, phrases=True).occurrences
+    assert [(one.text, one.index) for one in found] == [(0, 1), (1, 2)]
+    banks = senses_in(bundled, "bank", texts, phrases=True).occurrences
+    assert [(one.text, one.index) for one in banks] == [(1, 4), (1, 6)]
+    given = [{"text": texts[1], "index": at} for at in (6, 2, 3)]
+    request = SensesRequest.of(occurrences=given, phrases=True)
+    assert [one.index for one in senses(bundled, request).occurrences] == [6, 2, 2]
+
+
+@pytest.mark.parametrize("texts", [[[]], [[""]], [["", " "], ["ban", "k"]], [["bank bank"]]])
+def test_lists_without_the_word_have_no_senses(bundled, texts):
+    for word in ("bank", " "):
+        with pytest.raises(InvalidError) as caught:
+            senses(bundled, SensesRequest.of(word=word, texts=texts))
+        assert [error.pointer for error in caught.value.errors] == ["/word"]
+
+
+def test_a_list_of_a_million_words_is_over_the_limit(bundled):
+    request = SensesRequest.of(word="bank", texts=[["a"], ["bank"] * 1_000_000])
+    with pytest.raises(TooLargeError, match="has 1000000 tokens"):
+        senses(bundled, request, Limits(max_sentence_tokens=1024))
+
+
 def test_few_occurrences_are_one_sense_with_a_note(bundled):
     found = senses_in(bundled, "bank", RIVER[:3])
     assert len(found.senses) == 1
@@ -166,6 +218,9 @@ def test_every_alternative_has_its_evidence_and_on_request_its_senses(bundled):
         ({"word": "bank", "texts": RIVER, "senses": "few"}, "/senses"),
         ({"word": "bank", "texts": RIVER, "case": "lower"}, "/case"),
         ({"word": "bank", "occurrences": [{"text": "a bank", "word": "bank"}]}, ""),
+        ({"word": "bank", "texts": []}, "/texts"),
+        ({"word": "bank", "texts": ["a bank", 1]}, "/texts/1"),
+        ({"word": "bank", "texts": ["a bank", ["a", ["bank"]]]}, "/texts/1/1"),
     ],
 )
 def test_an_invalid_request_is_rejected_without_its_words(bundled, fields, pointer):

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import regex
 from numpy.typing import NDArray
 
 from polyseme.errors import CommandError
 from polyseme.models.model import Model
 from polyseme.progress import Progress
-from polyseme.tokenizer import tokenize
-from polyseme.tokenizer import words as split_words
+from polyseme.sentences import split_sentences
+from polyseme.tokenizer import tokenize, words_of
 from polyseme_lab.training.config import HiddenWordsConfig
 from polyseme_lab.training.corpus import OnRead, open_decompressed, read_lines
 
@@ -26,7 +25,6 @@ MAX_TOKENS = 128
 """Maximum number of tokens in a sentence; a longer one is treated as several sentences."""
 MAX_COMPOSED = 300_000
 """Maximum number of words that are composed of subwords; further ones are unknown."""
-_SENTENCE_END = regex.compile(r"""(?<=[.!?]["'”’)\]]*)\s+(?!\p{Ll})""")
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def tokenize_files(model: Model, paths: Sequence[Path], progress: Progress) -> T
                 packed.append(part)
                 continue
             for line in read_lines(path, bar.advance):
-                for sentence in _sentences(line, words):
+                for sentence in _sentences(line, words, *model.manifest.languages[:1]):
                     rows.extend(sentence)
                     lengths.append(len(sentence))
     first = model.manifest.vocabulary_size
@@ -148,10 +146,10 @@ def _read_packed(path: Path, model: Model, on_read: OnRead) -> _Packed | None:
     return packed
 
 
-def _sentences(paragraph: str, words: "_WordRows") -> Iterator[list[int]]:
+def _sentences(paragraph: str, words: "_WordRows", language: str = "en") -> Iterator[list[int]]:
     """Yield the rows of each sentence of a paragraph."""
-    for text in _SENTENCE_END.split(paragraph):
-        rows = [row for start, end in split_words(text) for row in words[text[start:end]]]
+    for _, text in split_sentences(paragraph, language):
+        rows = [row for word in words_of(text) for row in words[word]]
         for first in range(0, len(rows), MAX_TOKENS):
             part = rows[first : first + MAX_TOKENS]
             if len(part) >= MIN_TOKENS:

@@ -578,8 +578,8 @@ def _tsv(lines: Iterator[str]) -> Iterator[list[str]]:
 
 def read_texts(
     files: Sequence[InputFile], column: str, progress: Progress, stage: str
-) -> Iterator[tuple[str, int, str]]:
-    """Yield the file's name, the row and the text of each row with a text, words joined by spaces.
+) -> Iterator[tuple[str, int, str | list[str]]]:
+    """Yield the file's name, the row and the text, or list of words, of each row that has any.
 
     Rows that cannot be read are left out; a message says how many. Raises the errors of `read`.
     """
@@ -593,7 +593,7 @@ def read_texts(
                     first = first or f"{rows.file}: row {row} {problem}"
                     unreadable += 1
                 if text:
-                    yield rows.file, row, text if isinstance(text, str) else " ".join(text)
+                    yield rows.file, row, text
             bytes_read, n_rows = bytes_read + rows.bytes, n_rows + len(rows)
             bar.reach(int(bytes_read), n_rows)
     if unreadable:

@@ -1,16 +1,16 @@
 """The sentences of files that have a word, and tables of its occurrences with their senses."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
 from polyseme.atomic_files import atomic_files
-from polyseme.cli.sentences import split_sentences
 from polyseme.errors import CommandError, InvalidError
 from polyseme.models.model import Model
 from polyseme.progress import ConsoleProgress
@@ -21,11 +21,17 @@ from polyseme.senses.inventory import (
     load_inventory,
 )
 from polyseme.senses.occurrences import WordForms
+from polyseme.sentences import split_sentences
+from polyseme.tokenizer import Text, hashable, joined
 
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 TABLES = (".parquet", ".csv", ".jsonl")
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uff66-\uff9f\U00020000-\U0003ffff]"
+)
+"""Letters of scripts without spaces between words, beside which a word may begin or end."""
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
 
@@ -39,11 +45,14 @@ def open_inventory(path: Path) -> SenseInventory:
 
 
 class Sentence(NamedTuple):
-    """A sentence with the word, and where it is: at `text_start` in the text of a row."""
+    """A sentence with the word, and where it is: at `text_start` in the text of a row.
+
+    `text_start` is in code points, and the index of the first word in a list of words.
+    """
 
     file: str
     row: int
-    text: str
+    text: Text
     text_start: int
 
 
@@ -65,23 +74,42 @@ class SentenceSource:
 
         texts = read_texts(self.files, self.column, ConsoleProgress(), stage)
         for name, row, text in texts:
-            if not self.pattern.search(text):
+            if not self.pattern.search(joined(text)):
                 continue
             for start, sentence in split_sentences(text, *self.languages):
-                match = self.pattern.search(sentence)
+                match = self.pattern.search(joined(sentence))
                 if match:
                     part, offset = part_around(sentence, match.start())
                     yield Sentence(name, row, part, start + offset), match[0]
 
 
 def word_pattern(forms: Iterable[str], *, exact: bool = False) -> re.Pattern[str]:
-    """Return the pattern of a word or its forms between characters that belong to no word."""
-    spelled = "|".join(r"\s+".join(map(re.escape, form.split())) for form in sorted({*forms}))
-    return re.compile(rf"(?<!\w)(?:{spelled})(?!\w)", 0 if exact else re.IGNORECASE)
+    """Return the pattern of a word or its forms between characters that belong to no word.
+
+    In scripts without spaces between words, other letters may be beside it.
+    """
+    spelled = []
+    for form in sorted({*forms}):
+        words = form.split()
+        first, last = words[0][:1] if words else "", words[-1][-1:] if words else ""
+        before = "" if UNSPACED.match(first) else r"(?<!\w)"
+        after = "" if UNSPACED.match(last) else r"(?!\w)"
+        spelled.append(before + r"\s+".join(map(re.escape, words)) + after)
+    return re.compile("|".join(spelled), 0 if exact else re.IGNORECASE)
 
 
-def part_around(sentence: str, start: int) -> tuple[str, int]:
-    """Return a sentence, or of a long one the part around a word at `start`, and its offset."""
+def part_around(sentence: Text, start: int) -> tuple[Text, int]:
+    """Return a sentence, or of a long one the part around a word at `start`, and its offset.
+
+    `start` is that in the `joined` sentence; the offset is as `Sentence.text_start`.
+    """
+    if not isinstance(sentence, str):
+        starts = [0, *accumulate(len(word) + 1 for word in sentence)]
+        half, index = MAX_CHARACTERS // 2, bisect_right(starts, start) - 1
+        # Words may be empty.
+        first = max(bisect_left(starts, start - half), index - half // 2)
+        last = min(bisect_right(starts, start + half) - 1, index + half // 2)
+        return sentence[first:last], first
     first = max(min(start - MAX_CHARACTERS // 2, len(sentence) - MAX_CHARACTERS), 0)
     part = sentence[first : first + MAX_CHARACTERS].rstrip()
     return part.lstrip(), first + len(part) - len(part.lstrip())
@@ -91,12 +119,12 @@ def tag_sentences(
     source: SentenceSource,
     model: Model,
     inventory: SenseInventory,
-    clustered: Mapping[tuple[str, int | None], tuple[int, float]] = {},
+    clustered: Mapping[tuple[Text, int | None], tuple[int, float]] = {},
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield rows of a table, those of many sentences at a time: an occurrence of the word each.
 
-    A row has the fields of `Sentence` and of `AppliedOccurrence`, whose `start` and `end` are
-    offsets in the text of the row. Occurrences in `clustered`, by sentence and start in it, have
+    A row has the fields of `Sentence` and of `AppliedOccurrence`, whose `start`, `end` and `index`
+    are those in the text of the row. Occurrences in `clustered`, by sentence and offset in it, have
     those senses and confidences; others get the nearest sense.
     """
     labels = [sense.label for sense in inventory.senses]
@@ -108,10 +136,13 @@ def tag_sentences(
         for one in apply_senses(model, request).occurrences:
             sentence = sentences[one.text]
             nearest = (one.sense, one.confidence)
-            sense, confidence = clustered.get((sentence.text, one.start), nearest)
+            sense, confidence = clustered.get((hashable(sentence.text), one.offset), nearest)
             own = {"sense": sense, "label": labels[sense], "confidence": confidence}
             before = sentence.text_start
-            span = {"start": before + (one.start or 0), "end": before + (one.end or 0)}
+            offsets = {name: getattr(one, name) for name in ("start", "end", "index")}
+            span = {n: None if at is None else before + at for n, at in offsets.items()}
+            if one.index is not None:
+                span |= {"text": joined(sentence.text), "text_start": None}
             rows.append({**vars(one), **sentence._asdict(), **own, **span})
         yield rows
 
@@ -133,7 +164,7 @@ def write_occurrences(path: Path, batches: Iterable[list[dict[str, Any]]]) -> No
     schema = pa.schema(
         [
             *(("file", pa.string()), ("row", pa.int64()), ("text", pa.string())),
-            *((name, pa.int32()) for name in ("text_start", "start", "end", "sense")),
+            *((name, pa.int32()) for name in ("text_start", "start", "end", "index", "sense")),
             *(("label", pa.string()), ("confidence", pa.float32()), ("unsure", pa.bool_())),
         ]
     )

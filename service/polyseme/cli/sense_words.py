@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.sense_files import (
+    UNSPACED,
     cell,
     open_inventory,
     part_around,
     word_pattern,
 )
-from polyseme.cli.sentences import split_sentences
 from polyseme.client.local import SINGLE_THREAD
 from polyseme.errors import CommandError, InvalidError, counted
 from polyseme.importing.texts import StratifiedSample
@@ -28,6 +28,8 @@ from polyseme.processes import run_in_processes
 from polyseme.progress import ConsoleProgress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
+from polyseme.sentences import split_sentences
+from polyseme.tokenizer import Text, joined
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
 """The maximum number of sentences of a word to cluster, and of all words, which are in memory."""
@@ -78,7 +80,7 @@ def find_many(
         samples = sample_words(missing, files, column, model.manifest.languages)
         with ConsoleProgress().stage("finding senses", len(samples), in_bytes=False) as bar:
 
-            def save(item: tuple[str, list[str]], content: bytes | None) -> None:
+            def save(item: tuple[str, list[Text]], content: bytes | None) -> None:
                 if content is not None:
                     atomic_write(paths[item[0]], content)
                 bar.advance(1)
@@ -104,7 +106,7 @@ def find_many(
 
 def sample_words(
     words: Sequence[str], files: Sequence[Path], column: str, languages: Sequence[str] = ()
-) -> dict[str, list[str]]:
+) -> dict[str, list[Text]]:
     """Return a sample of the sentences with each word, in any case; none of those without any."""
     from polyseme.bulk.read import find_files, read_texts
 
@@ -112,16 +114,17 @@ def sample_words(
     # A word is looked for in the sentences that have its first run of word characters.
     by_run: dict[str, list[str]] = {}
     for word in words:
-        run = _RUN.search(word)
+        run = None if UNSPACED.search(word) else _RUN.search(word)
         by_run.setdefault(run[0].casefold() if run else "", []).append(word)
     pattern = cache(lambda word: word_pattern((word,)))
     samples: dict[str, StratifiedSample] = {}
     inputs = [file for path in files for file in find_files(path)]
     for _, _, text in read_texts(inputs, column, ConsoleProgress(), "reading"):
         for _, sentence in split_sentences(text, *languages[:1]):
-            runs = {"", *map(str.casefold, _RUN.findall(sentence))}
+            shown = joined(sentence)
+            runs = {"", *map(str.casefold, _RUN.findall(shown))}
             for word in chain.from_iterable(by_run[run] for run in by_run.keys() & runs):
-                if match := pattern(word).search(sentence):
+                if match := pattern(word).search(shown):
                     part, _ = part_around(sentence, match.start())
                     samples.setdefault(word, StratifiedSample(size)).add(match[0], part)
     return {word: samples[word].texts() for word in words if word in samples}
@@ -130,7 +133,7 @@ def sample_words(
 _read_model = cache(read_model)
 
 
-def _find(source: Path, item: tuple[str, list[str]]) -> bytes | None:
+def _find(source: Path, item: tuple[str, list[Text]]) -> bytes | None:
     """Return the inventory of a word in texts as a document; None if the word is no token there."""
     word, texts = item
     request = SensesRequest.of(word=word, texts=texts, neighbors=0, examples=0, inventory=True)

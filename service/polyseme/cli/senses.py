@@ -44,6 +44,7 @@ from polyseme.senses.find import (
 from polyseme.senses.inventory import SenseInventory
 from polyseme.senses.occurrences import WordForms
 from polyseme.terminal import echo
+from polyseme.tokenizer import Text, hashable, joined
 
 MAX_SENTENCES = 2000
 """Maximum number of sentences to cluster; a random sample if more contain the word."""
@@ -141,8 +142,8 @@ def senses(
 
     A file is .txt (one text per line), .jsonl, .csv, .tsv or .parquet; the first four also with
     .gz, .zst or .bz2. Up to 2,000 sentences with the word are clustered, a sample if there are
-    more. Texts are split into sentences, unlike in the API. Rows that cannot be read are left out.
-    Needs pyarrow: pip install 'polyseme[bulk]'.
+    more. Texts are split into sentences, unlike in the API; a list of words is one. Rows that are
+    not readable are left out. Needs pyarrow: pip install 'polyseme[bulk]'.
     """
     require_unicode((*inputs, column, labels or "", *options["forms"]))
     require_package("pyarrow", "Reading files needs pyarrow", "bulk")
@@ -290,7 +291,8 @@ def _find(
         inventory.save(save)
     if output:
         clustered = {
-            (texts[one.text], one.start): (one.sense, one.confidence) for one in result.occurrences
+            (hashable(texts[one.text]), one.offset): (one.sense, one.confidence)
+            for one in result.occurrences
         }
         with exit_on_signals():
             write_occurrences(output, tag_sentences(source, model, inventory, clustered))
@@ -331,7 +333,7 @@ def _picture(result: Senses, kind: str) -> bytes:
 
 
 def _print_senses(
-    result: Senses, inventory: SenseInventory, texts: list[str], total: int, *, named: bool
+    result: Senses, inventory: SenseInventory, texts: list[Text], total: int, *, named: bool
 ) -> None:
     """Print the senses: share, keywords, neighbors and an example."""
     senses, count = len(result.senses), len(result.occurrences)
@@ -350,8 +352,11 @@ def _print_senses(
         echo(f"   neighbors  {', '.join(neighbor.word for neighbor in sense.neighbors)}")
         for example in sense.examples[:1]:
             occurrence = result.occurrences[example]
-            start, end = occurrence.start or 0, occurrence.end or 0
-            text = texts[occurrence.text]
+            text, start, end = texts[occurrence.text], occurrence.start or 0, occurrence.end or 0
+            if occurrence.index is not None:
+                start = len(joined([*text[: occurrence.index], ""]))
+                end = start + len(text[occurrence.index])
+                text = joined(text)
             before, after = text[max(start - _SHOWN // 2, 0) : start], text[end : end + _SHOWN // 2]
             echo(f"   example    …{before}[{text[start:end]}]{after}…")
     others = [one for one in result.alternatives[1:] if len(one.sizes) != senses]

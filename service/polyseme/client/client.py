@@ -39,9 +39,9 @@ from polyseme.client.transport import (
 )
 from polyseme.errors import TooLargeError
 from polyseme.operations.embed import EmbeddingsRequest
-from polyseme.operations.encode import Text
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
+from polyseme.tokenizer import Text
 
 if TYPE_CHECKING:
     import httpx

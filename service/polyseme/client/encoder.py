@@ -23,7 +23,6 @@ from polyseme.client.results import VECTOR_KINDS, Array, ModelFacts, Sentence, V
 from polyseme.errors import FieldError, InvalidError
 from polyseme.operations.compare import CompareRequest, Comparison, Occurrence
 from polyseme.operations.embed import EmbeddingsRequest, Pooling
-from polyseme.operations.encode import Text
 from polyseme.operations.neighbors import NeighborsRequest
 from polyseme.operations.options import DEFAULT_PARTS, Dtype, EncodeOptions, OovPolicy, Part
 from polyseme.operations.schema import Neighbor, Request, Result
@@ -35,7 +34,7 @@ from polyseme.senses.inventory import (
     Matching,
     SenseInventory,
 )
-from polyseme.tokenizer import Case
+from polyseme.tokenizer import Case, Text
 from polyseme.validation import one_of
 
 _P = ParamSpec("_P")
@@ -176,7 +175,7 @@ class Encoder(Protocol):
 
     def compare(
         self,
-        occurrences: Sequence[Occurrence | tuple[str, str]],
+        occurrences: Sequence[Occurrence | tuple[Text, str]],
         *,
         neighbors: int = 5,
         case: Case = "auto",
@@ -185,7 +184,7 @@ class Encoder(Protocol):
     ) -> Comparison:
         """Compare m occurrences of words, `[(text, word), …]`; similarities are [m, m].
 
-        Raises the same exceptions as `encode`.
+        A text is a string or a list of words. Raises the same exceptions as `encode`.
 
         Options:
             neighbors: The number of neighbors of each vector.
@@ -213,7 +212,7 @@ class Encoder(Protocol):
     def senses(
         self,
         word: str,
-        texts: Sequence[str],
+        texts: Sequence[Text],
         *,
         forms: Sequence[str] = (),
         case: Matching = "any",
@@ -225,8 +224,9 @@ class Encoder(Protocol):
     ) -> Senses:
         """Return the senses of a word in texts; `save` of the result keeps them for `apply`.
 
-        The occurrences are the tokens that equal `word` or one of `forms`. Raises the same
-        exceptions as `encode`, and InvalidError if the word does not occur.
+        A text is a string or a list of words. The occurrences are the tokens that equal `word` or
+        one of `forms`. Raises the same exceptions as `encode`, and InvalidError if the word does
+        not occur.
 
         Options:
             forms: Other forms of the word, such as its plural.
@@ -252,7 +252,7 @@ class Encoder(Protocol):
         )
         return self._call(request, _whole)
 
-    def apply(self, inventory: Senses | SenseInventory, texts: Sequence[str]) -> AppliedSenses:
+    def apply(self, inventory: Senses | SenseInventory, texts: Sequence[Text]) -> AppliedSenses:
         """Return the sense of each occurrence of an inventory's word in texts.
 
         `inventory` is a result of `senses`, or of `polyseme.load_senses`. Raises the same

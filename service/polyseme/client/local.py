@@ -26,13 +26,14 @@ from polyseme.operations.embed import (
     Pooling,
     embed,
 )
-from polyseme.operations.encode import WINDOW, Text, encode, encode_each, tokenize
+from polyseme.operations.encode import WINDOW, encode, encode_each, tokenize
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
 from polyseme.operations.serialize import manifest_document
 from polyseme.settings import Settings, unknown_variables
 from polyseme.single_thread import SingleThread
+from polyseme.tokenizer import Text
 
 _T = TypeVar("_T")
 LIMITS = Limits(max_sentence_tokens=MAX_SENTENCE_TOKENS)

@@ -29,9 +29,9 @@ from polyseme.client.results import (
 from polyseme.errors import FieldError, InvalidError, TooLargeError
 from polyseme.operations.catalog import OPERATIONS
 from polyseme.operations.embed import Embeddings, EmbeddingsRequest
-from polyseme.operations.encode import Text
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.schema import Request, Result
+from polyseme.tokenizer import Text
 
 if TYPE_CHECKING:
     import httpx

@@ -33,7 +33,7 @@ from polyseme.http.service import current_service
 from polyseme.operations.encode import Encoded, encode_sentences, record_token_counts, tokenize
 from polyseme.operations.limits import Limits, max_value_bytes
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Part, SentenceOptions
-from polyseme.operations.schema import Request, Texts, one_of_kinds
+from polyseme.operations.schema import Request, Strings, one_of_kinds
 from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts
 from polyseme.stages import stage
 
@@ -94,8 +94,8 @@ class InputTensor(Request[None]):
     """[S] or [S, 1]"""
     data: (
         Annotated[
-            Annotated[Texts, Tag("<flat>")]
-            | Annotated[list[Texts], Field(fail_fast=True), Tag("<nested>")],
+            Annotated[Strings, Tag("<flat>")]
+            | Annotated[list[Strings], Field(fail_fast=True), Tag("<nested>")],
             one_of_kinds(_kind_of_data, "must be a list of strings, or a list of lists of strings"),
             Field(
                 description="a flat list of sentences, or lists of one sentence for the shape"

@@ -3,18 +3,20 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.tokenizer import spellings
-from polyseme.tokenizer import words as word_spans
+from polyseme.tokenizer import Text, spellings, words_of
 
 MAX_TEXTS = 100_000
 """Maximum number of texts in a sample."""
 MAX_CHARACTERS = 2000
 """Longer texts are divided into parts of this length."""
+MAX_WORDS = 400
+"""Longer lists of words are divided into parts of this length."""
 MAX_STRATA, SEED = 8, 1
 
 
@@ -28,10 +30,10 @@ class StratifiedSample:
     def __init__(self, size: int) -> None:
         self.size, self.total = size, 0
         self._rng = np.random.default_rng(SEED)
-        self._strata: dict[str, list[str]] = {}
+        self._strata: dict[str, list[Text]] = {}
         self._counts: dict[str, int] = {}
 
-    def add(self, stratum: str, text: str) -> None:
+    def add(self, stratum: str, text: Text) -> None:
         """Add a text."""
         if stratum not in self._strata and len(self._strata) >= MAX_STRATA:
             stratum = ""
@@ -43,9 +45,9 @@ class StratifiedSample:
         elif (index := int(self._rng.integers(count))) < self.size:
             reservoir[index] = text
 
-    def texts(self) -> list[str]:
+    def texts(self) -> list[Text]:
         """Return the sample: at most `size` texts."""
-        drawn: list[str] = []
+        drawn: list[Text] = []
         left = self.size
         strata = sorted(self._strata.values(), key=len)
         for i, reservoir in enumerate(strata):
@@ -61,11 +63,11 @@ class StratifiedSample:
 class TextSample:
     """A random sample of texts, and facts for the manifest."""
 
-    texts: Sequence[str]
+    texts: Sequence[Text]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, texts: Iterable[str], **facts: Any) -> "TextSample":
+    def of(cls, texts: Iterable[Text], **facts: Any) -> "TextSample":
         """Draw a sample of at most MAX_TEXTS parts of texts."""
         sample = StratifiedSample(MAX_TEXTS)
         for part in _parts(texts):
@@ -74,10 +76,14 @@ class TextSample:
         return cls(drawn, {**facts, "texts": sample.total, "sample": len(drawn)})
 
 
-def _parts(texts: Iterable[str]) -> Iterator[str]:
+def _parts(texts: Iterable[Text]) -> Iterator[Text]:
     """Yield the texts, long ones in parts that end at a space if there is one."""
     for text in texts:
         start = 0
+        if not isinstance(text, str):
+            parts = (text[start : start + MAX_WORDS] for start in range(0, len(text), MAX_WORDS))
+            yield from (part for part in parts if any(map(str.strip, part)))
+            continue
         while len(text) - start > MAX_CHARACTERS:
             space = text.rfind(" ", start + 1, start + MAX_CHARACTERS)
             end = space if space > 0 else start + MAX_CHARACTERS
@@ -87,7 +93,7 @@ def _parts(texts: Iterable[str]) -> Iterator[str]:
             yield text[start:]
 
 
-def count_words(texts: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
+def count_words(texts: Sequence[Text], words: Sequence[str]) -> NDArray[np.int64]:
     """Return how often each word of a vocabulary occurs in texts. -> [V]
 
     A word of the texts is counted for the entry that the service uses for it: as written, or in
@@ -95,7 +101,7 @@ def count_words(texts: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]
     """
     rows = {word: row for row, word in enumerate(words)}
     counts = np.zeros(len(words), np.int64)
-    occurrences = Counter(text[start:end] for text in texts for start, end in word_spans(text))
+    occurrences = Counter(chain.from_iterable(map(words_of, texts)))
     for word, count in occurrences.items():
         row = rows.get(word)
         if row is None:

@@ -10,7 +10,7 @@ from polyseme.client.encoder import require_list, require_text
 from polyseme.errors import install_command
 from polyseme.integrations import open_encoder
 from polyseme.operations.embed import DEFAULT_POOLING, Pooling
-from polyseme.operations.encode import Text
+from polyseme.tokenizer import Text
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin

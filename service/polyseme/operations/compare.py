@@ -13,12 +13,27 @@ from polyseme.engine.arrays import Flags, Floats, unit
 from polyseme.engine.similarity import cosines, principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
-from polyseme.operations.encode import Token, encode_stacks, record_token_counts, tokenize
+from polyseme.operations.encode import (
+    Token,
+    encode_stacks,
+    record_token_counts,
+    tokenize,
+    word_indices,
+)
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Phrases
-from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share
+from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share, TextOrWords
 from polyseme.stages import stage
-from polyseme.tokenizer import Case, ResolvedToken, Tokenized, spellings, without_ignorable
+from polyseme.tokenizer import (
+    Case,
+    ResolvedToken,
+    Text,
+    Tokenized,
+    hashable,
+    joined,
+    spellings,
+    without_ignorable,
+)
 
 NEIGHBOR_SHARE = 0.4
 """The share of the static vector that is added to a contextual vector before its neighbors are
@@ -35,36 +50,49 @@ _SUBSTITUTE = {"oov": "zero", "subword": "composed from its subwords"}
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A word in a text: its nth occurrence, counted from 0, or a span in code points."""
+    """A word in a text: its nth occurrence, counted from 0, or a span in code points.
 
-    text: str
+    In a list of words, it is the nth occurrence or an index.
+    """
+
+    text: Text
     word: str | None = None
     nth: int = 0
     start: int | None = None
     end: int | None = None
+    index: int | None = None
 
 
 class OccurrenceRequest(Request[None]):
-    """An occurrence of a word in a text, given by the word or by its span."""
+    """An occurrence of a word in a text, given by the word, its span, or its index in a list."""
 
-    text: str
+    text: TextOrWords
     word: Annotated[str, Field(min_length=1)] | None = None
     nth: int = Field(0, ge=0)
     """which occurrence of `word`, counted from 0"""
     start: Annotated[int, Field(ge=0)] | None = None
-    """in Unicode code points"""
+    """in Unicode code points, of a string"""
     end: Annotated[int, Field(ge=0)] | None = None
+    index: Annotated[int, Field(ge=0)] | None = None
+    """of the word in a list of words, counted from 0"""
 
     @model_validator(mode="after")
     def check_position(self) -> Self:
-        """Raise ValueError unless the word or its span is given, within the text."""
-        placed = self.start is not None and self.end is not None
-        if (self.word is None) != placed or (self.start is None) != (self.end is None):
-            raise ValueError("give either `word` or both `start` and `end`")
-        if placed and "nth" in self.model_fields_set:
-            raise ValueError("`nth` requires `word` instead of `start` and `end`")
-        if self.start is not None and not self.start < (self.end or 0) <= len(self.text):
-            raise ValueError("`start` and `end` must be a non-empty span of the text")
+        """Raise ValueError unless the word, its span or its index is given, within the text."""
+        placed = [one is not None for one in (self.word, self.start, self.index)]
+        if sum(placed) != 1 or (self.start is None) != (self.end is None):
+            raise ValueError(
+                "give either `word` or both `start` and `end`, or `index` in a list of words"
+            )
+        if self.word is None and "nth" in self.model_fields_set:
+            raise ValueError("`nth` requires `word`")
+        if self.index is not None and isinstance(self.text, str):
+            raise ValueError("`index` requires a list of words in `text`")
+        if self.start is not None:
+            if not isinstance(self.text, str):
+                raise ValueError("`start` and `end` require a string in `text`")
+            if not self.start < (self.end or 0) <= len(self.text):
+                raise ValueError("`start` and `end` must be a non-empty span of the text")
         return self
 
 
@@ -247,17 +275,17 @@ def locate_occurrences(
     Raises InvalidError if an occurrence is not one token, and the errors of `tokenize`, which name
     the first occurrence of a text.
     """
-    indices: dict[str, list[int]] = {}
+    indices: dict[Text, list[int]] = {}
     for index, occurrence in enumerate(occurrences):
-        indices.setdefault(occurrence.text, []).append(index)
+        indices.setdefault(hashable(occurrence.text), []).append(index)
     of_texts = list(indices.values())
     sentences = tokenize(
         model, list(indices), options, limits, lambda n: ("occurrences", of_texts[n][0], "text")
     )
     positions = []
-    for sentence, of_text in zip(sentences, of_texts, strict=True):
+    for text, sentence, of_text in zip(indices, sentences, of_texts, strict=True):
         check_budget()
-        finder = TokenFinder(sentence.tokens)
+        finder = TokenFinder(text, sentence.tokens)
         positions.append({index: finder.find(occurrences[index], index) for index in of_text})
     return sentences, positions
 
@@ -265,7 +293,8 @@ def locate_occurrences(
 class TokenFinder:
     """Finds tokens of a text, each without a look at all of them."""
 
-    def __init__(self, tokens: Sequence[ResolvedToken]) -> None:
+    def __init__(self, text: Text, tokens: Sequence[ResolvedToken]) -> None:
+        self._text, self._tokens = text, tokens
         self._texts = [token.text for token in tokens]
         self._starts = [token.start or 0 for token in tokens]
         self._ends = [token.end or 0 for token in tokens]
@@ -285,12 +314,22 @@ class TokenFinder:
                 field = "nth"
                 message = f"must be less than {len(indices)}, the number of occurrences"
             raise InvalidError([FieldError(("occurrences", index, field), message)])
+        if occurrence.index is not None:
+            count = len(self._text)
+            if occurrence.index < count:
+                return bisect_right(self._word_indices, occurrence.index) - 1
+            message = f"must be less than {count}, the number of words"
+            raise InvalidError([FieldError(("occurrences", index, "index"), message)])
         first = bisect_right(self._ends, occurrence.start or 0)
         count = bisect_left(self._starts, occurrence.end or 0) - first
         if count != 1:
             message = f"the span must cover exactly one token; it covers {max(count, 0)}"
             raise InvalidError([FieldError(("occurrences", index, "start"), message)])
         return first
+
+    @cached_property
+    def _word_indices(self) -> Sequence[int]:
+        return word_indices(self._text, self._tokens)
 
     @cached_property
     def _exact(self) -> dict[str, list[int]]:
@@ -309,8 +348,8 @@ class TokenFinder:
 
 
 def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
-    """Return the forms of a word as `word_places` compares them."""
-    return frozenset(_comparable(form, exact=exact) for form in forms)
+    """Return the forms of a word as `word_places` compares them, without empty ones."""
+    return frozenset(_comparable(form, exact=exact) for form in forms) - {""}
 
 
 def word_places(texts: Iterable[str], forms: Collection[str], *, exact: bool = False) -> list[int]:
@@ -323,13 +362,13 @@ def word_places(texts: Iterable[str], forms: Collection[str], *, exact: bool = F
     return [index for index, text in enumerate(texts) if _comparable(text, exact=exact) in forms]
 
 
-def may_occur(text: str, forms: Collection[str], *, exact: bool = False) -> bool:
+def may_occur(text: Text, forms: Collection[str], *, exact: bool = False) -> bool:
     """Return whether a token of a text could equal a form of a word; `forms` as in `word_places`.
 
     A token is a part of its text, and `_comparable` changes each code point alone, so no occurrence
     is missed. Only the beginning of a form is searched, which bounds the time of hostile forms.
     """
-    text = _comparable(text, exact=exact)
+    text = _comparable(joined(text), exact=exact)
     return any(form[:SEARCHED_PREFIX] in text for form in forms)
 
 

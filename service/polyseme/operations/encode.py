@@ -17,11 +17,9 @@ from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
 from polyseme.operations.schema import Input, ModelName
 from polyseme.stages import current_record, stage
-from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenized, Tokenizer
+from polyseme.tokenizer import Case, Resolution, ResolvedToken, Text, Tokenized, Tokenizer
 from polyseme.tokenizer import words as word_spans
 
-Text: TypeAlias = str | Sequence[str]
-"""A sentence: a string to tokenize, or a list of words."""
 PathOfText: TypeAlias = Callable[[int], FieldPath]
 """Returns the path of a text in a request by its index among the texts."""
 MAX_COUNTED = 100_000
@@ -118,6 +116,20 @@ def paths_of(texts: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
     if isinstance(texts, str):
         return [texts], lambda _: ("input",)
     return texts, lambda index: ("input", index)
+
+
+def word_indices(words: Sequence[str], tokens: Sequence[ResolvedToken]) -> Sequence[int]:
+    """Return the index of the first word of each token of a list; a phrase has several words."""
+    if len(tokens) == len(words):
+        return range(len(words))
+    indices, end = [], 0
+    for token in tokens:
+        indices.append(end)
+        length = -1
+        while length < len(token.text):
+            length += 1 + len(words[end])
+            end += 1
+    return indices
 
 
 def tokenize(

@@ -126,7 +126,7 @@ Vector: TypeAlias = Annotated[
 Matrix: TypeAlias = Annotated[
     list[Vector], Field(min_length=1, max_length=MAX_WIDTH, fail_fast=True)
 ]
-Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
+Strings: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
 Share: TypeAlias = Annotated[
     Annotated[float, Field(ge=0, le=MAX_SHARE, allow_inf_nan=False)] | None,
     Field(
@@ -140,10 +140,15 @@ Share: TypeAlias = Annotated[
 # an error, where no field has such a name.
 
 
-def _kind_of_input(value: Any) -> str | None:
+def _kind_of_text(value: Any) -> str | None:
     if isinstance(value, list):
-        return "<words>" if value and isinstance(value[0], list) else "<texts>"
+        return "<words>"
     return "<text>" if isinstance(value, str) else None
+
+
+def _kind_of_input(value: Any) -> str | None:
+    is_list = isinstance(value, list) and not (value and isinstance(value[0], list))
+    return "<texts>" if is_list else _kind_of_text(value)
 
 
 def one_of_kinds(kind: Any, message: str) -> Discriminator:
@@ -151,10 +156,16 @@ def one_of_kinds(kind: Any, message: str) -> Discriminator:
     return Discriminator(kind, custom_error_type=_OTHER_KIND, custom_error_message=message)
 
 
+TextOrWords: TypeAlias = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[Strings, Tag("<words>")],
+    one_of_kinds(_kind_of_text, "must be a string or a list of strings"),
+]
+"""A sentence: a string to tokenize, or a list of words."""
+SentenceList: TypeAlias = Annotated[list[TextOrWords], Field(min_length=1, fail_fast=True)]
 Input: TypeAlias = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[list[str], Field(min_length=1, fail_fast=True), Tag("<texts>")]
-    | Annotated[list[Texts], Field(min_length=1, fail_fast=True), Tag("<words>")],
+    | Annotated[list[Strings], Field(min_length=1, fail_fast=True), Tag("<words>")],
     one_of_kinds(
         _kind_of_input, "must be a string, a list of strings, or a list of lists of strings"
     ),

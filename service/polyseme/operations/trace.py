@@ -22,7 +22,7 @@ from polyseme.models.model import Model
 from polyseme.operations.encode import MAX_COUNTED, record_token_counts, tokenize_text
 from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import missing_layer
-from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Texts
+from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Strings
 from polyseme.operations.serialize import array_parts, json_parts
 from polyseme.stages import stage
 from polyseme.tokenizer import Case, Tokenized
@@ -92,7 +92,7 @@ class WeightsRequest(Request[None]):
 class TraceRequest(Request[Trace]):
     """The input of a trace: embeddings; queries, keys and values; or a text and a stored model."""
 
-    tokens: Annotated[Texts, Field(min_length=1, max_length=MAX_TRACED)] | None = None
+    tokens: Annotated[Strings, Field(min_length=1, max_length=MAX_TRACED)] | None = None
     embeddings: Rows | None = None
     """[n, d]"""
     weights: WeightsRequest | None = None

@@ -17,7 +17,14 @@ from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
 from polyseme.operations.encode import record_token_counts
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Phrases
-from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, one_of_kinds
+from polyseme.operations.schema import (
+    ModelName,
+    Neighbor,
+    OneLine,
+    Request,
+    SentenceList,
+    one_of_kinds,
+)
 from polyseme.senses.clustering import MIN_OCCURRENCES, Clusterings, Clusters, divide
 from polyseme.senses.inventory import Keyword, Matching, SenseInventory, inventory_of
 from polyseme.senses.occurrences import (
@@ -110,6 +117,13 @@ class SenseOccurrence:
     sense: int
     confidence: float
     """0 to 1"""
+    index: int | None = None
+    """of the word in a list of words"""
+
+    @property
+    def offset(self) -> int | None:
+        """The start in a string, or the index in a list of words."""
+        return self.start if self.index is None else self.index
 
 
 @dataclass(frozen=True)
@@ -165,7 +179,8 @@ class SensesRequest(Request[Senses]):
     """A word and texts to find its senses in, or occurrences of the word."""
 
     word: Annotated[str, Field(min_length=1)] | None = None
-    texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
+    texts: SentenceList | None = None
+    """strings or lists of words"""
     forms: Annotated[list[str], Field(max_length=MAX_FORMS, fail_fast=True)] = Field([])
     """other forms of the word, such as its plural"""
     case: Matching = "any"
@@ -232,20 +247,21 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
     limits, word = limits or Limits(), request.word or ""
     forms = WordForms((word, *request.forms), request.case == "exact", request.phrases)
     with stage("tokens"):
-        sentences, positions, texts = locate(
+        sentences, positions, texts, indices = locate(
             model, request.texts, request.occurrences, forms, limits
         )
         record_token_counts(sentences)
         _check_count(request, forms, sum(map(len, positions)))
         if request.occurrences is not None:
-            first = next(i for i, indices in enumerate(texts) if 0 in indices)
+            first = next(i for i, of_text in enumerate(texts) if 0 in of_text)
             word = sentences[first].words[positions[first][texts[first].index(0)]].text
     with stage("attention"):
         projection = find_projection(model)
         tokens = [one.tokens if at else [] for one, at in zip(sentences, positions, strict=True)]
         encoded = encode_occurrences(model, tokens, positions)
-        indices = [*chain.from_iterable(texts)]
-        occurrences = [encoded[i] for i in np.argsort(indices, kind="stable").tolist()]
+        of_texts, of_words = [*chain.from_iterable(texts)], [*chain.from_iterable(indices)]
+        order = np.argsort(of_texts, kind="stable").tolist()
+        occurrences = [encoded[i] for i in order]
     with stage("senses"):
         parts = range(0, len(occurrences), _PROJECTED_ROWS)
         blocks = (occurrences[start : start + _PROJECTED_ROWS] for start in parts)
@@ -264,9 +280,11 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
             options = (request.forms, request.case, divisions, keywords)
             inventory = inventory_of(model, word, *options, phrases=request.phrases)
         results: list[Any] = [
-            SenseOccurrence(text, one.token.start, one.token.end, label, confidence)
-            for text, one, label, confidence in zip(
-                sorted(indices),
+            SenseOccurrence(
+                of_texts[i], one.token.start, one.token.end, label, confidence, of_words[i]
+            )
+            for i, one, label, confidence in zip(
+                order,
                 occurrences,
                 clusters.labels.tolist(),
                 clusters.confidence.round(4).tolist(),

@@ -8,6 +8,7 @@ logistic regression that tells single words from pairs of similar words.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -23,8 +24,7 @@ from polyseme.senses.occurrences import (
     project,
     surround,
 )
-from polyseme.tokenizer import resolve, resolve_all
-from polyseme.tokenizer import words as word_spans
+from polyseme.tokenizer import Text, resolve, resolve_all, words_of
 
 WIDTH = 200
 """The number of dimensions of the projection."""
@@ -50,13 +50,13 @@ SEED = 1
 
 
 def fit_senses(
-    model: Model, texts: Sequence[str], exclude: Collection[str] = (), progress: Progress = SILENT
+    model: Model, texts: Sequence[Text], exclude: Collection[str] = (), progress: Progress = SILENT
 ) -> ContextProjection:
     """Fit the projection and the rule to the words of texts, except those in `exclude`.
 
     If there are too few words, the result is that of `estimate_projection`.
     """
-    counts = Counter(text[i:j] for text in texts for i, j in word_spans(text))
+    counts = Counter(chain.from_iterable(map(words_of, texts)))
     surroundings = encode_hidden_words(model, choose_words(model, counts, exclude), texts, progress)
     if len(surroundings) < MIN_WORDS:
         return estimate_projection(model)
@@ -95,7 +95,7 @@ def choose_words(model: Model, counts: Counter[str], exclude: Collection[str]) -
 
 
 def encode_hidden_words(
-    model: Model, chosen: Sequence[str], texts: Sequence[str], progress: Progress = SILENT
+    model: Model, chosen: Sequence[str], texts: Sequence[Text], progress: Progress = SILENT
 ) -> dict[str, Floats]:
     """Return the surroundings of the words, hidden in texts. -> [m, 3d] each
 
@@ -105,7 +105,7 @@ def encode_hidden_words(
     windows: dict[str, list[tuple[list[str], int]]] = {word: [] for word in chosen}
     left = set(chosen)
     for text in texts:
-        words = [text[start:end] for start, end in word_spans(text)]
+        words = [*words_of(text)]
         for word in left.intersection(words):
             position = words.index(word)
             first = max(position - REACH, 0)

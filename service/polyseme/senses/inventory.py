@@ -37,6 +37,7 @@ from polyseme.operations.schema import (
     ModelName,
     OneLine,
     Request,
+    SentenceList,
     Vector,
     invalid_fields,
 )
@@ -267,8 +268,8 @@ class ApplySensesRequest(Request["AppliedSenses"]):
 
     inventory: SenseInventory
     """the inventory that /v1/senses returns with `inventory`"""
-    texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
-    """texts; every occurrence of the word in them gets a sense"""
+    texts: SentenceList | None = None
+    """strings or lists of words; every occurrence of the word in them gets a sense"""
     occurrences: Annotated[list[OccurrenceRequest], Field(min_length=1, fail_fast=True)] | None = (
         None
     )
@@ -300,6 +301,13 @@ class AppliedOccurrence:
     """0 to 1"""
     unsure: bool
     """whether the occurrence fits no sense of the inventory"""
+    index: int | None = None
+    """of the word in a list of words"""
+
+    @property
+    def offset(self) -> int | None:
+        """The start in a string, or the index in a list of words."""
+        return self.start if self.index is None else self.index
 
 
 @dataclass(frozen=True, repr=False)
@@ -337,7 +345,7 @@ def apply_senses(
     entries = [one for one in zip(*located, strict=True) if one[1]]
     if not entries:
         return AppliedSenses(model.manifest.name, inventory.word, [], 0.0)
-    sentences, positions, texts = zip(*entries, strict=True)
+    sentences, positions, texts, indices = zip(*entries, strict=True)
     with stage("attention"):
         rows = surround(model, [sentence.words for sentence in sentences], positions)
         assigned = assign(project(rows, projection), centroids)
@@ -345,12 +353,11 @@ def apply_senses(
     unsure = assigned.cosines < thresholds[assigned.labels]
     spans = zip((one.tokens for one in sentences), positions, strict=True)
     tokens = (of_sentence[i] for of_sentence, at in spans for i in at)
-    columns = (assigned.labels, assigned.confidence.round(4), unsure)
+    columns = [one.tolist() for one in (assigned.labels, assigned.confidence.round(4), unsure)]
+    columns.append([*chain.from_iterable(indices)])
     occurrences = [
         AppliedOccurrence(text, token.start, token.end, i, inventory.senses[i].label, *rest)
-        for text, token, i, *rest in zip(
-            chain.from_iterable(texts), tokens, *(one.tolist() for one in columns), strict=True
-        )
+        for text, token, i, *rest in zip(chain.from_iterable(texts), tokens, *columns, strict=True)
     ]
     occurrences.sort(key=attrgetter("text"))
     share = round(float(unsure.mean()), 4)

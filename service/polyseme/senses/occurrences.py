@@ -29,11 +29,11 @@ from polyseme.operations.compare import (
     may_occur,
     word_places,
 )
-from polyseme.operations.encode import stacks, tokenize
+from polyseme.operations.encode import stacks, tokenize, word_indices
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import EncodeOptions
 from polyseme.senses.clustering import DEFAULT_RULE
-from polyseme.tokenizer import ResolvedToken, Tokenized
+from polyseme.tokenizer import ResolvedToken, Text, Tokenized
 
 GRAMMAR_HEADS = (0.5, 0.5)
 """Threshold and weight. A head whose `word_bias_scale` is below the threshold attends to adjacent
@@ -68,17 +68,19 @@ class WordForms(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Sentences, the positions of the occurrences in each, and the indices of their texts."""
+    """Sentences, the positions of the occurrences in each, and where they are in the request."""
 
     sentences: list[Tokenized]
     positions: list[list[int]]
     texts: list[list[int]]
     """indices of `texts` or `occurrences` in the request"""
+    indices: list[list[int | None]]
+    """indices in lists of words; None in strings"""
 
 
 def locate(
     model: Model,
-    texts: Sequence[str] | None,
+    texts: Sequence[Text] | None,
     occurrences: Sequence[OccurrenceRequest] | None,
     word: WordForms,
     limits: Limits,
@@ -95,7 +97,12 @@ def locate(
     if occurrences is not None:
         limits.check("max_occurrences", len(occurrences))
         sentences, tokens = locate_occurrences(model, occurrences, options, limits)
-        return Located(sentences, [[*at.values()] for at in tokens], [[*at] for at in tokens])
+        of_texts = [[*at] for at in tokens]
+        positions = [[*at.values()] for at in tokens]
+        texts = [occurrences[first].text for first, *_ in of_texts]
+        return Located(
+            sentences, positions, of_texts, [*map(_indices, texts, sentences, positions)]
+        )
     texts = texts or []
     limits.check("max_sentences", len(texts))
     forms = match_forms(word.forms, exact=word.exact)
@@ -104,15 +111,21 @@ def locate(
         check_budget()
         if may_occur(text, forms, exact=word.exact):
             indices.append(index)
-    sentences = tokenize(
-        model, [texts[i] for i in indices], options, limits, lambda n: ("texts", indices[n])
-    )
+    texts = [texts[i] for i in indices]
+    sentences = tokenize(model, texts, options, limits, lambda n: ("texts", indices[n]))
     spelled = ([token.text for token in sentence.words] for sentence in sentences)
     positions = [word_places(words, forms, exact=word.exact) for words in spelled]
     limits.check("max_occurrences", sum(map(len, positions)))
-    return Located(
-        sentences, positions, [[i] * len(at) for i, at in zip(indices, positions, strict=True)]
-    )
+    of_texts = [[i] * len(at) for i, at in zip(indices, positions, strict=True)]
+    return Located(sentences, positions, of_texts, [*map(_indices, texts, sentences, positions)])
+
+
+def _indices(text: Text, sentence: Tokenized, positions: Sequence[int]) -> list[int | None]:
+    """Return the indices of tokens in a list of words; None for those of a string."""
+    if isinstance(text, str) or not positions:
+        return [None] * len(positions)
+    indices = word_indices(text, sentence.words)
+    return [indices[i] for i in positions]
 
 
 class SentenceContexts(NamedTuple):

@@ -2,15 +2,16 @@
 
 import lzma
 import os
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.cli.sentences import split_sentences
+from polyseme.sentences import split_sentences
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(__file__).parents[2] / "shared" / "data"
 TREEBANKS = Path(os.environ.get("POLYSEME_TEST_DATA", SHARED)) / "languages" / "ud"
 
 
@@ -27,9 +28,11 @@ def sentences(text, language="en"):
         ),
         ("de", ["Er kam am 3. Oktober.", "Sie ging."]),
         ("en", ["On Oct. 3 he met Dr. J. Miller, e.g. to get approx. 5 dollars.", "He left."]),
-        ("en", ["It is in chapter 3.", "The next one is shorter."]),
+        ("en", ["It is in chapter 3.", "The next one is shorter.", "30 people saw it."]),
+        ("en", ["Not again! The bank failed.", "Did it?"]),
         ("en", ["“Really?” she asked.", "“Yes!”", "It rained... a lot."]),
         ("ru", ["Он родился в 1990 г. в г. Москве.", "Потом уехал!"]),
+        ("ru", ["Плотность населения составляет 13 чел. / км2."]),
         ("tr", ["Saat 5. katta durdu.", "Işık söndü mü?", "Evet."]),
     ],
 )
@@ -49,6 +52,17 @@ def test_some_scripts_need_no_space_after_a_sentence(language, expected):
     assert sentences("".join(expected), language) == expected
 
 
+def test_a_list_of_words_is_one_sentence():
+    assert sentences(["One.", "Two."]) == [["One.", "Two."]]
+
+
+@pytest.mark.parametrize("text", ["a" * 200_000 + " b! A. C", "A. B. " * 100_000, "A! " * 100_000])
+def test_long_texts_take_seconds(text):
+    start = time.thread_time()
+    assert sentences(text)
+    assert time.thread_time() - start < 10
+
+
 def test_line_breaks_end_sentences():
     assert sentences("one\n\ntwo\r\n three") == ["one", "two", "three"]
 
@@ -65,7 +79,10 @@ def test_starts_point_into_the_text(text, language):
 
 @pytest.mark.parametrize(
     ("name", "language", "max_cut", "min_split"),
-    [("de_gsd", "de", 0.005, 0.95), ("ru_gsd", "ru", 0.006, 0.95), ("ja_gsd", "ja", 0.005, 0.95)],
+    [
+        *(("de_gsd", "de", 0.005, 0.95), ("ru_gsd", "ru", 0.005, 0.95)),
+        *(("ja_gsd", "ja", 0.005, 0.95), ("tr_imst", "tr", 0.011, 0.95)),
+    ],
 )
 def test_sentences_of_treebanks(name, language, max_cut, min_split):
     file = TREEBANKS / f"{name}-ud-dev.conllu.xz"

@@ -7,22 +7,34 @@ within a sentence.
 import re
 from collections.abc import Iterator
 
+from polyseme.tokenizer import Text
+
 _WIDE_END = re.compile(
     r"(?<=[。！？｡।॥])(?![。！？｡।॥」』”’）])|(?<=[。！？｡।॥][」』”’）])(?![とっ])"
 )
 """The end of a sentence that needs no space after it; と and って continue a Japanese quotation."""
 _OPENING = "\"'“”„«»‘’([{—–- `*"
+_CONTINUING = "/,;:)%"
+"""Marks with which no sentence begins."""
 _LAST_WORD = re.compile(r"([\w.]*)\.\s*$")
 _LETTER = re.compile(r"\w")
+_EXCLAMATION = re.compile(r"\S+(?:\s+\S+)?[!?]\s*")
+"""An exclamation or a question of one or two words, which belongs to the next sentence."""
+_MAX_ABBREVIATION = 6
+_MAX_WORD = 64
+"""Characters at the end of a sentence in which the last word is looked for."""
 
 
-def split_sentences(text: str, language: str = "en") -> Iterator[tuple[int, str]]:
+def split_sentences(text: Text, language: str = "en") -> Iterator[tuple[int, Text]]:
     """Yield the start and the text of each sentence; a line break also ends one.
 
-    `language` is an ISO 639 code, as in a manifest.
+    A list of words is one sentence. `language` is an ISO 639 code, as in a manifest.
     """
     from sentencex import segment
 
+    if not isinstance(text, str):
+        yield 0, text
+        return
     start, sentence = 0, ""
     for line in text.splitlines(keepends=True):
         for part in _WIDE_END.split(line):
@@ -44,9 +56,11 @@ def _stripped(start: int, sentence: str) -> Iterator[tuple[int, str]]:
 def _is_end(before: str, following: str, language: str) -> bool:
     """Return whether a sentence ends between two parts of a text."""
     first = following.lstrip(_OPENING)[:1]
-    if first.islower() or not _LETTER.search(following) or not before[-1].isspace():
+    if first.islower() or first in _CONTINUING or not _LETTER.search(following):
         return False
-    last = _LAST_WORD.search(before)
+    if not before[-1].isspace() or _EXCLAMATION.fullmatch(before):
+        return False
+    last = _LAST_WORD.search(before[-_MAX_WORD:])
     if not last:
         return True
     word = last[1]
@@ -54,4 +68,5 @@ def _is_end(before: str, following: str, language: str) -> bool:
     abbreviation = "." in word.strip(".") and not word.replace(".", "").isdigit()
     # English writes no period after an ordinal.
     ordinal = language != "en" and word.isdigit() and len(word) < 3
-    return not (first.isdigit() or initial or abbreviation or ordinal)
+    is_number = first.isdigit() and len(word) <= _MAX_ABBREVIATION
+    return not (is_number or initial or abbreviation or ordinal)
