@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise, product
+from math import inf, log
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
@@ -212,6 +213,29 @@ _VARYING = regex.compile(
     regex.V1,
 )
 """What a word in NFC contains if it has other `forms`."""
+_UNSPACED = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc\uff70\uff9e\uff9f"
+)
+"""Letters of texts without spaces between words, with the signs of length and voice of kana."""
+_UNSPACED_LETTER = regex.compile(rf"[{_UNSPACED}]")
+_UNIT = regex.compile(rf"[{_UNSPACED}][\p{{M}}\uff9e\uff9f]*+|[^{_UNSPACED}]++")
+"""A letter of such texts with its marks, or what is between two of them, such as a number."""
+_PART = regex.compile(rf"[{_UNSPACED}\p{{M}}]{{1,{MAX_WORD_LENGTH}}}+|[^{_UNSPACED}]++")
+"""A part of a word of such texts that is too long."""
+_KATAKANA = regex.compile(r"\p{Katakana}[\p{Katakana}\p{M}\u30fc\uff70\uff9e\uff9f]++")
+_MAX_UNITS, _MAX_UNITS_CJK, _FIRST_CJK = 12, 8, "\u2e80"
+"""Maximum number of units of an entry that is recognized in such texts, and that of one in Han and
+kana, most of which have two; a run of katakana may be longer."""
+_RANK_OFFSET, _LOG_HARMONIC, _UNKNOWN_COST = 10, 2.3, 20.0
+"""Zipf's law: the probability of an entry is about 1 / (rank + offset), divided by the sum of these
+numbers, which is about ten. The cost of a letter that is no entry is larger than any other."""
+_UNSEGMENTED = regex.compile(rf"[[{_UNSPACED}\p{{M}}]--\p{{Katakana}}]{{5,}}", regex.V1)
+"""Letters of such texts that are several words, unlike a foreign name in katakana."""
+UNSEGMENTED = (
+    "A text in a script without spaces has words that the vocabulary lacks, so it cannot be"
+    " segmented: send lists of words, or use a model of its language."
+)
+"""The note of a response for an unknown token that `is_unsegmented`."""
 _MAX_SHARP_S = 3
 _TWO_DIGITS, _DIGIT = re.compile(r"\d\D*\d"), re.compile(r"\d")
 
@@ -281,6 +305,54 @@ def splits(
     fine = list(pairwise(sorted({start, stem} | edges)))
     if len(fine) > 1:
         yield [*head, *fine, *tail]
+
+
+def is_unspaced(text: str) -> bool:
+    """Return whether a text has letters of scripts without spaces between words."""
+    return not text.isascii() and _UNSPACED_LETTER.search(text) is not None
+
+
+def is_unsegmented(token: str) -> bool:
+    """Return whether an unknown token may be several words of a script without spaces."""
+    return not token.isascii() and _UNSEGMENTED.search(token) is not None
+
+
+def segments(word: str, row: Callable[[str], int | None]) -> list[Span]:
+    """Return the (start, end) of the words of a text without spaces, in linear time.
+
+    `row` returns the row of an entry. The text is the most probable sequence of entries (Viterbi
+    1967), whose frequencies follow from their ranks. Consecutive letters that no entry covers are
+    one span, and so are a run of katakana and what is between letters, such as a number.
+    """
+    units = _UNIT.findall(word)
+    edges = list(accumulate(map(len, units), initial=0))
+    position = {edge: i for i, edge in enumerate(edges)}
+    runs = {position[run.start()]: position[run.end()] for run in _KATAKANA.finditer(word)}
+    if len(forms(word)) > 1:
+        units = [forms(unit)[-1] for unit in units]
+    # The cost of the best sequence up to each edge, and the start and kind of its last span.
+    best = [(0.0, 0, True)] + [(inf, 0, True)] * len(units)
+    for i, unit in enumerate(units):
+        cost, run_end = best[i][0], runs.get(i, i + 1)
+        last = min(i + (_MAX_UNITS if unit < _FIRST_CJK else _MAX_UNITS_CJK), len(units))
+        for end in {run_end, *range(i + 1, last + 1)}:
+            index = row("".join(units[i:end]))
+            if index is not None:
+                step = log(index + _RANK_OFFSET) + _LOG_HARMONIC
+                best[end] = min(best[end], (cost + step, i, True))
+            elif end in {i + 1, run_end}:
+                is_word = not _UNSPACED_LETTER.match(unit)
+                best[end] = min(best[end], (cost + _UNKNOWN_COST, i, is_word))
+    spans: list[Span] = []
+    end, was_word = len(units), True
+    while end:
+        _, start, is_word = best[end]
+        if is_word or was_word:
+            spans.append((edges[start], edges[end]))
+        else:
+            spans[-1] = edges[start], spans[-1][1]
+        end, was_word = start, is_word
+    return spans[::-1]
 
 
 def _with_ascii_signs(word: str) -> str:
@@ -532,16 +604,17 @@ class _Lexer:
         chunk that is longer than a word may be.
         """
         if len(chunk) > MAX_WORD_LENGTH:
-            yield from (self.resolve(word[0]) for word in _WORD.finditer(chunk))
+            for word in _WORD.finditer(chunk):
+                yield from map(self.resolve, _parts(word[0]))
             return
         end = 0
         while match := _WORD.search(chunk, end):
-            word = None
+            token = None
             if match.end() < len(chunk) and self.vocabulary.has_compounds:
-                word = self._longer_entry(chunk, *match.span())
-            word = word or self.resolve(match[0])
-            yield word
-            end = match.start() + len(word.text)
+                token = self._longer_entry(chunk, *match.span())
+            token = token or self.resolve(match[0])
+            yield token
+            end = match.start() + len(token.text)
 
     def _longer_entry(self, chunk: str, start: int, end: int) -> ResolvedToken | None:
         """Return the token of the longest entry that begins with a word and continues it.
@@ -581,6 +654,8 @@ class _Lexer:
         split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
         """
         word = whole.text
+        if is_unspaced(word):
+            return self._segment(whole)
         # Most unknown words have no joint and no unit. The modifier letter apostrophe is a letter.
         if word.isalpha() and (word.isascii() or not _ELISION.search(word)):
             return [self._compose(whole)]
@@ -605,6 +680,23 @@ class _Lexer:
                 return [self._compose(token) for token in tokens]
         return [composed]
 
+    def _segment(self, whole: ResolvedToken) -> list[ResolvedToken]:
+        """Return the tokens of an unknown word with letters of scripts without spaces.
+
+        The letters that no entry covers are unknown, because their subwords may be of two words. If
+        nothing has a vector, the word stays whole.
+        """
+        unsplit = self._unsplit(whole)
+        if unsplit:
+            return [unsplit]
+        tokens = []
+        for start, end in segments(whole.text, self.vocabulary.row):
+            token = self.resolve(whole.text[start:end])
+            is_other = token.row is None and not is_unspaced(token.text)
+            tokens += self.split_or_compose(token) if is_other else [token]
+        has_vector = any(token.resolution != "oov" for token in tokens)
+        return tokens if has_vector else [whole]
+
     def _unsplit(self, token: ResolvedToken) -> ResolvedToken | None:
         """Return the token of an unknown word that is never split, None for other words.
 
@@ -626,6 +718,12 @@ class _Lexer:
                 if self.composes(spelling):
                     return token._replace(resolution="subword", composed=spelling)
         return token
+
+
+def _parts(word: str) -> list[str]:
+    """Return the parts of a word that are looked up, several if it is too long and unspaced."""
+    is_long = len(word) > MAX_WORD_LENGTH and is_unspaced(word)
+    return _PART.findall(word) if is_long else [word]
 
 
 def _core(text: str) -> str:

@@ -151,7 +151,7 @@ def write_table(
     `training` are members of the manifest's field. Raises ImportProblem or ModelFolderError.
     """
     if options.texts:
-        counts = count_words(options.texts.texts, table.words)
+        counts = count_words(options.texts.texts, table.words, progress)
         if not counts.any():
             raise ImportProblem("The texts have no word of the file; give texts of its language.")
         table = replace(table, counts=counts, counted_in=TEXT_COUNTS)
@@ -219,7 +219,7 @@ def tune(folder: Path, sample: TextSample, model: Model, progress: Progress = SI
     trained and stored weights remain. Raises ImportProblem if no word of the texts is in the model.
     """
     words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
-    counts = count_words(sample.texts, words)
+    counts = count_words(sample.texts, words, progress)
     if not counts.any():
         raise ImportProblem("The texts have no word of the model; give texts of its language.")
     facts = {**model.manifest.training, "texts": dict(sample.facts)}

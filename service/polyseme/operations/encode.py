@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,15 @@ from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
 from polyseme.operations.schema import Input, ModelName
 from polyseme.stages import current_record, stage
-from polyseme.tokenizer import Case, Resolution, ResolvedToken, Tokenized, Tokenizer
+from polyseme.tokenizer import (
+    UNSEGMENTED,
+    Case,
+    Resolution,
+    ResolvedToken,
+    Tokenized,
+    Tokenizer,
+    is_unsegmented,
+)
 from polyseme.tokenizer import words as word_spans
 
 Text: TypeAlias = str | Sequence[str]
@@ -75,14 +83,23 @@ class TokenCounts:
     def __init__(self, sentences: Iterable[Tokenized]) -> None:
         self.truncated = 0
         resolutions: list[Resolution] = []
+        unknown: list[str] = []
         for sentence in sentences:
             self.truncated += sentence.truncated
-            resolutions += map(_resolution, sentence.words)
+            of_words = list(map(_resolution, sentence.words))
+            resolutions += of_words
+            if "oov" in of_words:
+                unknown += (word.text for word in sentence.words if word.resolution == "oov")
         self.tokens, self.oov = len(resolutions), resolutions.count("oov")
         self.usage = {"tokens": self.tokens, "oov": self.oov, "truncated": self.truncated}
-        """what responses have"""
+        self.notes = [UNSEGMENTED] if any(map(is_unsegmented, unknown)) else []
         self.subword = resolutions.count("subword")
         self.case_fallbacks = self.tokens - resolutions.count("exact") - self.oov - self.subword
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The members `usage` and `notes` of responses, without `notes` if there are none."""
+        return {"usage": self.usage} | ({"notes": self.notes} if self.notes else {})
 
 
 def record_token_counts(sentences: Iterable[Tokenized]) -> TokenCounts:

@@ -235,7 +235,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         sentences, positions, texts = locate(
             model, request.texts, request.occurrences, forms, limits
         )
-        record_token_counts(sentences)
+        counts = record_token_counts(sentences)
         _check_count(request, forms, sum(map(len, positions)))
         if request.occurrences is not None:
             first = next(i for i, indices in enumerate(texts) if 0 in indices)
@@ -286,7 +286,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         clusters.separation,
         round(divisions.several, 4),
         alternatives,
-        _notes(occurrences, clusters, request),
+        _notes(occurrences, clusters, request) + counts.notes,
         inventory,
     )
 
