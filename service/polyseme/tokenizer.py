@@ -226,16 +226,17 @@ _KATAKANA = regex.compile(r"\p{Katakana}[\p{Katakana}\p{M}\u30fc\uff70\uff9e\uff
 _MAX_UNITS, _MAX_UNITS_CJK, _FIRST_CJK = 12, 8, "\u2e80"
 """Maximum number of units of an entry that is recognized in such texts, and that of one in Han and
 kana, most of which have two; a run of katakana may be longer."""
-_RANK_OFFSET, _LOG_HARMONIC, _UNKNOWN_COST = 10, 2.3, 20.0
+_RANK_OFFSET, _LOG_HARMONIC, _UNKNOWN_COST, _PAIR_COST = 10, 2.3, 20.0, 18.0
 """Zipf's law: the probability of an entry is about 1 / (rank + offset), divided by the sum of these
-numbers, which is about ten. The cost of a letter that is no entry is larger than any other."""
-_UNSEGMENTED = regex.compile(rf"[[{_UNSPACED}\p{{M}}]--\p{{Katakana}}]{{5,}}", regex.V1)
-"""Letters of such texts that are several words, unlike a foreign name in katakana."""
-UNSEGMENTED = (
-    "A text in a script without spaces has words that the vocabulary lacks, so it cannot be"
-    " segmented: send lists of words, or use a model of its language."
+numbers, which is about ten. The cost of a letter that is no entry is larger than any other. That of
+two letters of Han, the length of most words, is less than that of two rare entries."""
+_PAIR = regex.compile(r"\p{Han}{2}")
+_SEVERAL_WORDS = regex.compile(
+    r"[\p{Han}\p{Hiragana}]{5,}|[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{M}]{13,}"
 )
-"""The note of a response for an unknown token that `is_unsegmented`."""
+"""Letters of such texts that are several words; a foreign name in katakana may be longer."""
+_MAX_WORD_LETTERS = 4
+"""Up to so many letters without a vector are not called a text, but a word."""
 _MAX_SHARP_S = 3
 _TWO_DIGITS, _DIGIT = re.compile(r"\d\D*\d"), re.compile(r"\d")
 
@@ -312,9 +313,11 @@ def is_unspaced(text: str) -> bool:
     return not text.isascii() and _UNSPACED_LETTER.search(text) is not None
 
 
-def is_unsegmented(token: str) -> bool:
-    """Return whether an unknown token may be several words of a script without spaces."""
-    return not token.isascii() and _UNSEGMENTED.search(token) is not None
+def is_unsegmented(tokens: Iterable[ResolvedToken]) -> bool:
+    """Return whether most letters of scripts without spaces, and several words, have no vector."""
+    unspaced = [token for token in tokens if is_unspaced(token.text)]
+    unknown = sum(len(token.text) for token in unspaced if token.resolution == "oov")
+    return unknown > max(sum(len(token.text) for token in unspaced) / 2, _MAX_WORD_LETTERS)
 
 
 def segments(word: str, row: Callable[[str], int | None]) -> list[Span]:
@@ -343,6 +346,8 @@ def segments(word: str, row: Callable[[str], int | None]) -> list[Span]:
             elif end in {i + 1, run_end}:
                 is_word = not _UNSPACED_LETTER.match(unit)
                 best[end] = min(best[end], (cost + _UNKNOWN_COST, i, is_word))
+            elif _PAIR.fullmatch(word, edges[i], edges[end]):
+                best[end] = min(best[end], (cost + _PAIR_COST, i, True))
     spans: list[Span] = []
     end, was_word = len(units), True
     while end:
@@ -683,8 +688,8 @@ class _Lexer:
     def _segment(self, whole: ResolvedToken) -> list[ResolvedToken]:
         """Return the tokens of an unknown word with letters of scripts without spaces.
 
-        The letters that no entry covers are unknown, because their subwords may be of two words. If
-        nothing has a vector, the word stays whole.
+        If nothing has a vector, the word stays whole. It and its pieces are composed, except those
+        that may be several words.
         """
         unsplit = self._unsplit(whole)
         if unsplit:
@@ -693,9 +698,12 @@ class _Lexer:
         for start, end in segments(whole.text, self.vocabulary.row):
             token = self.resolve(whole.text[start:end])
             is_other = token.row is None and not is_unspaced(token.text)
-            tokens += self.split_or_compose(token) if is_other else [token]
+            tokens += self.split_or_compose(token) if is_other else [self._compose_unspaced(token)]
         has_vector = any(token.resolution != "oov" for token in tokens)
-        return tokens if has_vector else [whole]
+        return tokens if has_vector else [self._compose_unspaced(whole)]
+
+    def _compose_unspaced(self, token: ResolvedToken) -> ResolvedToken:
+        return token if _SEVERAL_WORDS.search(token.text) else self._compose(token)
 
     def _unsplit(self, token: ResolvedToken) -> ResolvedToken | None:
         """Return the token of an unknown word that is never split, None for other words.

@@ -1,5 +1,6 @@
 """Texts of scripts without spaces between words are split into entries of the vocabulary."""
 
+import re
 from itertools import combinations, pairwise
 from math import log
 
@@ -25,12 +26,16 @@ def shown(text, *known):
     [
         ("私は銀行に行った", ["私", "は", "銀行", "に", "行った"]),
         ("銀行の50周年", ["銀行", "の", "50", "周年"]),
-        ("私は鑄鐵に", ["私", "は", "[鑄鐵]", "に"]),  # no entry has these letters
-        ("ヒッタイトの銀", ["[ヒッタイト]", "の", "銀"]),
+        ("私は鑄に", ["私", "は", "(鑄)", "に"]),  # no entry has this letter
+        ("ヒッタイトの銀", ["(ヒッタイト)", "の", "銀"]),
+        ("私はあいうえに", ["私", "は", "(あいうえ)", "に"]),
+        ("私はあいうえおに", ["私", "は", "[あいうえお]", "に"]),  # these may be several words
+        ("私は" + "กข" * 6, ["私", "は", f"({'กข' * 6})"]),
+        ("私は" + "กข" * 7, ["私", "は", f"[{'กข' * 7}]"]),
         ("私はzebraに5kg", ["私", "は", "(zebra)", "に", "5kg"]),
         ("私didn't行った", ["私", "did", "n't", "行った"]),
-        ("私は鑄12鑄に", ["私", "は", "[鑄]", "(12)", "[鑄]", "に"]),
-        ("鑄鐵ヒッタイト", ["[鑄鐵ヒッタイト]"]),
+        ("私は鑄12鑄に", ["私", "は", "(鑄)", "(12)", "(鑄)", "に"]),
+        ("あいうえおか", ["[あいうえおか]"]),
         ("私は、銀行。", ["私", "は", "(、)", "銀行", "(。)"]),
         ("私\u200bは銀\u00ad行に", ["私", "は", "銀\u00ad行", "に"]),
         ("銀\ufe00行の", ["銀\ufe00行", "の"]),  # variants of letters
@@ -55,6 +60,18 @@ def test_texts_of_other_scripts_and_forms_have_their_entries(text, entries):
     assert [token.key for token in tokenize(text, Vocabulary(*entries))] == entries
 
 
+def test_two_letters_of_han_are_an_unknown_word_rather_than_two_rare_entries():
+    filler = [f"filler{i}" for i in range(20_000)]
+    assert shown("的鑄鐵", "的", *filler, "鑄", "鐵") == ["的", "(鑄鐵)"]
+    assert shown("的鑄鐵", "的", "鑄", "鐵") == ["的", "鑄", "鐵"]
+    assert shown("あいう", *filler, "あ", "い", "う") == ["あ", "い", "う"]
+
+
+def test_a_text_of_which_nothing_has_a_vector_stays_whole():
+    text = "鑄鐵鋼鋁銅ヒッタイト12zebra"
+    assert [token[:3] for token in tokenize(text, Vocabulary("a"))] == [(text, 0, len(text))]
+
+
 def test_the_more_frequent_entries_are_used():
     filler = [f"filler{i}" for i in range(2000)]
     assert shown("研究生命", "研究", "生命", *filler, "研究生", "命") == ["研究", "生命"]
@@ -77,19 +94,26 @@ def test_a_longer_text_is_split_too_with_exact_offsets():
     assert unknown == 0 and len(tokens) < 4.1 * MAX_WORD_LENGTH
 
 
+PAIR = re.compile("[銀行員]{2}")
+
+
+def letters(size):
+    return st.text("銀行員に", min_size=1, max_size=size)
+
+
 @PROPERTY
-@given(
-    st.text("銀行員に", min_size=1, max_size=7),
-    st.sets(st.text("銀行員に", min_size=1, max_size=4)),
-)
+@given(letters(7), st.sets(letters(4)))
 def test_no_other_split_is_more_probable(text, known):
     rows = {word: row for row, word in enumerate(sorted(known))}
 
     def cost(split):
         parts = [text[start:end] for start, end in split]
-        if any(part not in rows and len(part) > 1 for part in parts):
+        if any(part not in rows and not PAIR.fullmatch(part) and len(part) > 1 for part in parts):
             return float("inf")
-        return sum(log(rows[part] + 10) + 2.3 if part in rows else 22.3 for part in parts)
+        return sum(
+            log(rows[part] + 10) + 2.3 if part in rows else (20.3, 22.3)[len(part) == 1]
+            for part in parts
+        )
 
     inner = range(1, len(text))
     cuts = [cut for count in range(len(text)) for cut in combinations(inner, count)]
@@ -105,10 +129,12 @@ def test_no_other_split_is_more_probable(text, known):
 def merged(split, text, rows):
     """A split in which consecutive unknown letters are one span."""
     spans = []
+    was_unknown = False
     for start, end in split:
-        is_known = text[start:end] in rows
-        if spans and not is_known and text[spans[-1][0] : start] not in rows:
+        is_unknown = text[start:end] not in rows and end == start + 1
+        if is_unknown and was_unknown:
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
+        was_unknown = is_unknown
     return spans

@@ -18,7 +18,6 @@ from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOption
 from polyseme.operations.schema import Input, ModelName
 from polyseme.stages import current_record, stage
 from polyseme.tokenizer import (
-    UNSEGMENTED,
     Case,
     Resolution,
     ResolvedToken,
@@ -47,6 +46,10 @@ _NUMBER_MEMORY = 8
 """Bytes that a number takes while its array is computed: float32, and a copy of one part."""
 _TOO_LARGE_RESPONSE = (
     "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
+)
+UNSEGMENTED = (
+    "The vocabulary lacks most of a text in a script without spaces, so the text cannot be"
+    " segmented: send lists of words, or use a model of its language."
 )
 _resolution = attrgetter("resolution")
 
@@ -83,16 +86,17 @@ class TokenCounts:
     def __init__(self, sentences: Iterable[Tokenized]) -> None:
         self.truncated = 0
         resolutions: list[Resolution] = []
-        unknown: list[str] = []
+        self.notes: list[str] = []
         for sentence in sentences:
             self.truncated += sentence.truncated
             of_words = list(map(_resolution, sentence.words))
             resolutions += of_words
-            if "oov" in of_words:
-                unknown += (word.text for word in sentence.words if word.resolution == "oov")
+            # The words of a list have no offsets and no text.
+            if "oov" in of_words and sentence.text and is_unsegmented(sentence.words):
+                self.notes = [UNSEGMENTED]
         self.tokens, self.oov = len(resolutions), resolutions.count("oov")
         self.usage = {"tokens": self.tokens, "oov": self.oov, "truncated": self.truncated}
-        self.notes = [UNSEGMENTED] if any(map(is_unsegmented, unknown)) else []
+        """what responses have"""
         self.subword = resolutions.count("subword")
         self.case_fallbacks = self.tokens - resolutions.count("exact") - self.oov - self.subword
 
