@@ -655,8 +655,9 @@ class _Lexer:
         """Return the tokens of a word that is not in the vocabulary and not too long.
 
         The first possible result is returned: the token of a word that is never split; the coarsest
-        split whose pieces are all known; the unsplit word, composed from its subwords; the finest
-        split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
+        split whose pieces are all known; a contraction of a known word; the unsplit word, composed
+        from its subwords; the finest split, if a known piece begins with a letter or digit; the
+        unsplit word as an unknown token.
         """
         word = whole.text
         if is_unspaced(word):
@@ -678,6 +679,11 @@ class _Lexer:
                 known.append(piece)
             else:
                 return known
+        contraction = _CONTRACTION.search(word)
+        if contraction:  # German geht's, in a vocabulary without 's
+            stem = self.resolve(word[: contraction.start()])
+            if stem.row is not None:
+                return [stem, self._compose(self.resolve(contraction[0]))]
         composed = self._compose(whole)
         if composed is whole:
             tokens = [self.resolve(word[start:end]) for start, end in split]

@@ -51,6 +51,7 @@ def token_texts(text, *known, case="auto", composes=any_word):
         ("!!!", ["!", "!", "!"]),
         ("...", ["(...)"]),
         ("high-end's", ["(high-end's)"]),
+        ("did's", ["did", "('s)"]),
     ],
 )
 def test_a_word_is_split_if_every_piece_is_known_and_composed_otherwise(word, expected):
