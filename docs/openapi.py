@@ -122,6 +122,8 @@ class EncodeDocument(_Response):
     """number of attention heads of the model"""
     results: list[SentenceDocument]
     usage: Usage
+    notes: list[str] | None = None
+    """warnings, if there are any: a text that has to be segmented"""
     terms: list[Term] | None = None
     """with `contributions`: what the columns after those of the tokens are"""
 

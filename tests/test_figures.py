@@ -49,6 +49,8 @@ PUBLISHED = {
 }
 BERT = PUBLISHED["BERT-base, nearest sense centroid"]
 
+CHINESE, JAPANESE = ("words of other texts", "jieba"), ("", ", jieba", ", janome")
+
 QUOTES = [
     (
         "README.md",
@@ -98,6 +100,25 @@ QUOTES = [
         "docs/quality.md",
         "{:.1f} with equal weights and {:.1f} whitened; a mean of contextual vectors has {:.1f}",
         CORRELATION.values(),
+    ),
+    *(
+        ("docs/languages.md", f"{title} | {{:.2f}}", [figure("languages", "not found", name)])
+        for title, name in {
+            "`ß` in capitals: `STRASSE`": "German ß in capitals",
+            "if the language is known": "Turkish in capitals",
+            "`е` for `ё`, `ё` for `е`": "Russian, е for ё",
+            "with vowel marks; with tatweel": "Arabic with vowel marks",
+        }.items()
+    ),
+    (
+        "docs/languages.md",
+        "of other texts | {:.3f} | {:.3f} |",
+        [figure("languages", "segmentation", f"Chinese news, {name}") for name in CHINESE],
+    ),
+    (
+        "docs/languages.md",
+        "of `ja_ginza` | {:.3f} | {:.3f} | {:.3f} |",
+        [figure("languages", "segmentation", f"Japanese{name}") for name in JAPANESE],
     ),
     ("docs/quality.md", "adjusted Rand index | | {:.1f} | {:.1f} |", both(*FOUND)),
     ("docs/quality.md", "area under the curve | | {:.1f} | {:.1f} |", both(*SEVERAL)),

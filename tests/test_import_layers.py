@@ -67,7 +67,7 @@ MAY_IMPORT = {
     IMPORTING: {
         *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, TOKENIZER),
         *(f"{SENSES}.fit", f"{SENSES}.occurrences"),
-        *("numpy", "safetensors", "pydantic", "gensim", "scipy"),
+        *("numpy", "safetensors", "pydantic", "gensim", "py3langid", "regex", "scipy"),
     },
     EVALUATION: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, CLIENT, PROGRESS),

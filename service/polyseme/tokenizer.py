@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise, product
+from math import inf, log
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
@@ -214,6 +215,30 @@ _VARYING = regex.compile(
     regex.V1,
 )
 """What a word in NFC contains if it has other `forms`."""
+_UNSPACED = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc\uff70\uff9e\uff9f"
+)
+"""Letters of texts without spaces between words, with the signs of length and voice of kana."""
+_UNSPACED_LETTER = regex.compile(rf"[{_UNSPACED}]")
+_UNIT = regex.compile(rf"[{_UNSPACED}][\p{{M}}\uff9e\uff9f]*+|[^{_UNSPACED}]++")
+"""A letter of such texts with its marks, or what is between two of them, such as a number."""
+_PART = regex.compile(rf"[{_UNSPACED}\p{{M}}]{{1,{MAX_WORD_LENGTH}}}+|[^{_UNSPACED}]++")
+"""A part of a word of such texts that is too long."""
+_KATAKANA = regex.compile(r"\p{Katakana}[\p{Katakana}\p{M}\u30fc\uff70\uff9e\uff9f]++")
+_MAX_UNITS, _MAX_UNITS_CJK, _FIRST_CJK = 12, 8, "\u2e80"
+"""Maximum number of units of an entry that is recognized in such texts, and that of one in Han and
+kana, most of which have two; a run of katakana may be longer."""
+_RANK_OFFSET, _LOG_HARMONIC, _UNKNOWN_COST, _PAIR_COST = 10, 2.3, 20.0, 18.0
+"""Zipf's law: the probability of an entry is about 1 / (rank + offset), divided by the sum of these
+numbers, which is about ten. The cost of a letter that is no entry is larger than any other. That of
+two letters of Han, the length of most words, is less than that of two rare entries."""
+_PAIR = regex.compile(r"\p{Han}{2}")
+_SEVERAL_WORDS = regex.compile(
+    r"[\p{Han}\p{Hiragana}]{5,}|[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{M}]{13,}"
+)
+"""Letters of such texts that are several words; a foreign name in katakana may be longer."""
+_MAX_WORD_LETTERS = 4
+"""Up to so many letters without a vector are not called a text, but a word."""
 _MAX_SHARP_S = 3
 _TWO_DIGITS, _DIGIT = re.compile(r"\d\D*\d"), re.compile(r"\d")
 
@@ -300,6 +325,58 @@ def splits(
     fine = list(pairwise(sorted({start, stem} | edges)))
     if len(fine) > 1:
         yield [*head, *fine, *tail]
+
+
+def is_unspaced(text: str) -> bool:
+    """Return whether a text has letters of scripts without spaces between words."""
+    return not text.isascii() and _UNSPACED_LETTER.search(text) is not None
+
+
+def is_unsegmented(tokens: Iterable[ResolvedToken]) -> bool:
+    """Return whether most letters of scripts without spaces, and several words, have no vector."""
+    unspaced = [token for token in tokens if is_unspaced(token.text)]
+    unknown = sum(len(token.text) for token in unspaced if token.resolution == "oov")
+    return unknown > max(sum(len(token.text) for token in unspaced) / 2, _MAX_WORD_LETTERS)
+
+
+def segments(word: str, row: Callable[[str], int | None]) -> list[Span]:
+    """Return the (start, end) of the words of a text without spaces, in linear time.
+
+    `row` returns the row of an entry. The text is the most probable sequence of entries (Viterbi
+    1967), whose frequencies follow from their ranks. Consecutive letters that no entry covers are
+    one span, and so are a run of katakana and what is between letters, such as a number.
+    """
+    units = _UNIT.findall(word)
+    edges = list(accumulate(map(len, units), initial=0))
+    position = {edge: i for i, edge in enumerate(edges)}
+    runs = {position[run.start()]: position[run.end()] for run in _KATAKANA.finditer(word)}
+    if len(forms(word)) > 1:
+        units = [forms(unit)[-1] for unit in units]
+    # The cost of the best sequence up to each edge, and the start and kind of its last span.
+    best = [(0.0, 0, True)] + [(inf, 0, True)] * len(units)
+    for i, unit in enumerate(units):
+        cost, run_end = best[i][0], runs.get(i, i + 1)
+        last = min(i + (_MAX_UNITS if unit < _FIRST_CJK else _MAX_UNITS_CJK), len(units))
+        for end in {run_end, *range(i + 1, last + 1)}:
+            index = row("".join(units[i:end]))
+            if index is not None:
+                step = log(index + _RANK_OFFSET) + _LOG_HARMONIC
+                best[end] = min(best[end], (cost + step, i, True))
+            elif end in {i + 1, run_end}:
+                is_word = not _UNSPACED_LETTER.match(unit)
+                best[end] = min(best[end], (cost + _UNKNOWN_COST, i, is_word))
+            elif _PAIR.fullmatch(word, edges[i], edges[end]):
+                best[end] = min(best[end], (cost + _PAIR_COST, i, True))
+    spans: list[Span] = []
+    end, was_word = len(units), True
+    while end:
+        _, start, is_word = best[end]
+        if is_word or was_word:
+            spans.append((edges[start], edges[end]))
+        else:
+            spans[-1] = edges[start], spans[-1][1]
+        end, was_word = start, is_word
+    return spans[::-1]
 
 
 def _with_ascii_signs(word: str) -> str:
@@ -551,16 +628,17 @@ class _Lexer:
         chunk that is longer than a word may be.
         """
         if len(chunk) > MAX_WORD_LENGTH:
-            yield from (self.resolve(word[0]) for word in _WORD.finditer(chunk))
+            for word in _WORD.finditer(chunk):
+                yield from map(self.resolve, _parts(word[0]))
             return
         end = 0
         while match := _WORD.search(chunk, end):
-            word = None
+            token = None
             if match.end() < len(chunk) and self.vocabulary.has_compounds:
-                word = self._longer_entry(chunk, *match.span())
-            word = word or self.resolve(match[0])
-            yield word
-            end = match.start() + len(word.text)
+                token = self._longer_entry(chunk, *match.span())
+            token = token or self.resolve(match[0])
+            yield token
+            end = match.start() + len(token.text)
 
     def _longer_entry(self, chunk: str, start: int, end: int) -> ResolvedToken | None:
         """Return the token of the longest entry that begins with a word and continues it.
@@ -596,10 +674,13 @@ class _Lexer:
         """Return the tokens of a word that is not in the vocabulary and not too long.
 
         The first possible result is returned: the token of a word that is never split; the coarsest
-        split whose pieces are all known; the unsplit word, composed from its subwords; the finest
-        split, if a known piece begins with a letter or digit; the unsplit word as an unknown token.
+        split whose pieces are all known; a contraction of a known word; the unsplit word, composed
+        from its subwords; the finest split, if a known piece begins with a letter or digit; the
+        unsplit word as an unknown token.
         """
         word = whole.text
+        if is_unspaced(word):
+            return self._segment(whole)
         # Most unknown words have no joint and no unit. The modifier letter apostrophe is a letter.
         if word.isalpha() and (word.isascii() or not _ELISION.search(word)):
             return [self._compose(whole)]
@@ -617,12 +698,37 @@ class _Lexer:
                 known.append(piece)
             else:
                 return known
+        contraction = _CONTRACTION.search(word)
+        if contraction:  # German geht's, in a vocabulary without 's
+            stem = self.resolve(word[: contraction.start()])
+            if stem.row is not None:
+                return [stem, self._compose(self.resolve(contraction[0]))]
         composed = self._compose(whole)
         if composed is whole:
             tokens = [self.resolve(word[start:end]) for start, end in split]
             if any(token.row is not None and token.text[0].isalnum() for token in tokens):
                 return [self._compose(token) for token in tokens]
         return [composed]
+
+    def _segment(self, whole: ResolvedToken) -> list[ResolvedToken]:
+        """Return the tokens of an unknown word with letters of scripts without spaces.
+
+        If nothing has a vector, the word stays whole. It and its pieces are composed, except those
+        that may be several words.
+        """
+        unsplit = self._unsplit(whole)
+        if unsplit:
+            return [unsplit]
+        tokens = []
+        for start, end in segments(whole.text, self.vocabulary.row):
+            token = self.resolve(whole.text[start:end])
+            is_other = token.row is None and not is_unspaced(token.text)
+            tokens += self.split_or_compose(token) if is_other else [self._compose_unspaced(token)]
+        has_vector = any(token.resolution != "oov" for token in tokens)
+        return tokens if has_vector else [self._compose_unspaced(whole)]
+
+    def _compose_unspaced(self, token: ResolvedToken) -> ResolvedToken:
+        return token if _SEVERAL_WORDS.search(token.text) else self._compose(token)
 
     def _unsplit(self, token: ResolvedToken) -> ResolvedToken | None:
         """Return the token of an unknown word that is never split, None for other words.
@@ -645,6 +751,12 @@ class _Lexer:
                 if self.composes(spelling):
                     return token._replace(resolution="subword", composed=spelling)
         return token
+
+
+def _parts(word: str) -> list[str]:
+    """Return the parts of a word that are looked up, several if it is too long and unspaced."""
+    is_long = len(word) > MAX_WORD_LENGTH and is_unspaced(word)
+    return _PART.findall(word) if is_long else [word]
 
 
 def _core(text: str) -> str:

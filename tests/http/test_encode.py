@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from docs.openapi import EncodeDocument, ProblemResponse
 
+from polyseme.operations.encode import UNSEGMENTED
 from tests.http.conftest import SECRET, expect_problem
 from tests.tiny import VECTORS, WORDS, write_tiny
 
@@ -74,6 +75,27 @@ def test_ndjson_has_the_results_of_json_and_a_last_line_with_the_usage(client, b
     *results, last = lines(client, input=TEXTS, **body)
     assert results == whole["results"]
     assert last == {"complete": True, "usage": whole["usage"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "has_note"),
+    [
+        ("私は銀行に行った。", True),
+        ("ธนาคาร", True),
+        ("東京 銀行 river 東", True),
+        ("東京 river", False),
+        ("qzxy é", False),
+    ],
+)
+def test_a_text_that_cannot_be_segmented_has_a_note(client, text, has_note):
+    whole = client.post("/v1/encode", json={"input": ["river", text]}).json()
+    *_, last = lines(client, input=["river", text])
+    occurrences = [{"text": f"river {text}", "word": "river"}] * 2
+    compared = client.post("/v1/compare", json={"occurrences": occurrences}).json()
+    notes = [UNSEGMENTED] if has_note else None
+    assert whole.get("notes") == last.get("notes") == notes
+    assert (UNSEGMENTED in compared["notes"]) == has_note
+    assert "notes" not in client.post("/v1/encode", json={"input": [["river", text]]}).json()
 
 
 def test_an_ndjson_body_takes_its_fields_from_the_query(client: httpx.Client) -> None:

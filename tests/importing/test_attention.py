@@ -142,8 +142,9 @@ def make(importer, words, vectors, *options):
     content = files.rows(words, vectors)
     done = importer.run(content, "--format", "glove", "--name", "made", "--replace", *options)
     assert done.code == 0, done.err
-    estimate, *warnings = done.err.splitlines()
+    estimate, *lines = done.err.splitlines()
     assert " words of dimension " in estimate
+    warnings = [line for line in lines if "of the language en;" not in line]
     return read_model(importer.models / "made"), warnings
 
 

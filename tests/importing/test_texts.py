@@ -8,6 +8,7 @@ import pytest
 from polyseme.importing import texts
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.models.reader import read_model
+from polyseme.progress import ConsoleProgress
 from tests.importing import files
 from tests.importing.conftest import run
 
@@ -21,6 +22,15 @@ def test_words_are_counted_for_the_entry_that_is_used_for_them():
     # APPLE is looked up as apple, Bank as bank.
     assert counts.tolist() == [2, 1, 2]
     assert count_words([["Apple", "an apple", ""]], ["apple", "Apple", "an"]).tolist() == [0, 1, 0]
+
+
+def test_words_of_texts_without_spaces_are_counted(capsys):
+    words = ["銀行", "は", "行", "river"]
+    counts = count_words(["銀行は銀行は鑄、銀", "river銀行"], words, ConsoleProgress())
+    assert counts.tolist() == [3, 2, 0, 1]
+    assert "segment the texts" not in capsys.readouterr().err
+    count_words(["私が働くのは銀行"], words, ConsoleProgress())
+    assert "segment the texts" in capsys.readouterr().err
 
 
 def test_a_sample_of_few_texts_has_all_of_them():

@@ -77,6 +77,12 @@ TEXTS = {
     "elisions": repeated("l'qz "),
     "words of elisions": in_words("l'"),
     "long numbers": in_words("19"),
+    "Han without an entry": repeated("鑄"),
+    "kana with marks": repeated("か\u3099"),
+    "katakana": in_words("カ"),
+    "Thai": repeated("กิ"),
+    "Han and digits": repeated("鑄1"),
+    "words of Han and letters": in_words("鑄q-"),
 }
 
 

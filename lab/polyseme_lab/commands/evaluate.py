@@ -118,6 +118,9 @@ def evaluate(task: Task, directory: Path, registry: Registry, **options: Any) ->
 
     DIRECTORY contains the archive coarsewsd.tar.xz or wic.tar.xz, or its extracted files; or
     wordsim353.tsv, simlex999.txt, or both. The key of a service is read from POLYSEME_API_KEY.
+
+    Other measures are commands of their own, with --help: `polyseme evaluate attention`, `tagging`,
+    `sentences`, `pseudowords` and `senses`.
     """
     names = options["names"]
     if options["split"] and task != "wic":
@@ -368,7 +371,7 @@ def pseudowords(file: Path, registry: Registry, **options: Any) -> None:
     """Measure how well contexts tell apart two words that one pseudo-word replaces.
 
     FILE is JSONL, or .xz of it. Each line has a pair of `words`, and their `occurrences`, each with
-    `sense`, `index` and `tokens`.
+    `sense`, 0 or 1 for the word of the pair that stood there, `index` and `tokens`.
     """
     _report_downstream("measure_pseudowords", file, registry, options)
 

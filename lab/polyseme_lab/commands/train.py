@@ -138,7 +138,7 @@ def recipe_option(name: str) -> Callable[[Any], Any]:
 @click.option(
     "--leave-out",
     help="Words that are never targets, separated by commas, or a file with one word per line; by"
-    " default those of CoarseWSD-20.",
+    " default those of CoarseWSD-20 if the model is English or of no known language.",
 )
 @click.option(
     "--checkpoints",
@@ -192,6 +192,8 @@ def train(
         training: TrainingRun | HiddenWordsRun
         try:
             model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
+            if model.manifest.languages and "en" not in model.manifest.languages:
+                fields.setdefault("leave_out", ())  # the default words are English
             if fields.get("objective") == "hidden-words":
                 if tags:
                     raise click.UsageError("--tags: does not apply to the objective hidden-words.")

@@ -266,7 +266,10 @@ _import_options = with_options(
     click.option("--replace", is_flag=True, help="Replace an existing model of the same name."),
     click.option("--licence", help="The license of the vectors, for the manifest."),
     click.option(
-        "--language", "languages", multiple=True, help="A language of the words, for the manifest."
+        "--language",
+        "languages",
+        multiple=True,
+        help="A language of the words; found by itself where it is clear.",
     ),
     destination_option,
 )

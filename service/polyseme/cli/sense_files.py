@@ -22,16 +22,12 @@ from polyseme.senses.inventory import (
 )
 from polyseme.senses.occurrences import WordForms
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import Text, hashable, joined
+from polyseme.tokenizer import Text, hashable, is_unspaced, joined
 
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 TABLES = (".parquet", ".csv", ".jsonl")
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uff66-\uff9f\U00020000-\U0003ffff]"
-)
-"""Letters of scripts without spaces between words, beside which a word may begin or end."""
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
 
@@ -92,8 +88,8 @@ def word_pattern(forms: Iterable[str], *, exact: bool = False) -> re.Pattern[str
     for form in sorted({*forms}):
         words = form.split()
         first, last = words[0][:1] if words else "", words[-1][-1:] if words else ""
-        before = "" if UNSPACED.match(first) else r"(?<!\w)"
-        after = "" if UNSPACED.match(last) else r"(?!\w)"
+        before = "" if is_unspaced(first) else r"(?<!\w)"
+        after = "" if is_unspaced(last) else r"(?!\w)"
         spelled.append(before + r"\s+".join(map(re.escape, words)) + after)
     return re.compile("|".join(spelled), 0 if exact else re.IGNORECASE)
 

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.sense_files import (
-    UNSPACED,
     cell,
     open_inventory,
     part_around,
@@ -29,7 +28,7 @@ from polyseme.progress import ConsoleProgress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import Text, joined
+from polyseme.tokenizer import Text, is_unspaced, joined
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
 """The maximum number of sentences of a word to cluster, and of all words, which are in memory."""
@@ -114,7 +113,7 @@ def sample_words(
     # A word is looked for in the sentences that have its first run of word characters.
     by_run: dict[str, list[str]] = {}
     for word in words:
-        run = None if UNSPACED.search(word) else _RUN.search(word)
+        run = None if is_unspaced(word) else _RUN.search(word)
         by_run.setdefault(run[0].casefold() if run else "", []).append(word)
     pattern = cache(lambda word: word_pattern((word,)))
     samples: dict[str, StratifiedSample] = {}

@@ -87,8 +87,8 @@ def encode() -> Response:
 def _stream(
     model: Model, sentences: Sequence[Tokenized], options: EncodeOptions, context: RequestContext
 ) -> Iterator[bytes]:
-    """Yield a line for each sentence, and a last line with the usage or the error."""
-    last: dict[str, Any] = {"complete": True, "usage": TokenCounts(sentences).usage}
+    """Yield a line for each sentence, and a last line with the usage and notes or the error."""
+    last: dict[str, Any] = {"complete": True, **TokenCounts(sentences).document}
     budget = context.budget
     try:
         for result in encode_each(model, sentences, options):

@@ -16,6 +16,7 @@ from polyseme.engine.subwords import MIN_WORDS, Subwords
 from polyseme.errors import counted
 from polyseme.importing.closed_form import sentence_whitening
 from polyseme.importing.files import VectorFile
+from polyseme.importing.languages import find_language
 from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
 from polyseme.importing.readers.base import CHANGED, Reader, Scan
@@ -151,7 +152,7 @@ def write_table(
     `training` are members of the manifest's field. Raises ImportProblem or ModelFolderError.
     """
     if options.texts:
-        counts = count_words(options.texts.texts, table.words)
+        counts = count_words(options.texts.texts, table.words, progress)
         if not counts.any():
             raise ImportProblem("The texts have no word of the file; give texts of its language.")
         table = replace(table, counts=counts, counted_in=TEXT_COUNTS)
@@ -187,6 +188,10 @@ def write_table(
                 " has fewer.",
                 "subwords",
             )
+    facts = dict(options.facts)
+    if not facts.get("languages") and (language := find_language(table.words)):
+        progress.say(f"The words are of the language {language}; --language overrides this.")
+        facts["languages"] = [language]
     with progress.stage("writing", table.vectors.nbytes):
         return write_model(
             folder,
@@ -200,7 +205,7 @@ def write_table(
             replace=options.replace,
             cased=is_cased(table.words),
             training={**attention.facts, **training},
-            **options.facts,
+            **facts,
         )
 
 
@@ -219,7 +224,7 @@ def tune(folder: Path, sample: TextSample, model: Model, progress: Progress = SI
     trained and stored weights remain. Raises ImportProblem if no word of the texts is in the model.
     """
     words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
-    counts = count_words(sample.texts, words)
+    counts = count_words(sample.texts, words, progress)
     if not counts.any():
         raise ImportProblem("The texts have no word of the model; give texts of its language.")
     facts = {**model.manifest.training, "texts": dict(sample.facts)}

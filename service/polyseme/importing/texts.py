@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyseme.tokenizer import Text, spellings, words_of
+from polyseme.progress import SILENT, Progress
+from polyseme.tokenizer import Text, is_unspaced, segments, spellings, words_of
 
 MAX_TEXTS = 100_000
 """Maximum number of texts in a sample."""
@@ -18,6 +19,10 @@ MAX_CHARACTERS = 2000
 MAX_WORDS = 400
 """Longer lists of words are divided into parts of this length."""
 MAX_STRATA, SEED = 8, 1
+_UNSEGMENTED = (
+    "Warning: the texts are in a script without spaces, and most of their words are not in the"
+    " vocabulary; segment the texts, with spaces between words, or give texts of its language."
+)
 
 
 class StratifiedSample:
@@ -93,20 +98,37 @@ def _parts(texts: Iterable[Text]) -> Iterator[Text]:
             yield text[start:]
 
 
-def count_words(texts: Sequence[Text], words: Sequence[str]) -> NDArray[np.int64]:
+def count_words(
+    texts: Sequence[Text], words: Sequence[str], progress: Progress = SILENT
+) -> NDArray[np.int64]:
     """Return how often each word of a vocabulary occurs in texts. -> [V]
 
     A word of the texts is counted for the entry that the service uses for it: as written, or in
-    another case.
+    another case. Texts without spaces are split into entries; a warning says if that is impossible.
     """
     rows = {word: row for row, word in enumerate(words)}
     counts = np.zeros(len(words), np.int64)
     occurrences = Counter(chain.from_iterable(map(words_of, texts)))
+    letters = unknown = 0
     for word, count in occurrences.items():
-        row = rows.get(word)
-        if row is None:
-            written = (spelling for spelling, _ in spellings(word, "auto"))
-            row = next((rows[spelling] for spelling in written if spelling in rows), None)
-        if row is not None:
-            counts[row] += count
+        row = _row(word, rows)
+        is_split = row is None and is_unspaced(word)
+        for start, end in segments(word, rows.get) if is_split else [(0, len(word))]:
+            piece = word[start:end]
+            row = _row(piece, rows) if is_split else row
+            if row is not None:
+                counts[row] += count
+            if is_unspaced(piece):
+                letters += count * len(piece)
+                unknown += count * len(piece) * (row is None)
+    if 2 * unknown > letters:
+        progress.say(_UNSEGMENTED)
     return counts
+
+
+def _row(word: str, rows: Mapping[str, int]) -> int | None:
+    """Return the row of a word as written, or in another case."""
+    if word in rows:
+        return rows[word]
+    written = (spelling for spelling, _ in spellings(word, "auto"))
+    return next((rows[spelling] for spelling in written if spelling in rows), None)

@@ -214,7 +214,7 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
         sentences, positions = locate_occurrences(
             model, request.occurrences, options, limits or Limits()
         )
-        record_token_counts(sentences)
+        counts = record_token_counts(sentences)
     tokens_of = [sentence.tokens for sentence in sentences]
     encoded: dict[int, _Vectors] = {}
     for indices, arrays in encode_stacks(model, sentences, options):
@@ -256,7 +256,7 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
         compared,
         np.ascontiguousarray(cosines(static, static)),
         np.ascontiguousarray(cosines(contextual, contextual)),
-        _notes([one.token for one in vectors]),
+        _notes([one.token for one in vectors]) + counts.notes,
     )
     if not request.map:
         return comparison

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,15 @@ from polyseme.operations.limits import Limits, check_budget, reserve
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
 from polyseme.operations.schema import Input, ModelName
 from polyseme.stages import current_record, stage
-from polyseme.tokenizer import Case, Resolution, ResolvedToken, Text, Tokenized, Tokenizer
+from polyseme.tokenizer import (
+    Case,
+    Resolution,
+    ResolvedToken,
+    Text,
+    Tokenized,
+    Tokenizer,
+    is_unsegmented,
+)
 from polyseme.tokenizer import words as word_spans
 
 PathOfText: TypeAlias = Callable[[int], FieldPath]
@@ -37,6 +45,10 @@ _NUMBER_MEMORY = 8
 """Bytes that a number takes while its array is computed: float32, and a copy of one part."""
 _TOO_LARGE_RESPONSE = (
     "Send fewer sentences, accept application/x-ndjson, which is streamed, or use `polyseme bulk`."
+)
+UNSEGMENTED = (
+    "The vocabulary lacks most of a text in a script without spaces, so the text cannot be"
+    " segmented: send lists of words, or use a model of its language."
 )
 _resolution = attrgetter("resolution")
 
@@ -73,14 +85,24 @@ class TokenCounts:
     def __init__(self, sentences: Iterable[Tokenized]) -> None:
         self.truncated = 0
         resolutions: list[Resolution] = []
+        self.notes: list[str] = []
         for sentence in sentences:
             self.truncated += sentence.truncated
-            resolutions += map(_resolution, sentence.words)
+            of_words = list(map(_resolution, sentence.words))
+            resolutions += of_words
+            # The words of a list have no offsets and no text.
+            if "oov" in of_words and sentence.text and is_unsegmented(sentence.words):
+                self.notes = [UNSEGMENTED]
         self.tokens, self.oov = len(resolutions), resolutions.count("oov")
         self.usage = {"tokens": self.tokens, "oov": self.oov, "truncated": self.truncated}
         """what responses have"""
         self.subword = resolutions.count("subword")
         self.case_fallbacks = self.tokens - resolutions.count("exact") - self.oov - self.subword
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The members `usage` and `notes` of responses, without `notes` if there are none."""
+        return {"usage": self.usage} | ({"notes": self.notes} if self.notes else {})
 
 
 def record_token_counts(sentences: Iterable[Tokenized]) -> TokenCounts:

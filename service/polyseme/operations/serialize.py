@@ -179,7 +179,7 @@ def encode_json(
         "layers": len(manifest.layers),
         "heads": manifest.heads,
     }
-    after: dict[str, Any] = {"usage": counts.usage}
+    after = counts.document
     if terms is not None:
         after["terms"] = terms
     if sum(array.size for one in sentences for array in one.arrays.values()) > _WHOLE_NUMBERS:

@@ -250,7 +250,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         sentences, positions, texts, indices = locate(
             model, request.texts, request.occurrences, forms, limits
         )
-        record_token_counts(sentences)
+        counts = record_token_counts(sentences)
         _check_count(request, forms, sum(map(len, positions)))
         if request.occurrences is not None:
             first = next(i for i, of_text in enumerate(texts) if 0 in of_text)
@@ -304,7 +304,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         clusters.separation,
         round(divisions.several, 4),
         alternatives,
-        _notes(occurrences, clusters, request),
+        _notes(occurrences, clusters, request) + counts.notes,
         inventory,
     )
 
