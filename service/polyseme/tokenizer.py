@@ -332,11 +332,12 @@ def is_unspaced(text: str) -> bool:
     return not text.isascii() and _UNSPACED_LETTER.search(text) is not None
 
 
-def is_unsegmented(tokens: Iterable[ResolvedToken]) -> bool:
+def is_unsegmented(tokens: Sequence[ResolvedToken]) -> bool:
     """Return whether most letters of scripts without spaces, and several words, have no vector."""
-    unspaced = [token for token in tokens if is_unspaced(token.text)]
-    unknown = sum(len(token.text) for token in unspaced if token.resolution == "oov")
-    return unknown > max(sum(len(token.text) for token in unspaced) / 2, _MAX_WORD_LETTERS)
+    unknown = sum(len(t.text) for t in tokens if t.resolution == "oov" and is_unspaced(t.text))
+    if unknown <= _MAX_WORD_LETTERS:
+        return False
+    return 2 * unknown > sum(len(token.text) for token in tokens if is_unspaced(token.text))
 
 
 def segments(word: str, row: Callable[[str], int | None]) -> list[Span]:
