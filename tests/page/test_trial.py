@@ -122,6 +122,21 @@ def test_the_first_click_after_typing_chooses_the_cell(open_page: Open) -> None:
     assert chosen(reader) == ["weights:1:0"]
 
 
+def test_captions_say_of_what_contributions_and_vectors_are(open_page: Open) -> None:
+    """A deep layer has a feed-forward network after the sum that contributions divide."""
+    text = "The bank by the river bank told us about a new bank."
+    reader = open_page(address("attention", text=text, model="wiki-en-deep", word=11, layer=2))
+    captions = " ".join(reader.texts("figcaption"))
+    assert "exact share in the sum of the layer's input and its attention" in captions
+    assert "the sum that is its input of layer 2 and the attention there" in captions
+    expect(reader.page.get_by_text("(with the first other one of 3)")).to_be_visible()
+    reader.go(address("attention", text="The bank by the river bank."))
+    assert "exact share in the contextual vector" in " ".join(reader.texts("figcaption"))
+    expect(reader.page.get_by_text("first other one")).to_have_count(0)
+    reader.go(sentence_address(text))
+    expect(reader.page.locator("[data-step=embeddings]")).to_contain_text("the layer before")
+
+
 @pytest.mark.parametrize("text", ["Привет мир банк", "🎉", "qqzzxx"])
 def test_a_sentence_without_a_known_word_has_no_shares(open_page: Open, text: str) -> None:
     reader = open_page(address("attention", text=text))

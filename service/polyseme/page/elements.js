@@ -187,7 +187,7 @@ export function countField(page, label) {
   return {
     element: labeled(label, input),
     show({ k }) {
-      input.value = k;
+      input.value = Number.isFinite(Number(k)) ? k : "";
     },
   };
 }

@@ -161,7 +161,6 @@ function enter(name) {
   document.title = `${VIEWS[name].title} · Polyseme`;
   nav.querySelector("[aria-current]")?.removeAttribute("aria-current");
   linkTo(name).setAttribute("aria-current", "page");
-  linkTo(name).scrollIntoView({ block: "nearest" });
   if (focused) {
     const heading = element.querySelector("h2");
     heading.tabIndex = -1;

@@ -46,8 +46,8 @@ export class TokenFigures {
     const rows = largest.map((i) => ({ word: encoded.parts[i], value: row[i] }));
     this.parts.heading.replaceChildren(h("bdi", {}, word), " is made of");
     this.parts.caption.textContent = isZero(row) ? "Its vector is zero, so it has no parts: no word that it attends to is known."
-      : `The largest parts of the sum that is its vector${
-      encoded.layers > 1 ? ` after layer ${layer}` : ""}, all heads together. “The word itself” is what it keeps without attention; a fixed`
+      : `The largest parts of the sum that is its ${
+      encoded.layers > 1 ? `input of layer ${layer} and the attention there` : "vector"}, all heads together. “The word itself” is what it keeps without attention; a fixed`
       + " vector, if there is one, is added to every word. All parts sum to 1; a negative one pulls the vector away.";
     this.parts.show(bars(rows, {
       width: this.parts.width(),
@@ -65,7 +65,9 @@ export class TokenFigures {
         : `${word}: cosine ${short(1 - shift)} of its static and its contextual vector.`;
     } else {
       const [before, after] = encoded.cosines(token, other);
-      const notes = pairNotes([encoded.tokens[token], encoded.tokens[other]]);
+      const notes = pairNotes([encoded.tokens[token], encoded.tokens[other]]), { forms } = encoded;
+      const count = forms.filter((form) => form === forms[token]).length;
+      if (count > 2) notes.unshift(`with the first other one of ${count}`);
       this.headline.textContent = `${word} and ${shorten(encoded.words[other])}: ${short(before)} static, ${short(after)} in context${
         notes.length ? ` (${notes.join("; ")})` : ""}`;
     }

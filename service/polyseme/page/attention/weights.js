@@ -82,9 +82,7 @@ export class AttentionFigure {
       return `${layout}. A weight says how much a head attends to a word; the weights of a word sum to 1.${
         diagonal.replace(/:.*/, ".")}${before}`;
     }
-    const vector = encoded.layers > 1 ? "vector after this layer" : "contextual vector";
-    return `A contribution is a word's exact share in the ${vector}, all heads together; a weight only says how much one`
-      + ` head attends to it. The shares of a vector sum to 1${
+    return `A contribution is a word's exact share in the ${encoded.layers > 1 ? "sum of the layer's input and its attention" : "contextual vector"}, all heads together; a weight only says how much one head attends to it. The shares of a vector sum to 1${
       this.weights.some(isZero) ? ", those of a zero vector to 0: no word that it attends to is known" : ""}; a negative one pulls it away.${diagonal}${before}`;
   }
 
