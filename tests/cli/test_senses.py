@@ -130,6 +130,32 @@ def test_forms_may_be_separated_by_commas(tmp_path):
     assert "in 3 occurrences" in done.stdout.decode()
 
 
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [((), "banks 2, banked 1, bank 1"), (("--exact",), "bank 1, banks 1")],
+)
+def test_a_beginning_stands_for_the_words_of_the_texts(tmp_path, options, shown):
+    file, save = tmp_path / "texts.txt", tmp_path / "bank.json"
+    file.write_text("Banked it\nthe bank\ntwo banks of embankments\nBanks by rivers\n")
+    done = run("senses", "bank", file, "--form", "ban*", *options, "--save", save)
+    assert done.stderr.decode().splitlines()[-1] == f"Forms: {shown}"
+    forms = [form.split()[0] for form in shown.split(", ")]
+    assert json.loads(save.read_bytes())["forms"] == forms
+    assert f"in {sum(int(form[-1]) for form in shown.split(', '))} occurrences" in (
+        done.stdout.decode()
+    )
+
+
+def test_a_beginning_that_no_word_has_is_reported(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("the bank\n")
+    done = run("senses", "river", file, "--form", "riv*")
+    assert done.stderr.decode().splitlines()[-2:] == [
+        "Forms: none",
+        "polyseme: The word does not occur in the texts; --form adds other forms.",
+    ]
+
+
 @pytest.fixture
 def file(tmp_path):
     """A file of the texts, the last of which does not contain the word."""

@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import accumulate, islice
@@ -13,6 +14,7 @@ import orjson
 from polyseme.atomic_files import atomic_files
 from polyseme.errors import CommandError, InvalidError
 from polyseme.models.model import Model
+from polyseme.operations.options import MAX_FORMS
 from polyseme.progress import ConsoleProgress
 from polyseme.senses.inventory import (
     ApplySensesRequest,
@@ -28,6 +30,8 @@ MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 TABLES = (".parquet", ".csv", ".jsonl")
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+BEGINNING = re.compile(r"\w{2,}\*")
+"""A form that stands for all words with this beginning."""
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
 
@@ -82,7 +86,8 @@ class SentenceSource:
 def word_pattern(forms: Iterable[str], *, exact: bool = False) -> re.Pattern[str]:
     """Return the pattern of a word or its forms between characters that belong to no word.
 
-    In scripts without spaces between words, other letters may be beside it.
+    A form that ends in `*` is the beginning of a word. In scripts without spaces between words,
+    other letters may be beside it.
     """
     spelled = []
     for form in sorted({*forms}):
@@ -90,8 +95,17 @@ def word_pattern(forms: Iterable[str], *, exact: bool = False) -> re.Pattern[str
         first, last = words[0][:1] if words else "", words[-1][-1:] if words else ""
         before = "" if is_unspaced(first) else r"(?<!\w)"
         after = "" if is_unspaced(last) else r"(?!\w)"
+        if BEGINNING.fullmatch(form):
+            words, after = [form[:-1]], r"\w*"
         spelled.append(before + r"\s+".join(map(re.escape, words)) + after)
     return re.compile("|".join(spelled), 0 if exact else re.IGNORECASE)
+
+
+def matching_forms(texts: Iterable[Text], pattern: re.Pattern[str]) -> list[tuple[str, int]]:
+    """Return the most frequent words in texts that a `word_pattern` matches, with their counts."""
+    ignores_case = pattern.flags & re.IGNORECASE
+    found = (match[0] for text in texts for match in pattern.finditer(joined(text)))
+    return Counter(word.lower() if ignores_case else word for word in found).most_common(MAX_FORMS)
 
 
 def part_around(sentence: Text, start: int) -> tuple[Text, int]:

@@ -22,8 +22,10 @@ from polyseme.cli.options import (
     with_registry,
 )
 from polyseme.cli.sense_files import (
+    BEGINNING,
     TABLES,
     SentenceSource,
+    matching_forms,
     open_inventory,
     tag_sentences,
     write_occurrences,
@@ -74,7 +76,8 @@ _OF_SEARCH = {
     "--form",
     "forms",
     multiple=True,
-    help="Another form of WORD, such as the plural; several separated by commas.",
+    help="Another form of WORD, such as the plural; several separated by commas. One that ends in *"
+    " stands for all words with this beginning.",
 )
 @click.option("--exact", is_flag=True, help="Count only occurrences in the same case as WORD.")
 @click.option(
@@ -250,6 +253,10 @@ def _find(
     for sentence, form in source.sentences("reading"):
         sample.add(form, sentence.text)
     texts, total = sample.texts(), sample.total
+    if any(map(BEGINNING.fullmatch, forms)):
+        counts = matching_forms(texts, source.pattern)
+        echo(f"Forms: {', '.join(f'{form} {n:,}' for form, n in counts) or 'none'}", err=True)
+        forms = tuple(form for form, _ in counts)
     try:
         request = SensesRequest.of(
             word=word,
