@@ -64,6 +64,6 @@ def test_every_field_of_the_recipe_has_an_option_or_is_on_the_page():
     rest = (set(TrainingConfig.model_fields) | set(HiddenWordsConfig.model_fields)) - names
     assert rest == {
         *("embedding_anchor", "embedding_rate", "split", "fewest"),
-        *("warmup", "weight_decay", "average", "precision", "held_out_sentences"),
+        *("activation", "warmup", "weight_decay", "average", "precision", "held_out_sentences"),
     }
     assert all(f"`{name}`" in PAGE for name in rest)
