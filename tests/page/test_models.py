@@ -30,10 +30,10 @@ def test_a_model_and_the_quality_in_its_manifest_are_shown(
     # The number of words of a data set is no measure of quality.
     assert "words" in quality["coarsewsd"]
     assert reader.texts("article[aria-label='wiki-en'] dd li") == [
-        f"CoarseWSD-20, accuracy: {quality['coarsewsd']['accuracy']:.1f}%",
-        f"CoarseWSD-20, macro F1: {quality['coarsewsd']['macro_f1']:.1f}%",
-        f"WiC, train split: {quality['wic']['train_accuracy']:.1f}%",
-        f"WiC, dev split: {quality['wic']['dev_accuracy']:.1f}%",
+        f"CoarseWSD-20 (10 words), accuracy: {quality['coarsewsd']['accuracy']:.2f}%",
+        f"CoarseWSD-20 (10 words), macro F1: {quality['coarsewsd']['macro_f1']:.2f}%",
+        f"WiC, train split: {quality['wic']['train_accuracy']:.2f}%",
+        f"WiC, dev split: {quality['wic']['dev_accuracy']:.2f}%",
     ]
     assert reader.text("does not check whether a model was trained on these data").is_visible()
 

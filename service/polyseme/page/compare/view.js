@@ -15,8 +15,8 @@ import { quotation, wordList } from "../words.js";
 export const title = "Compare";
 export const defaults = { occurrences: OCCURRENCES[0].state.occurrences, model: "", second: "", case: "auto", k: "8", share: "" };
 
-const LEFT_OUT = "The lists and the map leave out the word itself, and near a contextual vector all words of its sentence, in any case,"
-  + " which are often nearer than those listed.";
+const LEFT_OUT = "The lists and the map leave out the word itself in capitals and small letters (Bank beside bank);"
+  + " near a contextual vector, all words of its sentence likewise. They are often nearer than those listed.";
 
 export class View {
   constructor(page) {

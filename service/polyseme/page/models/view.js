@@ -76,7 +76,7 @@ function summary(model) {
     ["Attention", `${counted(layers, "layer")} of ${counted(heads, "head")}${learned ? `, ${learned}` : ""}`],
     ["Words", [
       model.cased ? "with capitals: Apple and apple differ" : "in lower case",
-      model.subwords ? "unknown words are composed of subwords" : null,
+      model.subwords ? "words outside the vocabulary are composed of subwords if these are known" : null,
     ].filter(Boolean).join("; ")],
     ["Quality", measures.length ? h("ul", {}, measures.map((measure) => h("li", {}, measure))) : "no measurements in its manifest"],
     ["Languages", model.languages.join(", ") || "not given"],
@@ -96,6 +96,6 @@ function measuresOf(quality) {
         // “train accuracy” would suggest that the model was trained on the set.
         const split = name.match(/^(train|dev|test)_accuracy$/)?.[1];
         const measure = split ? `${split} split` : name.replaceAll("_", " ").replace("f1", "F1");
-        return `${SETS[set] ?? set}, ${measure}: ${decimals(value, 1)}%`;
+        return `${SETS[set] ?? set}${measures.words ? ` (${measures.words} words)` : ""}, ${measure}: ${decimals(value, 2)}%`;
       }));
 }
