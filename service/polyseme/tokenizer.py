@@ -223,8 +223,8 @@ _UNSPACED_LETTER = regex.compile(rf"[{_UNSPACED}]")
 _UNIT = regex.compile(rf"[{_UNSPACED}][\p{{M}}\uff9e\uff9f]*+|[^{_UNSPACED}]++")
 """A letter of such texts with its marks, or what is between two of them, such as a number."""
 _PART = regex.compile(rf"[{_UNSPACED}\p{{M}}]{{1,64}}+|[^{_UNSPACED}]++")
-"""A part of a word of such texts that is too long. A text without entries has a token for each part,
-so that the maximum number of tokens bounds the letters that are looked up."""
+"""A part of a word of such texts that is too long. Without entries, each part is a token, so that
+the maximum number of tokens bounds the letters that are looked up."""
 _KATAKANA = regex.compile(r"\p{Katakana}[\p{Katakana}\p{M}\u30fc\uff70\uff9e\uff9f]++")
 _MAX_UNITS, _MAX_UNITS_CJK, _FIRST_CJK = 12, 8, "\u2e80"
 """Maximum number of units of an entry that is recognized in such texts, and that of one in Han and
