@@ -18,6 +18,7 @@ from tests.page.driver import (
     card,
     chosen,
     compare_address,
+    lit,
     numbers,
     panel,
     paste,
@@ -96,6 +97,10 @@ def test_a_step_without_weights_says_whose_numbers_it_has(visit: Open) -> None:
     }.items():
         assert reader.texts(f"[data-step={step}] > p.muted") == [text]
     assert "The bias of a model is not shown" in panel(reader)
+    # The first column of head 1 is column 75 of all.
+    reader.go(sentence_address("The bank of the river", cell="values:1:0", head=1))
+    assert "V[1,0] = X[1,75] + its bias" in panel(reader)
+    assert lit(reader) == {"embeddings:1:75"}
     reader.go(steps_address(example=1))
     text = "The numbers of “Embeddings”, unchanged: this step has no weights."
     assert reader.texts("[data-step=queries] > p.muted") == [text]
@@ -428,7 +433,8 @@ def test_words_for_another_sense_are_listed_too(open_page: Open, client: httpx.C
 def test_compare_says_which_words_its_lists_leave_out(open_page: Open) -> None:
     reader = open_page(compare_address(BANKS))
     note = reader.page.locator(".results > p.muted").text_content()
-    assert "leave out the word itself, and near a contextual vector all words of its sent" in note
+    assert "leave out the word itself in capitals and small letters (Bank beside bank);" in note
+    assert "near a contextual vector, all words of its sentence likewise" in note
     near = {word.lower() for word in reader.texts("article .near:not(.wide-words) .near-word")}
     assert "bank" not in near
 

@@ -93,13 +93,11 @@ function copy(cell) {
 /** Derive a number of the product of a row and a weight, which a trace of a stored model does not contain. */
 function product(cell) {
   const { trace, name, row, column, formula, operands: [source, weight] } = cell, start = rowOf(cell, source, row);
-  if (!weight) {
-    const learned = formula.includes("W") ? "weights" : "bias";
-    return { symbols: formula, note: `The ${learned} of a model ${learned === "bias" ? "is" : "are"} not shown, so this step has only its formula.`, parts: start };
-  }
-  const j = wholeColumn(cell), isTurned = trace.columns;
+  const j = wholeColumn(cell), isTurned = trace.columns, left = `${symbolOf(name)}[${row},${column}]`;
+  if (!weight && formula.includes("W")) return { symbols: formula, note: "The weights of a model are not shown, so this step has only its formula.", parts: start };
+  if (!weight) return { symbols: `${left} = ${symbolOf(source)}[${row},${j}] + its bias`, note: "The bias of a model is not shown.", parts: [{ name: source, row, column: j }] };
   return {
-    symbols: `${symbolOf(name)}[${row},${column}] = Σi ${symbolOf(source)}[${row},i]·${symbolOf(weight)}${isTurned ? `[${j},i]` : `[i,${j}]`}`,
+    symbols: `${left} = Σi ${symbolOf(source)}[${row},i]·${symbolOf(weight)}${isTurned ? `[${j},i]` : `[i,${j}]`}`,
     terms: start.map((each, i) => [each, { name: weight, row: isTurned ? j : i, column: isTurned ? i : j }]),
   };
 }
