@@ -301,7 +301,7 @@ def test_concurrent_writers_write_complete_models(tmp_path):
         with suppress(ModelFolderError):  # before the first one
             sources.add(read_model(tmp_path / "tiny", verify=True).manifest.source)
     written = [int(process.communicate()[0]) for process in processes]
-    assert sum(written) >= 40
+    assert sum(written) >= 10
     assert sources <= {"one", "two"}
     assert len(names(tmp_path / "tiny")) == 4
     assert len(read_model(tmp_path / "tiny").vocabulary) == 11

@@ -46,6 +46,7 @@ def test_it_opens_with_bank_and_a_headline_in_figures(
     both = np.ravel([given["static_similarity"], given["contextual_similarity"]])
     np.testing.assert_allclose(cosines(reader), both, atol=0.00501)
     reader.text("The cosines as tables").first.click()
+    expect(reader.page.locator(".models-beside td.number").first).to_be_visible()
     tables = reader.numbers(".models-beside td.number")
     np.testing.assert_allclose(tables, both, atol=0.0000501)
 
