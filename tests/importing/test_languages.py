@@ -71,6 +71,14 @@ def test_few_words_and_words_without_letters_have_no_language():
     assert find_language([str(n) for n in range(1000)]) is None
 
 
+@pytest.mark.parametrize("length", [3, 6, 9])
+def test_codes_and_random_letters_have_no_language(length):
+    letters = np.random.default_rng(length).choice([*"abcdefghijklmnopqrstuvwxyz"], (3000, length))
+    words = ["".join(word) for word in letters]
+    assert find_language(words) is None
+    assert find_language([f"{word.upper()}{i}" for i, word in enumerate(words)]) is None
+
+
 def test_the_language_of_an_import_is_told_and_can_be_given(importer):
     words = [word.encode() for word in words_of("tr")[: MIN_WORDS + 100]]
     content = files.text(words, np.eye(len(words), 5).tolist())

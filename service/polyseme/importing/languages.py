@@ -17,9 +17,8 @@ _MAX_RATIO = 1 / 3
 """Maximum number of words of the second language for each of the first. It is .3 or less in
 vocabularies of one language, more than .35 in mixtures of equal parts."""
 _KANA = regex.compile(r"[\p{Hiragana}\p{Katakana}]")
-_NONE = [("", 0)] * 2
-_MEMBERS = {"arz": "ar", "ary": "ar", "wuu": "zh", "yue": "zh"}
-"""Languages that are written like the macrolanguage."""
+_CODES = {"arz": "ar", "ary": "ar", "wuu": "zh", "yue": "zh", "zxx": ""}
+"""Languages that are written like the macrolanguage; zxx are words of no language, as of genes."""
 
 
 def find_language(words: Sequence[str]) -> str | None:
@@ -38,12 +37,14 @@ def find_language(words: Sequence[str]) -> str | None:
     longer = [word for word in sample if len(word) >= _MIN_LENGTH or word > _FIRST_CJK]
     if parts == {"ja"}:  # Japanese words in kanji alone look Chinese
         longer = [word for word in longer if _KANA.search(word)]
-    (language, count), (_, second), *_ = [*Counter(map(_classify, longer)).most_common(2), *_NONE]
-    return language if parts == {language} and second <= _MAX_RATIO * count else None
+    votes = [*Counter(map(_classify, longer)).most_common(2), ("", 0), ("", 0)]
+    (language, count), (_, second) = votes[:2]
+    is_clear = parts == {language} and second <= _MAX_RATIO * count
+    return language if language and is_clear else None
 
 
 def _classify(text: str) -> str:
     from py3langid import classify
 
     code, _ = classify(text)
-    return _MEMBERS.get(code, str(code))
+    return _CODES.get(code, str(code))
