@@ -75,7 +75,7 @@ export class AttentionFigure {
   #explanation(layout) {
     const { encoded, layer } = this;
     const diagonal = encoded.isOthersOnly(layer)
-      ? ` In this layer a word attends to no occurrence of itself, so ${encoded.hasRepeated ? "their columns are" : "its own column is"} 0: `
+      ? ` In this layer a word attends to no occurrence of itself, so in its row ${encoded.hasRepeated ? "their columns are" : "its own column is"} 0: `
         + "what it keeps of itself is “the word itself”." : "";
     const before = layer ? ` In this layer, a word is its vector from layer ${layer - 1}, which other words are part of.` : "";
     if (!this.contributes) {
