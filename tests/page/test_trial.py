@@ -265,7 +265,7 @@ def test_words_with_marks_that_are_not_seen_are_the_same_words(open_page: Open) 
     reader = open_page(address("attention", text=f"The {COMBINED} and the café", word=1))
     assert "1.00 static" in reader.texts("section[aria-label=Words] strong")[0]
     caption = reader.texts("figcaption")[0]
-    assert "attends to no occurrence of itself, so their columns are 0" in caption
+    assert "attends to no occurrence of itself, so in its row their columns are 0" in caption
     rows = [[f"The {COMBINED} opened", ""], ["A café closed", ""], [f"The {SOFT} lent", SOFT]]
     reader.go(compare_address(rows[:2]))
     assert reader.texts(".models-beside > figure h3")[0].startswith(f"{COMBINED}: 1.00 static")
