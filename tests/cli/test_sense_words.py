@@ -7,7 +7,10 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polyseme.cli import sense_words
 from polyseme.cli.sense_files import SentenceSource
@@ -178,9 +181,28 @@ def test_the_strata_of_a_sample_have_the_same_share():
     assert 8 < sum(int(text[1:]) >= 5000 for text in late) < 32
 
 
-def test_a_sample_with_room_for_all_texts_has_them_all_and_strata_are_bounded():
+def test_a_sample_with_room_for_all_texts_has_them_all_in_order():
     sample = StratifiedSample(100)
     for number in range(50):
-        sample.add(f"form {number}", str(number))
-    assert sorted(map(int, sample.texts())) == list(range(50))
-    assert len(sample._strata) <= 9
+        sample.add(("bank", "Bank", "BANK", "bAnK")[number % 4], str(number // 2))
+    assert [*map(int, sample.texts())] == [number // 2 for number in range(50)]
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=60), st.integers(1, 20), st.integers(0, 9))
+def test_texts_in_another_order_give_the_same_sample(texts, size, seed):
+    shuffled = np.random.default_rng(seed).permutation(texts).tolist()
+    drawn = []
+    for order in (texts, shuffled):
+        sample = StratifiedSample(size)
+        for text in order:
+            sample.add("Bank" if text < "c" else "bank", text)
+        drawn.append(Counter(sample.texts()))
+    assert drawn[0] == drawn[1] and drawn[0].total() == min(size, len(texts))
+
+
+def test_a_text_with_many_copies_does_not_fill_a_sample():
+    sample = StratifiedSample(100)
+    for number in range(3000):
+        for text in (str(number), *["copy"] * (number % 3 == 0)):
+            sample.add("bank", text)
+    assert sample.texts().count("copy") < 60

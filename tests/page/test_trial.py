@@ -91,7 +91,8 @@ def test_a_step_without_weights_says_whose_numbers_it_has(visit: Open) -> None:
     reader = visit(sentence_address("The bank of the river", cell="values:0:0"))
     for step, text in {
         "queries": "A projection of each word, to compare with the keys.",
-        "values": "The numbers of “Embeddings” plus a bias, which is the same for every word.",
+        "values": "The numbers of “Embeddings” plus a bias, which is the same for every known"
+        " word.",
         "output": "The numbers of “Concatenation”, unchanged: this step has no weights.",
         "contextual": "The numbers of “Residual”, unchanged: this step has no weights.",
     }.items():
@@ -101,9 +102,28 @@ def test_a_step_without_weights_says_whose_numbers_it_has(visit: Open) -> None:
     reader.go(sentence_address("The bank of the river", cell="values:1:0", head=1))
     assert "V[1,0] = X[1,75] + its bias" in panel(reader)
     assert lit(reader) == {"embeddings:1:75"}
+    reader.go(sentence_address("My zzkqx eats fish", cell="values:1:1"))
+    assert (
+        "The value of an unknown word is zero." in reader.texts("[data-step=values] > p.muted")[0]
+    )
+    assert "V[1,1] = 0" in panel(reader) and "is not in the vocabulary" in panel(reader)
+    assert lit(reader) == set()
     reader.go(steps_address(example=1))
     text = "The numbers of “Embeddings”, unchanged: this step has no weights."
     assert reader.texts("[data-step=queries] > p.muted") == [text]
+
+
+def test_the_map_says_with_what_the_cosines_of_neighbors_are(visit: Open) -> None:
+    texts = ["A zzkqx barked loudly", "The zzkqx flew over trees", "Trees grow"]
+    for chosen_words, isolated, known in [
+        (["zzkqx", "zzkqx"], False, False),
+        (["zzkqx", "flew"], True, True),
+        (["A", "flew"], False, True),
+    ]:
+        reader = visit(compare_address([*map(list, zip(texts, chosen_words, strict=False))]))
+        caption = " ".join(reader.texts("figcaption"))
+        assert ("Their cosines are those with this point" in caption) == known
+        assert ("A word without a static vector has those" in caption) == isolated
 
 
 def test_the_first_click_after_typing_chooses_the_cell(open_page: Open) -> None:

@@ -148,6 +148,30 @@ def test_an_index_counts_the_words_of_phrases(bundled):
     assert [one.index for one in senses(bundled, request).occurrences] == [6, 2, 2]
 
 
+@pytest.mark.parametrize("more", [[], ["The Bank", "bank bank"], [["a", "bank"], RIVER[0]]])
+@pytest.mark.parametrize("count", ["auto", 3, 5])
+def test_texts_in_another_order_have_the_same_senses(bundled, count, more):
+    def read(texts):
+        options = {"senses": count, "map": True, "divisions": True, "neighbors": 0}
+        found = senses_in(bundled, "bank", texts, **options)
+        names = [f"{texts[one.text]} {one.start}" for one in found.occurrences]
+        examples = [[names[i] for i in one.examples] for one in found.senses]
+        columns = [[(one.sense, one.confidence, one.x, one.y) for one in found.occurrences]]
+        columns += [zip(one.labels, one.confidence, strict=True) for one in found.alternatives]
+        rows = [sorted(zip(names, column, strict=True)) for column in columns]
+        evidence = [(one.separation, one.sizes) for one in found.alternatives]
+        senses = [replace(one, examples=[]) for one in found.senses]
+        return examples, rows, evidence, senses, found.several
+
+    texts = [*RIVER, *MONEY, *more]
+    expected = read(texts)
+    for seed in range(8):
+        assert (
+            read([texts[i] for i in np.random.default_rng(seed).permutation(len(texts))])
+            == expected
+        )
+
+
 @pytest.mark.parametrize("texts", [[[]], [[""]], [["", " "], ["ban", "k"]], [["bank bank"]]])
 def test_lists_without_the_word_have_no_senses(bundled, texts):
     for word in ("bank", " "):

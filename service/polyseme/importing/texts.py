@@ -3,14 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from heapq import heappush, heappushpop, nlargest
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.progress import SILENT, Progress
-from polyseme.tokenizer import Text, is_unspaced, segments, spellings, words_of
+from polyseme.tokenizer import Text, is_unspaced, joined, segments, spellings, words_of
 
 MAX_TEXTS = 100_000
 """Maximum number of texts in a sample."""
@@ -18,7 +21,6 @@ MAX_CHARACTERS = 2000
 """Longer texts are divided into parts of this length."""
 MAX_WORDS = 400
 """Longer lists of words are divided into parts of this length."""
-MAX_STRATA, SEED = 8, 1
 _UNSEGMENTED = (
     "Warning: the texts are in a script without spaces, and most of their words are not in the"
     " vocabulary; segment the texts, with spaces between words, or give texts of its language."
@@ -28,40 +30,46 @@ _UNSEGMENTED = (
 class StratifiedSample:
     """A random sample of texts in which each stratum has the same share, as far as it has texts.
 
-    The strata are the forms of a word: names such as the Bank of America would otherwise leave few
-    occurrences of a bank of a river. Each has a reservoir (Vitter 1985), so memory is bounded.
+    The strata are the cases in which a word is written: names such as the Bank of America would
+    otherwise leave few occurrences of a bank of a river. Each keeps the texts with the smallest
+    hashes, so memory is bounded, and the texts in another order give the same sample. Each copy of
+    a text has a hash of its own, at least that of the text, so a sample has fewer copies.
     """
 
     def __init__(self, size: int) -> None:
         self.size, self.total = size, 0
-        self._rng = np.random.default_rng(SEED)
-        self._strata: dict[str, list[Text]] = {}
-        self._counts: dict[str, int] = {}
+        self._strata: dict[tuple[bool, ...], list[tuple[int, int, Text]]] = {}
+        """heaps of the negated hashes, and the indices, of texts"""
+        self._copies = Counter[int]()
 
-    def add(self, stratum: str, text: Text) -> None:
-        """Add a text."""
-        if stratum not in self._strata and len(self._strata) >= MAX_STRATA:
-            stratum = ""
-        reservoir = self._strata.setdefault(stratum, [])
-        count = self._counts[stratum] = self._counts.get(stratum, 0) + 1
+    def add(self, word: str, text: Text) -> None:
+        """Add a text, in the stratum of a word's case."""
+        stratum = word.islower(), word.istitle(), word.isupper()
+        heap = self._strata.setdefault(stratum, [])
         self.total += 1
-        if len(reservoir) < self.size:
-            reservoir.append(text)
-        elif (index := int(self._rng.integers(count))) < self.size:
-            reservoir[index] = text
+        content = joined(text).encode("utf-8", "surrogatepass")
+        first = _hash(content)
+        if len(heap) == self.size and first > -heap[0][0]:
+            return
+        self._copies[first] += 1
+        key = max(first, _hash(content, self._copies[first]))
+        entry = -key, self.total, text
+        (heappush if len(heap) < self.size else heappushpop)(heap, entry)
 
     def texts(self) -> list[Text]:
-        """Return the sample: at most `size` texts."""
-        drawn: list[Text] = []
+        """Return the sample: at most `size` texts, in the order in which they were added."""
+        drawn: list[tuple[int, int, Text]] = []
         left = self.size
-        strata = sorted(self._strata.values(), key=len)
-        for i, reservoir in enumerate(strata):
-            share = left // (len(strata) - i)
-            # A reservoir is in random order only where texts were replaced.
-            chosen = np.sort(self._rng.permutation(len(reservoir))[:share])
-            drawn += [reservoir[index] for index in chosen]
+        strata = sorted(self._strata.items(), key=lambda item: (len(item[1]), item[0]))
+        for i, (_, heap) in enumerate(strata):
+            chosen = nlargest(left // (len(strata) - i), heap)
+            drawn += chosen
             left -= len(chosen)
-        return drawn
+        return [text for _, _, text in sorted(drawn, key=itemgetter(1))]
+
+
+def _hash(content: bytes, copy: int = 0) -> int:
+    return int.from_bytes(blake2b(content, digest_size=8, salt=copy.to_bytes(8)).digest())
 
 
 @dataclass(frozen=True)

@@ -260,8 +260,13 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         tokens = [one.tokens if at else [] for one, at in zip(sentences, positions, strict=True)]
         encoded = encode_occurrences(model, tokens, positions)
         of_texts, of_words = [*chain.from_iterable(texts)], [*chain.from_iterable(indices)]
-        order = np.argsort(of_texts, kind="stable").tolist()
-        occurrences = [encoded[i] for i in order]
+        # The order of the texts would set that of the sums, and the centers that clustering starts
+        # from: occurrences are clustered in the order of their words instead.
+        spelled = ["\n".join(token.text for token in of_sentence) for of_sentence in tokens]
+        keys = [(spelled[one.sentence], one.position) for one in encoded]
+        sequence = sorted(range(len(keys)), key=keys.__getitem__)
+        occurrences = [encoded[i] for i in sequence]
+        shown = np.argsort(np.array(of_texts)[sequence], kind="stable")
     with stage("senses"):
         parts = range(0, len(occurrences), _PROJECTED_ROWS)
         blocks = (occurrences[start : start + _PROJECTED_ROWS] for start in parts)
@@ -270,7 +275,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         ]
         divisions = divide(np.concatenate(points), request.count, projection.rule)
         clusters = divisions.chosen
-        describer = SenseDescriber(model, occurrences, request)
+        describer = SenseDescriber(model, occurrences, request, shown)
         senses = describer.describe(clusters)
         alternatives = _alternatives(divisions, describer, request)
         describer.add_evidence(tokens)
@@ -280,19 +285,17 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
             options = (request.forms, request.case, divisions, keywords)
             inventory = inventory_of(model, word, *options, phrases=request.phrases)
         results: list[Any] = [
-            SenseOccurrence(
-                of_texts[i], one.token.start, one.token.end, label, confidence, of_words[i]
-            )
+            SenseOccurrence(of_texts[i], one.start, one.end, label, confidence, of_words[i])
             for i, one, label, confidence in zip(
-                order,
-                occurrences,
-                clusters.labels.tolist(),
-                clusters.confidence.round(4).tolist(),
+                (sequence[i] for i in shown),
+                (occurrences[i].token for i in shown),
+                clusters.labels[shown].tolist(),
+                clusters.confidence[shown].round(4).tolist(),
                 strict=True,
             )
         ]
         if request.map:
-            plane = principal_components(describer.contexts.astype(np.float64))[0].tolist()
+            plane = principal_components(describer.contexts.astype(np.float64))[0][shown].tolist()
             pairs = zip(results, plane, strict=True)
             results = [MappedSenseOccurrence(**vars(one), x=x, y=y) for one, (x, y) in pairs]
     # Fields that are present only on request are those of subclasses.
@@ -332,8 +335,8 @@ def _alternatives(
             one = Division(
                 **vars(one),
                 described=describer.describe(clusters),
-                labels=clusters.labels.tolist(),
-                confidence=clusters.confidence.round(4).tolist(),
+                labels=clusters.labels[describer.shown].tolist(),
+                confidence=clusters.confidence[describer.shown].round(4).tolist(),
             )
         alternatives.append(one)
     return alternatives
@@ -353,9 +356,16 @@ class SenseDescriber:
     """Describes clusters of the same occurrences: size, keywords, neighbors and examples."""
 
     def __init__(
-        self, model: Model, occurrences: Sequence[WordOccurrence], request: SensesRequest
+        self,
+        model: Model,
+        occurrences: Sequence[WordOccurrence],
+        request: SensesRequest,
+        shown: Integers,
     ) -> None:
         self.model, self.occurrences, self.request = model, occurrences, request
+        self.shown = shown
+        """the index in `occurrences` of each occurrence of the response"""
+        self.ranks = np.argsort(shown)
         ids: dict[str, int] = {}
         self.ids: dict[int, Integers] = {}
         """the ids of the words of each sentence"""
@@ -392,7 +402,7 @@ class SenseDescriber:
             typical = self.contexts @ center
             typical[labels != label] = -np.inf
             order = np.argsort(-typical, kind="stable")
-            indices = order[: min(self.request.examples, size)].tolist()
+            indices = order[: min(self.request.examples, size)]
             query = (center + NEIGHBOR_SHARE * self.direction).astype(np.float32)
             near = self.model.neighbors(query, self.request.neighbors, self.excluded)
             others = np.delete(centers, label, axis=0)
@@ -407,7 +417,7 @@ class SenseDescriber:
                     size / len(self.occurrences),
                     best_keywords(self.words, scores[:, label], self.request.keywords),
                     [Neighbor(*neighbor) for neighbor in near],
-                    indices,
+                    self.ranks[indices].tolist(),
                     [example.evidence for example in examples],
                 )
             )

@@ -101,10 +101,12 @@ export class View {
 
   #drawMap(response, words) {
     const [first, second] = response.map.explained_variance_ratio;
+    const isStatic = response.static_similarity.map((row, i) => row[i] > 0);
     this.map.caption.textContent = "The map is a projection: its axes are the first two principal components, with"
-      + ` ${percent(first + second)} of the variance. Near points may differ; the cosines above are exact.${this.state.share ? ""
+      + ` ${percent(first + second)} of the variance. Near points may differ; the cosines above are exact.${this.state.share || !isStatic.includes(true) ? ""
         : " The neighbors of a contextual vector are searched from a point between it and the static vector, which the map shows:"
-        + " its direction plus 0.4 times the static one. Their cosines are those with this point, not with the contextual vector."}`;
+        + " its direction plus 0.4 times the static one. Their cosines are those with this point, not with the contextual vector."
+        + (isStatic.includes(false) ? " A word without a static vector has those of its contextual vector." : "")}`;
     this.pointed.replaceChildren();
     const points = mapPoints(response);
     if (!points.length) return this.map.show(null);

@@ -154,7 +154,7 @@ function evidenceOf({ several, alternatives, occurrences, senses }, isAutomatic)
   list.children[senses.length - 2]?.setAttribute("aria-current", "true");
   return [
     h("p", { class: "status" }, occurrences.length < MIN_OCCURRENCES ? "" : `The probability of several senses is ${
-      percent(several)}; ${isAutomatic ? "from 33% on, several are shown" : "their number is the chosen one"}. `,
+      percent(several)}; ${isAutomatic ? "from 33% on, several are shown: those of the longest bar, less 0.01 for each sense" : "their number is the chosen one"}. `,
       "The bars show how well each number of senses separates the occurrences: at 1, completely."),
     list,
   ];

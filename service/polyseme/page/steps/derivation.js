@@ -19,7 +19,7 @@ export function derive(trace, cell, head, digits) {
   const format = (number) => formatNumber(number, digits), step = trace.steps.get(cell.name);
   const text = (part) => format(trace.number(part, part.head ?? head));
   const { symbols, note = "", terms = [], parts = terms.flat(), before, sum = sumText(terms.map((term) => term.map(text))), after } = (
-    RULES[step.operation]({ ...cell, ...step, trace, head, format }));
+    (cell.name === "values" && trace.isUnknown(cell.row) ? unknown : RULES[step.operation])({ ...cell, ...step, trace, head, format }));
   const lines = [before, sum && `${text(cell)} = ${sum}`, after].filter(Boolean);
   return { symbols, lines, note, parts };
 }
@@ -57,12 +57,14 @@ const sumText = (terms) => joined(
 
 const symbolOf = (name) => about(name).symbol ?? about(name).title;
 
+const UNKNOWN = "This word is not in the vocabulary, so it has no static vector, and its value is zero.";
+
 const NOTES = {
-  embeddings: ({ trace: { request } }) => (request.text === undefined ? "Given."
-    : request.layer ? "The result of the previous layer." : "The static vector of the word."),
+  embeddings: ({ trace, row }) => (trace.request.text === undefined ? "Given."
+    : trace.request.layer ? "The result of the previous layer." : trace.isUnknown(row) ? UNKNOWN : "The static vector of the word."),
   position_bias: ({ trace: { words }, row, column }) =>
     `Stored in the model for the distance ${column - row} from ${words[row]} to ${words[column]}.`,
-  word_bias: () => "Stored in the model.",
+  word_bias: ({ trace, row }) => (trace.isUnknown(row) ? UNKNOWN : "Stored in the model."),
   position: () => "Computed from the word's position in the sentence.",
   visible: ({ trace: { words }, values, row, column }) =>
     `${words[row]} ${values[row][column] ? "attends" : "does not attend"} to ${words[column]}.`,
@@ -79,16 +81,14 @@ const wholeColumn = ({ trace, name, column, head }) => (trace.headed(name) ? col
 const rowOf = ({ trace, head }, name, row) => trace.matrix(name, head).rows[row].map((_, column) => ({ name, row, column }));
 
 function copy(cell) {
-  const { trace, name, row, column, head, operands: [source] } = cell, j = wholeColumn(cell);
-  const terms = [[{ name: source, row, column: j }]];
-  // With a stored model, the value of an unknown word is zero.
-  const isUnknown = trace.array(source)[row][j] !== 0 && trace.array(name, head)[row].every((number) => number === 0);
+  const { name, row, column, operands: [source] } = cell, j = wholeColumn(cell);
   return {
     symbols: `${symbolOf(name)}[${row},${column}] = ${symbolOf(source)}[${row},${j}]`,
-    terms,
-    ...(isUnknown && { sum: "", note: "This word is not in the vocabulary, so its value is zero." }),
+    terms: [[{ name: source, row, column: j }]],
   };
 }
+
+const unknown = ({ row, column }) => ({ symbols: `V[${row},${column}] = 0`, note: UNKNOWN, sum: "" });
 
 /** Derive a number of the product of a row and a weight, which a trace of a stored model does not contain. */
 function product(cell) {

@@ -69,6 +69,12 @@ export class Trace {
     return this.headed(name) ? values[head] : values;
   }
 
+  /** Whether a word of a sentence is unknown: its value is zero in every head. */
+  isUnknown(row) {
+    const { values } = this.steps.get("values"), heads = this.headed("values") ? values : [values];
+    return this.request.text !== undefined && heads.every((rows) => rows[row].every((number) => number === 0));
+  }
+
   /** Return the number of columns of a step in one head. */
   width(name, head = 0) {
     return this.array(name, head)[0].length;
