@@ -13,10 +13,10 @@ examples of the rule too; FOUND of the tagged nouns with several senses are foun
 `wiki-en-deep` is made this way: from tagged nouns alone, it would find several senses for nearly
 every word.
 
-With --imports, the script fits DEFAULT_RULE of `senses/clustering.py`, the rule of imports,
-to the closed form of the same vectors and to default imports of the files in a folder. Evidence for
-several senses is weaker there, so words and pairs of words are examples as well, and the threshold
-is such that FOUND of the pairs and of the nouns with several senses are found.
+With --imports, the script fits DEFAULT_RULE and TEXTS_RULE of `senses/clustering.py`, the rules of
+imports, to the closed form of the same vectors and to default imports of the files in a folder.
+Evidence for several senses is weaker there, so words and pairs of words are examples as well, and
+the threshold is such that FOUND of the pairs and of the nouns with several senses are found.
 
 python lab/factory/fit_senses.py --corpus enwiki.txt.zst --pseudowords pseudowords.jsonl.xz \
     --tags google_wsd.tar.xz [--pairs | --imports FOLDER]
@@ -46,7 +46,12 @@ from polyseme.models.weights import ContextProjection
 from polyseme.models.writer import rewrite_model
 from polyseme.senses.clustering import DECISION, two_cluster_statistics
 from polyseme.senses.fit import fit_discriminant, similar_pairs
-from polyseme.senses.occurrences import estimate_projection, project, surround
+from polyseme.senses.occurrences import (
+    estimate_projection,
+    project,
+    recenter,
+    surround,
+)
 from polyseme.tokenizer import resolve_all
 from polyseme.tokenizer import words as word_spans
 from polyseme_lab.evaluation.datasets import TokenizedOccurrence
@@ -140,19 +145,35 @@ def fit_default_rule(
     contexts: Mapping[str, Sequence[TokenizedOccurrence]],
     nouns: Sequence[TaggedNoun],
 ) -> None:
-    """Print the rule that is fitted to the examples of all models."""
-    parts = []
+    """Print the rules that are fitted to the examples of all models, without and with other texts.
+
+    The other texts of each kind of example are the sentences of all its words.
+    """
+    of_pairs, of_nouns = (
+        [word for occurrences in source for one in occurrences for word in one.words]
+        for source in (contexts.values(), [noun.occurrences for noun in nouns])
+    )
+    without, with_texts = [], []
     for model in models:
         projection = estimate_projection(model)
-        parts.append(pairs_part(model, contexts, projection))
-        examples = [
-            (project(surroundings(model, noun.occurrences), projection), bool(noun.several))
-            for noun in nouns
+        click.echo(f"{model.manifest.name}: {len(projection.directions.T)} directions")
+        shifted = [
+            recenter(
+                model, projection, resolve_all(words, model.vocabulary, composes=model.composes)
+            )
+            for words in (of_pairs, of_nouns)
         ]
-        name = model.manifest.name
-        parts.append(Part(f"{name}: nouns", examples))
-        click.echo(f"{name}: {len(projection.directions.T)} directions")
-    fit_rule(parts)
+        for parts, centered in (without, [projection] * 2), (with_texts, shifted):
+            # The word is shown in requests, as in nouns; hidden, it leaves more evidence.
+            of_pairs_part = pairs_part(model, contexts, centered[0])
+            parts.append(of_pairs_part._replace(decides=parts is without))
+            examples = [
+                (project(surroundings(model, noun.occurrences), centered[1]), bool(noun.several))
+                for noun in nouns
+            ]
+            parts.append(Part(f"{model.manifest.name}: nouns", examples))
+    fit_rule(without)
+    fit_rule(with_texts)
 
 
 def pairs_part(
@@ -161,8 +182,9 @@ def pairs_part(
     projection: ContextProjection,
 ) -> "Part":
     """Return PAIRS pairs of words as examples."""
-    ranks = {word: model.vocabulary.row(word) or 0 for word in sorted(contexts)}
-    ordered = sorted(contexts, key=lambda word: crc32(word.encode()))
+    rows = {word: model.vocabulary.row(word) for word in contexts}
+    ranks = {word: row + 1 for word, row in rows.items() if row is not None}
+    ordered = sorted(ranks, key=lambda word: crc32(word.encode()))
     pairs = similar_pairs(model, ordered, ranks)[:PAIRS]
     points = {
         word: project(surroundings(model, contexts[word], hide=True), projection)

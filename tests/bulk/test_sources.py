@@ -31,6 +31,16 @@ def texts_of(path, column="text", keep=()):
     return values
 
 
+def conllu(*sentences):
+    """Sentences of (word, lemma) in CoNLL-U."""
+    rest = "\t_" * 7
+    lines = (
+        [f"{i}\t{word}\t{lemma}{rest}\n" for i, (word, lemma) in enumerate(sentence, 1)]
+        for sentence in sentences
+    )
+    return "".join("".join([*words, "\n"]) for words in lines)
+
+
 def dict_of(rows, *names):
     """The columns of rows by name."""
     columns = [column.to_pylist() for column in (rows.texts, *rows.columns)]
@@ -54,6 +64,33 @@ def write(path, rows):
 
 
 ROWS = [{"id": str(number), "text": text} for number, text in enumerate(SENTENCES)]
+
+
+def test_sentences_of_conllu_are_lists_of_words_with_lemmas(tmp_path):
+    path, rest = tmp_path / "a.conllu", "\t_" * 7
+    spans = f"# text = im Haus\n1-2\tim\t_{rest}\n1\tin\tin{rest}\n2\tdem\tder{rest}\n"
+    path.write_text(f"{spans}2.1\tgeht\tgehen{rest}\n3\tHaus\tHaus{rest}\n\n\n1\tab c\t_{rest}\r\n")
+    expected = [(["in", "dem", "Haus"], ["in", "der", "Haus"]), (["ab c"], ["_"])]
+    assert texts_of(path, keep=["lemma"]) == expected
+    packed = tmp_path / "packed" / "a.conllu.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert texts_of(packed, keep=["lemma"]) == expected
+    with pytest.raises(CommandError, match="no column upos; the columns are text, lemma"):
+        texts_of(path, keep=["upos"])
+    path.write_text(conllu([("a", "b")]) + "1 c c\n\n" + conllu([("d", "e")]))
+    (rows,) = read(find_files(path)[0], "text", ["lemma"])
+    assert dict_of(rows, "lemma") == {"text": [["a"], None, ["d"]], "lemma": [["b"], None, ["e"]]}
+    assert rows.problems == [None, "has a line without 10 fields separated by tabs", None]
+
+
+@pytest.mark.parametrize("size", [10, 100])
+def test_a_sentence_of_conllu_that_is_too_long_costs_only_its_row(tmp_path, monkeypatch, size):
+    path = tmp_path / "a.conllu"
+    path.write_text(conllu([("a", "b")], [("c", "d")] * 200, [("e", "f")]))
+    monkeypatch.setattr(reading, "MAX_ROW_BYTES", 10 * size)
+    (rows,) = read(find_files(path)[0], "text", [])
+    assert rows.texts.to_pylist() == [["a"], None, ["e"]]
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv", "a.txt"])

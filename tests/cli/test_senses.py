@@ -17,6 +17,7 @@ from polyseme.cli.senses import _picture
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms
 from polyseme.tokenizer import words_of
+from tests.bulk.test_sources import conllu
 from tests.cli.conftest import run
 from tests.operations.calls import senses_in
 from tests.senses.test_find import MONEY, RIVER
@@ -144,6 +145,53 @@ def test_a_beginning_stands_for_the_words_of_the_texts(tmp_path, options, shown)
     assert f"in {sum(int(form[-1]) for form in shown.split(', '))} occurrences" in (
         done.stdout.decode()
     )
+
+
+def test_forms_that_are_similar_in_spelling_and_vector_are_shown_and_used(tmp_path):
+    file, save = tmp_path / "texts.txt", tmp_path / "castle.json"
+    file.write_text("Two castles by a river.\nThe castle fell.\nA casting of a cast.\n")
+    done = run("senses", "castle", file, "--form", "castle~", "--save", save)
+    (shown,) = [line for line in done.stderr.decode().splitlines() if line.startswith("Forms: ")]
+    assert shown.startswith("Forms: castles 0.66") and "casting" not in shown
+    assert "in 2 occurrences" in done.stdout.decode()
+    assert "castles" in json.loads(save.read_bytes())["forms"]
+    assert "Forms: none" in run("senses", "castle", file, "--form", "qqzzxx~").stderr.decode()
+
+
+LEMMATIZED = [
+    [("The", "the"), ("banks", "bank"), ("lend", "lend")],
+    [("Bank", "bank"), ("holidays", "holiday")],
+    [("They", "they"), ("bank", "Bank"), ("there", "there")],
+    [("Banking", "banking"), ("pays", "pay")],
+]
+
+
+@pytest.mark.parametrize("name", ["a.conllu", "a.parquet", "a.jsonl"])
+def test_a_column_of_lemmas_gives_the_forms_of_a_word(tmp_path, name):
+    file, save = tmp_path / name, tmp_path / "bank.json"
+    rows = [
+        dict(zip(("text", "lemma"), zip(*pairs, strict=True), strict=True)) for pairs in LEMMATIZED
+    ]
+    match file.suffix:
+        case ".conllu":
+            file.write_text(conllu(*LEMMATIZED))
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), file)
+        case _:
+            file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    done = run("senses", "bank", file, "--lemmas", "lemma", "--save", save)
+    assert "Forms: bank 2, banks 1" in done.stderr.decode()
+    assert "in 3 occurrences" in done.stdout.decode()
+    assert json.loads(save.read_bytes())["forms"] == ["bank", "banks"]
+
+
+@pytest.mark.parametrize("lemmas", [["the"], None, "the bank"])
+def test_a_row_without_a_lemma_for_each_word_is_reported(tmp_path, lemmas):
+    file = tmp_path / "a.jsonl"
+    rows = [{"text": ["a", "bank"], "lemma": of} for of in (["a", "bank"], lemmas)]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    message = run("senses", "bank", file, "--lemmas", "lemma").stderr.decode().splitlines()[-1]
+    assert message.startswith("polyseme: a.jsonl: row 1 has no lemma for each word")
 
 
 def test_a_beginning_that_no_word_has_is_reported(tmp_path):

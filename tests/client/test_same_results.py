@@ -119,6 +119,7 @@ CALLS = [
         ("bank", np.array(["river bank", "Bank"])),
         {"case": "exact", "keywords": np.int64(1)},
     ),
+    ("senses", (), {"occurrences": PAIRS, "senses": 2}),
     ("neighbors", ("bank", 4), {}),
     ("neighbors", ("gnu",), {"k": 4}),
     ("neighbors", ([1, 0, 0, 0, 2], 4), {}),
@@ -176,6 +177,19 @@ def test_an_inventory_is_rejected_with_the_same_error_everywhere(
         call(AsyncClient, url, "apply", inventory, *args)
     messages.add(str(caught.value))
     assert len(messages) == 1
+
+
+def test_senses_of_occurrences_are_those_of_their_tokens(local):
+    texts = ["river bank", "money Bank gnu", ["the", "banks", "end"]] * 4
+    given = [(text, word) for text, word in zip(texts, ["bank", "Bank", "banks"] * 4, strict=True)]
+    found = local.senses(occurrences=given, senses=2)
+    expected = local.senses("bank", texts, forms=["banks"], senses=2)
+    assert replace(found, inventory=None) == replace(expected, inventory=None)
+    for arguments in ({"word": "bank"}, {"texts": ["bank"]}, {"forms": ["banks"]}):
+        with pytest.raises(InvalidError):
+            local.senses(**arguments, occurrences=given)
+    with pytest.raises(TypeError):
+        local.senses("bank")
 
 
 def test_arguments_have_their_effect(local):

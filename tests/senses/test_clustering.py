@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from polyseme.senses import clustering
 from polyseme.senses.clustering import (
     DECISION,
+    DEFAULT_RULE,
     FURTHER,
     MAX_CLUSTERED,
     cluster,
@@ -190,6 +191,17 @@ def test_several_are_reported_from_a_probability_of_one_third_on(odds):
     found = divide(points, rule=(odds - 2 * similarity, 2, 0))
     assert found.several == pytest.approx(1 / 3 + odds * 2 / 9, abs=1e-4)
     assert (len(found.chosen.centroids) > 1) == (odds > 0)
+
+
+def test_the_rule_may_have_the_points_with_another_mean():
+    points, labels = groups((20, 20), spread=0.05)
+    shifted = points + 0.2
+    assert divide(points).several > 1 / 2 > divide(shifted).several
+    found = divide(shifted, rule=DEFAULT_RULE, evidence=3 * points)
+    assert found.several == pytest.approx(divide(points).several)
+    assert adjusted_rand_score(found.chosen.labels, labels) == 1
+    expected = divide(shifted).alternatives
+    assert [one.separation for one in found.alternatives] == [one.separation for one in expected]
 
 
 def test_the_log_odds_are_linear_in_the_statistics():

@@ -20,6 +20,7 @@ from polyseme.senses.find import (
 from polyseme.senses.find import find_senses as senses
 from polyseme.senses.inventory import ApplySensesRequest, apply_senses
 from polyseme.senses.occurrences import surround
+from polyseme_lab.evaluation.systems import with_closed_form
 from tests.operations.calls import senses_in, senses_of_occurrences
 
 RIVER = [
@@ -170,6 +171,26 @@ def test_texts_in_another_order_have_the_same_senses(bundled, count, more):
             read([texts[i] for i in np.random.default_rng(seed).permutation(len(texts))])
             == expected
         )
+
+
+def test_texts_without_the_word_tell_an_import_what_all_texts_have_in_common(bundled):
+    """Only the probability of several senses depends on them."""
+    imported = replace(with_closed_form(bundled), senses=None)
+    others = [text.replace("bank", "place") for text in RIVER + MONEY] * 10
+
+    def read(model, others):
+        found = senses_in(model, "bank", [*RIVER, *MONEY, *others], senses=2, neighbors=0)
+        return found.several, replace(found, several=0)
+
+    several, rest = read(imported, [])
+    assert read(imported, others[:80]) == (several, rest)
+    with_others, rest_with_others = read(imported, others)
+    assert with_others > several + 0.1 and rest_with_others == rest
+    shuffled = np.random.default_rng(1).permutation(others).tolist()
+    assert read(imported, shuffled) == (with_others, rest)
+    assert read(imported, [text.split() for text in others])[0] > several + 0.01
+    # A model that was fitted to texts has their mean already.
+    assert read(bundled, others) == read(bundled, [])
 
 
 @pytest.mark.parametrize("texts", [[[]], [[""]], [["", " "], ["ban", "k"]], [["bank bank"]]])

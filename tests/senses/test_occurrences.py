@@ -30,6 +30,7 @@ from polyseme.senses.occurrences import (
     explain,
     find_projection,
     project,
+    recenter,
     surround,
 )
 from polyseme.tokenizer import resolve_all, tokenize
@@ -190,6 +191,19 @@ def test_random_sentences_give_the_mean_and_the_whitening(tmp_path):
     np.testing.assert_allclose(found.mean, contexts.mean(axis=0), atol=0.03)
     shrunk = covariance + np.trace(covariance) / 5 * np.eye(5)
     np.testing.assert_allclose(found.directions.T @ shrunk @ found.directions, np.eye(5), atol=0.15)
+
+
+def test_a_projection_is_centered_by_random_sentences_of_tokens(tmp_path):
+    model = tiny_model(tmp_path)
+    words = [WORDS[0]] * 3 + [WORDS[4]]
+    tokens = resolve_all(words, model.vocabulary)
+    projection = estimate_projection(model)
+    found = recenter(model, projection, tokens)
+    chosen = VECTORS[np.random.default_rng(5).choice([0, 0, 0, 4], (20_000, 20))]
+    expected = unit(chosen.mean(axis=1).astype(np.float64)).mean(axis=0)
+    np.testing.assert_allclose(found.mean, expected, atol=0.03)
+    assert np.array_equal(found.directions, projection.directions)
+    assert np.array_equal(recenter(model, projection, tokens[::-1]).mean, found.mean)
 
 
 def drawn(model, monkeypatch):

@@ -42,7 +42,7 @@ from polyseme.arrow import (
 from polyseme.errors import CommandError, counted, listed
 from polyseme.progress import Progress
 
-Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text"]
+Kind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text", "conllu"]
 READ_BYTES = 1 << 20
 """Bytes that are read at once."""
 MAX_ROW_BYTES = 16 << 20
@@ -53,6 +53,7 @@ _BATCH_ROWS, _BATCH_BYTES = 1024, 8 << 20
 _MEMORY, _MEMORY_RATIO = 192 << 20, 16
 """Reading a batch may take so many bytes of memory, and so many for each byte of the file, because
 some writers put all rows into one page."""
+_CONLLU_FIELDS = 10
 _VALUE_BYTES = 8
 """Size of a value, beside the bytes of a string."""
 _SHARD_BYTES = 16 << 20
@@ -64,8 +65,14 @@ _KINDS: dict[str, Kind] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".txt": "text",
+    ".conllu": "conllu",
 }
-_NAMES = {"text": "text in UTF-8", "jsonl": "lines of JSON", "parquet": "Parquet"}
+_NAMES = {
+    "text": "text in UTF-8",
+    "jsonl": "lines of JSON",
+    "parquet": "Parquet",
+    "conllu": "CoNLL-U",
+}
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*:/")
@@ -358,7 +365,7 @@ def _column_index(file: InputFile, name: str, columns: Sequence[str]) -> int:
 
 
 def _read_lines(file: InputFile, names: list[str]) -> Iterator[Columns]:
-    readers = {"text": _text_rows, "jsonl": _json_rows}
+    readers = {"text": _text_rows, "jsonl": _json_rows, "conllu": _conllu_rows}
     position = 0
     with file.filesystem.open_input_file(file.path) as raw:
         stream = pa.BufferedInputStream(raw, READ_BYTES)  # object stores answer few large requests
@@ -428,6 +435,28 @@ def _text_rows(file: InputFile, lines: Iterator[str], names: Sequence[str]) -> I
     for line in _whole_lines(lines):
         is_long = len(line) > MAX_ROW_BYTES
         yield [None if is_long else line] * len(names), _TOO_LONG if is_long else None
+
+
+def _conllu_rows(file: InputFile, lines: Iterator[str], names: Sequence[str]) -> Iterator[Row]:
+    """Yield the words of each sentence, and their lemmas; spans and empty nodes are left out."""
+    fields = [1 + _column_index(file, name, ["text", "lemma"]) for name in names]
+    words: list[list[str]] = []
+    size, problem = 0, None
+    for line in chain(_whole_lines(lines), [""]):
+        size += len(line)
+        if line.strip():
+            parts = line.split("\t")
+            if line.startswith("#") or size > MAX_ROW_BYTES:
+                continue
+            if len(parts) != _CONLLU_FIELDS:
+                problem = f"has a line without {_CONLLU_FIELDS} fields separated by tabs"
+            elif parts[0].isdigit():
+                words.append(parts)
+        elif words or problem:
+            problem = _TOO_LONG if size > MAX_ROW_BYTES else problem
+            values = [None if problem else [word[i] for word in words] for i in fields]
+            yield values, problem
+            words, size, problem = [], 0, None
 
 
 def _json_rows(file: InputFile, lines: Iterator[str], names: Sequence[str]) -> Iterator[Row]:

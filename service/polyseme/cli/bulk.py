@@ -143,9 +143,9 @@ def bulk(
     """Encode the texts of IN into shards in the folder OUT.
 
     IN is a file, a folder of files, an address such as s3://bucket/folder or a pattern in quotes:
-    .parquet, or .jsonl, .csv, .tsv or .txt (one sentence per line); all but .parquet also with .gz,
-    .zst or .bz2. The same command continues a run that was stopped, and encodes new files. Needs
-    pyarrow: pip install 'polyseme[bulk]'.
+    .parquet, or .jsonl, .csv, .tsv, .conllu or .txt (one sentence per line); all but .parquet also
+    with .gz, .zst or .bz2. The same command continues a run that was stopped, and encodes new
+    files. Needs pyarrow: pip install 'polyseme[bulk]'.
     """
     require_package("pyarrow", "Bulk work needs pyarrow", "bulk")
     from polyseme.arrow import Encoder, open_model

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import orjson
 
 from polyseme.atomic_files import atomic_files
 from polyseme.errors import CommandError, InvalidError
+from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.operations.options import MAX_FORMS
 from polyseme.progress import ConsoleProgress
@@ -24,7 +25,7 @@ from polyseme.senses.inventory import (
 )
 from polyseme.senses.occurrences import WordForms
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import Text, hashable, is_unspaced, joined
+from polyseme.tokenizer import Text, hashable, is_unspaced, joined, resolve
 
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
@@ -32,6 +33,9 @@ TABLES = (".parquet", ".csv", ".jsonl")
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 BEGINNING = re.compile(r"\w{2,}\*")
 """A form that stands for all words with this beginning."""
+_NEIGHBORS, _MIN_COSINE, _MAX_FURTHER = 300, 0.3, 3
+"""The number of neighbors of a word that may be its forms, their smallest cosine, and how many more
+letters they may have."""
 _AT_ONCE = 1024
 """Sentences whose occurrences are assigned together."""
 
@@ -68,13 +72,20 @@ class SentenceSource:
         self.column, self.word, self.languages = column, word, languages[:1]
         self.pattern = word_pattern(word.forms, exact=word.exact)
 
-    def sentences(self, stage: str) -> Iterator[tuple[Sentence, str]]:
-        """Yield the sentences of all files, and the form of the word that is in each."""
+    def sentences(
+        self, stage: str, others: StratifiedSample | None = None
+    ) -> Iterator[tuple[Sentence, str]]:
+        """Yield the sentences of all files, and the form of the word that is in each.
+
+        The beginnings of texts without the word are added to `others`.
+        """
         from polyseme.bulk.read import read_texts
 
         texts = read_texts(self.files, self.column, ConsoleProgress(), stage)
         for name, row, text in texts:
             if not self.pattern.search(joined(text)):
+                if others:
+                    others.add("", text[:MAX_CHARACTERS])
                 continue
             for start, sentence in split_sentences(text, *self.languages):
                 match = self.pattern.search(joined(sentence))
@@ -106,6 +117,57 @@ def matching_forms(texts: Iterable[Text], pattern: re.Pattern[str]) -> list[tupl
     ignores_case = pattern.flags & re.IGNORECASE
     found = (match[0] for text in texts for match in pattern.finditer(joined(text)))
     return Counter(word.lower() if ignores_case else word for word in found).most_common(MAX_FORMS)
+
+
+def similar_forms(model: Model, word: str) -> list[tuple[str, float]]:
+    """Return words that are similar to a word in spelling and in vector, with the cosines.
+
+    They begin with three fifths of its letters, and have at most _MAX_FURTHER letters more.
+    """
+    vector = model.static([resolve(word, model.vocabulary)])[0]
+    beginning, length = word.casefold()[: -(-3 * len(word) // 5)], len(word) + _MAX_FURTHER
+    forms: dict[str, float] = {}
+    for other, cosine in model.neighbors(vector, _NEIGHBORS, []) if vector.any() else ():
+        form = other.lower()
+        alike = form.startswith(beginning) and len(form) <= length and form != word.lower()
+        if alike and cosine >= _MIN_COSINE:
+            forms.setdefault(form, round(cosine, 2))
+    return [*forms.items()]
+
+
+def forms_of_lemma(
+    paths: Sequence[Path], column: str, lemmas: str, lemma: str
+) -> list[tuple[str, int]]:
+    """Return the most frequent words of lists whose lemma is given, in lower case, with counts.
+
+    `lemmas` is a column with the lemma of each word. Raises CommandError for a row of which it has
+    more or fewer.
+    """
+    from polyseme.bulk.read import find_files, read
+
+    counts = Counter[str]()
+    files = [file for path in paths for file in find_files(path)]
+    with ConsoleProgress().stage("lemmas", sum(file.bytes for file in files)) as bar:
+        for file in files:
+            for rows in read(file, column, [lemmas]):
+                pairs = zip(rows.texts.to_pylist(), rows.columns[0].to_pylist(), strict=True)
+                for row, (words, value) in enumerate(pairs, rows.first):
+                    if words is None:
+                        continue
+                    of_words = value
+                    with suppress(orjson.JSONDecodeError):
+                        # A list in .jsonl is read as JSON.
+                        of_words = orjson.loads(value) if isinstance(value, str) else value
+                    if not isinstance(of_words, list) or len(of_words) != len(words):
+                        raise CommandError(
+                            f"{rows.file}: row {row} has no lemma for each word: {lemmas} must have"
+                            " a list as long as that of the words."
+                        )
+                    named = zip(words, map(str, of_words), strict=True)
+                    same = (word for word, of in named if of.casefold() == lemma.casefold())
+                    counts.update(map(str.lower, same))
+                bar.advance(int(rows.bytes))
+    return counts.most_common(MAX_FORMS)
 
 
 def part_around(sentence: Text, start: int) -> tuple[Text, int]:

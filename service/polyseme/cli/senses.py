@@ -3,7 +3,8 @@
 import io
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ from polyseme.cli.sense_files import (
     BEGINNING,
     TABLES,
     SentenceSource,
+    forms_of_lemma,
     matching_forms,
     open_inventory,
+    similar_forms,
     tag_sentences,
     write_occurrences,
 )
@@ -38,6 +41,7 @@ from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.senses.clustering import quality
 from polyseme.senses.find import (
+    MAX_OTHERS,
     Senses,
     SensesRequest,
     find_senses,
@@ -56,6 +60,7 @@ _RUNNER_UP = 4
 """Keywords of each sense of the runner-up."""
 _OF_SEARCH = {
     "forms": "form",
+    "lemmas": "lemmas",
     "exact": "exact",
     "count": "senses",
     "plot": "plot",
@@ -77,7 +82,13 @@ _OF_SEARCH = {
     "forms",
     multiple=True,
     help="Another form of WORD, such as the plural; several separated by commas. One that ends in *"
-    " stands for all words with this beginning.",
+    " stands for all words with this beginning, one that ends in ~ for words similar to it in"
+    " spelling and vector.",
+)
+@click.option(
+    "--lemmas",
+    help="Column with the lemma of each word of lists, lemma in .conllu: all words whose lemma is"
+    " WORD are its forms.",
 )
 @click.option("--exact", is_flag=True, help="Count only occurrences in the same case as WORD.")
 @click.option(
@@ -143,10 +154,10 @@ def senses(
 ) -> None:
     """Find the senses that a WORD has in FILES, without labels, or apply those that are known.
 
-    A file is .txt (one text per line), .jsonl, .csv, .tsv or .parquet; the first four also with
-    .gz, .zst or .bz2. Up to 2,000 sentences with the word are clustered, a sample if there are
-    more. Texts are split into sentences, unlike in the API; a list of words is one. Rows that are
-    not readable are left out. Needs pyarrow: pip install 'polyseme[bulk]'.
+    A file is .txt (one text per line), .jsonl, .csv, .tsv, .conllu or .parquet; all but the last
+    also with .gz, .zst or .bz2. Up to 2,000 sentences with the word are clustered, a sample if
+    there are more. Texts are split into sentences, unlike in the API; a list of words is one. Rows
+    that are not readable are left out. Needs pyarrow: pip install 'polyseme[bulk]'.
     """
     require_unicode((*inputs, column, labels or "", *options["forms"]))
     require_package("pyarrow", "Reading files needs pyarrow", "bulk")
@@ -233,6 +244,7 @@ def _find(
     names: list[str] | None,
     *,
     forms: tuple[str, ...],
+    lemmas: str | None,
     exact: bool,
     count: int | None,
     plot: Path | None,
@@ -246,21 +258,22 @@ def _find(
             raise click.UsageError("The name of --plot must end in .svg or .png.")
         require_package("matplotlib", "--plot needs Matplotlib", "evaluate")
     forms = tuple(form.strip() for form in ",".join(forms).split(",") if form.strip())
+    forms = _with_similar(model, forms)
+    if lemmas:
+        forms += _shown(forms_of_lemma(files, column, lemmas, word))
     phrases = shared["phrases"]
     word_forms = WordForms((word, *forms), exact, phrases)
     source = SentenceSource(files, column, word_forms, model.manifest.languages)
-    sample = StratifiedSample(MAX_SENTENCES)
-    for sentence, form in source.sentences("reading"):
+    sample, others = StratifiedSample(MAX_SENTENCES), StratifiedSample(MAX_OTHERS)
+    for sentence, form in source.sentences("reading", others):
         sample.add(form, sentence.text)
     texts, total = sample.texts(), sample.total
     if any(map(BEGINNING.fullmatch, forms)):
-        counts = matching_forms(texts, source.pattern)
-        echo(f"Forms: {', '.join(f'{form} {n:,}' for form, n in counts) or 'none'}", err=True)
-        forms = tuple(form for form, _ in counts)
+        forms = _shown(matching_forms(texts, source.pattern))
     try:
         request = SensesRequest.of(
             word=word,
-            texts=texts,
+            texts=[*texts, *others.texts()],
             forms=[*forms],
             case="exact" if exact else "any",
             senses=count or "auto",
@@ -307,6 +320,18 @@ def _find(
         with exit_on_signals():
             atomic_write(plot, _picture(result, plot.suffix.lower()[1:]))
     show(inventory, named=names is not None)
+
+
+def _with_similar(model: Model, forms: Sequence[str]) -> tuple[str, ...]:
+    """Return forms, with those that are similar to one that ends in a tilde."""
+    similar = [_shown(similar_forms(model, form[:-1])) for form in forms if form.endswith("~")]
+    return (*(form.rstrip("~") for form in forms), *chain.from_iterable(similar))
+
+
+def _shown(counts: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+    """Print the forms of a word and their counts or cosines; return the forms."""
+    echo(f"Forms: {', '.join(f'{form} {n:,}' for form, n in counts) or 'none'}", err=True)
+    return tuple(form for form, _ in counts)
 
 
 def _picture(result: Senses, kind: str) -> bytes:

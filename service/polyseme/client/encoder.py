@@ -193,15 +193,9 @@ class Encoder(Protocol):
                 contextual neighbors. None: the defaults.
             phrases: As in `encode`.
         """
-        fields = [
-            _occurrence_fields(index, occurrence)
-            for index, occurrence in enumerate(
-                require_list(occurrences, "pairs of a text and a word")
-            )
-        ]
         request = request_of(
             CompareRequest,
-            occurrences=fields,
+            occurrences=_fields_of(occurrences),
             neighbors=neighbors,
             case=case,
             share=share,
@@ -211,9 +205,10 @@ class Encoder(Protocol):
 
     def senses(
         self,
-        word: str,
-        texts: Sequence[Text],
+        word: str | None = None,
+        texts: Sequence[Text] | None = None,
         *,
+        occurrences: Sequence[Occurrence | tuple[Text, str]] | None = None,
         forms: Sequence[str] = (),
         case: Matching = "any",
         senses: int | None = None,
@@ -225,10 +220,11 @@ class Encoder(Protocol):
         """Return the senses of a word in texts; `save` of the result keeps them for `apply`.
 
         A text is a string or a list of words. The occurrences are the tokens that equal `word` or
-        one of `forms`. Raises the same exceptions as `encode`, and InvalidError if the word does
-        not occur.
+        one of `forms`, or those in `occurrences`, given instead of `word` and `texts`. Raises the
+        same exceptions as `encode`, and InvalidError if the word does not occur.
 
         Options:
+            occurrences: Occurrences of words, as in `compare`.
             forms: Other forms of the word, such as its plural.
             case: Whether occurrences are found in "any" letter case or in the "exact" one.
             senses: The maximum number of senses. None estimates their number.
@@ -237,11 +233,14 @@ class Encoder(Protocol):
             examples: The number of examples of each sense.
             phrases: As in `encode`.
         """
+        if texts is not None or occurrences is None:
+            texts = require_list(texts, "texts")
         request = request_of(
             SensesRequest,
             word=word,
-            texts=require_list(texts, "texts"),
-            forms=forms,
+            texts=texts,
+            occurrences=None if occurrences is None else _fields_of(occurrences),
+            **({"forms": forms} if forms else {}),
             case=case,
             senses="auto" if senses is None else senses,
             keywords=keywords,
@@ -475,6 +474,12 @@ def _row(values: ArrayLike) -> NDArray[np.float64]:
     if row.ndim != 1 or not np.isfinite(row).all():
         raise InvalidError([FieldError(("vector",), "must be a row of finite numbers")])
     return row
+
+
+def _fields_of(occurrences: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the fields of occurrences or tuples. Raises TypeError for anything else."""
+    checked = require_list(occurrences, "pairs of a text and a word")
+    return [_occurrence_fields(index, occurrence) for index, occurrence in enumerate(checked)]
 
 
 def _occurrence_fields(index: int, values: Any) -> dict[str, Any]:

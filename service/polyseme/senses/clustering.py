@@ -35,6 +35,8 @@ DECISION = math.log(0.5)
 sense costs those who ask the answer, two clusters with like keywords a glance."""
 DEFAULT_RULE = (0.538, -3.876, 2.789)
 """The rule for models without a fitted projection, by `lab/factory/fit_senses.py --imports`."""
+TEXTS_RULE = (-0.88, -3.351, 5.263)
+"""The same for `evidence` whose mean is that of texts, not of random sentences."""
 CONCENTRATION = 25.0
 """The concentration of all distributions of the mixture. It is smaller than the likeliest one, so
 that uncertain points belong to several distributions until the last iteration."""
@@ -93,11 +95,17 @@ def cluster(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE
     return _clusters(points, sample, _mixture(points[sample], min(count, len(sample))))
 
 
-def divide(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE) -> Clusterings:
+def divide(
+    vectors: Floats,
+    count: int | None = None,
+    rule: Rule = DEFAULT_RULE,
+    evidence: Floats | None = None,
+) -> Clusterings:
     """Cluster vectors into 1 to MAX_FOUND clusters, and choose one of the results. [m, d]
 
     It is the one of `count` clusters if that is given, of one cluster if the rule says so, else the
-    one with the largest silhouette − FURTHER·clusters.
+    one with the largest silhouette − FURTHER·clusters. The rule uses `evidence`, the same vectors
+    with another mean, if it is given. [m, d]
     """
     points = unit(vectors.astype(np.float64))
     sample = _sample(len(points))
@@ -106,7 +114,8 @@ def divide(vectors: Floats, count: int | None = None, rule: Rule = DEFAULT_RULE)
     divided = [_mixture(chosen, n) for n in range(1, max_count + 1)]
     alternatives = [_clusters(points, sample, labels) for labels in divided]
     few = len(chosen) < MIN_OCCURRENCES
-    odds = -DECISION if few else log_odds(statistics(chosen, divided[1]), rule)
+    shifted = chosen if evidence is None else unit(evidence[sample].astype(np.float64))
+    odds = -DECISION if few else log_odds(statistics(shifted, divided[1]), rule)
     several = float(1 / (1 + np.exp(-odds - DECISION)))
     if count is not None:
         used = alternatives[count - 1] if count <= max_count else cluster(points, count)

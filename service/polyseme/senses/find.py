@@ -1,6 +1,6 @@
 """Find the senses of a word in texts: cluster its occurrences and describe each cluster."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ from polyseme.engine.similarity import principal_components
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
-from polyseme.operations.encode import record_token_counts
+from polyseme.operations.encode import record_token_counts, tokenize_text
 from polyseme.operations.limits import Limits, check_budget
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Phrases
 from polyseme.operations.schema import (
@@ -25,7 +25,14 @@ from polyseme.operations.schema import (
     SentenceList,
     one_of_kinds,
 )
-from polyseme.senses.clustering import MIN_OCCURRENCES, Clusterings, Clusters, divide
+from polyseme.senses.clustering import (
+    DEFAULT_RULE,
+    MIN_OCCURRENCES,
+    TEXTS_RULE,
+    Clusterings,
+    Clusters,
+    divide,
+)
 from polyseme.senses.inventory import Keyword, Matching, SenseInventory, inventory_of
 from polyseme.senses.occurrences import (
     WordForms,
@@ -35,14 +42,18 @@ from polyseme.senses.occurrences import (
     find_projection,
     locate,
     project,
+    recenter,
 )
 from polyseme.stages import stage
-from polyseme.tokenizer import ResolvedToken, spellings
+from polyseme.tokenizer import ResolvedToken, Text, joined, spellings
 
 FEW_OCCURRENCES = 30
 """With fewer occurrences, a note says that the senses are uncertain."""
 MIN_EVIDENCE = 0.02
 """The minimum share of the evidence in an example of a word that is listed."""
+MAX_OTHERS, MAX_OTHER_TOKENS, MIN_OTHER_TOKENS = 400, 200, 1000
+"""The maximum number of texts without the word that tell what all texts have in common, and of
+tokens of each, and the minimum number of known tokens of all."""
 _PROJECTED_ROWS = 1024
 """Occurrences that are projected together; this bound limits memory."""
 CLOSE_SENSES = 0.05
@@ -270,10 +281,18 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
     with stage("senses"):
         parts = range(0, len(occurrences), _PROJECTED_ROWS)
         blocks = (occurrences[start : start + _PROJECTED_ROWS] for start in parts)
-        points = [
-            project(np.stack([one.surroundings for one in block]), projection) for block in blocks
-        ]
-        divisions = divide(np.concatenate(points), request.count, projection.rule)
+        # The mean of an estimated projection is that of random sentences.
+        others: list[ResolvedToken] = []
+        if np.allclose(projection.rule, DEFAULT_RULE):
+            others = other_tokens(model, request.texts or [], {*of_texts})
+        shifted = recenter(model, projection, others) if others else None
+        points, evidence = [], []
+        for block in blocks:
+            rows = np.stack([one.surroundings for one in block])
+            points.append(project(rows, projection))
+            evidence.append(project(rows, shifted) if shifted else points[-1])
+        rule = TEXTS_RULE if shifted else projection.rule
+        divisions = divide(np.concatenate(points), request.count, rule, np.concatenate(evidence))
         clusters = divisions.chosen
         describer = SenseDescriber(model, occurrences, request, shown)
         senses = describer.describe(clusters)
@@ -310,6 +329,19 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
         _notes(occurrences, clusters, request) + counts.notes,
         inventory,
     )
+
+
+def other_tokens(
+    model: Model, texts: Sequence[Text], present: Collection[int]
+) -> list[ResolvedToken]:
+    """Return tokens of the texts that are not in `present`; none if there are too few."""
+    others = sorted((text for i, text in enumerate(texts) if i not in present), key=joined)
+    tokens: list[ResolvedToken] = []
+    for text in others[:: len(others) // MAX_OTHERS + 1]:
+        check_budget()
+        tokens += tokenize_text(text, model.tokenizer, "auto", MAX_OTHER_TOKENS, 1).words
+    enough = sum(token.key is not None for token in tokens) >= MIN_OTHER_TOKENS
+    return tokens if enough else []
 
 
 def _check_count(request: SensesRequest, forms: WordForms, count: int) -> None:

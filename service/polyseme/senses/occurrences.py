@@ -7,10 +7,11 @@ vary count less, directions in which different words differ count more; see
 sentences. For a folder without the file, the first request of a process computes it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -354,27 +355,53 @@ def estimate_projection(model: Model) -> ContextProjection:
 
     The words are drawn by their frequency, which follows from the word bias of an import
     (`importing.closed_form.informativeness`), and approximately from a trained one. Without a word
-    bias, all words are equally frequent. Each sentence has a hidden word, whose context is used
-    unless it is zero or the vectors are too large. The directions are at most as many as the
-    sentences; those in which contexts vary more count less. -> [d], [d, r]
+    bias, all words are equally frequent. The directions are at most as many as the sentences; those
+    in which contexts vary more count less. -> [d], [d, r]
     """
     size, d = model.manifest.vocabulary_size, model.manifest.dimension
     bias = np.zeros(size, np.float32) if model.word_bias is None else model.word_bias
-    cumulative = np.cumsum(np.expm1(-np.clip(bias, *BIAS_RANGE)), dtype=np.float64)
-    drawn = np.random.default_rng(SEED).random((RANDOM_SENTENCES, RANDOM_WORDS)) * cumulative[-1]
-    middle = RANDOM_WORDS // 2
-    hidden = []
-    for rows in np.searchsorted(cumulative, drawn).tolist():
-        words = [(model.vocabulary.word(row), row) for row in rows]
-        tokens = [ResolvedToken(word, None, None, word, "exact", row) for word, row in words]
-        tokens.insert(middle, HIDDEN)
-        with suppress(NonFiniteError):
-            hidden.append(surround(model, [tokens], [[middle]])[0, :d])
-    hidden = [context for context in hidden if context.any()] or [np.zeros(d)] * RANDOM_SENTENCES
-    contexts = np.array(hidden, np.float64)
+    frequencies = np.expm1(-np.clip(bias, *BIAS_RANGE))
+
+    def token(row: int) -> ResolvedToken:
+        word = model.vocabulary.word(row)
+        return ResolvedToken(word, None, None, word, "exact", row)
+
+    contexts = _random_surroundings(model, frequencies, token)[:, :d]
     mean = contexts.mean(axis=0)
     _, deviations, directions = np.linalg.svd(contexts - mean, full_matrices=False)
     variances = deviations**2 / len(contexts)
     shrunk = variances + SHRINKAGE * variances.sum() / len(mean)
     scales = 1 / np.sqrt(np.maximum(shrunk, EQUAL**2))
     return ContextProjection(mean, directions.T * scales, np.array(DEFAULT_RULE))
+
+
+def recenter(
+    model: Model, projection: ContextProjection, tokens: Sequence[ResolvedToken]
+) -> ContextProjection:
+    """Return a projection whose mean is that of texts, from random sentences of their tokens.
+
+    This mean is near that of the sentences themselves (cosine 0.98), and needs less text.
+    """
+    tokens, width = sorted(tokens, key=attrgetter("text")), len(projection.mean)
+    rows = _random_surroundings(model, np.ones(len(tokens)), tokens.__getitem__)
+    return projection._replace(mean=unit(rows[:, :width]).mean(axis=0))
+
+
+def _random_surroundings(
+    model: Model, frequencies: Floats, token: Callable[[int], ResolvedToken]
+) -> Floats:
+    """Return the surroundings of a hidden word in random sentences of some tokens. -> [s, 3d]
+
+    A sentence whose context is zero, or whose vectors are too large, is left out.
+    """
+    cumulative = np.cumsum(frequencies, dtype=np.float64)
+    drawn = np.random.default_rng(SEED).random((RANDOM_SENTENCES, RANDOM_WORDS)) * cumulative[-1]
+    d, middle = model.manifest.dimension, RANDOM_WORDS // 2
+    hidden = []
+    for indices in np.searchsorted(cumulative, drawn).tolist():
+        tokens = [token(i) for i in indices]
+        tokens.insert(middle, HIDDEN)
+        with suppress(NonFiniteError):
+            hidden.append(surround(model, [tokens], [[middle]])[0])
+    hidden = [one for one in hidden if one[:d].any()] or [np.zeros(3 * d)] * RANDOM_SENTENCES
+    return np.array(hidden, np.float64)
