@@ -63,22 +63,6 @@ def test_every_body_is_tried_with_nulls() -> None:
     assert {path for path, _ in BODIES} == DEFINITIONS.keys()
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
-        ("/v1/encode", {"input": None}, "/input"),
-        ("/v1/encode", {"input": ["a", None]}, "/input/1"),
-        ("/v1/encode", {"input": "a", "include": [None]}, "/include/0"),
-        ("/v1/encode", {"input": "a", "layers": [None]}, "/layers/0"),
-        ("/v1/encode", {"input": "a", "unknown": None}, "/unknown"),
-        ("/v1/neighbors", {"positive": ["bank", None]}, "/positive/1"),
-    ],
-)
-def test_other_nulls_are_invalid(client, path, body, field) -> None:
-    problem = expect_problem(client.post(path, json=body), 422, "invalid")
-    assert [error["pointer"] for error in problem["errors"]] == [field]
-
-
 @pytest.mark.parametrize("parameter", ["version=1;q=0.9", 'x="a,b"; charset=UTF8'])
 @pytest.mark.parametrize(
     ("method", "path", "body", "kind"),

@@ -201,7 +201,7 @@ def test_an_unresponsive_collector_delays_no_request(models, monkeypatch, state)
         for _ in range(10):
             assert client.post("/v1/encode", json=BODY, buffered=True).status_code == 200
         tracer.close()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30  # a hanging collector takes 60 seconds
         if state != "absent":
             until(lambda: collector.headers)
 
