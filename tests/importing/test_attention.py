@@ -35,20 +35,6 @@ def shuffled(words, seed):
     return [str(word) for word in np.random.default_rng(seed).permutation(words)]
 
 
-@pytest.fixture(scope="module")
-def newspaper():
-    """The words of newspaper articles, sorted by frequency."""
-    return word2vec(GENSIM_DATA / "lee_fasttext.vec").index_to_key
-
-
-@needs_gensim_data
-def test_real_words_are_judged(newspaper):
-    assert sorted_by_frequency(newspaper) is True
-    for words in (newspaper[::-1], sorted(newspaper), sorted(newspaper)[::-1]):
-        assert sorted_by_frequency(words) is False
-    assert not any(sorted_by_frequency(shuffled(newspaper, seed)) for seed in range(50))
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -111,9 +97,6 @@ UNKNOWN_ORDER = (
 BY_RANK, NONE = "rank in the file", "none: the file is not known to be sorted by frequency"
 
 OTHER_ORDERS = ["reversed", "alphabet", "shuffled", "rarer half in front", "front reversed"]
-needs_gensim_data = pytest.mark.skipif(
-    not GENSIM_DATA.exists(), reason="this gensim is without its test data"
-)
 
 
 @pytest.fixture(scope="module")

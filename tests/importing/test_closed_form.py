@@ -215,16 +215,6 @@ def encoded(model, words):
     return one.arrays["attention"][0, 0], one.arrays["contextual"]
 
 
-SENTENCES = [
-    ["w1", "w1"],
-    ["w1", "w2", "w1"],
-    ["w3", "w3", "w3", "w3"],
-    ["w1", "w2", "w1", "w2", "w1"],
-    ["w5"] * 40,
-    ["w5", "w7"] * 300,
-]
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(words=st.lists(st.sampled_from(["w0", "w1", "w2", "zebra"]), min_size=2, max_size=12))
 def test_occurrences_in_any_sentence_get_different_vectors(model, words):

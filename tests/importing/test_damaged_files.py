@@ -265,19 +265,8 @@ INVALID_FIELDS = {
     "nwords": (0, 5, -1),
     "t": (-1.0, float("nan"), float("inf")),
 }
-TOO_EARLY = "The fastText file ends too early, at byte {}."
 
 FASTTEXTS = {
-    "cut off": {
-        "in the fields": (fasttext()[:80], TOO_EARLY.format(80)),
-        "in a word": (fasttext()[: FIRST_WORD + 3], TOO_EARLY.format(FIRST_WORD + 3)),
-        "in the vectors": (fasttext()[: MATRIX_AT + 7], TOO_EARLY.format(MATRIX_AT + 7)),
-        "in the second table": (fasttext()[:-1], TOO_EARLY.format(len(fasttext()) - 1)),
-        "in the second table, before 2017": (
-            fasttext(new=False)[:-5],
-            TOO_EARLY.format(len(fasttext(new=False)) - 5),
-        ),
-    },
     "a classifier": {
         "by its model": (SUPERVISED, at(FIRST_WORD, "is a classifier, not a model of words")),
         "by its labels": (
@@ -499,7 +488,7 @@ def test_a_damaged_file_is_rejected_with_its_position(importer, monkeypatch, kin
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-@pytest.mark.parametrize("kind", ["a wrong count", "cut off", "an array", "unknown"])
+@pytest.mark.parametrize("kind", ["a wrong count", "quantized", "an array", "unknown"])
 def test_a_compressed_damaged_file_has_the_same_error(importer, kind, packing):
     for content, message in DAMAGED[kind].values():
         assert importer.refusal(packed(content, packing)) == message

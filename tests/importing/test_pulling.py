@@ -183,6 +183,8 @@ def test_a_download_is_cached(mirror, puller):
     first = (puller.models / NAME / "manifest.json").read_bytes()
     assert puller.pull(NAME, "--replace", mirror=mirror).code == 0
     assert mirror.requests == {"/list.json": 2, f"/{NAME}/__init__.py": 1, DATA: 1}
+    mirror.files.clear()  # as without a network
+    assert puller.pull(NAME, "--replace", mirror=mirror).code == 0
     assert (puller.models / NAME / "manifest.json").read_bytes() == first
 
 
@@ -337,18 +339,11 @@ def test_a_failure_is_reported_in_one_sentence_and_leaves_nothing(mirror, puller
     mirror.put(files.text())
     prepare(mirror)
     assert puller.refusal(NAME, mirror=mirror) == sentence
-
-
-def test_after_a_failure_the_same_command_succeeds(mirror, puller):
-    for case, (prepare, _) in FAILURES.items():
-        mirror.files.clear()
-        mirror.put(files.text())
-        prepare(mirror)
-        assert puller.pull(NAME, mirror=mirror).code == 1, case
-        mirror.cut.clear()
+    # Afterwards, the same command succeeds.
+    mirror.cut.clear()
     mirror.files.clear()
     mirror.put(files.text())
-    (puller.data / f"{NAME}_tmp").mkdir()  # left by a killed download
+    (puller.data / f"{NAME}_tmp").mkdir(parents=True)  # left by a killed download
     assert puller.pull(NAME, mirror=mirror).code == 0
 
 
@@ -365,6 +360,7 @@ def test_a_corpus_is_rejected(mirror, puller):
     sentence = "gensim-data has a corpus of this name, not vectors."
     assert puller.refusal("text8", mirror=mirror) == sentence
     assert set(mirror.requests) == {"/list.json"}
+    assert puller.refusal(NAME, mirror=mirror) == "gensim-data has no such vectors; it has none."
 
 
 def test_a_file_name_that_differs_from_the_index_is_reported(mirror, puller):
@@ -385,11 +381,6 @@ def test_a_missing_network_is_reported_with_a_hint(puller, monkeypatch, caplog):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     assert puller.refusal(NAME) == OFFLINE
     assert downloader.__name__ not in {record.name for record in caplog.records}
-
-
-@pytest.mark.slow
-def test_an_unreachable_mirror_is_reported(puller):
-    assert puller.refusal(NAME, "--mirror", f"http://127.0.0.1:{free_port()}") == OFFLINE
 
 
 def test_an_invalid_index_is_not_cached(mirror, puller):
@@ -429,14 +420,6 @@ def test_a_data_folder_that_cannot_be_created_is_reported(mirror, puller, tmp_pa
     )
 
 
-def test_a_cached_download_needs_no_network(mirror, puller):
-    mirror.put(files.text())
-    assert puller.pull(NAME, mirror=mirror).code == 0
-    mirror.files.clear()
-    assert puller.pull(NAME, "--replace", mirror=mirror).code == 0
-    assert_is_the_table(read_model(puller.models / NAME))
-
-
 def test_an_existing_model_is_not_downloaded_again(mirror, puller):
     mirror.put(files.text())
     assert puller.pull(NAME, mirror=mirror).code == 0
@@ -445,8 +428,3 @@ def test_an_existing_model_is_not_downloaded_again(mirror, puller):
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("polyseme: A model of this name already exists; --replace ")
     assert not mirror.requests
-
-
-def test_an_index_without_vectors_is_reported(mirror, puller):
-    mirror.put(b"text", "text8", kind="corpora")
-    assert puller.refusal(NAME, mirror=mirror) == "gensim-data has no such vectors; it has none."

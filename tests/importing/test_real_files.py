@@ -98,12 +98,3 @@ def test_attention_is_neither_uniform_nor_parameter_free(model):
         plain /= plain.sum(axis=1, keepdims=True)
         assert np.abs(weights[0, 0] - plain).max() > 0.1
         assert not np.allclose(one.arrays["contextual"], one.arrays["static"], atol=1e-3)
-
-
-def vector_of(one, word):
-    place = [token.text for token in one.tokens].index(word)
-    return one.arrays["contextual"][place].astype(np.float64)
-
-
-def unit(vector):
-    return vector / np.linalg.norm(vector)
