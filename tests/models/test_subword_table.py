@@ -14,10 +14,6 @@ from tests.models.damage import manifest_of, read_error, with_and_without_verify
 from tests.tiny import SUBWORDS as TINY
 from tests.tiny import VECTORS, tiny_model, write_tiny
 
-SHAPE = "subwords.npy: the shape differs from manifest.json."
-DTYPE = "subwords.npy does not have the dtype float32."
-UNMAPPED = "subwords.npy is not an array that can be memory-mapped."
-
 
 @with_and_without_verify
 def test_subwords_round_trip_as_mapped_files(tmp_path, verify):

@@ -82,10 +82,6 @@ def test_a_word_may_contain_any_character_except_the_line_feed(tmp_path, word):
     assert [model.vocabulary.word(row) for row in range(11)] == words
 
 
-BLOCK = 1 << 14
-"""Bytes of the blocks in which a vocabulary is read."""
-
-
 @pytest.mark.parametrize("bad", [b"\xe2\x82", b"", b"x" * (1 << 16)])
 @pytest.mark.parametrize("line", [1, 4096, 4097, 8191, 8192, 10_000])
 def test_lines_are_counted_across_blocks(bad, line):

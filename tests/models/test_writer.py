@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,32 +166,20 @@ def test_a_model_replaces_a_damaged_one(tmp_path):
     assert len(names(folder)) == 4
 
 
-FAILING_RENAME = """
-import sys
-from pathlib import Path
-from tests.tiny import WORDS, write_tiny
-
-folder = Path(sys.argv[1])
-
-def fail(event, arguments):
-    if event == "os.rename" and str(arguments[1]) == str(folder / "manifest.json"):
-        raise OSError("no space left")
-
-sys.addaudithook(fail)
-try:
-    write_tiny(folder, words=WORDS[::-1])
-except OSError:
-    sys.exit(7)
-"""
-
-
-def test_the_previous_model_stays_if_the_manifest_cannot_be_replaced(tmp_path):
+def test_the_previous_model_stays_if_the_manifest_cannot_be_replaced(tmp_path, monkeypatch):
     folder = write_tiny(tmp_path / "tiny", source="the older one")
-    before = snapshot(tmp_path)
-    done = subprocess.run([sys.executable, "-c", FAILING_RENAME, folder], check=False, cwd=ROOT)
-    assert done.returncode == 7
+    before, replace = snapshot(tmp_path), Path.replace
+
+    def fail(file, target):
+        if target == folder / MANIFEST:
+            raise OSError("no space left")
+        return replace(file, target)
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="no space left"):
+        write_tiny(folder, words=WORDS[::-1])
     assert snapshot(tmp_path) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+    assert names(tmp_path) == ["tiny"]
 
 
 def test_the_manifest_has_the_size_and_checksum_of_each_file(tmp_path):
