@@ -168,7 +168,6 @@ def test_json_is_accepted_in_any_notation(client: httpx.Client, headers: dict) -
 
 
 A, SPAN = {"text": "a", "word": "a"}, {"text": "a", "start": 0, "end": 3}
-ONE = {"tokens": ["a"], "embeddings": [[1.0]]}
 BAD_FIELDS = [
     ("/v1/encode", {}, ["/input"]),
     ("/v1/encode", {"input": None}, ["/input"]),
