@@ -2,7 +2,6 @@
 
 import io
 import signal
-import time
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -125,11 +124,3 @@ def importer(tmp_path):
 def module_importer(tmp_path_factory):
     """An Importer for the many examples of Hypothesis."""
     return Importer(tmp_path_factory.mktemp("importer"))
-
-
-def wait_for(condition):
-    """Wait until a condition is true."""
-    end = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true"
-        time.sleep(0.005)

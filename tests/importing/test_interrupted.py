@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import PYTHONPATH
-from tests.importing.conftest import TIMEOUT, wait_for
+from tests.http.service import until
+from tests.importing.conftest import TIMEOUT
 from tests.importing.files import many, rows
 from tests.signals import default_handling
 
@@ -55,7 +56,7 @@ def signalled(place, stage, number, content, before=()):
             stdout=subprocess.PIPE,
             stderr=err,
         )
-    wait_for(lambda: process.poll() is not None or stage(process.pid, place))
+    until(lambda: process.poll() is not None or stage(process.pid, place))
     assert process.poll() is None, (place / "err").read_text()
     process.send_signal(number)
     out, _ = process.communicate(timeout=TIMEOUT)

@@ -9,19 +9,18 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
 
 import pytest
 from gensim import downloader
 
 from polyseme.models.reader import read_model
 from tests.cli.conftest import run_process
+from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import PYTHONPATH, free_port
+from tests.http.service import until
 from tests.importing import files
 from tests.importing.comparison import assert_same
-from tests.importing.conftest import run, wait_for
+from tests.importing.conftest import run
 from tests.signals import default_handling
 
 NAME = "glove-tiny-3"
@@ -35,10 +34,9 @@ class Mirror:
         self.files = {}
         self.cut = set()
         """paths whose responses end midway"""
-        self.hold = set()
-        """paths whose responses pause midway until the mirror is closed"""
+        self.endless = set()
+        """paths whose responses do not end"""
         self.requests = Counter()
-        self.closed = Event()
 
     def put(self, content, name=NAME, kind="models", **changes):
         """Serve vectors under a name as gensim-data does, with their index entry."""
@@ -71,47 +69,23 @@ class Mirror:
         del self.files[f"/{name}/{name}.gz"]
         self.files |= {f"/{name}/{name}.gz_0{n}": part for n, part in enumerate(parts)}
 
-
-@contextmanager
-def serving():
-    """A mirror on a free port."""
-    mirror = Mirror()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            mirror.requests[self.path] += 1
-            content = mirror.files.get(self.path)
-            if content is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            whole = self.path not in mirror.cut | mirror.hold
-            self.wfile.write(content if whole else content[: len(content) // 2])
-            if self.path in mirror.hold:
-                mirror.closed.wait()
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        mirror.address = f"http://127.0.0.1:{server.server_port}"
-        try:
-            yield mirror
-        finally:
-            mirror.closed.set()
-            server.shutdown()
-            thread.join()
+    def __call__(self, request):
+        """Respond to a request."""
+        self.requests[request.path] += 1
+        content = self.files.get(request.path)
+        if content is None:
+            return ScriptedResponse(404)
+        endless = request.path in self.endless
+        return ScriptedResponse(body=content, cut=request.path in self.cut, endless=endless)
 
 
 @pytest.fixture
 def mirror():
     """A local mirror of gensim-data."""
-    with serving() as served:
-        yield served
+    mirror = Mirror()
+    with scripted_server(mirror) as server:
+        mirror.address = server.url
+        yield mirror
 
 
 @pytest.fixture
@@ -242,7 +216,7 @@ def test_a_variable_sets_the_mirror(mirror, puller, monkeypatch):
 def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
     """Interrupt a download from a server that never ends its response."""
     mirror.put(files.text())
-    mirror.hold.add(DATA)
+    mirror.endless.add(DATA)
     models, data, scratch = (tmp_path / name for name in ("models", "data", "scratch"))
     scratch.mkdir()
     places = {"GENSIM_DATA_DIR": str(data), "TMPDIR": str(scratch), "no_proxy": "*"}
@@ -254,7 +228,7 @@ def test_an_interrupted_download_leaves_nothing(mirror, tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-    wait_for(lambda: mirror.requests[DATA] or process.poll() is not None)
+    until(lambda: mirror.requests[DATA] or process.poll() is not None)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
