@@ -88,23 +88,6 @@ def test_the_service_stops_computing_when_the_client_leaves(tmp_path) -> None:
         until(lambda: codes_of_aborted_requests(service), ["aborted"])
 
 
-def test_long_requests_leave_threads_for_short_ones(tmp_path) -> None:
-    long = posted(WHOLE)
-    with running(tmp_path, workers=1, threads=2, **UNLIMITED) as service:
-        with Caller(service) as first, Caller(service) as second, Caller(service) as short:
-            first.send(long)
-            until_busy(service)  # the request has the only place
-            status, headers, body = second.ask(long)
-            assert status == 503
-            assert orjson.loads(body)["code"] == "overloaded"
-            assert int(headers["retry-after"]) > 0
-            assert short.ask(posted({"input": "the river bank"}))[0] == 200
-        # The first client has left, so its place is free.
-        accepted = posted({"input": [TEXT] * 10, "include": ["contextual"], "encoding": "base64"})
-        with Caller(service) as caller:
-            until(lambda: caller.ask(accepted)[0], 200)
-
-
 def test_time_in_the_queue_counts_towards_the_deadline(tmp_path) -> None:
     settings = {"workers": 1, "threads": 1, "request_seconds": 2, **UNLIMITED}
     with running(tmp_path, **settings) as service, Caller(service) as busy:

@@ -10,11 +10,9 @@ from polyseme.engine.layers import (
     FeatureProjection,
     FeedForward,
     Layer,
-    LayerNorm,
     Projection,
     Residual,
 )
-from polyseme.errors import ModelFolderError
 from polyseme.tokenizer import tokenize
 from tests.engine.cases import random_layer
 from tests.tiny import full_layer, normal, projection, tiny_model
@@ -134,35 +132,3 @@ def test_the_word_bias_round_trips_and_is_used_for_sentences(tmp_path):
     expected = [0 if t.row is None else model.word_bias[t.row] for t in tokens]
     assert sentence.word_bias.tolist() == expected
     assert sentence.word_bias.dtype == np.float32
-
-
-UNREPRESENTABLE = {
-    "different numbers of heads": [full_layer(1), full_layer(2, heads=1, k=6, v=21)],
-    "different numbers of heads without weights": [Layer(heads=1), Layer(heads=5)],
-    "norms with different epsilons": [
-        full_layer(1, feed_forward_norm=LayerNorm(*[np.ones(5)] * 2, 0.5))
-    ],
-    "different value widths": [full_layer(1), full_layer(2, v=11)],
-    "features of another residual": [
-        Layer(features=FeatureProjection(normal(RNG, 5, 3), projection(RNG, 5, 1)))
-    ],
-    "features that are not as wide as the vectors": [
-        Layer(
-            residual=Residual("unit"),
-            features=FeatureProjection(normal(RNG, 5, 2), projection(RNG, 5, 1)),
-        )
-    ],
-    "features without neighbors": [
-        Layer(
-            residual=Residual("unit"), features=FeatureProjection(normal(RNG, 5, 5), Projection())
-        )
-    ],
-    "a share that is not finite": [Layer(residual=Residual("unit", float("nan")))],
-}
-
-
-@pytest.mark.parametrize("case", UNREPRESENTABLE)
-def test_layers_that_the_format_cannot_represent_are_not_written(tmp_path, case):
-    with pytest.raises(ModelFolderError):
-        tiny_model(tmp_path, layers=UNREPRESENTABLE[case], word_bias=BIAS)
-    assert not list(tmp_path.iterdir())

@@ -11,14 +11,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polyseme.engine.layers import FeatureProjection, Layer, LayerNorm, Projection, Residual
+from polyseme.engine.quantization import QuantizedRows
+from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_manifest, read_model
 from polyseme.models.registry import Registry
 from polyseme.models.writer import remove_model, rename_model
 from tests.conftest import ROOT
-from tests.models.damage import INDEX, MANIFEST, VOCABULARY, manifest_of, path, paths, snapshot
+from tests.models.damage import (
+    INDEX,
+    MANIFEST,
+    VOCABULARY,
+    manifest_of,
+    path,
+    paths,
+    scales_error,
+    snapshot,
+)
 from tests.models.damage import VECTORS as VECTORS_FILE
-from tests.tiny import VECTORS, WORDS, full_layer, tiny_model, write_tiny
+from tests.tiny import QUANTIZED, SUBWORDS, VECTORS, WORDS, full_layer, tiny_model, write_tiny
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -74,6 +86,30 @@ def changed(row, column, value):
     return vectors
 
 
+def with_integers(integers):
+    return QuantizedRows(integers, QUANTIZED.scales)
+
+
+def with_features(columns, neighbors, residual="unit"):
+    features = FeatureProjection(np.ones((5, columns), np.float32), neighbors)
+    return [Layer(residual=Residual(residual), features=features)]
+
+
+ONE_COLUMN = Projection(np.ones((5, 1), np.float32))
+LAYERS = {
+    "no layers": [],
+    "a weight of another width": [full_layer(d=3)],
+    "different numbers of heads": [full_layer(1), full_layer(2, heads=1, k=6, v=21)],
+    "different numbers of heads without weights": [Layer(heads=1), Layer(heads=5)],
+    "norms with different epsilons": [
+        full_layer(1, feed_forward_norm=LayerNorm(*[np.ones(5)] * 2, 0.5))
+    ],
+    "different value widths": [full_layer(1), full_layer(2, v=11)],
+    "features of another residual": with_features(3, ONE_COLUMN, "none"),
+    "features that are not as wide as the vectors": with_features(2, ONE_COLUMN),
+    "features without neighbors": with_features(5, Projection()),
+    "a share that is not finite": [Layer(residual=Residual("unit", float("nan")))],
+}
 UNREPRESENTABLE = {
     "NaN": ({"vectors": changed(3, 2, np.nan)}, "vectors.npy is not finite in row 3."),
     "infinity": ({"vectors": changed(10, 4, -np.inf)}, "vectors.npy is not finite in row 10."),
@@ -110,8 +146,27 @@ UNREPRESENTABLE = {
     "one axis": ({"vectors": VECTORS[:, 0]}, None),
     "three axes": ({"vectors": VECTORS[:, :, None]}, None),
     "no vectors": ({"vectors": VECTORS[:0], "words": []}, None),
-    "a weight of another width": ({"layers": [full_layer(d=3)]}, None),
-    "no layers": ({"layers": []}, "there are no layers."),
+    **{
+        case: ({"layers": layers, "word_bias": np.arange(11.0)}, None)
+        for case, layers in LAYERS.items()
+    },
+    **{
+        f"n-grams of {least} to {most} letters": (
+            {"subwords": Subwords(SUBWORDS.table, least, most)},
+            None,
+        )
+        for least, most in ((0, 6), (3, 65), (6, 3))
+    },
+    "integers without scales": (
+        {"vectors": QUANTIZED.integers},
+        scales_error("scales.npy", "vectors.npy"),
+    ),
+    "integers of another dtype": ({"vectors": with_integers(np.ones((11, 5), np.uint8))}, None),
+    "one axis of integers": ({"vectors": with_integers(np.ones(11, np.int8))}, None),
+    "no rows of integers": (
+        {"vectors": QuantizedRows(np.ones((0, 5), np.int8), np.ones(0, np.float32))},
+        None,
+    ),
     **{
         f"{case} in the details": (
             {"quality": {"score": value}},
@@ -218,6 +273,9 @@ write_tiny(Path(sys.argv[1]), words=Words(WORDS), source="the paused one")
 WRITER = """
 import sys
 from pathlib import Path
+from polyseme.engine.layers import FeatureProjection, Layer, LayerNorm, Projection, Residual
+from polyseme.engine.quantization import QuantizedRows
+from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
 from tests.tiny import write_tiny
 
