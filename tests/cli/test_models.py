@@ -102,9 +102,7 @@ UNKNOWN = (
     "arguments",
     [
         ["models", "show", "nobody"],
-        ["models", "verify", "nobody"],
         ["encode", "--model", "../tiny", "bank"],
-        ["compare", "--model", "nobody", "--word", "bank", "bank", "bank"],
         ["serve", "--model", "nobody"],
         ["models", "export", "nobody", "--output", "nowhere"],
     ],

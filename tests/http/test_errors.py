@@ -157,7 +157,8 @@ def test_json_is_accepted_in_any_notation(client: httpx.Client, headers: dict) -
     assert answer.headers["content-type"] == "application/json"
 
 
-A, SPAN = {"text": "a", "word": "a"}, {"text": "a", "start": 0, "end": 3}
+A = {"text": "a", "word": "a"}
+# `tests/client/test_same_results.py` has further invalid values.
 BAD_FIELDS = [
     ("/v1/encode", {}, ["/input"]),
     ("/v1/encode", {"input": None}, ["/input"]),
@@ -167,13 +168,11 @@ BAD_FIELDS = [
     ("/v1/encode", {"input": [["a"], "b"]}, ["/input/1"]),
     ("/v1/encode", {"input": "a", "inputs": SECRET}, ["/inputs"]),
     ("/v1/encode", {"input": "a", f"{SECRET} {SECRET}": 1}, [""]),
-    ("/v1/encode", {"input": "a", "include": ["static", SECRET]}, ["/include/1"]),
     ("/v1/encode", {"input": "a", "include": [None]}, ["/include/0"]),
     ("/v1/encode", {"input": "a", "include": "static"}, ["/include"]),
     ("/v1/encode", {"input": "a", "layers": [None]}, ["/layers/0"]),
     ("/v1/encode", {"input": "a", "unknown": None}, ["/unknown"]),
     ("/v1/encode", {"input": "a", "layers": "first"}, ["/layers"]),
-    ("/v1/encode", {"input": "a", "layers": [0, -1]}, ["/layers/1"]),
     ("/v1/encode", {"input": "a", "layers": [0, 99]}, ["/layers/1"]),
     ("/v1/encode", {"input": "a", "layers": [True]}, ["/layers/0"]),
     ("/v1/encode", {"input": "a", "heads": "none"}, ["/heads"]),
@@ -181,17 +180,12 @@ BAD_FIELDS = [
     ("/v1/compare", {"occurrences": [{"text": "a"}] * 2}, ["/occurrences/0", "/occurrences/1"]),
     ("/v1/compare", {"occurrences": [A, {**A, "word": SECRET}]}, ["/occurrences/1/word"]),
     ("/v1/compare", {"occurrences": [A, {**A, "nth": 1}]}, ["/occurrences/1/nth"]),
-    ("/v1/compare", {"occurrences": [A, {**SPAN, "text": "a b"}]}, ["/occurrences/1/start"]),
     ("/v1/compare", {"occurrences": [A, {**A, "text": ["a", 5]}]}, ["/occurrences/1/text/1"]),
     ("/v1/senses", {"word": "a", "texts": ["a", ["b", ["c"]]]}, ["/texts/1/1"]),
-    ("/v1/neighbors", {"vector": [1.0, 2.0]}, ["/vector"]),
     ("/v1/neighbors", {"vector": [1.0, "2"]}, ["/vector/1"]),
     ("/v1/neighbors", {"positive": ["river", None]}, ["/positive/1"]),
     ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
     ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
-    ("/v1/neighbors", {"positive": ["river"], "negative": [[1.0]]}, ["/negative/0"]),
-    ("/v1/trace", {"text": ""}, ["/text"]),
-    ("/v1/trace", {"text": "a", "layer": 99}, ["/layer"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[]]}, ["/embeddings/0"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
 ]
