@@ -18,9 +18,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "/v1/neighbors": {"positive": ["bank", [1.0] * 300], "negative": ["river"]},
     "/v2/models/wiki-en/infer": {
-        "inputs": [
-            {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["a"], "parameters": {}}
-        ],
+        "inputs": [{**TENSOR, "parameters": {}}],
         "outputs": [{"name": "static", "parameters": {}}],
         "parameters": {"layers": [0]},
     },
