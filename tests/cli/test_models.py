@@ -1,5 +1,6 @@
 """`polyseme models`: list, show, verify, import and export."""
 
+import errno
 import json
 import os
 import re
@@ -326,6 +327,19 @@ def test_a_model_is_replaced_only_on_request(importing, name, sentence):
     assert importing(*replacing, content=rows(WORDS[::-1])).returncode == 0
     assert read_model(importing.models / name).vocabulary.word(0) == WORDS[-1]
     assert {path.name for path in importing.models.iterdir()} == {"vectors", name}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, None, errno.EIO])
+def test_a_full_disk_is_reported(importing, monkeypatch, number):
+    def fail(*_, **__):
+        raise OSError(number, "It is full")  # NumPy sets no number
+
+    monkeypatch.setattr("polyseme.importing.importer.write_table", fail)
+    done = importing(content=rows())
+    expected = "The disk of the models is full; --limit or --dtype int8 uses less."
+    expected = "It is full." if number == errno.EIO else expected
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().splitlines()[-1] == f"polyseme: {expected}"
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,20 @@
-"""An import that a signal ends, or that fills the disk, leaves nothing behind.
+"""An import that a signal ends leaves nothing behind.
 
 `tests/models/test_kills.py` stops imports at every step.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.conftest import PYTHONPATH
 from tests.http.service import until
 from tests.importing.conftest import TIMEOUT
-from tests.importing.files import many, rows
+from tests.importing.files import many
 from tests.signals import default_handling
 
 pytestmark = [
@@ -88,50 +86,3 @@ def test_an_import_under_nohup_goes_on(tmp_path):
     nohup = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
     code, out, _ = signalled(tmp_path, reading, signal.SIGHUP, FEW, nohup)
     assert (code, out[:4]) == (0, b"file")
-
-
-NO_SPACE = "polyseme: The disk of the models is full; --limit or --dtype int8 uses less."
-MOUNT_SMALL_DISK = """
-mount -t tmpfs -o size="$1" tmpfs "$2" || exit 99
-shift 2
-"$@"
-code=$?
-find "$PLACE" -mindepth 1
-exit $code
-"""
-"""Mounts a small private disk at a folder, runs a command, and lists the files on the disk."""
-
-
-def on_a_small_disk(size, disk, command, **variables):
-    """Run a command; return the exit code, the output and the remaining files."""
-    unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT_SMALL_DISK, "sh"]
-    done = subprocess.run(
-        [*unshare, size, disk, *command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH, "PLACE": str(disk), **variables},
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A folder at which a small disk can be mounted."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if not shutil.which("unshare") or on_a_small_disk("1m", disk, ["true"])[0]:
-        pytest.skip("a small disk cannot be mounted here")
-    return disk
-
-
-@pytest.mark.parametrize(("width", "size"), [(1, "396k"), (100, "1200k")])
-def test_a_full_disk_is_reported_and_no_file_remains(tmp_path, small_disk, width, size):
-    words = ["x" * 200 + str(number) for number in range(2000)]
-    vectors = np.ones((2000, width), np.float32)
-    (tmp_path / "file").write_bytes(rows(words, vectors))
-    code, out, err = on_a_small_disk(
-        size, small_disk, import_command(tmp_path / "file", small_disk)
-    )
-    assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == NO_SPACE  # a slow machine prints progress first
