@@ -1,4 +1,4 @@
-"""The memory of workers: large responses, garbage collection, and a shared table."""
+"""The memory of workers: large responses and a shared table."""
 
 from pathlib import Path
 

@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -270,29 +269,6 @@ class Words(tuple):
 write_tiny(Path(sys.argv[1]), words=Words(WORDS), source="the paused one")
 """
 
-WRITER = """
-import sys
-from pathlib import Path
-from polyseme.engine.layers import FeatureProjection, Layer, LayerNorm, Projection, Residual
-from polyseme.engine.quantization import QuantizedRows
-from polyseme.engine.subwords import Subwords
-from polyseme.errors import ModelFolderError
-from tests.tiny import write_tiny
-
-written = 0
-for n in range(40):
-    try:
-        write_tiny(Path(sys.argv[1].format(n)), source=sys.argv[2], replace=sys.argv[3] == "True")
-        written += 1
-    except ModelFolderError as error:
-        assert error.detail in {
-            "another command is writing the model.",
-            "a model of this name already exists.",
-            "another command has removed or renamed the model.",
-        }, error.detail
-print(written)
-"""
-
 
 def python(code, *arguments):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -338,20 +314,6 @@ def test_the_files_of_a_killed_writer_are_removed_by_the_next(tmp_path, writing)
     write_tiny(folder, replace=False)
     assert len(names(folder)) == 4
     assert read_model(folder, verify=True)
-
-
-@pytest.mark.slow
-def test_concurrent_writers_write_complete_models(tmp_path):
-    processes = [python(WRITER, tmp_path / "tiny", source, True) for source in ("one", "two")]
-    sources = set()
-    while any(process.poll() is None for process in processes):
-        with suppress(ModelFolderError):  # before the first one
-            sources.add(read_model(tmp_path / "tiny", verify=True).manifest.source)
-    written = [int(process.communicate()[0]) for process in processes]
-    assert sum(written) >= 10
-    assert sources <= {"one", "two"}
-    assert len(names(tmp_path / "tiny")) == 4
-    assert len(read_model(tmp_path / "tiny").vocabulary) == 11
 
 
 def test_an_existing_model_is_not_replaced_without_the_option(tmp_path):
