@@ -213,11 +213,11 @@ def test_gathered_calls_wait_outside_of_httpx():
 
 def test_waiting_for_another_call_does_not_count_towards_the_timeout():
     def slow(_):
-        time.sleep(0.1)  # the twelve calls take longer than the timeout, each one does not
+        time.sleep(0.25)  # the twelve calls take longer than the timeout, each one does not
         return ScriptedResponse(body=b'{"neighbors": [], "resolution": null}')
 
     async def ask(url):
-        async with AsyncClient(url, concurrency=1, timeout=1, retries=0) as client:
+        async with AsyncClient(url, concurrency=1, timeout=2.5, retries=0) as client:
             return await asyncio.gather(*(client.neighbors("bank") for _ in range(12)))
 
     with scripted_server(slow) as server:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="ne
 
 
 def test_no_request_is_lost_during_reloads_and_shutdown(tmp_path) -> None:
-    with running(tmp_path, graceful_timeout=20, drain_seconds=3) as service:
+    with running(tmp_path, graceful_timeout=80, drain_seconds=60) as service:
         with load(service) as clients:
             for _ in range(3):
                 clients.go_on()
@@ -39,6 +39,7 @@ def test_no_request_is_lost_during_reloads_and_shutdown(tmp_path) -> None:
             service.signal(signal.SIGTERM)
             until(lambda: service.ask("GET", "/readyz")[0], 503)
             clients.go_on(10)  # while draining, new requests still get responses
+            service.signal(signal.SIGTERM)  # a second SIGTERM ends draining
             assert service.process.wait(WAIT) == 0
             until(lambda: all(one.refused for one in clients.clients))
         assert clients.lost == []

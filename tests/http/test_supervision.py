@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.http.service import Caller, posted, running, until
+from tests.http.service import Caller, client_ports, posted, running, until
 
 TEXT = " ".join(["the river bank is near the money bank and the boats lie there"] * 70)
 WHOLE = {"input": [TEXT] * 500, "include": ["queries"], "encoding": "base64"}
@@ -93,7 +93,7 @@ def test_time_in_the_queue_counts_towards_the_deadline(tmp_path) -> None:
     with running(tmp_path, **settings) as service, Caller(service) as busy:
         stuck = posted({"input": "a"})
         busy.send(stuck[:-1])  # the only thread waits for the last byte
-        time.sleep(0.5)
+        until(lambda: client_ports(service, service.workers()[0]))
         with Caller(service) as waiting:
             waiting.send(posted({"input": "the river bank"}))
             time.sleep(2.5)
