@@ -44,9 +44,7 @@ def test_arguments_are_encoded_as_by_the_service(polyseme, expected):
             assert found.tobytes() == one.arrays[part].tobytes()
 
 
-def test_lines_of_standard_input_are_sentences_and_the_npz_has_the_same_bits(
-    polyseme, models_dir, tmp_path
-):
+def test_lines_of_standard_input_are_sentences_with_the_same_bits(polyseme, models_dir, tmp_path):
     target = tmp_path / "answer.npz"
     arguments = ["--models-dir", models_dir, "--format", "npz", "--output", target]
     assert run("encode", *arguments).returncode == 2  # there is no text
@@ -197,7 +195,7 @@ def test_the_table_names_what_each_occurrence_attends_to_and_its_neighbors(polys
     assert lines[-1] == f"note: {compared.notes[0]}"
 
 
-def test_each_text_may_have_its_word_and_a_repeated_pair_is_the_next_occurrence(polyseme):
+def test_a_text_may_have_its_word_and_a_repeated_pair_is_the_next(polyseme):
     texts = ["bank river bank", "bank river bank", "money"]
     words = ["--word", "bank", "--word", "bank", "--word", "money"]
     done = polyseme("compare", "--json", *words, *texts)

@@ -42,9 +42,7 @@ def test_every_command_and_option_has_help(path, command):
     assert [option.opts[-1] for option in options if not option.help] == []
 
 
-def test_commands_of_the_laboratory_that_is_not_installed_say_what_to_install(
-    polyseme, monkeypatch
-):
+def test_commands_that_are_not_installed_say_what_to_install(polyseme, monkeypatch):
     found = find_spec
     monkeypatch.setattr(
         main, "find_spec", lambda name: None if name == "polyseme_lab" else found(name)
@@ -151,7 +149,7 @@ def test_an_interruption_while_modules_are_imported_leaves_no_traceback(module):
     assert (done.returncode, done.stdout, done.stderr.strip()) == (1, b"", b"Aborted!")
 
 
-def test_a_new_key_is_on_standard_error_and_its_line_of_the_key_file_on_standard_output(tmp_path):
+def test_a_new_key_is_on_standard_error_and_its_line_on_output(tmp_path):
     file = tmp_path / "keys"
     keys = {}
     for name in ("alice", "bob"):

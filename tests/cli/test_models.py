@@ -40,7 +40,7 @@ NOT_A_MODEL = (
 )
 
 
-def test_a_replaced_bundled_model_and_entries_that_are_no_models_are_listed(tmp_path):
+def test_a_replaced_bundled_model_and_other_entries_are_listed(tmp_path):
     write_tiny(tmp_path / BUNDLED)
     write_tiny(tmp_path / "tiny").rename(tmp_path / "a model")
     (tmp_path / "glove.txt").write_text("the 0.1 0.2")
@@ -225,7 +225,7 @@ def test_a_rejected_change_of_a_model_leaves_the_folder_unchanged(
     assert message in done.stderr.decode()
 
 
-def test_a_change_of_the_default_model_warns_unless_a_bundled_one_replaces_it(user_models):
+def test_a_change_of_the_default_model_warns_unless_it_is_bundled(user_models):
     done = run("models", "rename", "one", "new", models_dir=user_models, POLYSEME_MODEL="one")
     warning = "polyseme: Warning: one is the default model (POLYSEME_MODEL): set another one.\n"
     assert (done.returncode, done.stderr.decode()) == (0, warning)
@@ -262,9 +262,7 @@ def importing(tmp_path):
     return call
 
 
-def test_the_result_is_on_standard_output_and_the_progress_on_standard_error(
-    importing, monkeypatch
-):
+def test_the_result_is_on_standard_output_and_progress_on_error(importing, monkeypatch):
     monkeypatch.setattr("polyseme.progress.SECONDS", 1000)  # no line on a busy machine
     done = importing(content=rows())
     assert done.returncode == 0

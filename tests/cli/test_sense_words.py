@@ -178,7 +178,7 @@ def test_the_strata_of_a_sample_have_the_same_share():
     assert 8 < sum(int(text[1:]) >= 5000 for text in late) < 32
 
 
-def test_a_sample_with_room_for_all_texts_has_them_all_and_strata_are_bounded():
+def test_a_sample_with_room_has_all_texts_and_strata_are_bounded():
     sample = StratifiedSample(100)
     for number in range(50):
         sample.add(f"form {number}", str(number))

@@ -71,7 +71,7 @@ def test_an_invalid_host_in_the_setting_is_rejected(hosts: str) -> None:
         Settings(hosts=hosts)
 
 
-def test_a_real_service_rejects_rebinding_and_answers_requests_without_a_host(tmp_path) -> None:
+def test_a_real_service_rejects_rebinding_and_needs_no_host(tmp_path) -> None:
     with running(tmp_path, workers=1) as service, Caller(service) as caller:
         assert caller.ask(b"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n").status == 421
         assert caller.ask(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200

@@ -51,7 +51,7 @@ def statuses(client):
     return {one["id"]: one["status"] for one in client.get("/readyz").json()["models"]}
 
 
-def test_every_model_of_a_folder_is_served_by_its_name_and_read_at_its_first_use(start) -> None:
+def test_every_model_of_a_folder_is_served_and_read_at_its_first_use(start) -> None:
     client = start()
     unread = {**dict.fromkeys([*NAMES, *BUNDLED_NAMES], "unloaded"), "one": "loaded"}
     assert statuses(client) == unread

@@ -233,7 +233,7 @@ def test_problem_documents_of_other_routes_have_no_openai_members(client):
         assert "error" not in expect_problem(answer, status, code)
 
 
-def test_settings_are_the_defaults_of_texts_without_a_vector_and_of_long_texts(make_client):
+def test_settings_are_the_defaults_of_wordless_and_of_long_texts(make_client):
     client = make_client(wordless="zero", truncate=True, max_sentence_tokens=3)
 
     def embed(**fields):

@@ -105,7 +105,7 @@ def test_a_caller_that_waits_for_retry_after_is_served(redis: Server) -> None:
     assert statuses(client) == [200]
 
 
-def test_workers_count_in_memory_while_redis_is_unreachable_and_then_return(redis: Server, caplog):
+def test_workers_count_in_memory_while_redis_is_unreachable(redis: Server, caplog):
     client = limited(redis, "5/hour")
     assert statuses(client, 2) == [200] * 2
     redis.kill()

@@ -212,7 +212,7 @@ def test_a_value_before_the_others_makes_a_row_unusable(importer, space, extra):
         assert importer.read(content, "--skip-bad-rows")[0] == WORDS
 
 
-def test_an_integer_before_integers_is_a_value_unless_the_dimension_is_declared(importer):
+def test_an_integer_before_integers_is_a_value_by_default(importer):
     content = rows(WORDS[:3], VECTORS[:3]) + b"gnu 1 2 3 4\n"
     assert importer.refusal(content).startswith("Line 4 has 4 values, but most lines have 3;")
     assert importer.read(HEADER + content)[0] == [*WORDS[:3], "gnu 1"]

@@ -93,7 +93,7 @@ def test_a_changed_file_is_read_or_rejected_in_one_sentence(module_importer, kin
         assert done.code == 0 or done.err.splitlines()[-1].startswith("polyseme: ")
 
 
-def test_a_number_that_is_not_finite_is_rejected_with_its_line_in_any_batch(importer, batches):
+def test_a_number_that_is_not_finite_has_its_line_in_any_batch(importer, batches):
     words = [f"gnu{number}" for number in range(300)]
     vectors = np.random.default_rng(2).standard_normal((300, 7)).astype(np.float32)
     for place, size in ((0, 1), (150, 70), (299, 7_000_000)):
