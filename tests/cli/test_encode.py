@@ -203,22 +203,6 @@ def test_a_text_may_have_its_word_and_a_repeated_pair_is_the_next(polyseme):
     assert starts == [0, 11, 0]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--word", "bank", "bank"],
-        ["--word", "a", "--word", "b", "a", "b", "c"],
-        ["bank", "bank"],
-        ["--neighbors", "101", "--word", "bank", "bank", "bank"],
-    ],
-    ids=" ".join,
-)
-def test_invalid_comparisons_are_usage_errors(polyseme, arguments):
-    done = polyseme("compare", *arguments)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.decode().startswith("Usage: ")
-
-
 def test_phrases_unknown_words_and_the_share_are_options(tmp_path):
     words = ["river_bank", *WORDS[1:]]
     layers = [Layer(residual=Residual("unit", 0.5))]
