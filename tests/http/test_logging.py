@@ -123,6 +123,14 @@ def test_a_streamed_response_is_logged_at_its_end_with_all_its_bytes(client: htt
     assert 0 < log()[1]["bytes"] < size
 
 
+def test_the_address_of_a_caller_is_logged_without_further_text(models: Path) -> None:
+    client = in_process(models_dir=models, model="tiny", proxies=1)
+    with captured() as log:
+        for sent in (f"[2001:DB8::1%{MARK}]:80", "::ffff:1.2.3.4", MARK):
+            client.get("/v1/models", headers={"X-Forwarded-For": sent})
+    assert [line["address"] for line in log()] == ["2001:db8::1", "1.2.3.4", "127.0.0.1"]
+
+
 @pytest.mark.parametrize(
     ("level", "root"), [("debug", "WARNING"), ("info", "WARNING"), ("error", "ERROR")]
 )
