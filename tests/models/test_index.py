@@ -245,3 +245,10 @@ def test_loading_400_000_words_reads_a_few_pages(tmp_path):
     on_disk = sum(entry["bytes"] for entry in manifest_of(many)["files"].values())
     assert on_disk > 9_000_000
     assert int(done.stdout) < 1024
+
+
+def test_a_vocabulary_of_one_repeated_word_is_rejected():
+    """The word is alone in a bucket of more rows than one may have."""
+    with pytest.raises(ModelFolderError) as caught:
+        Vocabulary.of(b"a\n" * 100_000)
+    assert caught.value.detail == "vocabulary.txt has a word twice, in line 2."
