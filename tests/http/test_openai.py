@@ -126,9 +126,11 @@ def test_the_model_is_chosen_by_name_and_an_unknown_one_is_a_404(tiny):
         assert "/v1/models" in expect_problem(answer, 404, "unknown_model")["error"]["message"]
 
 
+TOKENS = ([1, 2, 3], [[1, 2], [3]], 5)
 BAD_FIELDS = [
     ({}, "/input", "input"),
-    *(({"input": tokens}, "/input", "input") for tokens in ([1, 2, 3], [[1, 2], [3]], 5)),
+    ({"input": {"text": "bank"}}, "/input", "input"),
+    *(({"input": tokens}, "/input", "input") for tokens in TOKENS),
     ({"input": ["bank", "end", None]}, "/input/2", "input[2]"),
     ({"input": ["bank", ["end"]]}, "/input/1", "input[1]"),
     ({"input": ["bank", "Apple"], "dimensions": 1}, "/input/1", "input[1]"),  # a zero vector
@@ -147,8 +149,8 @@ def test_a_wrong_field_is_a_422_that_points_at_it_in_both_shapes(tiny, body, poi
     assert (error["type"], error["param"]) == ("invalid_request_error", parameter)
     assert document["errors"][0]["message"] in error["message"]
     # For token IDs, the message says what to send instead.
-    is_tokens = pointer == "/input" and body != {}
-    assert ("check_embedding_ctx_length=False" in error["message"]) == is_tokens
+    has_tokens = body.get("input") in TOKENS
+    assert ("check_embedding_ctx_length=False" in error["message"]) == has_tokens
 
 
 def expect_both(answer, status, code, openai_code, openai_type="invalid_request_error"):
