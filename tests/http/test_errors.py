@@ -186,6 +186,10 @@ BAD_FIELDS = [
     ("/v1/neighbors", {"positive": ["river", None]}, ["/positive/1"]),
     ("/v1/neighbors", {"positive": ["river"] * 33}, ["/positive"]),
     ("/v1/neighbors", {"positive": ["river", [1.0, "2"]]}, ["/positive/1/1"]),
+    ("/v1/senses", {}, [""]),
+    ("/v1/senses", {"texts": ["a"]}, [""]),
+    ("/v1/trace", {}, [""]),
+    ("/v1/trace", {"embeddings": [[1.0]]}, [""]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[]]}, ["/embeddings/0"]),
     ("/v1/trace", {"tokens": ["a"], "embeddings": [[1.0], [2.0]]}, ["/embeddings"]),
 ]
