@@ -84,5 +84,5 @@ def test_an_interrupted_import_leaves_nothing(tmp_path, stage, number, code, con
 
 def test_an_import_under_nohup_goes_on(tmp_path):
     nohup = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
-    code, out, _ = signalled(tmp_path, reading, signal.SIGHUP, FEW, nohup)
+    code, out, _ = signalled(tmp_path, reading, signal.SIGHUP, MANY, nohup)
     assert (code, out[:4]) == (0, b"file")
