@@ -16,7 +16,7 @@ from polyseme.cli import main
 from polyseme.cli.main import polyseme as root
 from polyseme.http.app import create_app
 from polyseme.settings import Settings
-from tests.cli.conftest import run
+from tests.cli.conftest import run, run_process, without
 
 
 def commands(group, path=()):
@@ -42,9 +42,7 @@ def test_every_command_and_option_has_help(path, command):
     assert [option.opts[-1] for option in options if not option.help] == []
 
 
-def test_commands_of_the_laboratory_that_is_not_installed_say_what_to_install(
-    polyseme, monkeypatch
-):
+def test_commands_that_are_not_installed_say_what_to_install(polyseme, monkeypatch):
     found = find_spec
     monkeypatch.setattr(
         main, "find_spec", lambda name: None if name == "polyseme_lab" else found(name)
@@ -72,6 +70,10 @@ def test_the_version_is_printed():
         ["models", "show"],
         ["encode", "--nothing", "bank"],
         ["encode", "--include", "everything", "bank"],
+        ["compare", "--word", "bank", "bank"],
+        ["compare", "--word", "a", "--word", "b", "a", "b", "c"],
+        ["compare", "bank", "bank"],
+        ["compare", "--neighbors", "101", "--word", "bank", "bank", "bank"],
         ["serve", "--api-keys", "secret"],
         ["keys", "new", "key-1"],
     ],
@@ -147,13 +149,11 @@ def test_an_interruption_while_modules_are_imported_leaves_no_traceback(module):
         "sys.meta_path.insert(0, Interrupted())\n"
         "main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "models", "list"], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", "Aborted!")
+    done = run_process("models", "list", python=("-c", code))
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (1, b"", b"Aborted!")
 
 
-def test_a_new_key_is_on_standard_error_and_its_line_of_the_key_file_on_standard_output(tmp_path):
+def test_a_new_key_is_on_standard_error_and_its_line_on_output(tmp_path):
     file = tmp_path / "keys"
     keys = {}
     for name in ("alice", "bob"):
@@ -193,17 +193,10 @@ def test_an_invalid_key_file_is_a_usage_error_at_startup(tmp_path):
 
 
 def test_redis_without_its_package_is_an_error_that_names_the_extra():
-    code = "import sys\nsys.modules['redis'] = None\nfrom polyseme.__main__ import main\nmain()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "serve"],
-        env={"POLYSEME_RATE_LIMIT_STORAGE": "redis://127.0.0.1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "pip install 'polyseme[redis]'" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    storage = {"POLYSEME_RATE_LIMIT_STORAGE": "redis://127.0.0.1"}
+    done = run_process("serve", python=without("redis"), **storage)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"pip install 'polyseme[redis]'" in done.stderr.splitlines()[-1]
 
 
 def test_output_that_nobody_reads_ends_the_command_silently():

@@ -23,17 +23,13 @@ def locked(serve, models_dir):
     return str(serve(models_dir=models_dir, model="tiny", api_keys=KEY).base_url).rstrip("/")
 
 
-def test_the_service_responds_only_with_the_key(locked, monkeypatch):
+@both_clients
+def test_a_key_is_given_or_that_of_the_environment(locked, monkeypatch, kind):
     monkeypatch.delenv("POLYSEME_API_KEY", raising=False)
     for key in (None, "", "another"):
-        with Client(locked, key) as client, pytest.raises(UnauthorisedError):
-            client.encode(["bank"])
-    with Client(locked, KEY) as client:
-        assert client.encode(["bank"])[0].words == ["bank"]
-
-
-@both_clients
-def test_a_key_of_the_environment_is_used_unless_one_is_given(locked, monkeypatch, kind):
+        with pytest.raises(UnauthorisedError):
+            call(kind, locked, "encode", ["bank"], client={"key": key})
+    assert call(kind, locked, "encode", ["bank"], client={"key": KEY})[0].words == ["bank"]
     monkeypatch.setenv("POLYSEME_API_KEY", KEY)
     assert "tiny" in {one.name for one in call(kind, locked, "models")}
     with pytest.raises(UnauthorisedError):

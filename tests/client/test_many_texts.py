@@ -79,6 +79,50 @@ def test_no_texts_send_no_request():
         assert server.requests == []
 
 
+def vectors_for(request):
+    """A response with the vector [1] for each text."""
+    count = len(orjson.loads(request.body)["input"])
+    return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(count))))
+
+
+def sent_by(kind, texts, respond=vectors_for, **options):
+    """The texts of each request of `embed`."""
+    with scripted_server(respond) as server:
+        call(kind, server.url, "embed", texts, client={"concurrency": 1, **options})
+        return [orjson.loads(request.body)["input"] for request in server.requests]
+
+
+@both_clients
+@pytest.mark.parametrize(
+    ("texts", "options", "batches"),
+    [
+        (["a", "b", "c", "d"], {"batch_sentences": 3}, [["a", "b", "c"], ["d"]]),
+        # The quotation marks count, é has two bytes, and a batch has at least one text.
+        (
+            ["abc", "abé", "a", "abcdefghijkl", "b"],
+            {"batch_bytes": 11},
+            [["abc", "abé"], ["a"], ["abcdefghijkl"], ["b"]],
+        ),
+        (["a", ["b", "c"], ("d",), "e"], {}, [["a"], [["b", "c"], ["d"]], ["e"]]),
+    ],
+)
+def test_batches_are_filled_to_the_limits_with_texts_of_one_kind(kind, texts, options, batches):
+    assert sent_by(kind, texts, **options) == batches
+
+
+@pytest.mark.parametrize("setting", ["max_sentences", "max_tokens"])
+@pytest.mark.parametrize("limit", [-1, 0, 1, 2, 1000])
+def test_a_rejected_batch_is_split_for_any_reported_limit(setting, limit):
+    document = {"code": "too_large", "limit": limit, "size": 2, "setting": setting}
+
+    def respond(request):
+        if len(orjson.loads(request.body)["input"]) == 1:
+            return vectors_for(request)
+        return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
+
+    assert sent_by(Client, ["aaaaaaa", ""], respond) == [["aaaaaaa", ""], ["aaaaaaa"], [""]]
+
+
 class ConcurrentRequests:
     """Responds once `number` requests are open; records the maximum of open requests."""
 
@@ -94,8 +138,7 @@ class ConcurrentRequests:
         self.barrier.wait(20)
         with self.lock:
             self.open -= 1
-        texts = orjson.loads(request.body)["input"]
-        return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(len(texts)))))
+        return vectors_for(request)
 
 
 @both_clients
@@ -134,6 +177,16 @@ def test_results_keep_the_order_of_the_texts(url, local, kind):
     require_same(call(kind, url, "encode", texts, client=options), local.encode(texts))
 
 
+def test_asynchronous_texts_are_encoded_to_the_last_one(url, local):
+    async def generate():
+        for number in range(8):
+            yield "river " * number
+
+    options = {"batch_sentences": 3}
+    found = call(AsyncClient, url, "encode_each", generate(), client=options)
+    require_same(found, local.encode(["river " * number for number in range(8)]))
+
+
 class CountingTransport(httpx.AsyncBaseTransport):
     """A transport without connections that counts its requests in progress."""
 
@@ -160,11 +213,11 @@ def test_gathered_calls_wait_outside_of_httpx():
 
 def test_waiting_for_another_call_does_not_count_towards_the_timeout():
     def slow(_):
-        time.sleep(0.1)  # the twelve calls take longer than the timeout, each one does not
+        time.sleep(0.25)  # the twelve calls take longer than the timeout, each one does not
         return ScriptedResponse(body=b'{"neighbors": [], "resolution": null}')
 
     async def ask(url):
-        async with AsyncClient(url, concurrency=1, timeout=1, retries=0) as client:
+        async with AsyncClient(url, concurrency=1, timeout=2.5, retries=0) as client:
             return await asyncio.gather(*(client.neighbors("bank") for _ in range(12)))
 
     with scripted_server(slow) as server:
@@ -199,7 +252,7 @@ def test_the_limit_that_a_service_names_is_learned():
             document = {"code": "too_large", "limit": limit, "size": len(texts)}
             document |= {"setting": "max_sentences", "detail": "Too many."}
             return ScriptedResponse(413, "application/problem+json", orjson.dumps(document))
-        return ScriptedResponse(body=embeddings(*((i, "AACAPw==") for i in range(len(texts)))))
+        return vectors_for(request)
 
     options = {"concurrency": 1, "batch_sentences": 64}
     with scripted_server(respond) as server, Client(server.url, **options) as client:

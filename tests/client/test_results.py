@@ -36,7 +36,7 @@ def test_a_word_or_a_position_gives_the_token_with_its_vectors():
 
 
 @pytest.mark.parametrize("part", ["contextual", "contributions", "queries", "keys", "scores"])
-def test_an_array_that_was_not_requested_is_an_attribute_error_that_says_what_to_do(part):
+def test_an_array_that_was_not_requested_says_what_to_do(part):
     given = [SENTENCE, SENTENCE["bank"]] if part == "contextual" else [SENTENCE]
     for one in given:
         with pytest.raises(NotRequestedError, match=f'add "{part}" to `include`') as caught:

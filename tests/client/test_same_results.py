@@ -152,6 +152,18 @@ def test_an_inventory_is_the_same_and_is_applied_in_the_same_way(local, remote, 
     ]
 
 
+def errors_of(error, local, remote, url, method, /, *args, **kwargs):
+    """The errors of a class that a call raises in the model and in both clients."""
+    errors = []
+    for encoder in (local, remote):
+        with pytest.raises(error) as caught:
+            list(getattr(encoder, method)(*args, **kwargs))
+        errors.append(caught.value)
+    with pytest.raises(error) as caught:
+        call(AsyncClient, url, method, *args, **kwargs)
+    return [*errors, caught.value]
+
+
 @pytest.mark.parametrize(
     ("change", "args", "error"),
     [
@@ -168,15 +180,8 @@ def test_an_inventory_is_rejected_with_the_same_error_everywhere(
 ):
     found = local.senses("bank", ["river bank"]).inventory
     inventory = "bank.senses" if change is None else replace(found, **change)
-    messages = set()
-    for encoder in (local, remote):
-        with pytest.raises(error) as caught:
-            encoder.apply(inventory, *args)
-        messages.add(str(caught.value))
-    with pytest.raises(error) as caught:
-        call(AsyncClient, url, "apply", inventory, *args)
-    messages.add(str(caught.value))
-    assert len(messages) == 1
+    errors = errors_of(error, local, remote, url, "apply", inventory, *args)
+    assert len(set(map(str, errors))) == 1
 
 
 def test_senses_of_occurrences_are_those_of_their_tokens(local):
@@ -293,14 +298,7 @@ def test_a_value_that_json_cannot_have_is_invalid(url, kind, method, args, kwarg
 def test_an_invalid_argument_is_the_same_error_everywhere(
     local, remote, url, method, args, kwargs, pointer
 ):
-    errors = []
-    for encoder in (local, remote):
-        with pytest.raises(InvalidError) as caught:
-            list(getattr(encoder, method)(*args, **kwargs))
-        errors.append(caught.value)
-    with pytest.raises(InvalidError) as caught:
-        call(AsyncClient, url, method, *args, **kwargs)
-    errors.append(caught.value)
+    errors = errors_of(InvalidError, local, remote, url, method, *args, **kwargs)
     assert {type(one) for one in errors} == {type(errors[0])}
     assert len({tuple(one.errors) for one in errors}) == 1
     assert len({tuple(getattr(one, "words", ())) for one in errors}) == 1
@@ -330,53 +328,42 @@ def test_an_overflow_in_process_is_an_out_of_range_error(tmp_path, method, args,
 
 
 @pytest.mark.parametrize(
-    ("method", "args", "message"),
+    ("method", "args", "kwargs", "message"),
     [
-        ("encode", (None,), "Give a list of texts"),
-        *(
-            (method, ("bank",), "Give a list of texts")
-            for method in ("encode", "encode_each", "embed")
-        ),
-        ("encode", (["bank", 5],), "Text 1 is neither"),
-        ("encode", (["bank", None],), "Text 1 is neither"),
-        ("encode", (["bank", b"bank"],), "Text 1 is neither"),
-        ("embed", ([["bank", 5]],), "Text 0 is neither"),
-        ("compare", (["bank", "bank"],), "Occurrence 0 is neither"),
-        ("encode_each", (["bank"] * 70 + [5],), "Text 70 is neither"),
-        ("vector", ("bank", 5), "The word must be a string"),
-        ("senses", ("bank", "bank"), "Give a list of texts"),
-        ("compare", ("bank",), "Give a list of pairs"),
-        ("encode", ({"text": ["bank"]},), "one column of texts, not a table"),
-        ("embed", (DataFrame({"text": ["bank"]}),), "one column of texts, not a table"),
+        ("encode", (None,), {}, "Give a list of texts"),
+        ("encode", ("bank",), {}, "Give a list of texts"),
+        ("encode_each", ("bank",), {}, "Give a list of texts"),
+        ("embed", ("bank",), {}, "Give a list of texts"),
+        ("encode", (["bank", 5],), {}, "Text 1 is neither"),
+        ("encode", (["bank", b"bank"],), {}, "Text 1 is neither"),
+        ("embed", ([["bank", 5]],), {}, "Text 0 is neither"),
+        ("compare", (["bank", "bank"],), {}, "Occurrence 0 is neither"),
+        ("encode_each", (["bank"] * 70 + [5],), {}, "Text 70 is neither"),
+        ("vector", ("bank", 5), {}, "The word must be a string"),
+        ("senses", ("bank", "bank"), {}, "Give a list of texts"),
+        ("compare", ("bank",), {}, "Give a list of pairs"),
+        ("encode", ({"text": ["bank"]},), {}, "one column of texts, not a table"),
+        ("embed", (DataFrame({"text": ["bank"]}),), {}, "one column of texts, not a table"),
+        ("encode", (["bank"],), {"layer": 0}, "layer"),
+        ("neighbors", (), {"positive": "bank"}, "Give a list of words or vectors."),
     ],
     ids=str,
 )
-def test_another_type_is_a_type_error_everywhere(local, remote, url, method, args, message):
-    for encoder in (local, remote):
-        with pytest.raises(TypeError, match=message):
-            list(getattr(encoder, method)(*args))
-    with pytest.raises(TypeError, match=message):
-        call(AsyncClient, url, method, *args)
+def test_another_type_or_option_is_a_type_error_everywhere(
+    local, remote, url, method, args, kwargs, message
+):
+    for error in errors_of(TypeError, local, remote, url, method, *args, **kwargs):
+        assert message in str(error)
 
 
-def test_a_word_that_a_text_lacks_is_a_key_error_everywhere(local, remote, url):
-    for encoder in (local, remote):
-        with pytest.raises(NoSuchTokenError, match=r"^The text has no token with this word: `enc"):
-            encoder.vector("river bank", "money")
-        with pytest.raises(KeyError, match="less than 1"):
-            encoder.vector("river bank", "bank", nth=1)
-    with pytest.raises(NoSuchTokenError, match=r"^The text has no token"):
-        call(AsyncClient, url, "vector", "river bank", "money")
-
-
-def test_an_option_that_does_not_exist_is_a_type_error(local, remote):
-    for encoder in (local, remote):
-        with pytest.raises(TypeError, match="layer"):
-            encoder.encode(["bank"], layer=0)
-        with pytest.raises(TypeError, match=r"^Give a list of words or vectors\.$"):
-            encoder.neighbors(positive="bank")
-    with pytest.raises(TypeError, match="patience"):
-        Client("http://localhost:8000", patience=5)
+@pytest.mark.parametrize(
+    ("word", "nth", "message"),
+    [("money", 0, "The text has no token with this word: `enc"), ("bank", 1, "less than 1")],
+)
+def test_a_word_that_a_text_lacks_is_a_key_error_everywhere(local, remote, url, word, nth, message):
+    args = ("vector", "river bank", word)
+    for error in errors_of(NoSuchTokenError, local, remote, url, *args, nth=nth):
+        assert message in str(error)
 
 
 def test_arrays_are_writable_copies(remote):

@@ -18,8 +18,6 @@ import orjson
 
 from polyseme.models.reader import read_manifest
 from tests.conftest import ROOT, start
-from tests.tiny import VECTORS as TABLE
-from tests.tiny import WORDS, write_tiny
 
 WAIT = 60
 SECRET = "s3cretqx"
@@ -394,31 +392,3 @@ def load(service: Service, kept: int = 6, new: int = 3) -> Iterator[Load]:
         for one in clients:
             one.join(WAIT)
     assert len(set().union(*(one.bodies for one in clients))) == 1
-
-
-SENTENCE = ["apple", "river", "money", "did"]
-
-
-def write_version(folder: Path, version: int) -> Path:
-    """Write a version of a model, with an order of words and a factor of vectors of its own."""
-    order = np.roll(np.arange(len(WORDS)), version)
-    words = [WORDS[i] for i in order]
-    return write_tiny(folder, words=words, vectors=TABLE[order] * version, source=str(version))
-
-
-def version_of(service: Service, model: str) -> int | None:
-    """The version of a served model, checked by its arrays; None if there is no such model."""
-    status, document = service.ask("POST", "/v1/encode", {"input": [SENTENCE], "model": model})
-    if status == 404:
-        return None
-    assert status == 200, document
-    result = document["results"][0]
-    static = np.array(result["static"])
-    version = int(static.max() / 2)
-    rows = [WORDS.index(word) for word in SENTENCE]
-    assert static.tolist() == (TABLE[rows] * version).tolist()
-    scores = np.exp(static @ static.T - (static @ static.T).max(axis=1, keepdims=True))
-    attention = scores / scores.sum(axis=1, keepdims=True)
-    assert np.allclose(np.array(result["attention"])[0, 0], attention, atol=1e-6)
-    assert np.allclose(result["contextual"], attention @ static, atol=1e-4)
-    return version

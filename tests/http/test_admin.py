@@ -36,31 +36,22 @@ def admin_process(service: Service) -> int:
     return min(map(int, children))  # it starts first
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
-    """A client of the port of a service whose workers do not run."""
-    with administered(tmp_path_factory.mktemp("admin")) as (service, admin):
-        workers = [pid for pid in service.workers() if pid != admin_process(service)]
+def test_the_port_has_probes_and_metrics_alone_whatever_the_workers_do(tmp_path) -> None:
+    with administered(tmp_path) as (service, admin):
+        workers = set(service.workers()) - {admin_process(service)}
         for worker in workers:
             os.kill(worker, signal.SIGSTOP)
-        yield admin
+        for path in PATHS:
+            for _ in range(3):
+                response = admin.get(path, headers={"Host": "any.example"})
+                assert response.status_code == 200
+                assert response.headers["x-request-id"]
+            assert admin.head(path).status_code == 200
+        for path in ("/", "/docs", "/v1/models", "/v1/encode", "/livez/", "//livez"):
+            for response in (admin.get(path), admin.post(path, json=SHORT)):
+                assert (response.status_code, response.json()["code"]) == (404, "unknown_route")
         for worker in workers:
             os.kill(worker, signal.SIGCONT)
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_probes_and_metrics_respond_whatever_the_workers_do(stopped, path: str) -> None:
-    for _ in range(3):
-        response = stopped.get(path, headers={"Host": "any.example"})
-        assert response.status_code == 200
-        assert response.headers["x-request-id"]
-    assert stopped.head(path).status_code == 200
-
-
-@pytest.mark.parametrize("path", ["/", "/docs", "/v1/models", "/v1/encode", "/livez/", "//livez"])
-def test_other_paths_are_unknown_on_the_port(stopped, path: str) -> None:
-    for response in (stopped.get(path), stopped.post(path, json=SHORT)):
-        assert (response.status_code, response.json()["code"]) == (404, "unknown_route")
 
 
 def test_waiting_requests_are_counted_and_their_time_is_reported(tmp_path) -> None:

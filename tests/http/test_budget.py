@@ -138,7 +138,7 @@ def others_wait(capacity: Capacity, number: int) -> Iterator[None]:
     capacity.take_permit(soon())
 
 
-def test_a_permit_or_room_that_nobody_gives_back_is_waited_for_until_the_deadline() -> None:
+def test_a_permit_or_room_is_waited_for_until_the_deadline() -> None:
     capacity = Capacity(4, 100)
     capacity.take_permit(soon())
     assert capacity.take_room(70, soon()) == 70

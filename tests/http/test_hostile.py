@@ -13,6 +13,7 @@ COMPUTED = {
     *("application/json", "application/x-ndjson", "application/x-npz"),
     "application/octet-stream",
 }
+KEY = "kq7Jx2mV9sW4"
 GUARDED = {"results", "tokens", "occurrences", "steps", "neighbors", "data", "object", "outputs"}
 """Members of responses that need a key."""
 
@@ -40,14 +41,18 @@ def test_responses_to_hostile_requests_fit_the_contract(tmp_path, many: int) -> 
 
 def test_no_hostile_request_bypasses_api_keys(tmp_path) -> None:
     statuses = {401: 0, 200: 0}
-    with running(tmp_path, workers=1, api_keys="kq7Jx2mV9sW4") as service:
+    settings = {"log_level": "debug", "proxies": 1, "cors_origins": "https://example.org"}
+    with running(tmp_path, workers=1, api_keys=KEY, **settings) as service:
         for number in range(300):
             one = hostile(SEED + 1, number)
             for response in exchange(service.address, one.sent, one.method):
                 statuses[response.status] = statuses.get(response.status, 0) + 1
                 if response.status == 200 and response.kind in COMPUTED and one.method != "HEAD":
                     assert not orjson.loads(response.body).keys() & GUARDED, one
+        log = service.log.read_text()
     assert statuses[401] > statuses[200]
+    assert "/v1/encode" in log and "Traceback" not in log
+    assert [line for line in log.splitlines() if MARK in line.lower() or KEY in line] == []
 
 
 def test_violations_of_the_contract_are_detected() -> None:

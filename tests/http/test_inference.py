@@ -240,6 +240,7 @@ INVALID = {
     "nested and flat": (tensor(shape=[2, 1], data=[["a"], "b"]), 422),
     "nested too wide": (tensor(shape=[1, 1], data=[["a", "b"]]), 422),
     "no data": (tensor(data=None), 422),
+    "data that are no list": (tensor(data="apple"), 422),
     "data in JSON and as bytes": (tensor(parameters={"binary_data_size": 9}), 422),
     "missing bytes": (tensor(**without_data(binary_data_size=9)), 422),
     "huge number of bytes": (tensor(**without_data(binary_data_size=(1 << 64) - 1)), 422),

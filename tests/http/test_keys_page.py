@@ -82,7 +82,7 @@ def test_an_origin_is_allowed_as_documented(tmp_path) -> None:
         assert set(OUTPUTS[3].splitlines()) <= {line.strip() for line in lines}
 
 
-def test_the_page_names_every_header_of_responses_and_a_line_of_the_key_file() -> None:
+def test_the_page_names_every_header_and_a_line_of_the_key_file() -> None:
     text = PAGE.replace("\n", " ")
     for name, value in SECURITY_HEADERS.items():
         assert f"{name}: {value}" in text

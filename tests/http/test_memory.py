@@ -1,8 +1,5 @@
-"""The memory of workers: large responses, garbage collection, and a shared table."""
+"""The memory of workers: large responses and a shared table."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
@@ -10,7 +7,6 @@ import numpy as np
 import pytest
 
 from polyseme.models.writer import write_model
-from tests.conftest import ROOT
 from tests.http.service import memory, peak, running
 
 pytestmark = pytest.mark.skipif(
@@ -45,38 +41,3 @@ def test_a_further_worker_costs_at_most_35_mb_with_400_000_words(tmp_path) -> No
         found = service.every_worker(lambda: service.ask("POST", "/v1/encode", body)[0])
         assert found == [200, 200]
         assert max(memory(w, "Private_Dirty") for w in service.workers()) < 35 << 20
-
-
-COLLECT = """
-import gc, os
-from pathlib import Path
-from polyseme.http.app import create_app
-
-app = create_app()
-gc.collect()
-gc.freeze()
-if os.fork():
-    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
-
-def private_dirty():
-    lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
-
-client = app.test_client()
-client.post("/v1/encode", json={"input": "River bank flows"})
-before = private_dirty()
-gc.collect()
-print(private_dirty() - before, flush=True)
-os._exit(0)
-"""
-
-
-def test_collecting_garbage_copies_nothing_that_workers_share() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", COLLECT],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "service")},
-    )
-    assert int(done.stdout) < 1000, "kB that became the worker's own"

@@ -95,17 +95,17 @@ def test_two_workers_share_one_count_and_no_key_is_in_it(tmp_path, redis: Server
 
 
 def test_a_caller_that_waits_for_retry_after_is_served(redis: Server) -> None:
-    client = limited(redis, "1/3second")
+    client = limited(redis, "1/6second")
     assert statuses(client) == [200]
     time.sleep(0.7)
-    # The window ends after 2.3 seconds: Retry-After has to be rounded up.
+    # The window ends after 5.3 seconds: Retry-After has to be rounded up.
     response = client.get("/v1/models")
     assert response.status_code == 429
     time.sleep(int(response.headers["retry-after"]))
     assert statuses(client) == [200]
 
 
-def test_workers_count_in_memory_while_redis_is_unreachable_and_then_return(redis: Server, caplog):
+def test_workers_count_in_memory_while_redis_is_unreachable(redis: Server, caplog):
     client = limited(redis, "5/hour")
     assert statuses(client, 2) == [200] * 2
     redis.kill()

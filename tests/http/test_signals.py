@@ -23,15 +23,14 @@ from tests.http.service import (
     load,
     running,
     until,
-    version_of,
-    write_version,
 )
+from tests.models.versions import write
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
 
 
 def test_no_request_is_lost_during_reloads_and_shutdown(tmp_path) -> None:
-    with running(tmp_path, graceful_timeout=20, drain_seconds=3) as service:
+    with running(tmp_path, graceful_timeout=80, drain_seconds=60) as service:
         with load(service) as clients:
             for _ in range(3):
                 clients.go_on()
@@ -40,6 +39,7 @@ def test_no_request_is_lost_during_reloads_and_shutdown(tmp_path) -> None:
             service.signal(signal.SIGTERM)
             until(lambda: service.ask("GET", "/readyz")[0], 503)
             clients.go_on(10)  # while draining, new requests still get responses
+            service.signal(signal.SIGTERM)  # a second SIGTERM ends draining
             assert service.process.wait(WAIT) == 0
             until(lambda: all(one.refused for one in clients.clients))
         assert clients.lost == []
@@ -60,11 +60,18 @@ def test_a_killed_worker_loses_only_its_own_requests(tmp_path) -> None:
     assert {port for port, _ in clients.lost} <= of_victims
 
 
+def version_of(service: Service, model: str) -> float | None:
+    """The version of a served model; None if there is no such model."""
+    body = {"input": [["apple"]], "include": ["static"], "model": model}
+    status, document = service.ask("POST", "/v1/encode", body)
+    return document["results"][0]["static"][0][0] if status == 200 else None
+
+
 @pytest.mark.slow
 def test_every_worker_loads_changed_models_with_and_without_a_reload(tmp_path) -> None:
     models = tmp_path / "models"
-    write_version(models / "one", 1)
-    write_version(models / "two", 1)
+    write(models / "one", 1)
+    write(models / "two", 1)
 
     def versions(name: str) -> list[int | None]:
         return service.every_worker(lambda: version_of(service, name))
@@ -73,8 +80,8 @@ def test_every_worker_loads_changed_models_with_and_without_a_reload(tmp_path) -
         workers = service.workers()
         with load(service) as clients:
             assert versions("two") + versions("new") == [1, 1, None, None]
-            write_version(models / "new", 3)
-            write_version(models / "two", 2)
+            write(models / "new", 3)
+            write(models / "two", 2)
             assert versions("two") + versions("new") == [2, 2, 3, 3]
         assert (clients.lost, service.workers()) == ([], workers)
         for pid in workers:
@@ -82,12 +89,12 @@ def test_every_worker_loads_changed_models_with_and_without_a_reload(tmp_path) -
             mapped = [line for line in lines if str(models) in line]
             assert not [line for line in mapped if line.endswith("(deleted)")]
             assert len({line.split()[-1] for line in mapped if "/vectors-" in line}) == 3
-        write_version(models / "two", 5)
+        write(models / "two", 5)
         # A new worker has the newest models from its first request.
         os.kill(workers[0], signal.SIGKILL)
         service.wait_for_workers(2, but={workers[0]})
         assert versions("two") == [5, 5]
-        write_version(models / "one", 2)
+        write(models / "one", 2)
         service.reload()
         assert versions("one") == [2, 2]
         # Without its default model the service is not ready.

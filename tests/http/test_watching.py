@@ -144,7 +144,7 @@ def test_promtool_accepts_the_expressions_of_the_dashboard(tmp_path):
     assert code == 0 and f"{len(rules)} rules found" in output, output
 
 
-def test_prometheus_scrapes_each_replica_and_sends_alerts_to_the_alertmanager():
+def test_prometheus_scrapes_each_replica_and_sends_alerts():
     settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
     (found,) = settings["scrape_configs"][0]["dns_sd_configs"]

@@ -1,9 +1,7 @@
-"""`polyseme models import` in this process, with a folder for models and one for scratch files."""
+"""`polyseme models import` in this process, with a folder for models."""
 
 import io
 import signal
-import tempfile
-import time
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -30,9 +28,8 @@ class Importer:
 
     def __init__(self, place):
         self.place = place
-        self.models, self.scratch = place / "the-models", place / "the-scratch"
+        self.models = place / "the-models"
         self.models.mkdir()
-        self.scratch.mkdir()
 
     def file(self, content, name="file"):
         """Write a file to import."""
@@ -49,7 +46,6 @@ class Importer:
         """Import a valid file, and return the words and vectors of the model."""
         done = self.run(file, "--name", "good", "--replace", "--no-weights", *options)
         assert done.code == 0, done.err
-        assert not any(self.scratch.iterdir())
         assert [path.name for path in self.models.iterdir()] == ["good"]
         model = read_model(self.models / "good", verify=True)
         rows = range(len(model.vocabulary))
@@ -118,33 +114,13 @@ def snapshot(folder):
     }
 
 
-@contextmanager
-def an_importer(place):
-    """An Importer below a folder, which also has its temporary files."""
-    made = Importer(place)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", str(made.scratch))
-        patch.setattr(tempfile, "tempdir", None)
-        yield made
-
-
 @pytest.fixture
 def importer(tmp_path):
     """An Importer for one test."""
-    with an_importer(tmp_path) as made:
-        yield made
+    return Importer(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def module_importer(tmp_path_factory):
     """An Importer for the many examples of Hypothesis."""
-    with an_importer(tmp_path_factory.mktemp("importer")) as made:
-        yield made
-
-
-def wait_for(condition):
-    """Wait until a condition is true."""
-    end = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true"
-        time.sleep(0.005)
+    return Importer(tmp_path_factory.mktemp("importer"))

@@ -182,23 +182,6 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("case", DEGENERATE)
-def test_degenerate_vectors_give_finite_weights(case, dtype):
-    vectors = DEGENERATE[case].astype(dtype)
-    projection = half_whitening(vectors)
-    assert np.isfinite(projection.weight).all()
-    assert np.isfinite(projection.bias).all()
-    frequencies = frequencies_by_rank(len(vectors))
-    assert np.isfinite(informativeness(frequencies)).all()
-    assert np.isfinite(association(vectors, frequencies).weight).all()
-    features = feature_projection(vectors, projection, frequencies)
-    if features is not None:
-        assert np.isfinite(features.context).all()
-        assert np.isfinite(features.neighbors.weight).all()
-        assert np.isfinite(features.neighbors.bias).all()
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A model in closed form over random vectors."""
@@ -213,16 +196,6 @@ def model(tmp_path_factory):
 def encoded(model, words):
     one = encode(model, [list(words)], EncodeOptions(), LIMITS)[0]
     return one.arrays["attention"][0, 0], one.arrays["contextual"]
-
-
-SENTENCES = [
-    ["w1", "w1"],
-    ["w1", "w2", "w1"],
-    ["w3", "w3", "w3", "w3"],
-    ["w1", "w2", "w1", "w2", "w1"],
-    ["w5"] * 40,
-    ["w5", "w7"] * 300,
-]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -337,7 +310,11 @@ def test_vectors_at_another_scale_get_the_same_attention_and_directions(times, s
 @pytest.mark.parametrize("case", DEGENERATE)
 def test_a_degenerate_table_gives_finite_weights_and_vectors(case, times):
     vectors = (DEGENERATE[case] * times).astype(np.float32)
-    p = frequencies_by_rank(len(vectors))
+    projection, p = half_whitening(vectors), frequencies_by_rank(len(vectors))
+    parts = [projection.weight, projection.bias, informativeness(p)]
+    if features := feature_projection(vectors, projection, p):
+        parts += [features.context, features.neighbors.weight, features.neighbors.bias]
+    assert all(np.isfinite(part).all() for part in parts)
     key = association(vectors, p)
     assert np.isfinite(key.weight).all()
     assert key.weight.shape == (vectors.shape[1],) * 2

@@ -89,17 +89,11 @@ READ = {
 
 @pytest.mark.parametrize("case", READ)
 def test_text_that_is_divided_otherwise_has_the_same_vectors(importer, case):
-    words, vectors = importer.read(READ[case])
-    assert words == WORDS
-    assert vectors.tobytes() == VECTORS.tobytes()
-
-
-@pytest.mark.parametrize("case", READ)
-def test_skipping_and_a_named_format_change_nothing(importer, case):
     kind = "word2vec-text" if "header" in case or "other order" in case else "glove"
-    words, vectors = importer.read(READ[case], "--skip-bad-rows", "--format", kind)
-    assert words == WORDS
-    assert vectors.tobytes() == VECTORS.tobytes()
+    for options in ((), ("--skip-bad-rows", "--format", kind)):
+        words, vectors = importer.read(READ[case], *options)
+        assert words == WORDS
+        assert vectors.tobytes() == VECTORS.tobytes()
 
 
 COLUMN = "A column of whole numbers, such as frequencies or ranks, is {}; remove it."
@@ -218,30 +212,22 @@ def test_a_value_before_the_others_makes_a_row_unusable(importer, space, extra):
         assert importer.read(content, "--skip-bad-rows")[0] == WORDS
 
 
-def test_an_integer_before_integers_is_a_value_unless_the_dimension_is_declared(importer):
+def test_an_integer_before_integers_is_a_value_by_default(importer):
     content = rows(WORDS[:3], VECTORS[:3]) + b"gnu 1 2 3 4\n"
     assert importer.refusal(content).startswith("Line 4 has 4 values, but most lines have 3;")
     assert importer.read(HEADER + content)[0] == [*WORDS[:3], "gnu 1"]
 
 
 @pytest.mark.parametrize(
-    ("word", "read"),
+    "word",
     [
-        ("new\u00a0york", "new\u00a0york"),
-        ("\u2028", "\u2028"),
-        ("a  b", "a  b"),
-        ("e.g.:", "e.g.:"),
-        (",", ","),
-        ('"', '"'),
-        ('"quoted"', '"quoted"'),
-        ("1,000.50", "1,000.50"),
-        ("10:30", "10:30"),
-        ("a|b", "a|b"),
+        *("new\u00a0york", "\u2028", "a  b", "e.g.:", ",", '"', '"quoted"', "1,000.50", "10:30"),
+        "a|b",
     ],
 )
-def test_words_of_an_ordinary_file_are_unchanged(importer, word, read):
+def test_words_of_an_ordinary_file_are_unchanged(importer, word):
     for content in (PLAIN, HEADER.replace(b"4", b"5") + PLAIN):
-        assert importer.read(content + row(word, b"0.5 1 2.5"))[0] == [*WORDS, read]
+        assert importer.read(content + row(word, b"0.5 1 2.5"))[0] == [*WORDS, word]
 
 
 OTHERWISE = "separates the word from its values in another way than other lines"
@@ -252,12 +238,6 @@ def test_words_of_csv_may_be_in_quotation_marks(importer):
         b'",",0.5,1.5\nthe,0.25,2.5\n"""",1.5,2\n"1,000.5",1,2.5\n"say ""no""",1,0.5\na b,1,.5\n'
     )
     assert importer.read(content)[0] == [",", "the", '"', "1,000.5", 'say "no"', "a b"]
-
-
-def test_a_single_word_may_end_with_a_mark(importer):
-    for word in ("the:", "the;", ","):
-        assert importer.read(b"1 2\n" + row(word, b"0.5 1.5"))[0] == [word]
-    assert importer.read(b"the,0.5,1.5\n")[0] == ["the"]
 
 
 def test_a_second_column_of_words_is_not_a_part_of_the_word(importer):
@@ -303,25 +283,29 @@ def test_the_import_says_what_it_leaves_out(importer):
         assert "leaves out" not in importer.run(READ[case], "--name", "m", "--replace").err
 
 
-def test_a_row_with_numbers_of_columns_is_a_word(importer):
-    content = b"gnu 1 2 3\n" + PLAIN
-    assert importer.read(content)[0] == ["gnu", *WORDS]
-    assert importer.read(b"gnu 1 2 3\nzebra 2 3 4\n")[0] == ["gnu", "zebra"]
+@pytest.mark.parametrize(
+    ("content", "words", "vectors"),
+    [
+        # A row with the numbers of the columns is a word.
+        (b"gnu 1 2 3\nzebra 2 3 4\n", ["gnu", "zebra"], [[1, 2, 3], [2, 3, 4]]),
+        # Embeddings of graphs have the number of a node as its word.
+        (b"3 2\n1 .5 .25\n7 .25 .5\n3 1 2\n", ["1", "7", "3"], [[0.5, 0.25], [0.25, 0.5], [1, 2]]),
+        # A tab ends a phrase of two words.
+        (b"a b\t.5 1.5 2\nc d\t1 2 .5\n", ["a b", "c d"], [[0.5, 1.5, 2], [1, 2, 0.5]]),
+        # Whole numbers of few rows are values.
+        (b"a 5 1.5\nb 3 2.5\nc 8 1.5\n", ["a", "b", "c"], [[5, 1.5], [3, 2.5], [8, 1.5]]),
+        # A single word may end with a mark.
+        *(
+            (b"1 2\n%b .5 1\n" % word, [word.decode()], [[0.5, 1]])
+            for word in (b"the:", b";", b",")
+        ),
+        (b"the,0.5,1.5\n", ["the"], [[0.5, 1.5]]),
+    ],
+)
+def test_numbers_and_marks_are_parts_of_words_or_values(importer, content, words, vectors):
+    read, table = importer.read(content)
+    assert (read, table.tolist()) == (words, vectors)
 
 
-def test_ids_may_be_words(importer):
-    """Embeddings of graphs have the number of a node as its word."""
-    content = b"3 2\n1 0.5 0.25\n7 0.25 0.5\n3 1 2\n"
-    assert importer.read(content)[0] == ["1", "7", "3"]
-
-
-def test_phrases_of_two_words_are_read_before_a_tab(importer):
-    content = b"new york\t0.5 1.5 2\nriver bank\t1 2 .5\n"
-    words, vectors = importer.read(content)
-    assert words == ["new york", "river bank"]
-    assert vectors.tolist() == [[0.5, 1.5, 2], [1, 2, 0.5]]
-
-
-def test_whole_numbers_of_few_rows_are_values(importer):
-    content = b"gnu 5 1.5 2\nzebra 3 2.5 4\nyak 8 1.5 3\n"
-    assert importer.read(content)[1].tolist() == [[5, 1.5, 2], [3, 2.5, 4], [8, 1.5, 3]]
+def test_a_first_row_of_column_numbers_before_other_values_is_a_word(importer):
+    assert importer.read(b"gnu 1 2 3\n" + PLAIN)[0] == ["gnu", *WORDS]

@@ -2,13 +2,11 @@
 
 import hashlib
 
-import numpy as np
 import pytest
 
 from polyseme.models.reader import read_model
 from tests.importing.comparison import GENUINE, assert_same, word2vec
 from tests.importing.conftest import run
-from tests.operations.calls import ask
 
 FILES = {
     "glove": ("glove.6B.50d.9k.txt.gz", "glove", {"no_header": True}),
@@ -83,27 +81,3 @@ def test_the_manifest_describes_the_model(model, name, right):
         "informativeness": "rank in the file",
         "file": {"format": kind, "sha256": digest, "left_out": 0},
     }
-
-
-def test_attention_is_neither_uniform_nor_parameter_free(model):
-    for one in ask(model, TEXTS[:2]):
-        weights = one.arrays["attention"]
-        n = len(one.tokens)
-        assert weights.shape == (1, 1, n, n)
-        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-5)
-        assert np.abs(weights - 1 / n).max() > 0.1
-        x = one.arrays["static"].astype(np.float64)
-        scores = x @ x.T / np.sqrt(x.shape[1])
-        plain = np.exp(scores - scores.max(axis=1, keepdims=True))
-        plain /= plain.sum(axis=1, keepdims=True)
-        assert np.abs(weights[0, 0] - plain).max() > 0.1
-        assert not np.allclose(one.arrays["contextual"], one.arrays["static"], atol=1e-3)
-
-
-def vector_of(one, word):
-    place = [token.text for token in one.tokens].index(word)
-    return one.arrays["contextual"][place].astype(np.float64)
-
-
-def unit(vector):
-    return vector / np.linalg.norm(vector)

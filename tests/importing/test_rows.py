@@ -11,8 +11,6 @@ LINES = rows().split(b"\n")[:-1]
 @pytest.mark.parametrize(
     "content",
     [
-        rows(end=b"\r\n"),
-        rows(end=b" \n"),
         rows(end=b"\t \r\n"),
         rows()[:-1],
         rows() + b"\n\n",
@@ -40,16 +38,13 @@ def test_line_ends_and_blanks_may_vary(importer, content):
 @pytest.mark.parametrize(
     ("number", "value"),
     [
-        ("+1.5", 1.5),
-        (".5", 0.5),
+        ("+.5", 0.5),
         ("5.", 5),
         ("1E3", 1000),
         ("1e-400", 0),
         ("-0", -0.0),
-        ("00012", 12),
         ("3.40282350e38", np.finfo(np.float32).max),
-        ("0.1000000014901161", np.float32(0.1)),
-        ("1" + "0" * 30, np.float32(1e30)),
+        ("0" * 30 + "1", 1),
     ],
 )
 def test_numbers_may_have_any_usual_notation(importer, number, value):

@@ -69,28 +69,3 @@ def test_a_limit_exports_the_first_words(tmp_path):
     assert np.array_equal(read.vectors, VECTORS[1:3])
     assert export_word2vec(model, tmp_path / "out.txt", 1000) == 1
     assert len(word2vec(tmp_path / "out.txt")) == len(WORDS) - 1
-
-
-class Interrupted:
-    """Vectors whose eighth row raises an error."""
-
-    def __init__(self, vectors, error):
-        self.vectors, self.error = vectors, error
-
-    def __getitem__(self, row):
-        if row == 7:
-            raise self.error
-        return self.vectors[row]
-
-
-@pytest.mark.parametrize(
-    "error", [KeyboardInterrupt(), SystemExit(143), OSError(28, "full")], ids=repr
-)
-def test_an_interrupted_export_keeps_the_previous_file(tmp_path, error):
-    model = tiny_model(tmp_path)
-    object.__setattr__(model, "rows", Interrupted(VECTORS, error))
-    (tmp_path / "out.txt").write_text("before")
-    with pytest.raises(type(error)):
-        export_word2vec(model, tmp_path / "out.txt")
-    assert file_names(tmp_path) == ["out.txt"]
-    assert (tmp_path / "out.txt").read_text() == "before"

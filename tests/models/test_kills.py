@@ -1,11 +1,10 @@
 """Commands that are killed, interrupted or out of space at any step lose no model.
 
-    python -m tests.models.test_kills replace '{"fault": "kill"}'
-    python -m tests.models.test_kills replace '{"calls": ["openat", "write"], "every": 7}'
+    python -m tests.models.test_kills replace kill
 
 Each step runs the command in a forked process on a fresh folder with the models `tiny` and `other`.
-A step is an audit event of Python that changes or opens a file; with `calls`, it is one of these
-system calls, which strace counts separately. The output is a JSON line for each step.
+A step is an audit event of Python that changes or opens a file. The output is a JSON line for each
+step.
 """
 
 import errno
@@ -19,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -106,29 +106,6 @@ def stopped_at_event(step, command, *, fault):
     return exit_code(in_child(run))
 
 
-def killed_at_system_call(call, step, command):
-    """Run a command that strace kills at a system call; return its exit code."""
-    wait, go_on = os.pipe()
-
-    def run():
-        os.close(go_on)
-        os.read(wait, 1)
-        command()
-
-    child = in_child(run)
-    options = ["-f", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={step}"]
-    tracer = ["strace", *options, "-o", os.devnull, "-p", str(child)]
-    with subprocess.Popen(tracer, stderr=subprocess.PIPE, text=True) as process:
-        attached = process.stderr.readline()
-        os.close(go_on)
-        os.close(wait)
-        code = exit_code(child)
-        process.stderr.read()
-    if "attached" not in attached:
-        raise SystemExit(f"strace: {attached}")
-    return code
-
-
 def versions(folders):
     """The version of each valid model, 0 for an invalid one, without `other`, which is checked."""
     found = {}
@@ -168,7 +145,7 @@ def check(models, service):
     }
 
 
-def sweep(operation, *, fault="kill", calls=(), every=1):
+def sweep(operation, fault):
     """Yield the result of each step, until the command ends without a fault."""
     arguments = OPERATIONS[operation][0]
     with tempfile.TemporaryDirectory() as scratch:
@@ -188,37 +165,27 @@ def sweep(operation, *, fault="kill", calls=(), every=1):
             run_command(given, folder / "warm")
         with suppress(SystemExit), redirect_stdout(io.StringIO()):
             run_command(["list"], folder / "warm")
-        for call in calls or (None,):
-            for number in itertools.count():
-                step = 1 + number * every
-                models = folder / f"models-{step}"
-                shutil.copytree(folder / "original", models)
-                service = Registry([models], "tiny", preload=True)
-                service.load()
-
-                def command(models=models):
-                    run_command(given, models)
-
-                if call:
-                    code = killed_at_system_call(call, step, command)
-                else:
-                    code = stopped_at_event(step, command, fault=FAULTS[fault])
-                yield {"call": call, "step": step, "code": code, **check(models, service)}
-                shutil.rmtree(models)
-                if code == (0 if call or fault == "kill" else 99):
-                    break
+        for step in itertools.count(1):
+            models = folder / f"models-{step}"
+            shutil.copytree(folder / "original", models)
+            service = Registry([models], "tiny", preload=True)
+            service.load()
+            command = partial(run_command, given, models)
+            code = stopped_at_event(step, command, fault=FAULTS[fault])
+            yield {"step": step, "code": code, **check(models, service)}
+            shutil.rmtree(models)
+            if code == (0 if fault == "kill" else 99):
+                break
 
 
-def results(operation, **options):
+def results(operation, fault):
     """The results of the steps of a command, which a process of its own runs."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.models.test_kills", operation, json.dumps(options)],
+        [sys.executable, "-m", "tests.models.test_kills", operation, fault],
         cwd=ROOT,
         capture_output=True,
         check=False,
     )
-    if b"strace: " in done.stderr:
-        pytest.skip("strace may not attach to a process")
     assert done.returncode == 0, done.stderr.decode()
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -235,7 +202,7 @@ def require_one_state(operation, found):
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_command_that_is_killed_loses_no_model(operation):
-    found = results(operation)
+    found = results(operation, "kill")
     require_one_state(operation, found)
     assert [one["code"] for one in found] == [-9] * (len(found) - 1) + [0]
     finished = [one["started"] == OPERATIONS[operation][1] for one in found]
@@ -247,7 +214,7 @@ def test_a_command_that_is_killed_loses_no_model(operation):
 @pytest.mark.parametrize("fault", ["interrupt", "full"])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, fault):
-    found = results(operation, fault=fault)
+    found = results(operation, fault)
     require_one_state(operation, found)
     # The command is undone or, if only its cleanup fails, done.
     for one in found:
@@ -256,16 +223,7 @@ def test_an_interrupted_command_and_a_full_disk_lose_no_model(operation, fault):
     assert {one["code"] for one in found} >= {1, 99}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-def test_a_replacement_that_is_killed_at_a_rename_loses_no_model():
-    found = results("replace", calls=["rename"])
-    require_one_state("replace", found)
-    assert [one["code"] for one in found] == [-9] * (len(found) - 1) + [0]
-    assert len(found) > 1
-
-
 if __name__ == "__main__":
-    for result in sweep(sys.argv[1], **json.loads(sys.argv[2])):
+    for result in sweep(*sys.argv[1:]):
         sys.stdout.write(json.dumps(result) + "\n")
         sys.stdout.flush()

@@ -1,11 +1,8 @@
 """Models with int8 rows give the results of float32 rows of the same values."""
 
 import numpy as np
-import pytest
 
-from polyseme.engine.quantization import QuantizedRows
 from polyseme.engine.subwords import Subwords
-from polyseme.errors import ModelFolderError
 from polyseme.models.export import export_word2vec
 from polyseme.models.reader import read_model
 from polyseme.operations.compare import Occurrence
@@ -15,11 +12,10 @@ from tests.models.damage import (
     SUBWORDS,
     VECTORS,
     manifest_of,
-    scales_error,
     with_and_without_verify,
 )
 from tests.operations.calls import EVERY, ask_one, compare_occurrences, same_bits
-from tests.tiny import QUANTIZED, QUANTIZED_SUBWORDS, deep_model, write_tiny
+from tests.tiny import QUANTIZED, QUANTIZED_SUBWORDS, deep_model
 
 TEXT = "bank zebra river didn't apple Apple gnu"
 WIDE_SUBWORDS = Subwords(QUANTIZED_SUBWORDS.table[:], 3, 3)
@@ -66,24 +62,3 @@ def test_serving_never_converts_the_whole_table_to_floats(tmp_path):
     assert np.array_equal(model.vectors, QUANTIZED[:])
     assert model.vectors is model.vectors
     assert type(model.vectors) is np.ndarray
-
-
-def with_integers(integers):
-    return QuantizedRows(np.asarray(integers), QUANTIZED.scales)
-
-
-UNREPRESENTABLE = {
-    "integers without scales": ({"vectors": QUANTIZED.integers}, scales_error(SCALES, VECTORS)),
-    "integers of another dtype": ({"vectors": with_integers(np.ones((11, 5), np.uint8))}, None),
-    "one axis": ({"vectors": with_integers(np.ones(11, np.int8))}, None),
-    "no rows": ({"vectors": QuantizedRows(np.ones((0, 5), np.int8), np.ones(0, np.float32))}, None),
-}
-
-
-@pytest.mark.parametrize("case", UNREPRESENTABLE)
-def test_rows_that_the_format_cannot_represent_are_not_written(tmp_path, case):
-    changes, expected = UNREPRESENTABLE[case]
-    with pytest.raises(ModelFolderError) as caught:
-        write_tiny(tmp_path / "tiny", **changes)
-    assert expected in {None, caught.value.detail}
-    assert not list(tmp_path.iterdir())

@@ -91,11 +91,13 @@ def test_a_manifest_that_returns_is_that_of_the_loaded_model(models_dir, registr
 
 
 def test_a_model_in_a_later_directory_takes_precedence_while_it_exists(models_dir, tmp_path):
-    registry = Registry([models_dir, tmp_path / "later"], "one")
+    later = tmp_path / "later"
+    registry = Registry([models_dir, later], "one")
     assert version_of(registry.model()) == 1
-    write(tmp_path / "later" / "one", 2)
+    write(later / "one", 2)
     assert version_of(registry.model()) == 2
-    assert registry.folder("one") == tmp_path / "later" / "one"
+    assert (registry.names, registry.folder("one")) == (["one", "two"], later / "one")
+    assert version_of(Registry([later, models_dir], "one").model()) == 1
     (tmp_path / "later").rename(tmp_path / "away")
     assert version_of(registry.model()) == 1
 

@@ -8,15 +8,10 @@ import pytest
 
 from polyseme.engine.quantization import quantize
 from polyseme.engine.subwords import Subwords
-from polyseme.errors import ModelFolderError
 from polyseme.models.reader import read_model
 from tests.models.damage import manifest_of, read_error, with_and_without_verify
 from tests.tiny import SUBWORDS as TINY
 from tests.tiny import VECTORS, tiny_model, write_tiny
-
-SHAPE = "subwords.npy: the shape differs from manifest.json."
-DTYPE = "subwords.npy does not have the dtype float32."
-UNMAPPED = "subwords.npy is not an array that can be memory-mapped."
 
 
 @with_and_without_verify
@@ -71,17 +66,3 @@ def test_a_table_may_have_any_size_and_memory_order(tmp_path, rows):
     found = tiny_model(tmp_path, **changes).subwords
     assert np.array_equal(found.table, table)
     assert (found.min_n, found.max_n) == (1, 64)
-
-
-UNREPRESENTABLE = {
-    "n-grams of length zero": Subwords(TINY.table, 0, 6),
-    "n-grams too long": Subwords(TINY.table, 3, 65),
-    "n-grams whose minimum exceeds the maximum": Subwords(TINY.table, 6, 3),
-}
-
-
-@pytest.mark.parametrize("case", UNREPRESENTABLE)
-def test_subwords_that_the_format_cannot_represent_are_not_written(tmp_path, case):
-    with pytest.raises(ModelFolderError):
-        write_tiny(tmp_path / "tiny", subwords=UNREPRESENTABLE[case])
-    assert not list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -57,33 +58,12 @@ def test_a_word_that_is_not_utf_8_is_found_when_it_is_used(model_folder):
         vocabulary.word(0)
 
 
-@pytest.mark.parametrize(
-    "word",
-    [
-        "a\0b",
-        "\0",
-        "\0a",
-        "a\0",
-        "a\x85b",
-        "a\u2028b",
-        "a\xa0b",
-        "\r",
-        "a\r",
-        " ",
-        "\ufeff",
-        "👩‍👩‍👧",
-        "a" * 5000,
-    ],
-)
-def test_a_word_may_contain_any_character_except_the_line_feed(tmp_path, word):
-    words = [word, *WORDS[1:-1], "a"]
-    model = tiny_model(tmp_path, words=words)
-    assert [model.vocabulary.row(w) for w in words] == list(range(11))
-    assert [model.vocabulary.word(row) for row in range(11)] == words
-
-
-BLOCK = 1 << 14
-"""Bytes of the blocks in which a vocabulary is read."""
+def test_a_word_may_contain_any_character_except_the_line_feed(tmp_path):
+    words = ["a\0b", "\0", "\0a", "a\0", "a\x85b", "a\u2028b", "a\xa0b", "\r", "a\r", " ", "\ufeff"]
+    words += ["👩‍👩‍👧", "a" * 5000, "a"]
+    model = tiny_model(tmp_path, words=words, vectors=np.ones((len(words), 5), np.float32))
+    assert [model.vocabulary.row(word) for word in words] == list(range(len(words)))
+    assert [model.vocabulary.word(row) for row in range(len(words))] == words
 
 
 @pytest.mark.parametrize("bad", [b"\xe2\x82", b"", b"x" * (1 << 16)])
