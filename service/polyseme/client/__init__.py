@@ -1,26 +1,24 @@
-"""One interface to a model in this process (`LocalModel`) and to a service (`Client`).
-
-The names are imported on first use, so that `LocalModel` does not need httpx.
-"""
+"""One interface to a model in this process (`LocalModel`) and to a service (`Client`)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from polyseme.client.encoder import Encoder
+from polyseme.client.errors import (
+    AnswerError,
+    ClientError,
+    NoSuchTokenError,
+    NotRequestedError,
+    UnreachableError,
+)
+from polyseme.client.local import LocalModel
+from polyseme.client.results import EncodedToken, Sentence
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.encode import Token
+
 if TYPE_CHECKING:
     from polyseme.client.async_client import AsyncClient
     from polyseme.client.client import Client
-    from polyseme.client.encoder import Encoder
-    from polyseme.client.errors import (
-        AnswerError,
-        ClientError,
-        NoSuchTokenError,
-        NotRequestedError,
-        UnreachableError,
-    )
-    from polyseme.client.local import LocalModel
-    from polyseme.client.results import EncodedToken, Sentence
-    from polyseme.operations.compare import Occurrence
-    from polyseme.operations.encode import Token
 
 __all__ = [
     "AnswerError",
@@ -37,21 +35,8 @@ __all__ = [
     "Token",
     "UnreachableError",
 ]
-_MODULES = {
-    "AnswerError": "polyseme.client.errors",
-    "AsyncClient": "polyseme.client.async_client",
-    "Client": "polyseme.client.client",
-    "ClientError": "polyseme.client.errors",
-    "EncodedToken": "polyseme.client.results",
-    "Encoder": "polyseme.client.encoder",
-    "LocalModel": "polyseme.client.local",
-    "NoSuchTokenError": "polyseme.client.errors",
-    "NotRequestedError": "polyseme.client.errors",
-    "Occurrence": "polyseme.operations.compare",
-    "Sentence": "polyseme.client.results",
-    "Token": "polyseme.operations.encode",
-    "UnreachableError": "polyseme.client.errors",
-}
+_MODULES = {"AsyncClient": "polyseme.client.async_client", "Client": "polyseme.client.client"}
+"""Imported on first use, because `LocalModel` does not need httpx."""
 
 
 def __getattr__(name: str) -> Any:
