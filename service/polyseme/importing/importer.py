@@ -21,7 +21,6 @@ from polyseme.importing.options import ImportOptions, ImportProblem
 from polyseme.importing.readers import detect_format, open_reader
 from polyseme.importing.readers.base import CHANGED, Reader, Scan
 from polyseme.importing.subwords import fit_subwords
-from polyseme.importing.tags import find_tag, strip_tags
 from polyseme.importing.texts import TextSample, count_words
 from polyseme.importing.weights import (
     FILE_COUNTS,
@@ -51,6 +50,19 @@ _UNKNOWN_ORDER = (
     "Warning: there are too few words to determine whether they are sorted by frequency, so all"
     " words are treated as equally informative; --sorted declares that they are sorted."
 )
+_MIN_TAGGED = 0.95
+"""Minimum share of words that have a tag."""
+_TAG_SAMPLE = 10_000
+"""Maximum number of words from which a tag is detected."""
+_TAGS = (
+    "^/c/[a-z_-]+/",  # ConceptNet Numberbatch
+    *("</w>$", "^▁"),  # subwords
+    *("^[a-z]+://(?:[^/]*/)+", r"\.[a-z]\.[0-9]+$", "@[a-z]{2,3}$"),  # addresses, synsets
+    *("_[A-Z][A-Z0-9$]*$", "^[A-Z]{2,}_"),  # parts of speech
+    *(f"{mark}[A-Z][A-Z0-9_$]*$" for mark in (r"\|", "::", "#", "/")),
+    *(f"{mark}[a-z]{{1,5}}$" for mark in (r"\|", "::", "#", "/")),
+)
+"""Patterns of the tags of well-known files."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +150,49 @@ def _strip(scan: Scan, patterns: Sequence[str]) -> int:
     words = sorted(indices, key=indices.__getitem__)
     scan.keep(np.array(sorted(indices.values())), words)
     return before - len(words)
+
+
+def find_tag(words: Sequence[str]) -> str | None:
+    """Return a pattern of the tag that nearly all words have, or None."""
+    sample = words[:: len(words) // _TAG_SAMPLE + 1]
+    if len(sample) < 2:
+        return None
+    return next((pattern for pattern in _TAGS if _is_tag(pattern, sample)), None)
+
+
+def strip_tags(
+    words: Sequence[str], patterns: Sequence[str], counts: NDArray[np.int64] | None
+) -> dict[str, int]:
+    """Remove the matches of patterns from words; return the index of each resulting word.
+
+    Of words that become equal, the most frequent one remains, or the first if there are no counts.
+    A word of which nothing would remain is unchanged.
+    """
+    stripped = list(words)
+    for pattern in map(re.compile, patterns):
+        stripped = [rest if (rest := pattern.sub("", word)).strip() else word for word in stripped]
+    order = range(len(words)) if counts is None else np.argsort(-counts, kind="stable").tolist()
+    indices: dict[str, int] = {}
+    for index in order:
+        indices.setdefault(stripped[index], index)
+    return indices
+
+
+def _is_tag(pattern: str, words: Sequence[str]) -> bool:
+    """Return whether nearly all words match a pattern, and what remains are different words."""
+    ends = pattern.startswith("^") + pattern.endswith("$")
+    compiled = re.compile(pattern)
+    results = (compiled.subn("", word) for word in words)
+    rests = [rest for rest, count in results if count == ends and 2 * _letters(rest) >= len(rest)]
+    # In a vocabulary in capitals, the end of a phrase is like a tag.
+    capitals = "[A-Z]" in pattern and 2 * sum(map(str.isupper, rests)) > len(rests)
+    distinct = len(set(filter(None, rests)))
+    several = distinct > max(1, len(words) // 10)
+    return several and not capitals and len(rests) >= _MIN_TAGGED * len(words)
+
+
+def _letters(word: str) -> int:
+    return sum(map(str.isalpha, word))
 
 
 def write_table(
