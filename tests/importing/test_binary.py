@@ -75,21 +75,18 @@ def test_rows_with_certain_ends_are_skipped(importer, end):
     assert read.tobytes() == VECTORS[[0, 3, 5]].tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "<f2"])
+@pytest.mark.parametrize("dtype", ["<f8", "<f2"])
 @pytest.mark.parametrize("end", ENDS)
-def test_values_of_other_types_are_read(importer, end, dtype):
-    vectors = VECTORS.astype("f2").astype("f4")
+def test_values_of_other_sizes_are_rejected(importer, end, dtype):
     lines = [
         word.encode() + b" " + vector.astype(dtype).tobytes()
-        for word, vector in zip(WORDS, vectors, strict=True)
+        for word, vector in zip(WORDS, VECTORS, strict=True)
     ]
-    content = b"6 5\n" + b"".join(line + ENDS[end] for line in lines)
-    words, read = importer.read(content)
-    assert words == WORDS
-    assert np.array_equal(read, vectors)
+    message = importer.refusal(b"6 5\n" + b"".join(line + ENDS[end] for line in lines))
+    assert "out of step" in message or message.startswith("Line 1 declares 6 words, but the file")
 
 
-def test_zeros_and_unusual_values_of_the_usual_type_are_read(importer):
+def test_zeros_and_unusual_values_are_read(importer):
     for value in (0.0, 1e-20, 3e38, 1e-45):
         vectors = np.full((6, 5), value, np.float32)
         for end in ENDS.values():

@@ -131,7 +131,6 @@ def when_ready(server: Any) -> None:
         timer.start()
 
     server.handle_term = handle_term
-    _handle_termination_first(server)
     # Let glibc map each block of 256 KiB or more separately, and unmap it when it is freed. By
     # default, it raises this threshold to the size of the largest freed block, and the heaps of the
     # threads become fragmented: after 20,000 hostile requests, a worker with four threads kept
@@ -215,49 +214,3 @@ def on_exit(server: Any) -> None:
     if server.app.admin:
         server.app.admin.stop()
     metrics.remove_directory()
-
-
-class _Terminated(Exception):  # noqa: N818 - it ends a wait
-    """A termination signal arrived while a reload waits for the old workers."""
-
-
-def _handle_termination_first(server: Any) -> None:
-    """Make gunicorn's master handle termination signals before reloads.
-
-    gunicorn handles signals in the order in which they arrive, and each reload waits up to
-    `graceful_timeout` for the old workers. With this, several waiting SIGHUPs cause one reload, a
-    termination signal discards them and ends the wait, and a draining service does not reload.
-    """
-    received: list[int] = []
-    wait, reload, reap = server.wait_for_signals, server.reload, server.reap_workers
-
-    def on_signal(signum: int, frame: Any) -> None:
-        received.append(signum)
-        server.signal(signum, frame)
-
-    def wait_for_signals(timeout: float = 1.0) -> list[int]:
-        signals = wait(timeout)
-        terminations = [signum for signum in signals if signum in _TERMINATION]
-        others = [n for n in signals if n not in _TERMINATION and n != signal.SIGHUP]
-        if signal.SIGHUP in signals and not terminations and not _service(server).draining:
-            others.append(signal.SIGHUP)
-        return terminations + others
-
-    def reap_unless_terminated() -> None:
-        reap()
-        if received:
-            raise _Terminated
-
-    def reload_until_terminated() -> None:
-        # While gunicorn reloads, it reaps workers only to wait for the old ones, as the last step.
-        server.reap_workers = reap_unless_terminated
-        try:
-            reload()
-        except _Terminated:
-            server.log.info("a termination signal ends the wait for the old workers")
-        finally:
-            server.reap_workers = reap
-
-    server.wait_for_signals, server.reload = wait_for_signals, reload_until_terminated
-    for signum in _TERMINATION:
-        signal.signal(signum, on_signal)

@@ -4,11 +4,8 @@ The original program ends each row with a line feed, gensim does not. A word wit
 phrase, shifts the rows after it, so the ends of rows are checked.
 """
 
-import io
 import re
 from collections.abc import Iterator
-from contextlib import suppress
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +24,10 @@ from polyseme.importing.readers.base import (
 )
 from polyseme.importing.readers.text import TextReader
 
-DTYPES = ("<f4", ">f4", "<f8", ">f8", "<f2")
-"""The types of values. The original program and gensim write the first."""
-_SAMPLE_ROWS = 4
-"""Number of rows from which the type of the values is detected."""
+_VALUE = np.dtype("<f4")
+"""The type of values, which the original program and gensim write."""
 _USUAL = 1e-10, 1e10
-"""The magnitudes of usual values, from which their type is detected."""
-_MIN_SHARE, _MIN_VALUES = 0.5, 4
-"""Minimum share of usual values in the right type, and minimum number of distinct ones."""
+"""The magnitudes of usual values."""
 _CONTROL_OF_VALUES = re.compile(rb"[\0-\x08\x0e-\x1a\x7f]")
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _TEXT = re.compile(rb"[^\0-\x1f\x7f]{,256}")
@@ -44,7 +37,6 @@ class BinaryReader(RowReader, name="word2vec-binary"):
     """A reader of a word2vec binary file."""
 
     unit = "byte"
-    dtype = DTYPES[0]
     line_feeds = 0
     """the number of line feeds after each row"""
 
@@ -58,18 +50,7 @@ class BinaryReader(RowReader, name="word2vec-binary"):
         return bool(has_values) and not TextReader.recognizes(head, options)
 
     def dimension(self) -> int:
-        """Read the header, and detect the type of the values."""
-        shares = {}
-        for self.dtype in DTYPES:
-            sample = Decompressed(io.BytesIO(self.head), io.BytesIO(), 0)
-            with suppress(ImportProblem):
-                rows = list(islice(self.read_rows(sample), _SAMPLE_ROWS))
-                usual = self._are_usual(b"".join(row.values for row in rows))
-                shares[self.dtype] = float(usual.mean()) if len(usual) >= _MIN_VALUES else 0.0
-        certain = [dtype for dtype, share in shares.items() if share == 1]
-        if shares.get(DTYPES[0], 0) >= _MIN_SHARE or not certain:
-            certain = [DTYPES[0]]
-        self.dtype = certain[0]
+        """Read the header."""
         return read_header(self.head)[1]
 
     def read_rows(self, file: Decompressed) -> Iterator[Row]:
@@ -78,7 +59,7 @@ class BinaryReader(RowReader, name="word2vec-binary"):
         limit = count if self.options.limit is None else min(count, self.options.limit)
         header = HEADER.match(self.head)
         file.read(header.end() if header else 0)
-        size = np.dtype(self.dtype).itemsize * dimension
+        size = _VALUE.itemsize * dimension
         buffer, start, position, self.line_feeds = b"", 0, 0, 0
         for index in range(limit):
             if len(buffer) - start < size + 2 * MAX_WORD_BYTES:
@@ -120,9 +101,7 @@ class BinaryReader(RowReader, name="word2vec-binary"):
     def parse(self, rows: list[Row], dimension: int) -> Floats:
         """Return the values of some rows. -> [n, d]"""
         data = b"".join(row.values for row in rows)
-        values: Floats = np.frombuffer(data, self.dtype).reshape(-1, dimension)
-        with np.errstate(invalid="ignore"):
-            return values.astype(np.float64 if values.itemsize == 8 else np.float32, copy=False)
+        return np.frombuffer(data, _VALUE).reshape(-1, dimension)
 
     def _is_garbage(self, word: bytes) -> bool:
         """Return whether the rows are out of step, by a word between rows of uncertain ends.
@@ -149,7 +128,7 @@ class BinaryReader(RowReader, name="word2vec-binary"):
     def _are_usual(self, data: bytes) -> NDArray[np.bool_]:
         """Return whether each distinct value, other than 0, has a usual magnitude."""
         with np.errstate(all="ignore"):
-            values = np.unique(np.abs(np.frombuffer(data, self.dtype).astype(np.float64)))
+            values = np.unique(np.abs(np.frombuffer(data, _VALUE).astype(np.float64)))
         values = values[values != 0]
         usual: NDArray[np.bool_] = (values > _USUAL[0]) & (values < _USUAL[1])
         return usual
