@@ -24,7 +24,7 @@ from polyseme.models.registry import Registry
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.compare import compare as compare_occurrences
 from polyseme.operations.encode import TokenCounts, encode_each, tokenize
-from polyseme.operations.limits import max_value_bytes
+from polyseme.operations.limits import MAX_VALUE_BYTES
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     Format,
@@ -85,7 +85,7 @@ def encode(
         sentences,
         encoding,
         settings.limits(),
-        number_bytes=max_value_bytes(kind),
+        number_bytes=MAX_VALUE_BYTES["npz" if kind == "npz" else "float"],
         streamed=kind == "ndjson",
     )
     encoded = encode_each(model, tokenized, encoding)

@@ -11,8 +11,7 @@ from polyseme.http.auth import ApiKeyAuth
 from polyseme.http.inference import HEADER_LENGTH, inference
 from polyseme.http.pages import pages
 from polyseme.http.rate_limits import RateLimits
-from polyseme.http.routes import routes
-from polyseme.http.service import Service
+from polyseme.http.routes import Service, routes
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings, unknown_variables
 

@@ -29,8 +29,7 @@ from polyseme.errors import (
 )
 from polyseme.http import metrics
 from polyseme.http.context import RequestContext, current_context
-from polyseme.http.logs import log_request
-from polyseme.http.middleware import SECURITY_HEADERS
+from polyseme.http.middleware import SECURITY_HEADERS, log_request
 
 PROBLEM = "application/problem+json"
 _OPENAI_CODES = {
