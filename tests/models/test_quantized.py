@@ -6,8 +6,8 @@ import pytest
 from polyseme.engine.quantization import QuantizedRows
 from polyseme.engine.subwords import Subwords
 from polyseme.errors import ModelFolderError
-from polyseme.models.export import export_word2vec
 from polyseme.models.reader import read_model
+from polyseme.models.writer import export_word2vec
 from polyseme.operations.compare import Occurrence
 from tests.models.damage import (
     SCALES,

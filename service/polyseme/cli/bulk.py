@@ -15,7 +15,6 @@ from polyseme.cli.options import (
     exit_on_signals,
     field_option,
     model_option,
-    phrases_option,
     require_package,
     require_unicode,
     with_registry,
@@ -130,7 +129,7 @@ def _parse_words(
     default=usable_cpus,
     help="Number of processes that encode and write; by default one per processor.",
 )
-@phrases_option
+@field_option(EncodeOptions, "phrases")
 @field_option(EncodeOptions, "case")
 @model_option
 @with_registry

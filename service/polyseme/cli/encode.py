@@ -15,7 +15,6 @@ from polyseme.cli.options import (
     field_option,
     given_fields,
     model_option,
-    phrases_option,
     require_unicode,
     with_options,
     with_registry,
@@ -57,7 +56,7 @@ from polyseme.terminal import echo
     default="-",
     help="Output file; by default standard output.",
 )
-@phrases_option
+@field_option(EncodeOptions, "phrases")
 @field_option(EncodeOptions, "case")
 @model_option
 @with_registry
@@ -134,7 +133,7 @@ class _Terminal(io.RawIOBase):
 @field_option(CompareRequest, "neighbors")
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/compare.")
 @field_option(CompareRequest, "share")
-@phrases_option
+@field_option(EncodeOptions, "phrases")
 @field_option(CompareRequest, "case")
 @model_option
 @with_registry

@@ -31,11 +31,10 @@ from polyseme.importing.options import Convention, ImportOptions, ImportProblem
 from polyseme.importing.readers.base import READERS
 from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import weights_file
-from polyseme.models.export import export_word2vec
 from polyseme.models.manifest import Dtype, Manifest
 from polyseme.models.reader import bundled_models, read_model
 from polyseme.models.registry import Registry
-from polyseme.models.writer import remove_model, rename_model
+from polyseme.models.writer import export_word2vec, remove_model, rename_model
 from polyseme.operations.serialize import manifest_document
 from polyseme.progress import ConsoleProgress
 from polyseme.terminal import echo

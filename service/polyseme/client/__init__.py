@@ -17,8 +17,7 @@ from polyseme.operations.compare import Occurrence
 from polyseme.operations.encode import Token
 
 if TYPE_CHECKING:
-    from polyseme.client.async_client import AsyncClient
-    from polyseme.client.client import Client
+    from polyseme.client.client import AsyncClient, Client
 
 __all__ = [
     "AnswerError",
@@ -35,11 +34,10 @@ __all__ = [
     "Token",
     "UnreachableError",
 ]
-_MODULES = {"AsyncClient": "polyseme.client.async_client", "Client": "polyseme.client.client"}
-"""Imported on first use, because `LocalModel` does not need httpx."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    """Import the clients of a service on first use, because `LocalModel` does not need httpx."""
+    if name not in ("AsyncClient", "Client"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module("polyseme.client.client"), name)
