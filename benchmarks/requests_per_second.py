@@ -10,6 +10,7 @@ which a worker has less than half of its share of the connections is repeated, b
 would often be idle. The figures are medians. Results: results/requests_per_second.json.
 """
 
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +21,10 @@ import httpx
 import orjson
 from record import record
 from sentences import sentences
-from serving import Running, running
 from wrk import Posted, Posting, middle, post
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.http.service import Service, running
 
 BARE = Path(__file__).with_name("bare.py")
 LENGTHS = (10, 20, 50, 200)
@@ -60,7 +63,7 @@ def typical(address: str, bodies: Path, kind: str) -> bytes:
 
 
 def in_turn(
-    servers: dict[str, tuple[Running, str]], posting: Posting, rounds: int
+    servers: dict[str, tuple[Service, str]], posting: Posting, rounds: int
 ) -> dict[str, list[Posted]]:
     """Return the runs of each server, which alternate after one short run of each."""
     runs: dict[str, list[Posted]] = {name: [] for name in servers}
@@ -99,13 +102,15 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
     with (
         tempfile.TemporaryDirectory() as requests,
         tempfile.TemporaryDirectory() as responses,
-        running(workers=workers) as service,
+        tempfile.TemporaryDirectory() as logs,
+        running(Path(logs), workers=workers) as service,
     ):
         files = write_bodies(Path(requests))
         for (_, kind), bodies in files.items():
-            response = typical(service.address, bodies, kind)
+            response = typical(service.url, bodies, kind)
             Path(responses, bodies.name).write_bytes(response)
-        with running([str(BARE), responses], workers=workers) as bare:
+        command = [sys.executable, BARE, responses]
+        with running(Path(requests), command, workers=workers) as bare:
             for (length, kind), bodies in files.items():
                 both = {"service": (service, "/v1/encode"), "bare": (bare, f"/{bodies.name}")}
                 posting = Posting(bodies, KINDS[kind][1], connections, seconds)
