@@ -173,8 +173,7 @@ def tokenize(
     the request's budget.
     """
     sizes = options.array_numbers(model)
-    options.check_share(model)
-    oov = options.oov_policy(model)
+    oov = options.check(model)
     limits.check("max_sentences", len(texts))
     if sum(map(len, texts)) > limits.max_tokens:
         limits.check("max_tokens", _count_chunks(texts, limits.max_sentence_tokens))
