@@ -39,7 +39,7 @@ def admin_process(service: Service) -> int:
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory):
     """A client of the port of a service whose workers do not run."""
-    with administered(tmp_path_factory.mktemp("admin")) as (service, admin):
+    with administered(tmp_path_factory.mktemp("admin"), timeout=3600) as (service, admin):
         workers = [pid for pid in service.workers() if pid != admin_process(service)]
         for worker in workers:
             os.kill(worker, signal.SIGSTOP)

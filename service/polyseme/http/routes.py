@@ -15,6 +15,7 @@ from polyseme.errors import DrainingError, NotReadyError
 from polyseme.http.auth import ApiKeyAuth
 from polyseme.http.context import CONTEXT, RequestContext, current_context
 from polyseme.http.errors import error_of, problem_document
+from polyseme.http.limits import RateLimits
 from polyseme.http.parsing import (
     JSON,
     NDJSON,
@@ -24,7 +25,6 @@ from polyseme.http.parsing import (
     read_json,
     read_ndjson,
 )
-from polyseme.http.rate_limits import RateLimits
 from polyseme.models.model import Model
 from polyseme.models.registry import ModelStatus, Registry
 from polyseme.operations.catalog import OPERATIONS, Operation
