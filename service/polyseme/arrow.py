@@ -93,17 +93,6 @@ _HINTS = {
     "unknown_word": "The option `oov` with the value `zero` gives such words a zero vector.",
     "out_of_range": "Use the `dtype` float32, or a model with smaller vectors.",
 }
-_SPARK_TYPES = {
-    "bool": "boolean",
-    "int8": "tinyint",
-    "int16": "smallint",
-    "int32": "int",
-    "int64": "bigint",
-    "date32[day]": "date",
-    "timestamp[us]": "timestamp_ntz",
-    **{name: name for name in ("string", "binary", "float", "double")},
-}
-"""Spark's names of Arrow's types."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -201,25 +190,6 @@ class Encoder:
         """
         return Encoding(self, self._copy_schema(input_schema)).schema
 
-    def spark_ddl(self, input_schema: Any) -> str:
-        """Return the schema of the result for `mapInArrow` of Spark.
-
-        `input_schema` is that of a Spark DataFrame, or a `pyarrow.Schema`. Raises InvalidError for
-        a type that Spark does not have, and without `lists="variable"`.
-        """
-        spark_types: dict[str, str] = {}
-        if not isinstance(input_schema, pa.Schema):
-            # A Spark DataFrame; only the type of the texts matters for the other columns.
-            kinds = {one.name: one.dataType.simpleString() for one in input_schema.fields}
-            spark_types = {name: kind for name, kind in kinds.items() if name in self.keep}
-            lists = {name: pa.list_(pa.string()) for name in kinds if "array" in kinds[name]}
-            input_schema = pa.schema({**dict.fromkeys(kinds, pa.string()), **lists})
-        columns = []
-        for one in self.schema(input_schema):
-            name = one.name.replace("`", "``")
-            columns.append(f"`{name}` {spark_types.get(one.name) or _spark_type(one.type)}")
-        return ", ".join(columns)
-
     def document(self) -> dict[str, Any]:
         """Return the options that the values of the result depend on, as JSON has them."""
         others = {"model", "models_dir", "sha256", "column", "keep", "senses", "options"}
@@ -277,18 +247,6 @@ def _check_combination(encoder: Encoder) -> None:
 
 def _invalid(option: str, message: str) -> InvalidError:
     return InvalidError([FieldError((option,), message)])
-
-
-def _spark_type(kind: Any) -> str:
-    """Return Spark's name of an Arrow type; raise InvalidError if Spark does not have it."""
-    if pa.types.is_list(kind):
-        return f"array<{_spark_type(kind.value_type)}>"
-    if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{one.name}: {_spark_type(one.type)}' for one in kind)}>"
-    if str(kind) not in _SPARK_TYPES:
-        option = {pa.FixedSizeListType: "lists", pa.DataType: "dtype"}.get(type(kind), "keep")
-        raise _invalid(option, f"Spark has no type {kind}")
-    return _SPARK_TYPES[str(kind)]
 
 
 @cache

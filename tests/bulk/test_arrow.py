@@ -273,17 +273,3 @@ def test_another_model_is_rejected():
         Encoder(model="nobody")(BATCH)
     with pytest.raises(TypeError, match=r"pyarrow\.RecordBatch"):
         Encoder()(BATCH.to_pydict())
-
-
-def test_ddl_of_spark_has_the_types_of_the_schema():
-    schema = pa.schema({"text": pa.string(), "a`b": pa.int64(), "day": pa.date32()})
-    encode = Encoder(keep=("a`b", "day"), include="static", lists="variable")
-    assert encode.spark_ddl(schema) == (
-        "`a``b` bigint, `day` date, `error` string, `truncated` int, `tokens` array<string>,"
-        " `starts` array<int>, `stops` array<int>, `keys` array<string>,"
-        " `resolutions` array<string>, `static` array<array<float>>, `vector` array<float>"
-    )
-    with pytest.raises(InvalidError, match="`lists`: Spark has no type fixed_size_list"):
-        Encoder().spark_ddl(schema)
-    with pytest.raises(InvalidError, match="`dtype`: Spark has no type halffloat"):
-        Encoder(dtype="float16", lists="variable").spark_ddl(schema)
