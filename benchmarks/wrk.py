@@ -4,10 +4,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 import orjson
@@ -79,12 +77,3 @@ def _connections(server: Service, posting: Posting) -> list[int]:
         if sum(counts) >= posting.connections:
             break
     return counts
-
-
-def middle(runs: Sequence[Posted]) -> dict[str, float]:
-    """Return the medians of several runs, and the sum of their errors."""
-    figures = {
-        name: round(median(getattr(run, name) for run in runs), 2)
-        for name in ("requests_per_second", "p50_ms", "p99_ms")
-    }
-    return {**figures, "errors": sum(run.errors for run in runs)}
