@@ -1,6 +1,6 @@
 """Serve a bare Flask application whose routes read the body and return prepared bytes.
 
-    python benchmarks/bare.py FOLDER
+    python benchmarks/bare.py FOLDER serve --port PORT
 
 The folder has a file for each route. The server is that of the service, with its settings.
 """
@@ -38,4 +38,4 @@ def _response(body: bytes, kind: str) -> Response:
 
 
 if __name__ == "__main__":
-    BareServer(Settings()).run()
+    BareServer(Settings(port=int(sys.argv[-1]))).run()

@@ -7,11 +7,10 @@ fifth of them to contextual vectors, with `--workers 2`. Before and after each r
 loops encode the first fortieth of the million:
 
 - plain: one process, without output;
-- settled: the same, with the garbage collector tuned as in the workers;
-- at once: as many settled processes at the same time as the command has workers;
-- writing: the same, and each process writes its raw values and flushes them to disk after every
-  4,096 sentences. That is the command's default for a shard of contextual vectors. Its shards of
-  sentence vectors have 16,384, of which a loop over a fortieth of the sentences would flush one.
+- writing: as many processes at the same time as the command has workers, each with the garbage
+  collector tuned as theirs, which writes its raw values and flushes them to disk after every 4,096
+  sentences. That is the command's default for a shard of contextual vectors. Its shards of sentence
+  vectors have 16,384, of which a loop over a fortieth of the sentences would flush one.
 
 `cores_worth` is the rate of the command (sentences per second) divided by the rate of as many loops
 as it has workers; `of_processor_time` is the same ratio in processor time, which depends less on
@@ -34,7 +33,7 @@ from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from pathlib import Path
 from statistics import harmonic_mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import orjson
@@ -49,22 +48,8 @@ SHARD = 4096
 """The number of sentences after which a loop that writes flushes its file."""
 
 
-class Loop(NamedTuple):
-    """The conditions of a loop."""
-
-    settled: bool = True
-    """tune the garbage collector as in the workers"""
-    at_once: int = WORKERS
-    """the number of simultaneous processes"""
-    writes: bool = False
-
-
-LOOPS = {
-    "plain": Loop(settled=False, at_once=1),
-    "settled": Loop(at_once=1),
-    "at once": Loop(),
-    "writing": Loop(writes=True),
-}
+LOOPS = {"plain": False, "writing": True}
+"""Whether each loop writes, in as many processes as the command has."""
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"“(])")
 CASES: dict[str, tuple[int, tuple[str, ...]]] = {
     "sentence vectors": (1, ("--include", "none", "--pooling", "informativeness")),
@@ -80,7 +65,7 @@ def sentences(corpus: Path) -> Iterator[str]:
         yield from filter(None, map(str.strip, _END.split(paragraph)))
 
 
-def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
+def loop(file: Path, pooled: bool, writes: bool) -> None:
     """Encode the lines of a file in this process; print the times and the counts."""
     from polyseme.bulk.run import tune_garbage_collector
     from polyseme.client.local import LocalModel
@@ -89,7 +74,7 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     from polyseme.operations.limits import Limits
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
-    if settled:
+    if writes:
         tune_garbage_collector()
     texts = file.read_text("utf-8").splitlines()
     tokens = 0
@@ -113,14 +98,13 @@ def loop(file: Path, pooled: bool, settled: bool, writes: bool) -> None:
     click.echo(orjson.dumps({**times, "rows": len(texts), "tokens": tokens}))
 
 
-def looped(file: Path, pooled: bool, how: Loop) -> list[dict[str, float]]:
+def looped(file: Path, pooled: bool, writes: bool) -> list[dict[str, float]]:
     """Run the loop in separate processes; return the results of each process."""
     command = [sys.executable, __file__, str(file), "--loop", "pooled" if pooled else "single"]
-    command += ["--settled"] if how.settled else []
-    command += ["--writes"] if how.writes else []
+    command += ["--writes"] if writes else []
     processes = [
         subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE)  # noqa: S603
-        for _ in range(how.at_once)
+        for _ in range(WORKERS if writes else 1)
     ]
     outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
@@ -204,10 +188,10 @@ def case(
 ) -> dict[str, Any]:
     """Measure a case: the loops, the command, and the loops again."""
     pooled = "--pooling" in options
-    loops = {name: [looped(few, pooled, how)] for name, how in LOOPS.items()}
+    loops = {name: [looped(few, pooled, writes)] for name, writes in LOOPS.items()}
     bulk = bulked(whole if pooled else fifth, whole.with_name("out"), options)
-    for name, how in LOOPS.items():
-        loops[name].append(looped(few, pooled, how))
+    for name, writes in LOOPS.items():
+        loops[name].append(looped(few, pooled, writes))
     first = loops["plain"][0][0]
     return {
         "rows": rows,
@@ -241,12 +225,11 @@ def compared(
 @click.argument("corpus", type=click.Path(path_type=Path, exists=True))
 @click.option("--rows", default=1_000_000)
 @click.option("--loop", "how", type=click.Choice(["pooled", "single"]), hidden=True)
-@click.option("--settled", is_flag=True, hidden=True)
 @click.option("--writes", is_flag=True, hidden=True)
-def main(corpus: Path, rows: int, how: str | None, settled: bool, writes: bool) -> None:
+def main(corpus: Path, rows: int, how: str | None, writes: bool) -> None:
     """Run the benchmark."""
     if how:
-        loop(corpus, how == "pooled", settled, writes)
+        loop(corpus, how == "pooled", writes)
         return
     cases = {}
     with tempfile.TemporaryDirectory() as made:

@@ -23,10 +23,10 @@ from typing import Any
 
 import click
 import torch
+from engine import products
 from record import medians, record
-from rivals import products
+from rivals import InOnnxRuntime, MiniLM, PlainAttention, keyed_vectors, mean, static_model
 from sentences import BUNDLED, bundled, paragraphs
-from text_rivals import InOnnxRuntime, MiniLM, PlainAttention, keyed_vectors, mean, static_model
 from threadpoolctl import threadpool_limits
 
 from polyseme.client.local import LocalModel

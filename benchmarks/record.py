@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from polyseme_lab import report
 
+_T = TypeVar("_T")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -26,9 +27,9 @@ def median_row(rows: Sequence[Mapping[str, float]], digits: int | None) -> dict[
     return {name: round(median(row[name] for row in rows), digits) for name in rows[0]}
 
 
-def in_turn(actions: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def in_turn(actions: Mapping[str, Callable[[], _T]], rounds: int) -> dict[str, list[_T]]:
     """Return the results of each action, in rounds in which all run in turn."""
-    results: dict[str, list[float]] = {name: [] for name in actions}
+    results: dict[str, list[_T]] = {name: [] for name in actions}
     for _ in range(rounds):
         for name, action in actions.items():
             results[name].append(action())

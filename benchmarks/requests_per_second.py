@@ -10,18 +10,22 @@ which a worker has less than half of its share of the connections is repeated, b
 would often be idle. The figures are medians. Results: results/requests_per_second.json.
 """
 
+import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import httpx
 import orjson
-from record import record
+from record import in_turn, median_row, record
 from sentences import sentences
-from serving import Running, running
-from wrk import Posted, Posting, middle, post
+from wrk import Posted, Posting, post
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.http.service import Service, running
 
 BARE = Path(__file__).with_name("bare.py")
 LENGTHS = (10, 20, 50, 200)
@@ -59,27 +63,25 @@ def typical(address: str, bodies: Path, kind: str) -> bytes:
     return sorted(responses, key=len)[len(responses) // 2]
 
 
-def in_turn(
-    servers: dict[str, tuple[Running, str]], posting: Posting, rounds: int
+def runs_of(
+    servers: dict[str, tuple[Service, str]], posting: Posting, rounds: int
 ) -> dict[str, list[Posted]]:
     """Return the runs of each server, which alternate after one short run of each."""
-    runs: dict[str, list[Posted]] = {name: [] for name in servers}
+
+    def run(server: Service, path: str) -> Posted:
+        posted = post(server, path, posting)
+        if posted.errors or not posted.requests_per_second:
+            raise SystemExit(f"{posted.errors} requests failed, or there were no responses.")
+        return posted
+
     for server, path in servers.values():
         post(server, path, replace(posting, seconds=1))
-    for _ in range(rounds):
-        for name, (server, path) in servers.items():
-            runs[name].append(post(server, path, posting))
-            last = runs[name][-1]
-            if last.errors or not last.requests_per_second:
-                raise SystemExit(
-                    f"{last.errors} requests to {name} failed, or there were no responses."
-                )
-    return runs
+    return in_turn({name: partial(run, *server) for name, server in servers.items()}, rounds)
 
 
 def figures(runs: dict[str, list[Posted]]) -> dict[str, Any]:
     """Return the medians of both servers, the ratio of their rates, and the rate of each run."""
-    both = {name: middle(of_server) for name, of_server in runs.items()}
+    both = {n: median_row([run._asdict() for run in each], 2) for n, each in runs.items()}
     ratio = both["service"]["requests_per_second"] / both["bare"]["requests_per_second"]
     rates = {
         name: [round(run.requests_per_second) for run in of_server]
@@ -99,17 +101,19 @@ def main(rounds: int, seconds: int, workers: int, connections: int) -> None:
     with (
         tempfile.TemporaryDirectory() as requests,
         tempfile.TemporaryDirectory() as responses,
-        running(workers=workers) as service,
+        tempfile.TemporaryDirectory() as logs,
+        running(Path(logs), workers=workers) as service,
     ):
         files = write_bodies(Path(requests))
         for (_, kind), bodies in files.items():
-            response = typical(service.address, bodies, kind)
+            response = typical(service.url, bodies, kind)
             Path(responses, bodies.name).write_bytes(response)
-        with running([str(BARE), responses], workers=workers) as bare:
+        command = [sys.executable, BARE, responses]
+        with running(Path(requests), command, workers=workers) as bare:
             for (length, kind), bodies in files.items():
                 both = {"service": (service, "/v1/encode"), "bare": (bare, f"/{bodies.name}")}
                 posting = Posting(bodies, KINDS[kind][1], connections, seconds)
-                result = figures(in_turn(both, posting, rounds))
+                result = figures(runs_of(both, posting, rounds))
                 size = Path(responses, bodies.name).stat().st_size
                 by_length[str(length)][kind] = {"answer_bytes": size, **result}
                 click.echo(f"{length:>4} words, {kind:<7} ratio {result['ratio']}")

@@ -1,100 +1,161 @@
-"""Baselines of the engine: matrix products and torch's attention."""
+"""Other ways from text to vectors: MiniLM, NumPy over gensim's vectors, model2vec."""
 
-from collections.abc import Callable
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from io import BytesIO
+from re import findall
+from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 import torch
+from gensim.models import KeyedVectors
+from model2vec import StaticModel
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 from torch import Tensor
 from torch.nn import functional
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.attention import SentenceArrays
-from polyseme.engine.layers import IDENTITY, Projection
-from polyseme.engine.positions import relative_bias, scaled_sinusoids
+from polyseme.engine.layers import Layer
 from polyseme.models.model import Model
+from polyseme.models.onnx_graph import onnx_graph, quantized
+from polyseme.operations.encode import tokenize
+from polyseme.operations.limits import Limits
+from polyseme.operations.options import EncodeOptions
+from polyseme_lab.evaluation.systems import load_transformer
 
-Way: TypeAlias = Literal["as they are", "padded"]
-
-
-def products(model: Model, x: Floats) -> Callable[[], None]:
-    """Return a function that computes only the layer's matrix products for x [n, d]."""
-    layer, n = model.layers[0], len(x)
-    heads, wide = layer.heads, model.value_width
-    weights = [np.ascontiguousarray(_weight(part)) for part in (layer.query, layer.key)]
-    projected = [np.empty((n, weight.shape[1]), np.float32) for weight in weights]
-    queries, keys = (_heads(x @ weight, heads) for weight in weights)
-    transposed = np.ascontiguousarray(keys.transpose(0, 2, 1))
-    values, scores = _heads(x, heads), np.empty((heads, n, n), np.float32)
-    mixed, attention = np.empty((heads, n, wide), np.float32), np.full_like(scores, 1 / n)
-
-    def run() -> None:
-        for weight, out in zip(weights, projected, strict=True):
-            np.matmul(x, weight, out=out)
-        np.matmul(queries, transposed, out=scores)
-        np.matmul(attention, values, out=mixed)
-
-    return run
+_INPUTS = ["input_ids", "attention_mask", "token_type_ids"]
+_EXAMPLE = ("a river bank", "one")
 
 
-def _heads(x: Floats, heads: int) -> Floats:
-    return np.ascontiguousarray(x.reshape(len(x), heads, -1).transpose(1, 0, 2))
+class MiniLM:
+    """all-MiniLM-L6-v2 in ONNX Runtime, from text to the vectors of its last layer."""
 
-
-def _weight(projection: Projection) -> Floats:
-    if projection.weight is None:
-        raise SystemExit("The bundled model's layer lacks a weight that this script expects.")
-    return projection.weight
-
-
-class TorchLayer:
-    """The bundled model's layer, with torch's scaled_dot_product_attention.
-
-    The constructor computes everything that does not depend on the sentence. All words of a
-    sentence must be known, and two must differ, as in `sentences.py`.
-    """
-
-    def __init__(self, model: Model, longest: int) -> None:
-        layer, width = model.layers[0], model.manifest.dimension
-        scoring, residual = layer.scoring, layer.residual
-        same = layer.value.weight is None and layer.output == IDENTITY and scoring.scale is False
-        if not (same and residual.kind == "unit" and scoring.mask == "other-words"):
-            raise SystemExit("The bundled model's layer has another form than this script expects.")
-        self.heads, self.share = layer.heads, residual.share
-        both = [_weight(layer.query), _weight(layer.key)]
-        self.weight = torch.from_numpy(np.concatenate(both, axis=1))
-        self.shift = torch.from_numpy(np.concatenate([layer.query.bias, layer.key.bias]))
-        bias = relative_bias(scoring.position_bias, range(longest), longest)
-        nothing = np.zeros(width, np.float32)
-        self.value = torch.from_numpy(nothing if layer.value.bias is None else layer.value.bias)
-        self.bias = torch.from_numpy(np.array(bias))
-        self.scale = torch.from_numpy(np.array(scoring.word_bias_scale))[:, None]
-        kind = np.dtype(np.float32)
-        position = scaled_sinusoids(longest, width, residual.position_share, kind)
-        self.position = torch.from_numpy(np.array(position))
-
-    def __call__(self, x: Tensor, words: Tensor, word_bias: Tensor, way: Way) -> Tensor:
-        """Run the layer. [n, d], [n], [n] -> [n, d]
-
-        Torch has a faster kernel if queries and keys are as wide as values; `padded` pads them.
-        """
-        n, d = x.shape
-        projected = torch.addmm(self.shift, x, self.weight).view(n, 2 * self.heads, -1)
-        values = (x + self.value).view(n, self.heads, -1).transpose(0, 1)
-        if way == "padded":
-            projected = functional.pad(projected, (0, values.shape[2] - projected.shape[2]))
-        queries, keys = projected.transpose(0, 1).split(self.heads)
-        mask = self.bias[:, :n, :n] + (self.scale * word_bias)[:, None]
-        mask.masked_fill_(words[:, None] == words, -torch.inf)
-        context = functional.scaled_dot_product_attention(
-            queries[None], keys[None], values[None], attn_mask=mask[None], scale=1.0
+    def __init__(self, int8: bool) -> None:
+        network, self._tokenizer = load_transformer()
+        self._session = _session(_exported(network), int8)
+        example = self._tokenizer(["a river bank", "one"], padding=True, return_tensors="pt")
+        expected = network(**example).last_hidden_state.numpy()
+        rows = example["attention_mask"].numpy().astype(bool)
+        cosines = functional.cosine_similarity(
+            *(torch.from_numpy(states[rows]) for states in (self(list(_EXAMPLE)), expected))
         )
-        output = functional.normalize(context[0].transpose(0, 1).reshape(n, d))
-        output.add_(functional.normalize(x), alpha=self.share)
-        return output.add_(self.position[:n])
+        if cosines.mean() < (0.9 if int8 else 1 - 1e-5):
+            raise SystemExit("The exported network computes something else.")
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        """Encode a batch. b texts -> [b, n, 384]"""
+        encoded = self._tokenizer(list(texts), padding=True, return_tensors="np")
+        states: Floats = self._session.run(None, {name: encoded[name] for name in _INPUTS})[0]
+        return states
 
 
-def tensors(sentence: SentenceArrays) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the input of the layer in torch."""
-    bias = np.array(sentence.word_bias, np.float32)
-    return tuple(map(torch.from_numpy, (sentence.vectors, sentence.words, bias)))
+class _Exportable(torch.nn.Module):
+    """A BERT that takes its inputs by position and does not look at their values."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        network.set_attn_implementation("eager")
+        self.network = network
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
+        """Return the states of the last layer. [b, n], [b, n], [b, n] -> [b, n, 384]"""
+        positions = torch.cumsum(torch.ones_like(ids), 1) - 1
+        states = self.network.embeddings(ids, types, positions)
+        hidden = (1 - mask[:, None, None].float()) * -1e4
+        output: Tensor = self.network.encoder(states, attention_mask=hidden).last_hidden_state
+        return output
+
+
+class InOnnxRuntime:
+    """A model whose layers run in ONNX Runtime with 8-bit weights (`polyseme models export`)."""
+
+    def __init__(self, model: Model) -> None:
+        graph = onnx_graph(model.layers, model.manifest.dimension, model.manifest.name)
+        self._model, self._session = model, _session(graph, int8=True)
+        self._inputs = [each.name for each in self._session.get_inputs()]
+
+    def __call__(self, texts: Sequence[str]) -> list[Floats]:
+        """Return contextual vectors of each text. m texts -> m times [n, d]"""
+        sentences = tokenize(self._model, texts, EncodeOptions(include=["contextual"]), Limits())
+        arrays = (self._model.sentence(sentence.words) for sentence in sentences)
+        return [
+            self._session.run(
+                ["contextual"], {name: getattr(each, name)[None] for name in self._inputs}
+            )[0][0]
+            for each in arrays
+        ]
+
+
+def _session(graph: onnx.ModelProto, int8: bool) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return ort.InferenceSession(quantized(graph) if int8 else graph.SerializeToString(), options)
+
+
+def _exported(network: Any) -> onnx.ModelProto:
+    example = torch.ones((2, 5), dtype=torch.int64)
+    graph = BytesIO()
+    torch.onnx.export(
+        _Exportable(network).eval(),
+        (example, example, example),
+        graph,
+        input_names=_INPUTS,
+        output_names=["states"],
+        dynamic_axes={name: {0: "b", 1: "n"} for name in (*_INPUTS, "states")},
+        opset_version=17,
+        dynamo=False,
+    )
+    return onnx.load_model_from_string(graph.getvalue())
+
+
+def keyed_vectors(model: Model) -> KeyedVectors:
+    """Return the static vectors of a model in gensim."""
+    words = [model.vocabulary.word(row) for row in range(len(model.vocabulary))]
+    vectors = KeyedVectors(model.manifest.dimension)
+    vectors.add_vectors(words, np.asarray(model.vectors, np.float32))
+    return vectors
+
+
+class PlainAttention:
+    """What a user would write: multi-head attention in NumPy over the vectors of gensim."""
+
+    def __init__(self, vectors: KeyedVectors, layer: Layer) -> None:
+        self._vectors, self._heads = vectors, layer.heads
+        self._query, self._key = layer.query.weight, layer.key.weight
+
+    def __call__(self, texts: Sequence[str]) -> list[Floats]:
+        """Return contextual vectors of the words that have a vector. -> m times [n, d]"""
+        return [self._contextual(words_of(text, self._vectors)) for text in texts]
+
+    def _contextual(self, words: Sequence[str]) -> Floats:
+        x = np.array([self._vectors[word] for word in words], np.float32)
+        parts = (x @ self._query, x @ self._key, x)
+        queries, keys, values = (np.stack(np.split(y, self._heads, axis=1)) for y in parts)
+        scores = queries @ keys.transpose(0, 2, 1) / np.sqrt(keys.shape[2])
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        return np.concatenate(weights @ values, axis=1)
+
+
+def words_of(text: str, vectors: KeyedVectors) -> list[str]:
+    """Return the words and marks of a text that have a vector."""
+    return [word for word in findall(r"\w+|[^\w\s]", text) if word in vectors]
+
+
+def mean(vectors: KeyedVectors, texts: Sequence[str]) -> list[Floats]:
+    """Return the mean of the vectors of the words of each text. -> m times [d]"""
+    words = (words_of(text, vectors) for text in texts)
+    return [np.mean([vectors[word] for word in each], axis=0) for each in words]
+
+
+def static_model(vectors: KeyedVectors) -> StaticModel:
+    """Return model2vec's `StaticModel` over the same vectors, with a tokenizer of words."""
+    unknown = "[UNK]"
+    vocabulary = {word: row for row, word in enumerate([unknown, *vectors.index_to_key])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unknown))
+    tokenizer.pre_tokenizer = Whitespace()
+    rows = np.vstack([np.zeros(vectors.vector_size, np.float32), vectors.vectors])
+    return StaticModel(rows, tokenizer)

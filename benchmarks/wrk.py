@@ -2,15 +2,16 @@
 
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 import orjson
-from serving import Running
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.http.service import Service, client_ports
 
 _SCRIPT = Path(__file__).parent / "posting.lua"
 _TRIES = 200
@@ -47,7 +48,7 @@ class Posting:
         return [program, *about, "-s", str(_SCRIPT), url, "--", str(self.bodies), self.accept]
 
 
-def post(server: Running, path: str, posting: Posting) -> Posted:
+def post(server: Service, path: str, posting: Posting) -> Posted:
     """Post for `posting.seconds`.
 
     A kept connection stays with the worker that accepted it, and one worker may accept nearly all
@@ -55,7 +56,7 @@ def post(server: Running, path: str, posting: Posting) -> Posted:
     """
     for _ in range(_TRIES):
         with subprocess.Popen(  # noqa: S603 - our own command
-            posting.command(server.address + path), stdout=subprocess.PIPE
+            posting.command(server.url + path), stdout=subprocess.PIPE
         ) as process:
             counts = _connections(server, posting)
             if 2 * len(counts) * min(counts) < posting.connections:
@@ -68,20 +69,11 @@ def post(server: Running, path: str, posting: Posting) -> Posted:
     raise SystemExit("The workers did not share the connections; try another number of them.")
 
 
-def _connections(server: Running, posting: Posting) -> list[int]:
+def _connections(server: Service, posting: Posting) -> list[int]:
     """Return the number of connections of each worker; wait up to a second for all."""
     for _ in range(_POLLS):
         time.sleep(_PAUSE)
-        counts = server.connections()
+        counts = [len(client_ports(server, worker)) for worker in server.workers()]
         if sum(counts) >= posting.connections:
             break
     return counts
-
-
-def middle(runs: Sequence[Posted]) -> dict[str, float]:
-    """Return the medians of several runs, and the sum of their errors."""
-    figures = {
-        name: round(median(getattr(run, name) for run in runs), 2)
-        for name in ("requests_per_second", "p50_ms", "p99_ms")
-    }
-    return {**figures, "errors": sum(run.errors for run in runs)}

@@ -113,7 +113,7 @@ MAY_IMPORT = {
     },
     "polyseme_lab.commands": {
         *(ENGINE, ERRORS, MODELS, SETTINGS, VALIDATION, ATOMIC, CLIENT, EVALUATION, TRAINING),
-        *("polyseme.cli.options", PROGRESS, TERMINAL, CLOSED_FORM),
+        *("polyseme.cli.options", PROGRESS, TERMINAL, CLOSED_FORM, "polyseme_lab.report"),
         *("polyseme.importing.importer", "polyseme.importing.weights"),
         *("click", "orjson", "pydantic"),
     },

@@ -21,7 +21,7 @@ __all__ = [
 ]
 __version__ = "1.0.0"
 _MODULES = {
-    "AsyncClient": "polyseme.client.async_client",
+    "AsyncClient": "polyseme.client.client",
     "Client": "polyseme.client.client",
     "create_app": "polyseme.http.app",
 }

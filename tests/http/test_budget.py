@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from polyseme.errors import DeadlineError, OverloadedError, RateLimitedError
-from polyseme.http.budget import Capacity
+from polyseme.http.limits import Capacity
 from polyseme.operations.limits import check_budget, reserve
 from tests.http.conftest import expect_problem, in_process
 from tests.http.service import until

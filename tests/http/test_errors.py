@@ -86,27 +86,17 @@ def test_an_unknown_model_is_a_404(client: httpx.Client) -> None:
     expect_problem(client.get(f"/v1/models/{SECRET}"), 404, "unknown_model")
 
 
-TWICE = "The path has its prefix twice: remove it from the client's base URL."
-SLASH = "The path has a slash too many, at its end or beside another one: remove it."
 WITHOUT = "The path lacks the prefix `/v1`: add it to the client's base URL."
 
 
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
-        ("/v1/v1/encode", TWICE),
-        ("/v1/v1/models/x", TWICE),
-        ("/v2/v2", TWICE),
-        ("/v1/encode/", SLASH),
-        ("/v1//encode", SLASH),
-        ("/v1//models", SLASH),
-        ("/v1/models/x/", SLASH),
-        ("/docs/", SLASH),
+        ("/v1/v1/encode", UnknownRouteError.hint),
+        ("/v1/encode/", UnknownRouteError.hint),
         ("/encode", WITHOUT),
         ("/embeddings", WITHOUT),
         ("/v1/encod", UnknownRouteError.hint),
-        ("/v1/v1", UnknownRouteError.hint),
-        ("/docs/docs", UnknownRouteError.hint),
         (f"/{SECRET}", UnknownRouteError.hint),
     ],
 )

@@ -6,7 +6,6 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from polyseme.http import metrics
 from tests.http.conftest import SECRET, Numbers, in_process, numbers, total
 
 WORDS = ["apple", "BANK", "river", "zzz", "gnat"]
@@ -111,15 +110,6 @@ def test_every_label_set_exists_before_its_first_request(client: httpx.Client) -
         ("connections_cut_total", {"reason": "client_gone"}),
     ):
         assert (f"polyseme_{name}", frozenset(labels.items())) in found
-
-
-def test_the_hundred_and_first_model_is_counted_as_other(monkeypatch) -> None:
-    monkeypatch.setattr(metrics, "_counted_models", {str(n) for n in range(100)})
-    metrics._model_counters.cache_clear()
-    try:
-        assert metrics._model_counters("one-more")[0]._labelvalues == ("other",)
-    finally:
-        metrics._model_counters.cache_clear()
 
 
 def test_openmetrics_is_offered(client: httpx.Client) -> None:

@@ -224,48 +224,6 @@ def test_only_readiness_fails_while_draining(tmp_path) -> None:
         assert service.process.wait(WAIT) == 0
 
 
-def reload_while_busy(service: Service) -> None:
-    """Send SIGHUP, and wait until the reload waits for the busy old worker."""
-    (old,) = service.workers()
-    service.signal(signal.SIGHUP)
-    until(lambda: set(service.workers()) - {old})
-
-
-@pytest.mark.slow
-def test_sigterm_is_not_queued_behind_reloads(tmp_path) -> None:
-    settings = {"workers": 1, "graceful_timeout": 3600, "drain_seconds": 1800}
-    with running(tmp_path, **settings) as service, Caller(service) as busy:
-        busy.hold_thread()
-        reload_while_busy(service)
-        for _ in range(30):
-            service.signal(signal.SIGHUP)
-        service.signal(signal.SIGTERM)
-        until(lambda: service.ask("GET", "/readyz")[0], 503)
-        service.signal(signal.SIGHUP)
-        service.signal(signal.SIGTERM)  # a second SIGTERM ends draining
-        assert busy.response()[0] == 200
-        assert service.process.wait(WAIT) == 0
-    log = service.log.read_text()
-    assert log.count("Hang up: ") == 1 and "Traceback" not in log
-
-
-@pytest.mark.slow
-def test_reloads_that_wait_become_one(tmp_path) -> None:
-    with running(tmp_path, workers=1, graceful_timeout=3600) as service, Caller(service) as busy:
-        before = service.workers()
-        busy.hold_thread()
-        reload_while_busy(service)
-        for _ in range(30):
-            service.signal(signal.SIGHUP)
-        assert busy.response()[0] == 200
-        until(lambda: service.log.read_text().count("Hang up: "), 2)
-        service.wait_for_workers(1, but=set(before))
-        assert service.ask("GET", "/readyz")[0] == 200
-        service.signal(signal.SIGTERM)
-        assert service.process.wait(WAIT) == 0
-    assert service.log.read_text().count("Hang up: ") == 2
-
-
 @pytest.mark.slow
 def test_workers_are_replaced_after_max_requests_and_no_request_is_lost(tmp_path) -> None:
     with running(tmp_path, max_requests=100) as service:

@@ -10,7 +10,7 @@ import yaml
 
 from polyseme.http import metrics
 from polyseme.http.context import RequestContext
-from polyseme.http.logs import log_request
+from polyseme.http.middleware import log_request
 from polyseme.operations.encode import TokenCounts
 from tests.conftest import ROOT
 

@@ -7,7 +7,7 @@ from spacy.tokens import DocBin
 from polyseme.client.local import LocalModel
 from polyseme.errors import InvalidError
 from polyseme.integrations import forget
-from polyseme.integrations.spacy_senses import NAME
+from polyseme.integrations.spacy import _SENSES as NAME
 from polyseme.senses.inventory import load_inventory
 
 RIVER, MONEY = "He sat on the bank of the river.", "The bank lends money at high rates."

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from polyseme.models.export import export_word2vec
+from polyseme.models.writer import export_word2vec
 from tests.tiny import VECTORS, WORDS, tiny_model
 
 SPACED = ("two words", "a\tb", "a\u00a0b", "line\u2028end", "next\x85line", "\x1cfile", "\u3000")

@@ -3,8 +3,8 @@
 import numpy as np
 
 from polyseme.engine.subwords import Subwords
-from polyseme.models.export import export_word2vec
 from polyseme.models.reader import read_model
+from polyseme.models.writer import export_word2vec
 from polyseme.operations.compare import Occurrence
 from tests.models.damage import (
     SCALES,

@@ -10,7 +10,7 @@ import pytest
 from polyseme.errors import ModelFolderError, UnknownModelError
 from polyseme.models import registry as registry_module
 from polyseme.models.reader import bundled_models
-from polyseme.models.registry import Registry, find_models, unusable_entries
+from polyseme.models.registry import Registry, find_models
 from tests.models.damage import MANIFEST, VECTORS, path
 from tests.models.versions import version_of, write_broken
 from tests.tiny import write_tiny
@@ -92,7 +92,6 @@ def test_only_folders_with_a_valid_name_are_models(models_dir):
 def test_a_folder_without_a_manifest_is_not_a_model(models_dir):
     (models_dir / "empty").mkdir()
     assert set(find_models([models_dir])) == {"one", "two"}
-    assert "empty" in unusable_entries(models_dir)
 
 
 def test_an_unreadable_folder_is_reported(models_dir, monkeypatch):

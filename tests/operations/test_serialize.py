@@ -18,7 +18,7 @@ from hypothesis.extra import numpy as hypothesis_arrays
 from polyseme.errors import OutOfRangeError, TooLargeError
 from polyseme.operations import serialize
 from polyseme.operations.encode import Encoded, TokenCounts, tokenize
-from polyseme.operations.limits import max_value_bytes
+from polyseme.operations.limits import MAX_VALUE_BYTES
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import sentence_parts
 from polyseme.tokenizer import Tokenized
@@ -240,7 +240,7 @@ def test_the_longest_number_and_its_comma_have_the_maximum_number_of_bytes():
     rng = np.random.default_rng(5)
     numbers = np.append(rng.uniform(-1e-4, -1e-5, 10_000), -1.37053285e-5).astype(np.float32)
     text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
-    assert max(map(len, text.split(b","))) + 1 == max_value_bytes("json")
+    assert max(map(len, text.split(b","))) + 1 == MAX_VALUE_BYTES["float"]
 
 
 @pytest.mark.parametrize("options", SIZES)
@@ -250,13 +250,13 @@ def test_a_response_over_the_limit_is_rejected(tmp_path, options, dtype):
     model = tiny_model(tmp_path, vectors=VECTORS * np.float32(-1.37053285e-5))
     texts = ["bank river money did high", "end " * 20]
     options = {**options, "dtype": dtype}
-    for form, encoding, size in (
-        ("json", "float", len(json_of(model, texts, **options))),
-        ("json", "base64", len(json_of(model, texts, "base64", **options))),
-        ("npz", "float", len(npz_of(model, texts, **options))),
+    for form, size in (
+        ("float", len(json_of(model, texts, **options))),
+        ("base64", len(json_of(model, texts, "base64", **options))),
+        ("npz", len(npz_of(model, texts, **options))),
     ):
         # At most 5000 bytes are names, shapes and the directory of the archive.
-        written = {"number_bytes": max_value_bytes(form, encoding), **options}
+        written = {"number_bytes": MAX_VALUE_BYTES[form], **options}
         error = size_error(model, texts, max_answer_bytes=size - 5000, **written)
         bound = size_error(model, texts[-1:], max_answer_bytes=1, **written)["size"]
         assert error["setting"] == "max_answer_bytes"

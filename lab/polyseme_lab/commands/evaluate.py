@@ -27,6 +27,7 @@ from polyseme_lab.evaluation.systems import (
     EvaluationConfig,
     Task,
 )
+from polyseme_lab.report import markdown
 from polyseme_lab.training.config import COARSEWSD, TrainingConfig
 from polyseme_lab.training.corpus import is_lemma_held_out, read_tagged, tag_files, word_of_lemma
 
@@ -201,37 +202,6 @@ def _report(results: "Results", options: Mapping[str, Any]) -> None:
             atomic_write(options["plot"], plot_results(results, kind))
 
 
-_RANKINGS = {
-    "The model's decision: how removing a word changes the margin, or flips the sense": {
-        "drop_correlation": "corr. drop",
-        "change_correlation": "corr. change",
-        "flip_auc": "AUC flips",
-        "flip_at_1": "P@1",
-        "flip_at_3": "P@3",
-    },
-    "Evidence for the sense, by naive Bayes on the words of other occurrences": {
-        "evidence_correlation": "corr.",
-        "evidence_auc": "AUC",
-        "evidence_at_1": "P@1",
-        "evidence_at_3": "P@3",
-    },
-    "Margin (cosine) lost when the k words with the largest weights are removed": {
-        f"removed_{k}": f"k = {k}" for k in (1, 2, 3)
-    },
-    "Margin (cosine) lost when only the k words with the largest weights are left": {
-        f"kept_{k}": f"k = {k}" for k in (1, 2, 3)
-    },
-}
-_QUERY_COLUMNS = {
-    "change_correlation": "corr. change",
-    "flip_auc": "AUC flips",
-    "evidence_auc": "AUC Bayes",
-    "removed_1": "k = 1 removed",
-    "kept_1": "k = 1 left",
-}
-_QUALITY_COLUMNS = {"pairs_auc": "pairs, AUC", "macro_f1": "centroids, F1"}
-
-
 @click.command("evaluate attention")
 @click.argument("archive", type=click.Path(path_type=Path, exists=True))
 @click.option(
@@ -290,47 +260,11 @@ def attention(archive: Path, registry: Registry, lemmas: str, **options: Any) ->
         sentences = read_tagged(archive, bar.advance)
         senses = collect_senses(sentences, is_measured, LocalSource(model).knows, seed)
     explanation = explain(model, senses, options["occurrences"], seed, progress)
-    _print(explanation_table(explanation))
+    explanation["chosen_lemmas"] = lemmas
+    _print(markdown("attention", explanation).rstrip())
     if options["document"]:
         with exit_on_signals():
-            write_json(options["document"], {**explanation, "chosen_lemmas": lemmas})
-
-
-def explanation_table(facts: Mapping[str, Any]) -> str:
-    """Return the results as text."""
-    right, judged = facts["right_sense"], facts["judge_right_sense"]
-    count = facts["lemmas"]
-    size = f"{facts['occurrences']:,} tagged words of {count} lemma{'s' * (count != 1)}"
-    lines = [
-        f"Attention as an explanation: {facts['model']}; {size}. All figures × 100, ± their",
-        "standard errors (1,000 bootstrap resamples of the lemmas). The nearest centroid gets",
-        f"{right:.1f} % of the words right, naive Bayes without vectors {judged:.1f} %.",
-    ]
-    for title, columns in _RANKINGS.items():
-        lines += ["", title, *_rows(facts["rankings"], columns)]
-    lines += ["", "Effect of the query: the figures of each head minus those with Wq = 0"]
-    lines += _rows(facts["by_query"], _QUERY_COLUMNS)
-    swaps = {head: {"swap": figure} for head, figure in facts["swaps"].items()}
-    lines += ["", "Change of the attention if a similar word replaces the word (0: none)"]
-    lines += _rows(swaps, {"swap": "swap"})
-    lines += ["", "Sense quality, and its loss without queries"]
-    quality = {"unchanged": facts["quality"]}
-    quality |= {f"lost, Wq = 0: {head}": lost for head, lost in facts["cost"].items()}
-    lines += _rows(quality, _QUALITY_COLUMNS)
-    return "\n".join(lines)
-
-
-def _rows(figures: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) -> list[str]:
-    width = max(map(len, figures))
-    lines = ["  ".join([" " * width, *(f"{title:>13}" for title in columns.values())])]
-    for name, row in figures.items():
-        cells = [f"{name:<{width}}"]
-        for column in columns:
-            figure = row[column]
-            cell = "–" if figure is None else f"{figure['value']:.1f} ± {figure['error']:.1f}"
-            cells.append(f"{cell:>13}")
-        lines.append("  ".join(cells))
-    return lines
+            write_json(options["document"], explanation)
 
 
 @click.command("evaluate tagging")

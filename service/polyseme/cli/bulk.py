@@ -1,7 +1,6 @@
 """`polyseme bulk`: encode files of texts into shards of vectors."""
 
 import resource
-import shutil
 import time
 from dataclasses import fields
 from functools import partial
@@ -16,7 +15,6 @@ from polyseme.cli.options import (
     exit_on_signals,
     field_option,
     model_option,
-    phrases_option,
     require_package,
     require_unicode,
     with_registry,
@@ -26,7 +24,7 @@ from polyseme.errors import counted
 from polyseme.models.registry import Registry
 from polyseme.operations.embed import Pooling
 from polyseme.operations.options import EncodeOptions
-from polyseme.progress import ConsoleProgress, Progress
+from polyseme.progress import ConsoleProgress
 from polyseme.settings import Settings, usable_cpus
 from polyseme.terminal import echo
 
@@ -41,8 +39,6 @@ _SHARDS, _LEAST_ROWS = 16, 256
 have work."""
 _ROW_BYTES, _COMPRESSED = 100, 3
 """Typical bytes of a row, and how often larger it is than compressed."""
-_LARGE, _TIMES_LARGER = 100e6, 10
-"""The estimated size of an output of which the command warns, and its ratio to the input."""
 
 
 def _parse_words(
@@ -133,7 +129,7 @@ def _parse_words(
     default=usable_cpus,
     help="Number of processes that encode and write; by default one per processor.",
 )
-@phrases_option
+@field_option(EncodeOptions, "phrases")
 @field_option(EncodeOptions, "case")
 @model_option
 @with_registry
@@ -189,15 +185,12 @@ def bulk(
     job = with_schema(job, files)
     size = sum(file.bytes for file in files)
     write = partial(write_in_processes, workers=workers)
-    progress, warnings = ConsoleProgress(), iter((_warn_of_size,))
 
     def on_progress(now: "Outcome") -> None:
-        stage.reach(int(now.bytes_read), now.rows)
-        for warn in warnings:  # after the first shard
-            warn(progress, now, size, folder)
+        bar.reach(int(now.bytes_read), now.rows)
 
     try:
-        with exit_on_signals(), progress.stage("encoding", size) as stage:
+        with exit_on_signals(), ConsoleProgress().stage("encoding", size) as bar:
             outcome = run(job, files, write, on_progress)
     except (KeyboardInterrupt, SystemExit) as stop:
         message = (
@@ -237,23 +230,6 @@ def _shard_rows(files: "list[InputFile]", most: int) -> int:
     )
     rows = max(texts // _ROW_BYTES // _SHARDS, _LEAST_ROWS)
     return min(1 << (rows.bit_length() - 1), most)
-
-
-def _warn_of_size(progress: Progress, now: "Outcome", size: int, folder: Path) -> None:
-    """Say how large an output will be that is large and far larger than the input, or the disk."""
-    output = now.bytes * size / max(now.bytes_read, 1)
-    free = shutil.disk_usage(folder).free
-    if output > _LARGE and output > _TIMES_LARGER * size:
-        progress.say(
-            f"The output will have about {output / 1e9:,.1f} GB, {output / size:,.0f} times the"
-            " size of the input. --dtype float16 halves it; --include none --pooling whitened"
-            " writes one vector for each text."
-        )
-    if output - now.bytes > free:
-        progress.say(
-            f"The disk of the output has {free / 1e9:,.1f} GB free, less than the"
-            f" {output / 1e9:,.1f} GB that the output may need."
-        )
 
 
 def _described_errors(outcome: "Outcome", out: Path, policy: str) -> str:

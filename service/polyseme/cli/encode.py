@@ -15,7 +15,6 @@ from polyseme.cli.options import (
     field_option,
     given_fields,
     model_option,
-    phrases_option,
     require_unicode,
     with_options,
     with_registry,
@@ -24,7 +23,7 @@ from polyseme.models.registry import Registry
 from polyseme.operations.compare import CompareRequest
 from polyseme.operations.compare import compare as compare_occurrences
 from polyseme.operations.encode import TokenCounts, encode_each, tokenize
-from polyseme.operations.limits import max_value_bytes
+from polyseme.operations.limits import MAX_VALUE_BYTES
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     Format,
@@ -57,7 +56,7 @@ from polyseme.terminal import echo
     default="-",
     help="Output file; by default standard output.",
 )
-@phrases_option
+@field_option(EncodeOptions, "phrases")
 @field_option(EncodeOptions, "case")
 @model_option
 @with_registry
@@ -85,7 +84,7 @@ def encode(
         sentences,
         encoding,
         settings.limits(),
-        number_bytes=max_value_bytes(kind),
+        number_bytes=MAX_VALUE_BYTES["npz" if kind == "npz" else "float"],
         streamed=kind == "ndjson",
     )
     encoded = encode_each(model, tokenized, encoding)
@@ -134,7 +133,7 @@ class _Terminal(io.RawIOBase):
 @field_option(CompareRequest, "neighbors")
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/compare.")
 @field_option(CompareRequest, "share")
-@phrases_option
+@field_option(EncodeOptions, "phrases")
 @field_option(CompareRequest, "case")
 @model_option
 @with_registry

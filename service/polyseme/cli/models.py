@@ -31,14 +31,12 @@ from polyseme.importing.options import Convention, ImportOptions, ImportProblem
 from polyseme.importing.readers.base import READERS
 from polyseme.importing.texts import TextSample
 from polyseme.importing.weights import weights_file
-from polyseme.models.export import export_word2vec
 from polyseme.models.manifest import Dtype, Manifest
 from polyseme.models.reader import bundled_models, read_model
-from polyseme.models.registry import Registry, unusable_entries
-from polyseme.models.writer import remove_model, rename_model
+from polyseme.models.registry import Registry
+from polyseme.models.writer import export_word2vec, remove_model, rename_model
 from polyseme.operations.serialize import manifest_document
 from polyseme.progress import ConsoleProgress
-from polyseme.settings import Settings
 from polyseme.terminal import echo
 
 _HINTS = {
@@ -57,10 +55,6 @@ _HINTS = {
     "mirror": "--mirror names another server",
 }
 """What to do on the command line, for each option of an import that may help."""
-_NOT_A_MODEL = (
-    "not a model: a folder with a valid name and a manifest.json, which `polyseme models import`"
-    " writes last."
-)
 _SUFFIXES = re.compile(r"(?:\.(?:gz|bz2|xz|zip|txt|vec|bin|w2v|word2vec))+$", re.IGNORECASE)
 
 
@@ -71,11 +65,8 @@ def models() -> None:
 
 @models.command("list")
 @with_registry
-def list_models(registry: Registry, settings: Settings) -> None:
-    """List the models: name, words, width, dtype, heads and layers.
-
-    Files and folders in the models folder that are not models are listed, too.
-    """
+def list_models(registry: Registry) -> None:
+    """List the models: name, words, width, dtype, heads and layers."""
     for name in registry.names:
         mark = "*" if name == registry.default else " "  # the default model
         try:
@@ -86,13 +77,10 @@ def list_models(registry: Registry, settings: Settings) -> None:
         shape = f"{manifest.vocabulary_size} words  {manifest.dimension} wide  {manifest.dtype}"
         heads = f"{counted(manifest.heads, 'head')}  {counted(len(manifest.layers), 'layer')}"
         note = f"  tables of {manifest.base}" if manifest.base else ""
-        note += "  in place of the bundled model" if registry.shadows(name) else ""
         echo(f"{mark} {name}  {shape}  {heads}{note}")
     if registry.default not in registry.names:
         warning = f"no model is named {registry.default}, the default (POLYSEME_MODEL)"
         echo(f"polyseme: Warning: {warning}: set another one.", err=True)
-    for name in unusable_entries(settings.models_dir):
-        echo(f"  {name if name.isprintable() else ascii(name)}  {_NOT_A_MODEL}")
 
 
 @models.command()

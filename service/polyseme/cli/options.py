@@ -27,6 +27,8 @@ _HELP = {
     "neighbors": "Number of neighbors of each vector.",
     "oov": "What to do with unknown words: use a zero vector, compose a vector from subwords, or"
     " fail. The default is subword if the model has subword vectors, else zero.",
+    "phrases": "Make consecutive words one token if the vocabulary has their phrase, such as"
+    " New_York.",
     "share": "Share of the unit static vector that is added to the unit context in contextual"
     " vectors; by default the model's share.",
     "truncate": "Truncate sentences that exceed the limit.",
@@ -43,13 +45,6 @@ destination_option = click.option(
     envvar=f"{PREFIX}MODELS_DIR",
     default=default_models_dir,
     help="Folder in which the model's folder is created; by default in the user's data folder.",
-)
-
-
-phrases_option = click.option(
-    "--phrases",
-    is_flag=True,
-    help="Make consecutive words one token if the vocabulary has their phrase, such as New_York.",
 )
 
 

@@ -16,8 +16,8 @@ from polyseme.atomic_files import atomic_write
 from polyseme.cli.options import (
     column_option,
     exit_on_signals,
+    field_option,
     model_option,
-    phrases_option,
     require_package,
     require_unicode,
     with_registry,
@@ -39,6 +39,7 @@ from polyseme.errors import CommandError, InvalidError, counted, listed
 from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
+from polyseme.operations.options import EncodeOptions
 from polyseme.senses.clustering import quality
 from polyseme.senses.find import (
     MAX_OTHERS,
@@ -136,7 +137,7 @@ _OF_SEARCH = {
     help="Names of the senses, separated by commas, in the order in which they are printed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the response of /v1/senses.")
-@phrases_option
+@field_option(EncodeOptions, "phrases")
 @model_option
 @with_registry
 def senses(

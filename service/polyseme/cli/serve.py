@@ -7,11 +7,9 @@ import socket
 import sys
 import tempfile
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import orjson
 from pydantic.fields import FieldInfo
 
 from polyseme.cli.options import Option, settings_from, with_options
@@ -72,13 +70,12 @@ def _check_address(host: str, port: int, flag: str) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
     except OSError as error:
-        problems = {
-            errno.EADDRINUSE: f"Port {port} of {host} is in use; {flag} selects another one.",
-            errno.EADDRNOTAVAIL: f"{host} is no address of this machine; --host selects another.",
-            errno.EACCES: f"This user may not use port {port}; {flag} selects another one.",
-        }
-        other = f"The service cannot listen on {host}, port {port}; check --host and {flag}."
-        raise CommandError(problems.get(error.errno or 0, other)) from None
+        if error.errno == errno.EADDRINUSE:
+            message = f"Port {port} of {host} is in use; {flag} selects another one."
+        else:
+            reason = f"{error.strerror}; check --host and {flag}."
+            message = f"The service cannot listen on {host}, port {port}: {reason}"
+        raise CommandError(message) from None
 
 
 def _setting_option(name: str, field: FieldInfo) -> Option:
@@ -125,16 +122,6 @@ def serve(**flags: str | None) -> None:
         _check_address(settings.host, settings.admin_port, "--admin-port")
     if settings.metrics != "off":
         _create_metrics_directory()
-    line = f"polyseme: http://{settings.host}:{settings.port}"
-    if settings.log_format == "json" or (
-        settings.log_format == "auto" and not os.isatty(_STANDARD_ERROR)
-    ):
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        fields = {"time": now, "level": "info", "message": line, "pid": os.getpid()}
-        line = orjson.dumps(fields).decode()
-    # Unbuffered: after a failed write, Python would try to flush its buffer again at exit.
-    with suppress(OSError):
-        os.write(_STANDARD_ERROR, f"{line}\n".encode())
     from polyseme.http.server import Server
 
     Server(settings).run()

@@ -1,26 +1,23 @@
-"""One interface to a model in this process (`LocalModel`) and to a service (`Client`).
-
-The names are imported on first use, so that `LocalModel` does not need httpx.
-"""
+"""One interface to a model in this process (`LocalModel`) and to a service (`Client`)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from polyseme.client.encoder import Encoder
+from polyseme.client.errors import (
+    AnswerError,
+    ClientError,
+    NoSuchTokenError,
+    NotRequestedError,
+    UnreachableError,
+)
+from polyseme.client.local import LocalModel
+from polyseme.client.results import EncodedToken, Sentence
+from polyseme.operations.compare import Occurrence
+from polyseme.operations.encode import Token
+
 if TYPE_CHECKING:
-    from polyseme.client.async_client import AsyncClient
-    from polyseme.client.client import Client
-    from polyseme.client.encoder import Encoder
-    from polyseme.client.errors import (
-        AnswerError,
-        ClientError,
-        NoSuchTokenError,
-        NotRequestedError,
-        UnreachableError,
-    )
-    from polyseme.client.local import LocalModel
-    from polyseme.client.results import EncodedToken, Sentence
-    from polyseme.operations.compare import Occurrence
-    from polyseme.operations.encode import Token
+    from polyseme.client.client import AsyncClient, Client
 
 __all__ = [
     "AnswerError",
@@ -37,24 +34,10 @@ __all__ = [
     "Token",
     "UnreachableError",
 ]
-_MODULES = {
-    "AnswerError": "polyseme.client.errors",
-    "AsyncClient": "polyseme.client.async_client",
-    "Client": "polyseme.client.client",
-    "ClientError": "polyseme.client.errors",
-    "EncodedToken": "polyseme.client.results",
-    "Encoder": "polyseme.client.encoder",
-    "LocalModel": "polyseme.client.local",
-    "NoSuchTokenError": "polyseme.client.errors",
-    "NotRequestedError": "polyseme.client.errors",
-    "Occurrence": "polyseme.operations.compare",
-    "Sentence": "polyseme.client.results",
-    "Token": "polyseme.operations.encode",
-    "UnreachableError": "polyseme.client.errors",
-}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    """Import the clients of a service on first use, because `LocalModel` does not need httpx."""
+    if name not in ("AsyncClient", "Client"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module("polyseme.client.client"), name)

@@ -1,7 +1,7 @@
 """Build the requests of the clients and read their responses, without sending anything.
 
 An exchange is a generator that yields requests and receives responses, as httpx's authentication
-flows do, and returns the result. `client.py` and `async_client.py` run the same exchanges. Every
+flows do, and returns the result. Both clients run the same exchanges. Every
 request may be repeated, because the service keeps no state between requests.
 """
 

@@ -6,13 +6,11 @@ import re
 from flask import Flask, Response
 from threadpoolctl import threadpool_limits
 
-from polyseme.http import budget, errors, metrics, middleware
+from polyseme.http import errors, limits, metrics, middleware
 from polyseme.http.auth import ApiKeyAuth
 from polyseme.http.inference import HEADER_LENGTH, inference
 from polyseme.http.pages import pages
-from polyseme.http.rate_limits import RateLimits
-from polyseme.http.routes import routes
-from polyseme.http.service import Service
+from polyseme.http.routes import Service, routes
 from polyseme.models.registry import Registry
 from polyseme.settings import Settings, unknown_variables
 
@@ -37,7 +35,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     app = Flask("polyseme", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     app.url_map.merge_slashes = False
-    auth, rate_limits = ApiKeyAuth(settings), RateLimits(settings)
+    auth, rate_limits = ApiKeyAuth(settings), limits.RateLimits(settings)
     service = Service(settings, registry, settings.limits(), auth, rate_limits)
     app.extensions["polyseme"] = service
     registry.load()
@@ -48,7 +46,7 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     if settings.cors_origins:
         _init_cors(app, settings)
     auth.init_app(app, rate_limits)
-    budget.init_app(app, settings, rate_limits.charge if rate_limits.counts_work else None)
+    limits.init_app(app, settings, rate_limits.charge if rate_limits.counts_work else None)
     for blueprint in (routes, inference, pages):
         app.register_blueprint(blueprint)
     if settings.metrics != "off":

@@ -13,7 +13,7 @@ from polyseme.api_keys import (
 )
 from polyseme.errors import UnauthorisedError
 from polyseme.http.context import current_context
-from polyseme.http.rate_limits import RateLimits
+from polyseme.http.limits import RateLimits
 from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")

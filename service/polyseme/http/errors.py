@@ -29,8 +29,7 @@ from polyseme.errors import (
 )
 from polyseme.http import metrics
 from polyseme.http.context import RequestContext, current_context
-from polyseme.http.logs import log_request
-from polyseme.http.middleware import SECURITY_HEADERS
+from polyseme.http.middleware import SECURITY_HEADERS, log_request
 
 PROBLEM = "application/problem+json"
 _OPENAI_CODES = {
@@ -159,20 +158,10 @@ def _detail(error: PolysemeError) -> str:
 
 
 def _path_hint(path: str) -> str | None:
-    """Return what to change in a path if that leads to a route, else None."""
-    routes = current_app.url_map.bind("")
-
-    def leads(*parts: str) -> bool:
-        return bool(routes.allowed_methods("/" + "/".join(parts)))
-
-    parts = [part for part in path.split("/") if part]
-    if leads(*parts) and path != "/" + "/".join(parts):
-        return "The path has a slash too many, at its end or beside another one: remove it."
-    if parts[:1] == parts[1:2] and parts[0].startswith("v") and leads(*parts[1:]):
-        return "The path has its prefix twice: remove it from the client's base URL."
-    if leads("v1", *parts):
-        return "The path lacks the prefix `/v1`: add it to the client's base URL."
-    return None
+    """Return that the path lacks a prefix if it leads to a route with it, else None."""
+    if not current_app.url_map.bind("").allowed_methods(f"/v1{path}"):
+        return None
+    return "The path lacks the prefix `/v1`: add it to the client's base URL."
 
 
 def _http_error(error: HTTPException) -> Response:

@@ -28,10 +28,9 @@ from polyseme.http.parsing import (
     read_body,
     validate_json,
 )
-from polyseme.http.routes import json_response, respond
-from polyseme.http.service import current_service
+from polyseme.http.routes import current_service, json_response, respond
 from polyseme.operations.encode import Encoded, encode_sentences, record_token_counts, tokenize
-from polyseme.operations.limits import Limits, max_value_bytes
+from polyseme.operations.limits import MAX_VALUE_BYTES, Limits
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Part, SentenceOptions
 from polyseme.operations.schema import Request, Strings, one_of_kinds
 from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts
@@ -238,7 +237,7 @@ def infer(name: str) -> Response:
                 options,
                 limits,
                 lambda n: ("inputs", 0, "data", n),
-                number_bytes=max_value_bytes("json" if in_json else "npz"),
+                number_bytes=MAX_VALUE_BYTES["float" if in_json else "npz"],
             )
         except InvalidError as error:
             # Name the fields of this protocol, not those of /v1/encode: `layers[0]` becomes

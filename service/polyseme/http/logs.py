@@ -1,4 +1,4 @@
-"""Logging: a line for each request, configuration, formatters, and a filter of requests' text.
+"""Logging: its configuration, formatters, and a filter of requests' text.
 
 `fields` of a record (`extra={"fields": …}`) become members of the JSON object. Exceptions are
 logged with their type and stack, without their message, which may quote a request.
@@ -14,7 +14,6 @@ from typing import Any
 from pythonjsonlogger.orjson import OrjsonFormatter
 
 from polyseme.http import metrics
-from polyseme.http.context import PROBES, RequestContext
 from polyseme.settings import Settings
 
 _TRUSTED = ("polyseme", "gunicorn", "py.warnings")
@@ -22,34 +21,6 @@ _TRUSTED = ("polyseme", "gunicorn", "py.warnings")
 several lines, which are replaced."""
 _COLLECTOR_INTERVAL = 60.0
 """Minimum seconds between two warnings of OpenTelemetry."""
-_log = logging.getLogger("polyseme.requests")
-
-
-def log_request(context: RequestContext) -> None:
-    """Log a request."""
-    level = logging.DEBUG if context.route in PROBES else logging.INFO
-    if not _log.isEnabledFor(level):
-        return
-    fields = {
-        "event": "request",
-        "request_id": context.request_id,
-        "route": context.route,
-        "method": context.method,
-        "status": context.status,
-        "code": context.code,
-        "ms": round(context.seconds * 1000, 3),
-        "wait_ms": round((context.started - context.arrived) * 1000, 3) or None,
-        "bytes": context.response_bytes,
-        "tokens": context.counts.tokens if context.counts else None,
-        "work_ms": round(context.work, 3) or None,
-        "model": context.model,
-        "caller": context.caller,
-        "address": context.address,
-        "trace_id": context.trace_id,
-        "aborted": context.aborted or None,
-    }
-    known = {name: value for name, value in fields.items() if value is not None}
-    _log.log(level, "request", extra={"fields": known})
 
 
 def logging_config(settings: Settings) -> dict[str, Any]:

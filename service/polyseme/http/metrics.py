@@ -33,8 +33,6 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 _REQUEST_BUCKETS = (*_SECONDS, 2.5, 5.0, 10.0, 30.0)
 _STAGE_BUCKETS = (0.0001, 0.00025, 0.0005, *_SECONDS, 5.0)
 _STAGES = ("wait", "parse", "tokens", "static", "attention", "neighbors", "senses", "write")
-_MAX_MODELS = 100
-"""Maximum number of models with separate labels; additional ones count as `other`."""
 _slot = "master"
 """The slot of this process: "master", "admin" or the number of a worker."""
 if DIRECTORY in os.environ:
@@ -201,14 +199,11 @@ def _route_metrics(route: str, method: str, status: int) -> tuple[Counter, Histo
 
 _stage_histogram = cache(STAGE.labels)
 _error_counter = cache(ERRORS.labels)
-_counted_models: set[str] = set()
 
 
 @cache
 def _model_counters(model: str) -> tuple[Counter, ...]:
-    label = model if len(_counted_models) < _MAX_MODELS else "other"
-    _counted_models.add(label)
-    return tuple(c.labels(label) for c in (TOKENS, UNKNOWN, FALLBACKS, SUBWORD, TRUNCATED))
+    return tuple(c.labels(model) for c in (TOKENS, UNKNOWN, FALLBACKS, SUBWORD, TRUNCATED))
 
 
 def _error_codes(error: type[PolysemeError]) -> set[str]:

@@ -1,5 +1,6 @@
 """Middleware around every request: its context, response headers, log line, metrics and trace."""
 
+import logging
 import secrets
 import time
 from collections.abc import Iterable
@@ -14,7 +15,6 @@ from werkzeug.wsgi import ClosingIterator
 from polyseme.errors import UnknownHostError
 from polyseme.http import metrics
 from polyseme.http.context import CONTEXT, PROBES, RequestContext
-from polyseme.http.logs import log_request
 from polyseme.settings import Settings
 from polyseme.stages import record
 
@@ -37,6 +37,7 @@ ADMIN = "polyseme.admin"
 """The key of the WSGI environment that requests on the port for probes and metrics have."""
 _REQUEST_ID = regex.compile(r"[A-Za-z0-9._-]{1,128}")
 _SECURITY_ITEMS = tuple(SECURITY_HEADERS.items())
+_log = logging.getLogger("polyseme.requests")
 
 
 def init_app(app: Flask, settings: Settings) -> None:
@@ -138,6 +139,33 @@ class Middleware:
         if self._tracer and context.span:
             self._tracer.end_span(context)
         log_request(context)
+
+
+def log_request(context: RequestContext) -> None:
+    """Log a request."""
+    level = logging.DEBUG if context.route in PROBES else logging.INFO
+    if not _log.isEnabledFor(level):
+        return
+    fields = {
+        "event": "request",
+        "request_id": context.request_id,
+        "route": context.route,
+        "method": context.method,
+        "status": context.status,
+        "code": context.code,
+        "ms": round(context.seconds * 1000, 3),
+        "wait_ms": round((context.started - context.arrived) * 1000, 3) or None,
+        "bytes": context.response_bytes,
+        "tokens": context.counts.tokens if context.counts else None,
+        "work_ms": round(context.work, 3) or None,
+        "model": context.model,
+        "caller": context.caller,
+        "address": context.address,
+        "trace_id": context.trace_id,
+        "aborted": context.aborted or None,
+    }
+    known = {name: value for name, value in fields.items() if value is not None}
+    _log.log(level, "request", extra={"fields": known})
 
 
 def require_host(host: str, bound: str, allowed: tuple[str, ...]) -> None:

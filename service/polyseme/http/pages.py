@@ -7,8 +7,7 @@ from flask import Blueprint, Response, abort, request, send_file
 
 from polyseme.http.errors import problem
 from polyseme.http.parsing import JSON
-from polyseme.http.routes import json_response
-from polyseme.http.service import current_service
+from polyseme.http.routes import current_service, json_response
 
 pages = Blueprint("pages", __name__)
 

@@ -1,15 +1,21 @@
-"""The routes under /v1: each parses, computes and responds."""
+"""The routes under /v1: each parses, computes and responds; and the state that all routes share."""
 
+import logging
+import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import orjson
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, current_app, request
 
-from polyseme.http.context import RequestContext, current_context
+from polyseme.errors import DrainingError, NotReadyError
+from polyseme.http.auth import ApiKeyAuth
+from polyseme.http.context import CONTEXT, RequestContext, current_context
 from polyseme.http.errors import error_of, problem_document
+from polyseme.http.limits import RateLimits
 from polyseme.http.parsing import (
     JSON,
     NDJSON,
@@ -19,9 +25,8 @@ from polyseme.http.parsing import (
     read_json,
     read_ndjson,
 )
-from polyseme.http.service import Service, current_service
 from polyseme.models.model import Model
-from polyseme.models.registry import ModelStatus
+from polyseme.models.registry import ModelStatus, Registry
 from polyseme.operations.catalog import OPERATIONS, Operation
 from polyseme.operations.embed import pooled_part
 from polyseme.operations.encode import (
@@ -33,22 +38,90 @@ from polyseme.operations.encode import (
     record_token_counts,
     tokenize,
 )
-from polyseme.operations.limits import max_value_bytes
+from polyseme.operations.limits import MAX_VALUE_BYTES, Limits
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
-    Format,
     encode_json,
     manifest_document,
     npz_parts,
     sentence_parts,
 )
+from polyseme.settings import Settings
 from polyseme.stages import stage
 from polyseme.tokenizer import Tokenized
 
 routes = Blueprint("routes", __name__, url_prefix="/v1")
-_FORMATS: dict[str, Format] = {JSON: "json", NDJSON: "ndjson", NPZ: "npz"}
 _WHOLE = 4 << 20
 """Maximum bytes of a response that is sent in one part, with its length."""
+_log = logging.getLogger("polyseme")
+# Waiting, which other errors with status 503 advise, does not help: an operator must act.
+_SELECT = "Add the model on the server, or set POLYSEME_MODEL to one that GET /v1/models lists."
+_REPAIR = (
+    "Repair the model on the server, where `polyseme models verify NAME` reports the problem; the"
+    " next request finds the repaired files."
+)
+
+
+@dataclass(frozen=True)
+class Service:
+    """The state of one application; gunicorn's workers inherit it from the master."""
+
+    settings: Settings
+    models: Registry
+    limits: Limits
+    auth: ApiKeyAuth
+    rate_limits: RateLimits
+    _draining: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, 1))
+    """one byte of memory shared by the master and its workers"""
+
+    def start_draining(self) -> None:
+        """Make `/readyz` fail in every process."""
+        self._draining[0] = 1
+
+    @property
+    def draining(self) -> bool:
+        """Whether the service is shutting down."""
+        return self._draining[0] == 1
+
+    def reload(self) -> None:
+        """Reload changed keys and models; log failures and keep the previous ones."""
+        for name, load in (("keys", self.auth.refresh), ("models", self.models.load)):
+            try:
+                load()
+            except Exception:  # noqa: BLE001 - no error may stop the service
+                _log.exception("polyseme: the %s could not be reloaded", name)
+        self.log_problems()
+
+    def log_problems(self) -> None:
+        """Log a warning for each model with a problem."""
+        for name, state in self.models.states().items():
+            if state.problem:
+                _log.warning("polyseme: %s is %s: %s", name, state.status, state.problem)
+
+    def find_model(self, name: str | None) -> Model:
+        """Return a model (None: the default one); raise UnknownModelError or ModelFolderError."""
+        model = self.models.model(name)
+        request.environ[CONTEXT].model = model.manifest.name
+        return model
+
+    def not_ready(self) -> NotReadyError | None:
+        """Return an error if the service is not ready, else None."""
+        if self.draining:
+            return DrainingError()
+        if self.models.ready():
+            return None
+        state = self.models.states().get(self.models.default)
+        problem = "no model has its name." if state is None else state.problem
+        if problem is None:
+            return NotReadyError("The default model cannot be used: it is being loaded.")
+        detail = f"The default model cannot be used: {problem}"
+        return NotReadyError(detail, hint=_REPAIR if state else _SELECT)
+
+
+def current_service() -> Service:
+    """Return the service of the current application."""
+    service: Service = current_app.extensions["polyseme"]
+    return service
 
 
 @routes.post("/encode")
@@ -63,7 +136,7 @@ def encode() -> Response:
         body = read_json(EncodeRequest)
     context.end_parsing()
     with stage("tokens"):
-        model, response_format = service.find_model(body.model), _FORMATS[media]
+        model = service.find_model(body.model)
         texts, path = paths_of(body.input)
         sentences = tokenize(
             model,
@@ -71,14 +144,14 @@ def encode() -> Response:
             body,
             limits,
             path,
-            number_bytes=max_value_bytes(response_format, body.encoding),
-            streamed=response_format == "ndjson",
+            number_bytes=MAX_VALUE_BYTES["npz" if media == NPZ else body.encoding],
+            streamed=media == NDJSON,
         )
         counts = record_token_counts(sentences)
-    if response_format == "ndjson":
+    if media == NDJSON:
         return Response(_stream(model, sentences, body, context), content_type=NDJSON)
     encoded = encode_sentences(model, sentences, body)
-    if response_format == "npz":
+    if media == NPZ:
         return respond(npz_parts(model.manifest, encoded, body), media)
     parts = encode_json(model.manifest, encoded, counts, body.encoding, body.terms(model))
     return respond(parts, media)

@@ -1,25 +1,30 @@
-"""gunicorn with the settings of the service: its configuration, hooks and signals."""
+"""gunicorn with the settings of the service: configuration, hooks, signals and the admin port."""
 
 import ctypes
 import gc
 import logging.config
 import os
 import signal
+import socket
 import sys
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from flask import Flask
 from gunicorn import glogging
 from gunicorn.app.base import Application
 
 from polyseme.http import metrics
-from polyseme.http.admin import AdminServer
 from polyseme.http.app import create_app
+from polyseme.http.context import PROBES
 from polyseme.http.logs import capture_warnings, logging_config
+from polyseme.http.middleware import ADMIN
 from polyseme.http.worker import require_short_headers
 from polyseme.settings import Settings
 
@@ -27,6 +32,8 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - for the workers' heartbeat fil
 _M_MMAP_THRESHOLD = -3
 """The constant of glibc's malloc.h."""
 _TERMINATION = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
+_ADMIN_TIMEOUT = 10
+"""Seconds that a client may take for a request, or for the next part of a response."""
 
 
 class Server(Application):  # type: ignore[misc]
@@ -131,7 +138,6 @@ def when_ready(server: Any) -> None:
         timer.start()
 
     server.handle_term = handle_term
-    _handle_termination_first(server)
     # Let glibc map each block of 256 KiB or more separately, and unmap it when it is freed. By
     # default, it raises this threshold to the size of the largest freed block, and the heaps of the
     # threads become fragmented: after 20,000 hostile requests, a worker with four threads kept
@@ -217,47 +223,79 @@ def on_exit(server: Any) -> None:
     metrics.remove_directory()
 
 
-class _Terminated(Exception):  # noqa: N818 - it ends a wait
-    """A termination signal arrived while a reload waits for the old workers."""
+class AdminServer(ThreadingMixIn, WSGIServer):
+    """A server of the probes and metrics of an application, in a process beside the workers.
 
-
-def _handle_termination_first(server: Any) -> None:
-    """Make gunicorn's master handle termination signals before reloads.
-
-    gunicorn handles signals in the order in which they arrive, and each reload waits up to
-    `graceful_timeout` for the old workers. With this, several waiting SIGHUPs cause one reload, a
-    termination signal discards them and ends the wait, and a draining service does not reload.
+    They are available whatever the workers do. The port is for the operator's network: its clients
+    are trusted not to be slow.
     """
-    received: list[int] = []
-    wait, reload, reap = server.wait_for_signals, server.reload, server.reap_workers
 
-    def on_signal(signum: int, frame: Any) -> None:
-        received.append(signum)
-        server.signal(signum, frame)
+    daemon_threads = True
+    request_queue_size = 128
 
-    def wait_for_signals(timeout: float = 1.0) -> list[int]:
-        signals = wait(timeout)
-        terminations = [signum for signum in signals if signum in _TERMINATION]
-        others = [n for n in signals if n not in _TERMINATION and n != signal.SIGHUP]
-        if signal.SIGHUP in signals and not terminations and not _service(server).draining:
-            others.append(signal.SIGHUP)
-        return terminations + others
+    def __init__(self, app: Flask, host: str, port: int) -> None:
+        """Listen on a port; `start` serves it. Raises OSError."""
+        host = host.strip("[]")
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._process: int | None = None
+        # The master and the workers keep the end for writing open; the server waits for its end.
+        self._pipe = os.pipe()
+        super().__init__((host, port), _AdminHandler)
+        self.set_app(_only_probes(app.wsgi_app))
 
-    def reap_unless_terminated() -> None:
-        reap()
-        if received:
-            raise _Terminated
+    def server_bind(self) -> None:
+        """Bind the socket, without looking up the name of the host."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.setup_environ()
 
-    def reload_until_terminated() -> None:
-        # While gunicorn reloads, it reaps workers only to wait for the old ones, as the last step.
-        server.reap_workers = reap_unless_terminated
-        try:
-            reload()
-        except _Terminated:
-            server.log.info("a termination signal ends the wait for the old workers")
-        finally:
-            server.reap_workers = reap
+    def start(self, prepare: Callable[[], None]) -> None:
+        """Serve in a new process, after a call of `prepare` in it; stop the previous process."""
+        previous, self._process = self._process, os.fork()
+        if self._process == 0:
+            try:
+                os.close(self._pipe[1])
+                prepare()
+                metrics.use_slot("admin")
+                threading.Thread(target=self._exit_with_master, daemon=True).start()
+                self.serve_forever()
+            finally:
+                os._exit(1)
+        self._stop(previous)
 
-    server.wait_for_signals, server.reload = wait_for_signals, reload_until_terminated
-    for signum in _TERMINATION:
-        signal.signal(signum, on_signal)
+    def _exit_with_master(self) -> None:
+        os.read(self._pipe[0], 1)
+        os._exit(0)
+
+    def stop(self) -> None:
+        """Stop the process."""
+        self._stop(self._process)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Do nothing: a client has left."""
+
+    @staticmethod
+    def _stop(process: int | None) -> None:
+        if process:
+            os.kill(process, signal.SIGKILL)
+
+
+class _AdminHandler(WSGIRequestHandler):
+    timeout = _ADMIN_TIMEOUT
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base
+        """Do nothing: the application logs its requests."""
+
+
+def _only_probes(wsgi_app: Any) -> Callable[..., Iterable[bytes]]:
+    """Return a WSGI application in which all other paths are unknown."""
+
+    def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        known = environ["PATH_INFO"] in PROBES
+        path = environ["PATH_INFO"] if known else "/unknown"
+        environ = environ | {"PATH_INFO": path, ADMIN: True}
+        response: Iterable[bytes] = wsgi_app(environ, start_response)
+        return response
+
+    return application

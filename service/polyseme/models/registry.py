@@ -88,11 +88,6 @@ class Registry:
         """The names, sorted."""
         return sorted(find_models(self._directories))
 
-    def shadows(self, name: str) -> bool:
-        """Return whether a model is used in place of a bundled one of the same name."""
-        directories = {directory.resolve() for directory in self._directories}
-        return sum(name in find_models([directory]) for directory in directories) > 1
-
     def folder(self, name: str) -> Path:
         """Return the folder of a model; raise UnknownModelError.
 
@@ -235,18 +230,6 @@ def find_models(directories: Iterable[Path]) -> dict[str, Path]:
             if re.fullmatch(NAME_PATTERN, entry.name) and _has_manifest(entry):
                 folders[entry.name] = entry
     return folders
-
-
-def unusable_entries(directory: Path) -> list[str]:
-    """Return the names of files and folders in a directory that are not models, sorted.
-
-    Hidden entries are left out. The result is empty for the folder of the bundled models, which has
-    other content in a checkout.
-    """
-    if not _is_folder(directory) or directory.resolve() == bundled_models().resolve():
-        return []
-    others = {entry.name for entry in directory.iterdir()} - find_models([directory]).keys()
-    return sorted(name for name in others if not name.startswith("."))
 
 
 def _is_folder(path: Path) -> bool:

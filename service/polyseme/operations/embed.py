@@ -20,7 +20,7 @@ from polyseme.operations.encode import (
     tokenize,
     windows,
 )
-from polyseme.operations.limits import Limits, max_value_bytes, reserve
+from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, reserve
 from polyseme.operations.options import EncodeOptions, Encoding, Part
 from polyseme.operations.schema import Input, Request
 from polyseme.operations.serialize import json_parts
@@ -141,7 +141,7 @@ def embed(model: Model, request: EmbeddingsRequest, limits: Limits | None = None
         if width > d:
             message = f"must be 1 to {d}, the model's dimension"
             raise InvalidError([FieldError(("dimensions",), message)])
-        each = width * max_value_bytes("json", request.encoding_format) + _ENTRY_BYTES
+        each = width * MAX_VALUE_BYTES[request.encoding_format] + _ENTRY_BYTES
         limits.check("max_answer_bytes", len(texts) * each)
         sentences = tokenize(model, texts, options, limits, path, require_words=refuse)
         reserve(int(len(texts) * each))

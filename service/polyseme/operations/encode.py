@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -95,14 +95,10 @@ class TokenCounts:
                 self.notes = [UNSEGMENTED]
         self.tokens, self.oov = len(resolutions), resolutions.count("oov")
         self.usage = {"tokens": self.tokens, "oov": self.oov, "truncated": self.truncated}
-        """what responses have"""
+        self.document = {"usage": self.usage, **({"notes": self.notes} if self.notes else {})}
+        """the members `usage` and `notes` of responses, without `notes` if there are none"""
         self.subword = resolutions.count("subword")
         self.case_fallbacks = self.tokens - resolutions.count("exact") - self.oov - self.subword
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The members `usage` and `notes` of responses, without `notes` if there are none."""
-        return {"usage": self.usage} | ({"notes": self.notes} if self.notes else {})
 
 
 def record_token_counts(sentences: Iterable[Tokenized]) -> TokenCounts:
@@ -177,8 +173,7 @@ def tokenize(
     the request's budget.
     """
     sizes = options.array_numbers(model)
-    options.check_share(model)
-    oov = options.oov_policy(model)
+    oov = options.check(model)
     limits.check("max_sentences", len(texts))
     if sum(map(len, texts)) > limits.max_tokens:
         limits.check("max_tokens", _count_chunks(texts, limits.max_sentence_tokens))

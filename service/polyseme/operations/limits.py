@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from polyseme.errors import FieldError, TooLargeError
 
@@ -16,8 +16,10 @@ SMALL = 1 << 20
 """Responses of at most so many bytes need no reservation."""
 MAX_SENTENCE_TOKENS = 1024
 """The default of `max_sentence_tokens` in the service, in process and in files of texts."""
-_JSON_NUMBER_BYTES = 17.0
-"""Maximum bytes of a float32 and its comma in JSON, as in `-0.0000137053285,`."""
+MAX_VALUE_BYTES = {"float": 17.0, "base64": 16 / 3, "npz": 4.0}
+"""Maximum bytes of an array element in a response: in JSON by `encoding`, such as
+`-0.0000137053285,`, or in binary. Those of `float16` count like `float32`, in which the arrays are
+computed."""
 _TOO_LARGE = {
     "max_sentences": "The request has too many sentences",
     "max_sentence_tokens": "A sentence has too many tokens",
@@ -93,15 +95,3 @@ def reserve(size: int) -> None:
     """Reserve bytes for a response, unless it is small; raise the errors of `Budget.reserve`."""
     if size > SMALL and (budget := _budget.get()):
         budget.reserve(size)
-
-
-def max_value_bytes(
-    form: Literal["json", "ndjson", "npz"], encoding: Literal["float", "base64"] = "float"
-) -> float:
-    """Return the maximum bytes of an array element in a response.
-
-    Those of `float16` count like `float32`, in which the arrays are computed.
-    """
-    if form != "npz" and encoding == "float":
-        return _JSON_NUMBER_BYTES
-    return 4.0 if form == "npz" else 16 / 3

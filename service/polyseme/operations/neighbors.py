@@ -1,7 +1,6 @@
 """The words whose static vectors are nearest to a word, a vector, or a sum of several."""
 
 from dataclasses import dataclass
-from string import ascii_lowercase
 from typing import Annotated, Any, Self, TypeAlias
 
 import numpy as np
@@ -10,7 +9,6 @@ from pydantic import Field, Tag, model_validator
 from polyseme.engine.arrays import Floats, unit
 from polyseme.errors import FieldError, FieldPath, InvalidError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.models.vocabulary import Vocabulary
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS
 from polyseme.operations.schema import ModelName, Neighbor, Request, Vector, one_of_kinds
@@ -26,8 +24,6 @@ from polyseme.tokenizer import (
 
 _ZERO = 1e-12
 """A shorter sum of a unit vector is a rounding error."""
-_LONGEST_SUGGESTION = 24
-"""Maximum length in code points of a word for which a similar one is looked up."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +104,7 @@ def neighbors(model: Model, request: NeighborsRequest, _limits: Limits | None = 
                 unknown.append(path)
         if unknown:
             hint = 'Try another spelling, `case: "auto"`, or a phrase of the vocabulary.'
-            suggestions = ((path, suggest(model.vocabulary, str(terms[path]))) for path in unknown)
-            errors = [FieldError(path, f"is not in the vocabulary{s}") for path, s in suggestions]
+            errors = [FieldError(path, "is not in the vocabulary") for path in unknown]
             raise UnknownWordError(errors, hint=hint)
         signs = np.array([-1.0 if path[0] == "negative" else 1.0 for path in terms])
         total = signs @ unit(np.array(vectors, np.float64))
@@ -147,20 +142,3 @@ def query_token(model: Model, word: str, case: Case = "auto") -> ResolvedToken |
     tokens = resolve_all(words, model.vocabulary, case, model.composes)
     tokens = model.tokenizer.join(tokens, case)
     return None if len(tokens) > 1 or tokens[0].resolution == "oov" else tokens[0]
-
-
-def suggest(vocabulary: Vocabulary, word: str) -> str:
-    """Return `; did you mean …?` with the first word of the vocabulary at an edit distance of 1.
-
-    An edit is a letter too many, missing, replaced or swapped with the next. The string is empty if
-    there is no such word.
-    """
-    if len(word) > _LONGEST_SUGGESTION:
-        return ""
-    letters = {*word, *ascii_lowercase}
-    spellings = set[str]()
-    for before, after in ((word[:at], word[at:]) for at in range(len(word) + 1)):
-        spellings |= {before + letter + rest for letter in letters for rest in (after, after[1:])}
-        spellings |= {before + after[1:], before + after[1:2] + after[:1] + after[2:]}
-    rows = [row for spelling in spellings if (row := vocabulary.row(spelling)) is not None]
-    return f"; did you mean `{vocabulary.word(min(rows))}`?" if rows else ""

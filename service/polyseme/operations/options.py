@@ -121,14 +121,14 @@ class EncodeOptions(SentenceOptions):
             raise InvalidError([FieldError(("layers", index), message) for index in wrong])
         return sorted(set(self.layers))
 
-    def check_share(self, model: Model) -> None:
-        """Raise InvalidError if `share` is given for a model whose last residual has no share."""
+    def check(self, model: Model) -> OovPolicy:
+        """Return the policy for out-of-vocabulary words.
+
+        Raises InvalidError for a share or a policy that the model does not support.
+        """
         if self.share is not None and model.layers[-1].residual.kind != "unit":
             message = "the last residual of this model is not `unit`, so it has no share"
             raise InvalidError([FieldError(("share",), message)], "Omit `share` for this model.")
-
-    def oov_policy(self, model: Model) -> OovPolicy:
-        """Return the policy; raise InvalidError if it needs subword vectors and there are none."""
         if self.oov == "subword" and model.subwords is None:
             hint = 'Omit `oov`, or use `oov: "zero"`.'
             raise InvalidError([FieldError(("oov",), "this model has no subword vectors")], hint)

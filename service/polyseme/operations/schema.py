@@ -147,8 +147,9 @@ def _kind_of_text(value: Any) -> str | None:
 
 
 def _kind_of_input(value: Any) -> str | None:
-    is_list = isinstance(value, list) and not (value and isinstance(value[0], list))
-    return "<texts>" if is_list else _kind_of_text(value)
+    if isinstance(value, list):
+        return "<words>" if value and isinstance(value[0], list) else "<texts>"
+    return "<text>" if isinstance(value, str) else None
 
 
 def one_of_kinds(kind: Any, message: str) -> Discriminator:

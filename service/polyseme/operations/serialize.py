@@ -168,8 +168,8 @@ def encode_json(
     counts: TokenCounts,
     encoding: Encoding,
     terms: Sequence[Term] | None = None,
-) -> Iterator[bytes]:
-    """Yield the response of /v1/encode in JSON; one part unless its arrays are large.
+) -> Iterable[bytes]:
+    """Return the response of /v1/encode in JSON, in parts; one part unless its arrays are large.
 
     `terms` are those of contributions, None if they are not requested.
     """
@@ -179,16 +179,13 @@ def encode_json(
         "layers": len(manifest.layers),
         "heads": manifest.heads,
     }
-    after = counts.document
-    if terms is not None:
-        after["terms"] = terms
+    after = counts.document if terms is None else {**counts.document, "terms": terms}
     if sum(array.size for one in sentences for array in one.arrays.values()) > _WHOLE_NUMBERS:
         results = (sentence_parts(one, encoding) for one in sentences)
-        yield from json_parts(facts, "results", results, after)
-    else:
-        documents = [sentence_document(one, encoding) for one in sentences]
-        document = {**facts, "results": documents, **after}
-        yield orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+        return json_parts(facts, "results", results, after)
+    documents = [sentence_document(one, encoding) for one in sentences]
+    document = {**facts, "results": documents, **after}
+    return [orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)]
 
 
 def npz_parts(
