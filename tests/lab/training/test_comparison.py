@@ -79,11 +79,13 @@ def sentences_of(counts):
 
 
 def test_words_of_similar_frequency_are_paired():
-    counts = {"one": 8, "two": 9, "ten": 13, "six": 14, "rare": MIN_EACH - 1, "the": MAX_EACH + 1}
-    pairs = pseudowords(sentences_of(counts | {"a-b": 9, "9": 9}), seed=1)
+    counts = {"one": 8, "three": 9, "ten": 13, "seventy": 14, "two": 18, "eleven": 19}
+    rest = {"rare": MIN_EACH - 1, "the": MAX_EACH + 1, "a-b": 9, "9": 9}
+    pairs = pseudowords(sentences_of(counts | rest), seed=1)
     assert {frozenset(pair.words) for pair in pairs} == {
-        frozenset({"one", "two"}),
-        frozenset({"ten", "six"}),
+        frozenset({"one", "three"}),
+        frozenset({"ten", "seventy"}),
+        frozenset({"two", "eleven"}),
     }
     for pair in pairs:
         n = min(counts[word] for word in pair.words)
