@@ -124,6 +124,11 @@ def recipe_option(name: str) -> Callable[[Any], Any]:
 @click.option(
     "--replace", "replacing", is_flag=True, help="Replace an existing model of the same name."
 )
+@click.option(
+    "--keep-worse",
+    is_flag=True,
+    help="Write the model even if it is worse than the model it started from, or than a baseline.",
+)
 @click.option("--minutes", type=float, help="Stop after this time; the result is not reproducible.")
 @click.option("--steps", type=int, help=f"Stop after this many steps.  [default: {DEFAULT_STEPS}]")
 @click.option(
@@ -156,6 +161,7 @@ def train(
     models_dir: Path,
     checkpoints: Path | None,
     replacing: bool,
+    keep_worse: bool,
     resume: bool,
     **options: Any,
 ) -> None:
@@ -184,6 +190,7 @@ def train(
             raise CommandError(
                 f"Training needs PyTorch and scikit-learn: {install_command('train')}."
             )
+        from polyseme_lab.evaluation.results import table
         from polyseme_lab.training.data import TrainingFiles
         from polyseme_lab.training.run import HiddenWordsRun, TrainingRun, write_trained_model
 
@@ -191,7 +198,8 @@ def train(
         files = TrainingFiles(corpus, tags)
         training: TrainingRun | HiddenWordsRun
         try:
-            model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
+            registry = Registry.of(models_dir if models_dir.is_dir() else None, name)
+            start = model = registry.model(name)
             if model.manifest.languages and "en" not in model.manifest.languages:
                 fields.setdefault("leave_out", ())  # the default words are English
             if fields.get("objective") == "hidden-words":
@@ -206,6 +214,17 @@ def train(
                 training = TrainingRun(model, files, recipe, checkpoints, resume)
             with TrainingProgress() as progress:
                 result = training.run(progress, progress.step)
+            comparison = training.compare(start, result, progress)
+            if comparison is not None:
+                for line in table(comparison.results()).split("\n"):
+                    echo(line)
+                if comparison.better and not keep_worse:
+                    raise CommandError(
+                        f"The result is worse than {' and '.join(comparison.better)}, so it was not"
+                        " written. Train on more text; --keep-worse writes it all the same, with"
+                        " --resume from the checkpoint."
+                    )
+                result.facts["pseudo_words"] = comparison.facts()
             manifest = write_trained_model(models_dir / output, model, result, replacing=replacing)
         except MemoryError:
             raise CommandError(
@@ -290,8 +309,11 @@ def _config(kind: type[_Config], fields: dict[str, Any], flags: Container[str]) 
 
 
 def run_train(*arguments: object) -> None:
-    """Run `polyseme train` in a process of its own, with one thread in NumPy."""
-    command = [sys.executable, "-m", "polyseme", "train", *map(str, arguments)]
+    """Run `polyseme train` in a process of its own, with one thread in NumPy.
+
+    The scripts that call this measure the model.
+    """
+    command = [sys.executable, "-m", "polyseme", "train", "--keep-worse", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, env=environment)  # noqa: S603 - our own command
 

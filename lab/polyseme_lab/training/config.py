@@ -14,6 +14,8 @@ Strength = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 MAX_OCCURRENCES = 16_384
 """Maximum number of occurrences in a step. Their similarity matrix takes 1 GiB."""
+MAX_HELD_OUT = 5000
+"""Maximum number of sentences or paragraphs that are held out, on which models are compared."""
 COARSEWSD = (
     *("apple", "arm", "bank", "bass", "bow", "chair", "club", "crane", "deck", "digit"),
     *("hood", "java", "mole", "pitcher", "pound", "seal", "spring", "square", "trunk", "yard"),
@@ -186,7 +188,7 @@ class HiddenWordsConfig(Recipe):
     """Number of words that hidden-words distinguishes hidden words from."""
 
     # The result.
-    held_out_sentences: int = Field(1000, ge=0, le=1_000_000)
+    held_out_sentences: int = Field(MAX_HELD_OUT, ge=0, le=1_000_000)
     """number of sentences that are held out of training, at most a tenth of them"""
     score_every: int = Field(500, ge=1, le=1_000_000)
     """number of steps between two scores"""

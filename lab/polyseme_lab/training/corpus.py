@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from polyseme.errors import CommandError, install_command
@@ -306,3 +307,9 @@ def is_held_out(word: str, share: float, seed: int) -> bool:
     """Return whether a word is held out of training, by a hash of the word and the seed."""
     digest = hashlib.blake2b(f"{seed}:{word}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64
+
+
+def sample_held_out(count: int, size: int, seed: int) -> NDArray[np.int64]:
+    """Draw `size` of the sentences or paragraphs to hold out, at most a tenth of them. -> [s]"""
+    order = np.random.default_rng([seed, 0x0D]).permutation(count)
+    return order[: min(size, count // 10)]

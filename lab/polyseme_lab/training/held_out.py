@@ -11,8 +11,8 @@ from sklearn.metrics import roc_auc_score
 from polyseme.engine.arrays import Floats, unit
 from polyseme.errors import CommandError
 from polyseme_lab.evaluation.statistics import centroids_f1
-from polyseme_lab.training.config import TrainingConfig
-from polyseme_lab.training.corpus import is_held_out, is_lemma_held_out
+from polyseme_lab.training.config import MAX_HELD_OUT, TrainingConfig
+from polyseme_lab.training.corpus import is_held_out, is_lemma_held_out, sample_held_out
 from polyseme_lab.training.data import (
     ContextReader,
     Draw,
@@ -89,6 +89,8 @@ class TrainingData:
     lemmas: LemmaSampler | None
     words: PseudoWordSampler | None
     held_out: HeldOutSet
+    held_out_sentences: NDArray[np.int64]
+    """[s], the sentences that training does not see"""
 
     def draw(self, config: TrainingConfig, rng: np.random.Generator) -> Draw:
         """Draw the occurrences of one step."""
@@ -113,12 +115,20 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
     held_lemmas = [is_lemma_held_out(name, share, seed) for name in data.tagged.names]
     held = np.array(held_lemmas, np.bool_)[data.tagged.groups]
     lemmas = LemmaSampler(data.tagged.chosen(~held)) if len(data.tagged) else None
+    # Sentences without tags to train on, and some of the paragraphs.
+    trained = np.searchsorted(data.sentences.offsets, data.tagged.positions[~held], "right") - 1
+    tagged, paragraphs = np.split(
+        np.arange(len(data.sentences.offsets) - 1), [data.paragraphs_from]
+    )
+    paragraphs = paragraphs[sample_held_out(len(paragraphs), MAX_HELD_OUT, seed)]
     words = held_words = None
     begin = data.sentences.offsets[data.paragraphs_from]
     if begin < len(data.sentences.entries):  # there is a corpus
-        # Pseudo-words have no occurrences in the tagged sentences.
+        # Pseudo-words have no occurrences in the tagged sentences and the held-out paragraphs.
         entries = data.sentences.entries.copy()
         entries[:begin] = data.table.unknown
+        for sentence in paragraphs:
+            entries[slice(*data.sentences.offsets[[sentence, sentence + 1]])] = data.table.unknown
         every = PseudoWordSampler(
             data.table,
             replace(data.sentences, entries=entries),
@@ -150,7 +160,8 @@ def split_data(data: TokenizedData, config: TrainingConfig) -> TrainingData:
         occurrences = select_measurable(draw.occurrences, config.fewest, config.split)
         draw = Draw(occurrences, np.ones(len(occurrences), np.bool_))
     held_out = HeldOutSet(contexts, tensors, draw, config.split)
-    return TrainingData(contexts, tensors, lemmas or None, words or None, held_out)
+    unseen = np.concatenate([np.setdiff1d(tagged, trained), paragraphs])
+    return TrainingData(contexts, tensors, lemmas or None, words or None, held_out, unseen)
 
 
 def select_measurable(occurrences: Occurrences, fewest: int, seed: int) -> Occurrences:

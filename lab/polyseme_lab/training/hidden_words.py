@@ -15,7 +15,12 @@ from polyseme.progress import Progress
 from polyseme.sentences import split_sentences
 from polyseme.tokenizer import tokenize, words_of
 from polyseme_lab.training.config import HiddenWordsConfig
-from polyseme_lab.training.corpus import OnRead, open_decompressed, read_lines
+from polyseme_lab.training.corpus import (
+    OnRead,
+    open_decompressed,
+    read_lines,
+    sample_held_out,
+)
 
 UNKNOWN = -1
 """The row of a token without a vector."""
@@ -184,6 +189,8 @@ class _WordRows(dict[str, list[int]]):
         return subwords.vectors(spellings).astype(np.float16)
 
 
+_MAX_SCORED = 1000
+"""Maximum number of held-out sentences whose loss is computed."""
 POOL = 128
 """Number of batches whose sentences are drawn together and sorted by length."""
 _MADE_UNKNOWN, _REPLACED = 0.8, 0.1
@@ -225,9 +232,8 @@ class HiddenWords:
         self.config, self._text = config, text
         self._lengths = np.diff(text.offsets)
         count = len(self._lengths)
-        order = np.random.default_rng([config.split, 0x0D]).permutation(count)
-        held = min(config.held_out_sentences, count // 10)
-        self._held, self._kept = np.sort(order[:held]), np.sort(order[held:])
+        self.held_out_sentences = sample_held_out(count, config.held_out_sentences, config.split)
+        self._kept = np.setdiff1d(np.arange(count), self.held_out_sentences)
         self._last_pool: tuple[int, list[NDArray[np.int64]]] | None = None
         left_out = frozenset(config.leave_out)
         self.eligible = np.array([word.casefold() not in left_out for word in words], np.bool_)
@@ -256,9 +262,10 @@ class HiddenWords:
         return np.unique(self._random_words(rng, self.config.negatives))
 
     def held_out(self) -> list[HiddenBatch]:
-        """Return the held-out sentences in batches; all hidden words are unknown tokens."""
-        by_length = np.argsort(self._lengths[self._held], kind="stable")
-        order, most = self._held[by_length], self.config.sentences
+        """Return some held-out sentences in batches; all hidden words are unknown tokens."""
+        held = np.sort(self.held_out_sentences[:_MAX_SCORED])
+        by_length = np.argsort(self._lengths[held], kind="stable")
+        order, most = held[by_length], self.config.sentences
         parts = [order[first : first + most] for first in range(0, len(order), most)]
         rng = np.random.default_rng([self.config.split, 3])
         return [self._hide(part, rng, replacing=False) for part in parts]

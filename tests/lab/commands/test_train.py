@@ -70,6 +70,7 @@ def test_a_trained_model_is_written_next_to_the_model_it_starts_from(train, fold
     lines = done.stderr.decode().splitlines()
     assert all(line.startswith("polyseme: ") for line in lines)
     assert any("50%, step 2, loss" in line for line in lines)
+    assert lines[-1].startswith("polyseme: There is too little held-out text to tell whether")
     assert sorted(path.name for path in (folder / "models").iterdir()) == ["world", "world-trained"]
     model = read_model(folder / "models" / "world-trained")
     assert model.manifest.training["steps"] == 4

@@ -103,6 +103,20 @@ def test_pseudo_words_are_drawn_from_the_corpus_and_not_from_tagged_sentences(wo
     assert positions.min() >= data.sentences.offsets[data.paragraphs_from]
 
 
+@pytest.mark.parametrize("mix", [0.0, 1.0])
+def test_no_target_is_in_a_held_out_sentence(world, tags, corpus, mix):
+    data, recipe = read(world, tags=tags, corpus=corpus, mix=mix, pseudo_words=2)
+    split = split_data(data, recipe)
+    held_out, offsets = split.held_out_sentences, data.sentences.offsets
+    drawn_in = np.searchsorted(offsets, drawn(split, recipe)[0], "right") - 1
+    assert not set(held_out) & set(drawn_in)
+    paragraphs = held_out[held_out >= data.paragraphs_from]
+    assert len(paragraphs) == len(set(paragraphs)) == 60  # a tenth
+    # Each tagged sentence has one tag.
+    held = [is_lemma_held_out(data.tagged.names[n], 0.3, recipe.split) for n in data.tagged.groups]
+    assert len(held_out) - 60 == sum(held) > 100
+
+
 @pytest.mark.parametrize("mix", [0.0, 0.25, 1.0])
 def test_a_step_has_the_configured_share_of_pseudo_words(world, tags, corpus, mix):
     data, recipe = read(world, tags=tags, corpus=corpus, mix=mix, groups=8)
