@@ -198,8 +198,7 @@ def train(
         files = TrainingFiles(corpus, tags)
         training: TrainingRun | HiddenWordsRun
         try:
-            registry = Registry.of(models_dir if models_dir.is_dir() else None, name)
-            start = model = registry.model(name)
+            model = Registry.of(models_dir if models_dir.is_dir() else None, name).model(name)
             if model.manifest.languages and "en" not in model.manifest.languages:
                 fields.setdefault("leave_out", ())  # the default words are English
             if fields.get("objective") == "hidden-words":
@@ -214,7 +213,7 @@ def train(
                 training = TrainingRun(model, files, recipe, checkpoints, resume)
             with TrainingProgress() as progress:
                 result = training.run(progress, progress.step)
-            comparison = training.compare(start, result, progress)
+            comparison = training.compare(result, progress)
             if comparison is not None:
                 for line in table(comparison.results()).split("\n"):
                     echo(line)

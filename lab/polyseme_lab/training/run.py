@@ -175,10 +175,8 @@ class Run(ABC):
     def held_out_sentences(self) -> list[Words]:
         """Return the sentences or paragraphs that training does not see."""
 
-    def compare(
-        self, start: Model, result: TrainingResult, progress: Progress
-    ) -> Comparison | None:
-        """Compare the result with a model; None if the held-out text is too small to tell."""
+    def compare(self, result: TrainingResult, progress: Progress) -> Comparison | None:
+        """Compare the result with the start; None if the held-out text is too small to tell."""
         pairs = pseudowords(self.held_out_sentences(), self.config.split)
         if len(pairs) < MIN_PAIRS:
             progress.say(
@@ -186,7 +184,7 @@ class Run(ABC):
                 f" {counted(len(pairs), 'pseudo-word')} of at least {MIN_PAIRS}."
             )
             return None
-        return compare(start, trained_model(self.model, result), pairs, progress)
+        return compare(self.model, trained_model(self.model, result), pairs, progress)
 
     def _facts(
         self, state: TrainerState, files: list[dict[str, Any]], own: dict[str, Any]

@@ -1,6 +1,7 @@
 """The comparison of a trained model with its start, on pseudo-words of held-out text."""
 
 import json
+from dataclasses import replace
 from string import ascii_lowercase
 
 import numpy as np
@@ -162,6 +163,8 @@ def test_a_better_and_a_worse_result_by_hand(tmp_path):
     assert harmed.facts() == facts | {"start": 100, "result": 33.33}
     assert harmed.better == ["the mean of the context", "the start"]
     assert harmed.results().notes[-1] == "The result is worse than the start."
+    equal = replace(good, rows=np.ones_like(good.vectors))  # tuned until all words are the same
+    assert compare(good, equal, PAIRS, SILENT).facts() == facts | {"start": 100, "result": 33.33}
 
 
 def test_a_difference_within_chance_is_none():
