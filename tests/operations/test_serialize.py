@@ -241,6 +241,7 @@ def test_the_longest_number_and_its_comma_have_the_maximum_number_of_bytes():
     numbers = np.append(rng.uniform(-1e-4, -1e-5, 10_000), -1.37053285e-5).astype(np.float32)
     text = orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
     assert max(map(len, text.split(b","))) + 1 == MAX_VALUE_BYTES["float"]
+    assert len(base64.b64encode(bytes(12))) == 3 * MAX_VALUE_BYTES["base64"]
 
 
 @pytest.mark.parametrize("options", SIZES)
