@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from polyseme.models.export import export_word2vec
 
 from polyseme.engine.quantization import quantize
+from polyseme.models.writer import export_word2vec
 from tests.importing.comparison import (
     GENSIM_DATA,
     GENUINE,

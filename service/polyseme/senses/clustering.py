@@ -35,7 +35,7 @@ DECISION = math.log(0.5)
 sense costs those who ask the answer, two clusters with like keywords a glance."""
 DEFAULT_RULE = (0.538, -3.876, 2.789)
 """The rule for models without a fitted projection, by `lab/factory/fit_senses.py --imports`."""
-TEXTS_RULE = (-0.88, -3.351, 5.263)
+TEXTS_RULE = (-1.203, -3.351, 5.263)
 """The same for `evidence` whose mean is that of texts, not of random sentences."""
 CONCENTRATION = 25.0
 """The concentration of all distributions of the mixture. It is smaller than the likeliest one, so

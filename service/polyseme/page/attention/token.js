@@ -61,7 +61,7 @@ export class TokenFigures {
     const vectors = { static: encoded.statics[token], contextual: encoded.contextual[token] };
     if (other === null) {
       this.headline.textContent = shift === null
-        ? `${word} has no static vector; its contextual vector is made without one.`
+        ? `${word} has no static vector; its contextual vector ${vectors.contextual.some((number) => number) ? "is made without one" : "is zero, too"}.`
         : `${word}: cosine ${short(1 - shift)} of its static and its contextual vector.`;
     } else {
       const [before, after] = encoded.cosines(token, other);

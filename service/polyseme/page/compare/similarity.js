@@ -35,13 +35,13 @@ export function similarityMatrices(panels, names, width) {
 export function headline({ occurrences, static_similarity: before, contextual_similarity: after }) {
   const words = occurrences.map(({ token }) => token.text);
   const pairs = before.flatMap((_, j) => before.slice(0, j).map((__, i) => ({
-    i, j, change: Math.abs(before[i][j].toFixed(2) - after[i][j].toFixed(2)),
+    i, j, change: Math.abs(before[i][j] - after[i][j]),
     // The cosine with a zero vector is 0 by definition and does not measure similarity.
     isKnown: before[i][i] > 0 && before[j][j] > 0,
   })));
   const [largest] = pairs.filter(({ isKnown }) => isKnown).toSorted((a, b) => b.change - a.change);
   if (!largest) return "No two of these words have static vectors.";
-  const { i, j, change } = largest;
+  const { i, j } = largest, change = before[i][j].toFixed(2) !== after[i][j].toFixed(2);
   const names = differ([words[i], words[j]]) ? `${words[i]} and ${words[j]}` : words[i];
   const cosines = `${names}: ${short(before[i][j])} static, ${short(after[i][j])} in context`;
   if (pairs.length === 1) return cosines;

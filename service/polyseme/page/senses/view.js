@@ -21,7 +21,7 @@ const EDITED = "Press “Find senses” to see the senses of a word in this text
 /** The maximum number of graphemes of a sentence in the name of its mark, and of code points before the word. */
 const NAME = 100, BEFORE = 50;
 /** The minimum number of occurrences to judge the number of senses, and how many of each sense have their deciding words. */
-const MIN_OCCURRENCES = 12, EXAMPLES = 20;
+const MIN_OCCURRENCES = 8, EXAMPLES = 20;
 
 export class View {
   constructor(page) {
