@@ -116,6 +116,20 @@ BATS = (
 )
 
 
+def test_the_page_judges_from_as_many_occurrences_as_the_service(open_page: Open) -> None:
+    reader = open_page("#senses")
+    evidence = reader.page.get_by_role("region", name="Evidence for each number of senses")
+    lines = [*BANKS[:4], *BANKS[-4:]]
+    for count, is_judged in ((7, False), (8, True)):
+        paste(field(reader), "\n".join(lines[:count]))
+        reader.field("Word").fill("bank")
+        reader.button("Find senses").click()
+        reader.settle()
+        assert ("probability of several senses" in evidence.text_content()) == is_judged
+        notes = " ".join(reader.texts(".notes li"))
+        assert ("too few to judge" in notes) != is_judged
+
+
 def test_a_chosen_number_of_senses_is_called_the_chosen_one(open_page: Open) -> None:
     evidence = "section[aria-label='Evidence for each number of senses'] .status"
     chosen = "their number is the chosen one"

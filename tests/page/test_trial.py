@@ -113,6 +113,27 @@ def test_a_step_without_weights_says_whose_numbers_it_has(visit: Open) -> None:
     assert reader.texts("[data-step=queries] > p.muted") == [text]
 
 
+def test_the_pair_that_changes_most_does_not_depend_on_shown_decimals(
+    open_page: Open, several: httpx.Client
+) -> None:
+    texts = [
+        "He deposited cash at the bank on Monday",
+        "The muddy bank of the river collapsed",
+        "The bank raised its interest rates",
+        "We fished from the grassy bank",
+        "A bank of clouds hid the bank of the lake",
+    ]
+    rows = [{"text": text, "word": "bank"} for text in texts]
+    body = {"occurrences": rows, "model": "wiki-en-deep"}
+    cosines = np.array(several.post("/v1/compare", json=body).json()["contextual_similarity"])
+    i, j = np.unravel_index(cosines.argmin(), cosines.shape)
+    reader = open_page(
+        compare_address([[text, "bank"] for text in texts], model="wiki-en-deep"), service=several
+    )
+    pair = f"(the pair {'ABCDE'[min(i, j)]} and {'ABCDE'[max(i, j)]}, which context changes most)"
+    assert pair in " ".join(reader.texts("figcaption, strong, h3, svg text, .headline"))
+
+
 def test_the_map_says_with_what_the_cosines_of_neighbors_are(visit: Open) -> None:
     texts = ["A zzkqx barked loudly", "The zzkqx flew over trees", "Trees grow"]
     for chosen_words, isolated, known in [
