@@ -124,6 +124,17 @@ def test_progress_counts_the_rows_of_all_files(tmp_path, monkeypatch):
     assert (len(found), rows) == (4, [2, 4])
 
 
+def test_a_token_of_a_text_in_which_the_word_is_no_word_is_an_occurrence(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(["nothing here", *RIVER, "the bank_owned house", "2bank or _bank_"]))
+    for options in ((), ("--json",), ("--output", tmp_path / "out.jsonl")):
+        done = run("senses", "bank", file, *options)
+        assert done.returncode == 0, done.stderr
+    found = json.loads(run("senses", "bank", file, "--json").stdout)
+    spans = [found["texts"][one["text"]][one["start"] : one["end"]] for one in found["occurrences"]]
+    assert spans == ["bank"] * 11
+
+
 def test_forms_may_be_separated_by_commas(tmp_path):
     file = tmp_path / "texts.txt"
     file.write_text("the bank\ntwo banks\nBanked it\n")

@@ -271,10 +271,11 @@ def _find(
     texts, total = sample.texts(), sample.total
     if any(map(BEGINNING.fullmatch, forms)):
         forms = _shown(matching_forms(texts, source.pattern))
+    given = [*texts, *others.texts()]
     try:
         request = SensesRequest.of(
             word=word,
-            texts=[*texts, *others.texts()],
+            texts=given,
             forms=[*forms],
             case="exact" if exact else "any",
             senses=count or "auto",
@@ -293,6 +294,9 @@ def _find(
         if not phrases and any(len(form.split()) > 1 for form in source.word.forms):
             message += " --phrases finds phrases of the vocabulary."
         raise CommandError(message) from None
+
+    # The word may be a token of a text in which it is no word, such as `bank_owned`.
+    texts = given[: max([len(texts) - 1, *(one.text for one in result.occurrences)]) + 1]
 
     def show(inventory: SenseInventory, *, named: bool) -> None:
         if as_json:
