@@ -62,7 +62,7 @@ MAY_IMPORT = {
     TRAINING: {
         *(ENGINE, TOKENIZER, MODELS, ERRORS, ATOMIC, PROGRESS, VALIDATION, CLOSED_FORM),
         *("numpy", "pydantic", "safetensors", "defusedxml", "sklearn", "torch", "zstandard"),
-        *(SENTENCES, "polyseme_lab.evaluation.statistics"),
+        *(SENTENCES, EVALUATION),
     },
     IMPORTING: {
         *(ENGINE, ERRORS, MODELS, PROGRESS, ATOMIC, TOKENIZER),

@@ -135,6 +135,9 @@ def test_a_chosen_number_of_senses_is_called_the_chosen_one(open_page: Open) -> 
     chosen = "their number is the chosen one"
     reader = open_page(address("senses", text="\n".join(BANKS), word="bank", senses="2"))
     assert chosen in reader.texts(evidence)[0]
+    equal = "\n".join(["The bank gave a loan.", "The river bank was muddy."] * 4)
+    reader = open_page(address("senses", text=equal, word="bank", senses="4"))
+    assert "of the chosen 4, 2 have occurrences" in reader.texts(evidence)[0]
     reader = open_page(address("senses", text="\n".join(BANKS), word="bank"))
     assert chosen not in reader.texts(evidence)[0]
     assert "from 33% on, several are shown" in reader.texts(evidence)[0]

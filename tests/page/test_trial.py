@@ -134,6 +134,26 @@ def test_the_pair_that_changes_most_does_not_depend_on_shown_decimals(
     assert pair in " ".join(reader.texts("figcaption, strong, h3, svg text, .headline"))
 
 
+def test_a_quotient_of_huge_powers_has_finite_numbers(visit: Open) -> None:
+    for q, k, expected in [
+        ([[27, 0], [0, 1]], [[27, 0], [1, 0]], "= 1 / 1, with 729 subtracted from each exponent"),
+        ([[30, 0], [0, 1]], [[-30, 0], [-30.1, 0]], "= 1 / 1.0498, with −900 subtracted from each"),
+        ([[2, 0], [0, 1]], [[1, 0], [0, 1]], "= 7.3891 / 8.3891"),
+    ]:
+        numbers = {"tokens": ["x", "y"], "queries": q, "keys": k, "values": [[1], [2]]}
+        reader = visit(steps_address({**numbers, "scale": False}, cell="weights:0:0"))
+        assert expected in panel(reader)
+
+
+def test_an_example_shows_a_word_without_context_once(open_page: Open) -> None:
+    reader = open_page("#senses")
+    paste(reader.field("Sentences, one on each line"), "apple\nI ate an apple pie.")
+    reader.field("Word").fill("apple")
+    reader.button("Find senses").click()
+    reader.settle()
+    assert "apple" in reader.texts("blockquote") and "appleapple" not in reader.texts("blockquote")
+
+
 def test_the_map_says_with_what_the_cosines_of_neighbors_are(visit: Open) -> None:
     texts = ["A zzkqx barked loudly", "The zzkqx flew over trees", "Trees grow"]
     for chosen_words, isolated, known in [

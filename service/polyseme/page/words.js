@@ -24,7 +24,7 @@ export function quotation(text, { start, end }, evidence = []) {
   const letters = [...text];
   const from = Math.max(start - MAX_CONTEXT, 0), to = Math.min(end + MAX_CONTEXT, letters.length);
   const largest = Math.max(...evidence.map(({ weight }) => Math.abs(weight)), 0);
-  const marked = [{ start, end }, ...evidence]
+  const marked = [{ start, end }, ...evidence.filter((part) => part.start !== start)]
     .filter((part) => part.start >= from && part.end <= to)
     .toSorted((a, b) => a.start - b.start);
   const parts = [from > 0 ? "… " : ""];

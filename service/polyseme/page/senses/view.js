@@ -82,7 +82,7 @@ export class View {
       const notes = [...this.form.hints(), ...notesOf(response)];
       this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
       this.notes.hidden = !notes.length;
-      this.evidence.replaceChildren(...evidenceOf(response, state.senses === "auto"));
+      this.evidence.replaceChildren(...evidenceOf(response, state.senses));
       this.cards.show(response, sentences, state);
     }
     Object.assign(this, { response, sentences });
@@ -148,13 +148,14 @@ function summaryOf({ word, senses, occurrences, separation }) {
 }
 
 /** Return what speaks for each number of senses. */
-function evidenceOf({ several, alternatives, occurrences, senses }, isAutomatic) {
+function evidenceOf({ several, alternatives, occurrences, senses }, chosen) {
   const list = wordList(alternatives.slice(1).map(({ senses: n, separation, sizes }) =>
     ({ word: `${n} senses`, value: separation, text: short(separation), note: sizes.map(count).join(" · ") })), 0, "near wide-words");
   list.children[senses.length - 2]?.setAttribute("aria-current", "true");
   return [
     h("p", { class: "status" }, occurrences.length < MIN_OCCURRENCES ? "" : `The probability of several senses is ${
-      percent(several)}; ${isAutomatic ? "from 33% on, several are shown: those of the longest bar, less 0.01 for each sense" : "their number is the chosen one"}. `,
+      percent(several)}; ${chosen === "auto" ? "from 33% on, several are shown: those of the longest bar, less 0.01 for each sense"
+      : Number(chosen) === senses.length ? "their number is the chosen one" : `of the chosen ${chosen}, ${senses.length} ${senses.length === 1 ? "has" : "have"} occurrences`}. `,
       "The bars show how well each number of senses separates the occurrences: at 1, completely."),
     list,
   ];
@@ -162,10 +163,9 @@ function evidenceOf({ several, alternatives, occurrences, senses }, isAutomatic)
 
 /** Return the notes of a response; for few occurrences, what would help. */
 function notesOf({ notes, occurrences, senses }) {
-  if (occurrences.length >= MIN_OCCURRENCES) {
-    const hasEvidence = senses.length < 2 || senses.some(({ evidence }) => evidence.flat().length);
-    return hasEvidence ? notes : [...notes, "In this model, a context is no sum of words, so the words that decide are not marked."];
-  }
-  return [`${counted(occurrences.length, "occurrence")} ${occurrences.length === 1 ? "is" : "are"} too few to judge the number of senses: add sentences with the word until`
+  const hasEvidence = senses.length < 2 || senses.some(({ evidence }) => evidence.flat().length);
+  const unmarked = hasEvidence ? [] : ["In this model, a context is no sum of words, so the words that decide are not marked."];
+  if (occurrences.length >= MIN_OCCURRENCES) return [...notes, ...unmarked];
+  return [...unmarked, `${counted(occurrences.length, "occurrence")} ${occurrences.length === 1 ? "is" : "are"} too few to judge the number of senses: add sentences with the word until`
     + ` there are ${MIN_OCCURRENCES}, one on each line, because a line is one context.`];
 }

@@ -8,8 +8,8 @@ import { decimals } from "../text.js";
 
 /** A sum of more than MAX_TERMS terms shows the first FIRST_TERMS. */
 const MAX_TERMS = 8, FIRST_TERMS = 4;
-/** Numbers of HUGE or more, and those below TINY that would be rounded to 0, are written with an exponent. */
-const TINY = 1e-4, HUGE = 1e12;
+/** Numbers of HUGE or more, and those below TINY that would be rounded to 0, are written with an exponent. e^MAX_POWER is finite. */
+const TINY = 1e-4, HUGE = 1e12, MAX_POWER = 600;
 
 /**
  * Return the derivation `{symbols, lines, note, parts}` of a cell. `parts` are the cells that it is computed from; they are in
@@ -76,8 +76,6 @@ function given(cell) {
 
 /** Return the column of an array without heads that column `column` of a head is. */
 const wholeColumn = ({ trace, name, column, head }) => (trace.headed(name) ? column + head * trace.width(name, head) : column);
-
-/** Return the cells of a row of a step. */
 const rowOf = ({ trace, head }, name, row) => trace.matrix(name, head).rows[row].map((_, column) => ({ name, row, column }));
 
 function copy(cell) {
@@ -139,6 +137,12 @@ export function logitsOf(trace, row, head) {
   return { terms, mask, logits: trace.words.map((_, j) => total(terms.map(({ cells }) => trace.number(cells[j], head)))) };
 }
 
+/** Return a quotient of powers as numbers; if they are too large or too small, with the largest score subtracted from all. */
+function quotient(score, visible, format) {
+  const largest = Math.max(...visible), shift = Math.abs(largest) > MAX_POWER ? largest : 0, power = (number) => Math.exp(number - shift);
+  return `= ${format(power(score))} / ${format(total(visible.map(power)))}${shift ? `, with ${format(shift)} subtracted from each exponent` : ""}`;
+}
+
 /** Derive a weight: the softmax of its row of logits, without masked tokens. */
 function softmax({ trace, row, column, head, format }) {
   const { terms, mask, logits } = logitsOf(trace, row, head), isSum = terms.length > 1;
@@ -151,7 +155,7 @@ function softmax({ trace, row, column, head, format }) {
       sumText(terms.map(({ cells }) => [format(trace.number(cells[column], head))]))} = ${format(logits[column])}`,
     ...(mask[column] ? {
       sum: `${power(logits[column])} / (${joined(visible.map(power), "powers")})`,
-      after: `= ${format(Math.exp(logits[column]))} / ${format(total(visible.map(Math.exp)))}`,
+      after: quotient(logits[column], visible, format),
     } : { sum: "", note: `${trace.words[row]} does not attend to ${trace.words[column]}: this weight is masked.` }),
     parts: [
       ...terms.flatMap(({ cells }) => cells),
