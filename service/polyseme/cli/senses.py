@@ -271,11 +271,11 @@ def _find(
     texts, total = sample.texts(), sample.total
     if any(map(BEGINNING.fullmatch, forms)):
         forms = _shown(matching_forms(texts, source.pattern))
-    given = [*texts, *others.texts()]
+    all_texts = [*texts, *others.texts()]
     try:
         request = SensesRequest.of(
             word=word,
-            texts=given,
+            texts=all_texts,
             forms=[*forms],
             case="exact" if exact else "any",
             senses=count or "auto",
@@ -296,7 +296,7 @@ def _find(
         raise CommandError(message) from None
 
     # The word may be a token of a text in which it is no word, such as `bank_owned`.
-    texts = given[: max([len(texts) - 1, *(one.text for one in result.occurrences)]) + 1]
+    texts = all_texts[: max([len(texts) - 1, *(one.text for one in result.occurrences)]) + 1]
 
     def show(inventory: SenseInventory, *, named: bool) -> None:
         if as_json:

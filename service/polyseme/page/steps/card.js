@@ -20,7 +20,7 @@ const MAX_NARROW = 6;
 const ABOUT_OPERATION = {
   copy: ({ operands: [source] }) => `The numbers of “${about(source).title}”, unchanged: this step has no weights.`,
   product: ({ formula, operands: [source] }) => (formula.includes("W") ? null
-    : `The numbers of “${about(source).title}” plus a bias, which is the same for every known word.`),
+    : `The numbers of “${about(source).title}” plus a bias, which is the same for every known word; an unknown word has zeros.`),
 };
 
 export class StepCard {
@@ -53,8 +53,7 @@ export class StepCard {
       this.heading,
       h("p", { class: "buttons" }, h("code", {}, formula), " ", h("span", { class: "muted number" }, trace.shapeText(name))),
       h("p", { class: "muted" }, (ABOUT_OPERATION[operation] ?? (() => does))(trace.steps.get(name)) ?? does,
-        formula.includes("X₀") ? " X₀ are the static vectors." : "",
-        name === "values" && trace.words.some((_, i) => trace.isUnknown(i)) ? " The value of an unknown word is zero." : ""),
+        formula.includes("X₀") ? " X₀ are the static vectors." : ""),
       h("div", { class: "controls" }, this.querySelect && labeled("Query token", this.querySelect),
         this.columns.select, this.rows.select),
       this.place,
