@@ -81,7 +81,8 @@ def test_sentences_of_conllu_are_lists_of_words_with_lemmas(tmp_path):
     path.write_text(conllu([("a", "b")]) + "1 c c\n\n" + conllu([("d", "e")]))
     (rows,) = read(find_files(path)[0], "text", ["lemma"])
     assert dict_of(rows, "lemma") == {"text": [["a"], None, ["d"]], "lemma": [["b"], None, ["e"]]}
-    assert rows.problems == [None, "has a line without 10 fields separated by tabs", None]
+    problem = "has a line without 10 fields separated by tabs; correct it, or remove the sentence"
+    assert rows.problems == [None, problem, None]
 
 
 @pytest.mark.parametrize("size", [10, 100])

@@ -166,6 +166,8 @@ def test_forms_that_are_similar_in_spelling_and_vector_are_shown_and_used(tmp_pa
     assert shown.startswith("Forms: castles 0.66") and "casting" not in shown
     assert "in 2 occurrences" in done.stdout.decode()
     assert "castles" in json.loads(save.read_bytes())["forms"]
+    done = run("senses", "castle", file, "--form", "castle~", "--exact")
+    assert "Forms: castles 0.66, Castles 0.46" in done.stderr.decode()
     assert "Forms: none" in run("senses", "castle", file, "--form", "qqzzxx~").stderr.decode()
 
 
@@ -194,6 +196,9 @@ def test_a_column_of_lemmas_gives_the_forms_of_a_word(tmp_path, name):
     assert "Forms: bank 2, banks 1" in done.stderr.decode()
     assert "in 3 occurrences" in done.stdout.decode()
     assert json.loads(save.read_bytes())["forms"] == ["bank", "banks"]
+    done = run("senses", "bank", file, "--lemmas", "lemma", "--exact")
+    assert "Forms: banks 1, Bank 1, bank 1" in done.stderr.decode()
+    assert "in 3 occurrences" in done.stdout.decode()
 
 
 @pytest.mark.parametrize("lemmas", [["the"], None, "the bank"])

@@ -449,7 +449,10 @@ def _conllu_rows(file: InputFile, lines: Iterator[str], names: Sequence[str]) ->
             if line.startswith("#") or size > MAX_ROW_BYTES:
                 continue
             if len(parts) != _CONLLU_FIELDS:
-                problem = f"has a line without {_CONLLU_FIELDS} fields separated by tabs"
+                problem = (
+                    f"has a line without {_CONLLU_FIELDS} fields separated by tabs;"
+                    " correct it, or remove the sentence"
+                )
             elif parts[0].isdigit():
                 words.append(parts)
         elif words or problem:

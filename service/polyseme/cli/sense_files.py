@@ -119,29 +119,30 @@ def matching_forms(texts: Iterable[Text], pattern: re.Pattern[str]) -> list[tupl
     return Counter(word.lower() if ignores_case else word for word in found).most_common(MAX_FORMS)
 
 
-def similar_forms(model: Model, word: str) -> list[tuple[str, float]]:
+def similar_forms(model: Model, word: str, *, exact: bool) -> list[tuple[str, float]]:
     """Return words that are similar to a word in spelling and in vector, with the cosines.
 
-    They begin with three fifths of its letters, and have at most _MAX_FURTHER letters more.
+    They begin with three fifths of its letters, and have at most _MAX_FURTHER letters more. They
+    are in lower case, or as they are written if `exact`.
     """
     vector = model.static([resolve(word, model.vocabulary)])[0]
     beginning, length = word.casefold()[: -(-3 * len(word) // 5)], len(word) + _MAX_FURTHER
     forms: dict[str, float] = {}
     for other, cosine in model.neighbors(vector, _NEIGHBORS, []) if vector.any() else ():
-        form = other.lower()
-        alike = form.startswith(beginning) and len(form) <= length and form != word.lower()
-        if alike and cosine >= _MIN_COSINE:
+        form = other if exact else other.lower()
+        alike = form.casefold().startswith(beginning) and len(form) <= length
+        if alike and form.lower() != word.lower() and cosine >= _MIN_COSINE:
             forms.setdefault(form, round(cosine, 2))
     return [*forms.items()]
 
 
 def forms_of_lemma(
-    paths: Sequence[Path], column: str, lemmas: str, lemma: str
+    paths: Sequence[Path], column: str, lemmas: str, lemma: str, *, exact: bool
 ) -> list[tuple[str, int]]:
-    """Return the most frequent words of lists whose lemma is given, in lower case, with counts.
+    """Return the most frequent words of lists that have a lemma, with their counts.
 
-    `lemmas` is a column with the lemma of each word. Raises CommandError for a row of which it has
-    more or fewer.
+    They are in lower case, or as they are written if `exact`. `lemmas` is a column with the lemma
+    of each word. Raises CommandError for a row of which it has more or fewer.
     """
     from polyseme.bulk.read import find_files, read
 
@@ -165,7 +166,7 @@ def forms_of_lemma(
                         )
                     named = zip(words, map(str, of_words), strict=True)
                     same = (word for word, of in named if of.casefold() == lemma.casefold())
-                    counts.update(map(str.lower, same))
+                    counts.update(same if exact else map(str.lower, same))
                 bar.advance(int(rows.bytes))
     return counts.most_common(MAX_FORMS)
 

@@ -259,9 +259,9 @@ def _find(
             raise click.UsageError("The name of --plot must end in .svg or .png.")
         require_package("matplotlib", "--plot needs Matplotlib", "evaluate")
     forms = tuple(form.strip() for form in ",".join(forms).split(",") if form.strip())
-    forms = _with_similar(model, forms)
+    forms = _with_similar(model, forms, exact=exact)
     if lemmas:
-        forms += _shown(forms_of_lemma(files, column, lemmas, word))
+        forms += _print_forms(forms_of_lemma(files, column, lemmas, word, exact=exact))
     phrases = shared["phrases"]
     word_forms = WordForms((word, *forms), exact, phrases)
     source = SentenceSource(files, column, word_forms, model.manifest.languages)
@@ -270,7 +270,7 @@ def _find(
         sample.add(form, sentence.text)
     texts, total = sample.texts(), sample.total
     if any(map(BEGINNING.fullmatch, forms)):
-        forms = _shown(matching_forms(texts, source.pattern))
+        forms = _print_forms(matching_forms(texts, source.pattern))
     all_texts = [*texts, *others.texts()]
     try:
         request = SensesRequest.of(
@@ -327,13 +327,14 @@ def _find(
     show(inventory, named=names is not None)
 
 
-def _with_similar(model: Model, forms: Sequence[str]) -> tuple[str, ...]:
+def _with_similar(model: Model, forms: Sequence[str], *, exact: bool) -> tuple[str, ...]:
     """Return forms, with those that are similar to one that ends in a tilde."""
-    similar = [_shown(similar_forms(model, form[:-1])) for form in forms if form.endswith("~")]
+    words = [form[:-1] for form in forms if form.endswith("~")]
+    similar = [_print_forms(similar_forms(model, word, exact=exact)) for word in words]
     return (*(form.rstrip("~") for form in forms), *chain.from_iterable(similar))
 
 
-def _shown(counts: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+def _print_forms(counts: Sequence[tuple[str, float]]) -> tuple[str, ...]:
     """Print the forms of a word and their counts or cosines; return the forms."""
     echo(f"Forms: {', '.join(f'{form} {n:,}' for form, n in counts) or 'none'}", err=True)
     return tuple(form for form, _ in counts)

@@ -334,7 +334,7 @@ def find_senses(model: Model, request: SensesRequest, limits: Limits | None = No
 def other_tokens(
     model: Model, texts: Sequence[Text], present: Collection[int]
 ) -> list[ResolvedToken]:
-    """Return tokens of the texts that are not in `present`; none if there are too few."""
+    """Return tokens of the texts whose indices are not in `present`; none if they are too few."""
     others = sorted((text for i, text in enumerate(texts) if i not in present), key=joined)
     tokens: list[ResolvedToken] = []
     for text in others[:: len(others) // MAX_OTHERS + 1]:

@@ -378,9 +378,9 @@ def estimate_projection(model: Model) -> ContextProjection:
 def recenter(
     model: Model, projection: ContextProjection, tokens: Sequence[ResolvedToken]
 ) -> ContextProjection:
-    """Return a projection whose mean is that of texts, from random sentences of their tokens.
+    """Return a projection with the mean of texts, estimated from random sentences of their tokens.
 
-    This mean is near that of the sentences themselves (cosine 0.98), and needs less text.
+    This mean is near that of the texts' own sentences (cosine 0.98), and needs less text.
     """
     tokens, width = sorted(tokens, key=attrgetter("text")), len(projection.mean)
     rows = _random_surroundings(model, np.ones(len(tokens)), tokens.__getitem__)
