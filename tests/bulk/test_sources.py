@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from unittest.mock import Mock
 
 import fsspec
 import pyarrow as pa
@@ -10,7 +9,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from pyarrow import fs
 
 from polyseme.bulk import read as reading
 from polyseme.bulk.read import find_files, read, read_schema, split_shards
@@ -313,15 +311,9 @@ def test_a_kept_string_of_parquet_that_is_not_utf8_costs_only_its_row(tmp_path, 
 
 
 @pytest.fixture
-def memory(monkeypatch):
-    """The files of `memory://`, an address of a file system that is not on this machine."""
+def memory():
+    """The files of `fsspec+memory://`, an address of a file system that is not on this machine."""
     memory = fsspec.filesystem("memory")
-    system = fs.PyFileSystem(fs.FSSpecHandler(memory))
-
-    def from_uri(address):
-        return system, address.removeprefix("memory:/")
-
-    monkeypatch.setattr("polyseme.bulk.read.fs.FileSystem", Mock(from_uri=from_uri))
     yield memory
     memory.store.clear()
 
@@ -334,13 +326,13 @@ def test_files_of_an_address_are_those_of_a_folder(tmp_path, memory):
     path.with_suffix(".csv.gz").write_bytes(gzip.compress(path.read_bytes()))
     memory.put(str(tmp_path / "in"), "/bucket/in", recursive=True)
     memory.pipe("/bucket/in/_SUCCESS", b"")
-    local, remote = find_files(tmp_path / "in"), find_files("memory://bucket/in")
+    local, remote = find_files(tmp_path / "in"), find_files("fsspec+memory:///bucket/in")
     assert [one.document() for one in local] == [one.document() for one in remote]
     assert [one.partitions for one in local] == [one.partitions for one in remote]
     keep = ("id", "year")
-    assert texts_of("memory://bucket/in", keep=keep) == texts_of(tmp_path / "in", keep=keep)
+    assert texts_of("fsspec+memory:///bucket/in", keep=keep) == texts_of(tmp_path / "in", keep=keep)
     with pytest.raises(CommandError, match=r"\*\.csv: there is no such file"):
-        find_files("memory://bucket/*.csv")
+        find_files("fsspec+memory:///bucket/*.csv")
 
 
 def test_folders_and_patterns_are_read_file_by_file(tmp_path):
