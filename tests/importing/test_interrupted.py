@@ -7,75 +7,67 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import PYTHONPATH
-from tests.http.service import until
 from tests.importing.conftest import TIMEOUT
 from tests.importing.files import many
 from tests.signals import default_handling
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc"),
-]
+pytestmark = pytest.mark.slow
+
+CHECKING, READING, WRITING = ("/file", 2), ("/file", 3), ("/models/file/.writing-", 1)
+"""Steps of an import: a part of the path of a file, and which time such a file is opened."""
+PROGRAM = """
+import os, runpy, sys
+
+number, part, left = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+
+def send(event, arguments):
+    global left
+    if event == "open" and part in str(arguments[0]):
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), number)
+
+sys.argv[1:4] = []
+sys.addaudithook(send)
+runpy.run_module("polyseme", run_name="__main__")
+"""
+"""Runs `polyseme` and sends a signal to itself at a step: from outside, the step is soon over."""
 
 
-def import_command(file, models):
-    command = [sys.executable, "-m", "polyseme", "models", "import", file, "--models-dir", models]
-    return [*map(str, command), "--no-weights", "--no-subwords"]
-
-
-def checking(pid, place):
-    """Whether the first pass over the file has begun."""
-    return str(place / "file") in map(os.path.realpath, Path(f"/proc/{pid}/fd").glob("*"))
-
-
-def reading(_pid, place):
-    """Whether the second pass has begun."""
-    return " words of dimension " in (place / "err").read_text()
-
-
-def writing(_pid, place):
-    """Whether the model is being written."""
-    return any(place.glob("models/file/.*"))
-
-
-def signalled(place, stage, number, content, before=()):
-    """Send a signal to an import at a stage; return the exit code, the output and the errors."""
-    (place / "file").write_bytes(many(*content))
+def signalled(place, step, number, before=()):
+    """Send a signal to an import at a step; return the exit code, the output and the errors."""
+    (place / "file").write_bytes(many("glove", 2_000, 10))
     (place / "models").mkdir()
-    with (place / "err").open("wb") as err, default_handling(number):
-        process = subprocess.Popen(
-            [*before, *import_command(place / "file", place / "models")],
+    part, time = step
+    step = (str(int(number)), f"{place}{part}", str(time))
+    command = [*before, sys.executable, "-c", PROGRAM, *step]
+    command += ["models", "import", str(place / "file"), "--models-dir", str(place / "models")]
+    with default_handling(number):
+        done = subprocess.run(
+            [*command, "--no-weights", "--no-subwords"],
             env={**os.environ, "PYTHONPATH": PYTHONPATH},
-            stdout=subprocess.PIPE,
-            stderr=err,
+            capture_output=True,
+            check=False,
+            timeout=TIMEOUT,
         )
-    until(lambda: process.poll() is not None or stage(process.pid, place))
-    assert process.poll() is None, (place / "err").read_text()
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=TIMEOUT)
-    return process.returncode, out, (place / "err").read_text().splitlines()
-
-
-FEW, MANY = ("glove", 15_000, 100), ("glove", 60_000, 100)
-NARROW = ("word2vec-binary", 60_000, 10)  # many words, whose index takes a while
+    return done.returncode, done.stdout, done.stderr.decode().splitlines()
 
 
 @pytest.mark.parametrize(
-    ("stage", "number", "code", "content"),
+    ("step", "number", "code"),
     [
-        (checking, signal.SIGTERM, 143, FEW),
-        (checking, signal.SIGHUP, 129, FEW),
-        (reading, signal.SIGINT, 1, MANY),
-        (writing, signal.SIGINT, 1, NARROW),
+        (CHECKING, signal.SIGTERM, 143),
+        (CHECKING, signal.SIGHUP, 129),
+        (READING, signal.SIGINT, 1),
+        (WRITING, signal.SIGINT, 1),
     ],
 )
-def test_an_interrupted_import_leaves_nothing(tmp_path, stage, number, code, content):
-    *found, lines = signalled(tmp_path, stage, number, content)
+def test_an_interrupted_import_leaves_nothing(tmp_path, step, number, code):
+    *found, lines = signalled(tmp_path, step, number)
     assert found == [code, b""]
     others = [line for line in lines if not line.startswith("polyseme: ")]
     assert others in ([], ["", "Aborted!"])
@@ -84,5 +76,5 @@ def test_an_interrupted_import_leaves_nothing(tmp_path, stage, number, code, con
 
 def test_an_import_under_nohup_goes_on(tmp_path):
     nohup = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
-    code, out, _ = signalled(tmp_path, reading, signal.SIGHUP, MANY, nohup)
+    code, out, _ = signalled(tmp_path, READING, signal.SIGHUP, nohup)
     assert (code, out[:4]) == (0, b"file")
