@@ -142,12 +142,15 @@ def test_the_caption_and_the_notes_say_how_context_changes_the_pairs(
     ]:
         reader.go(compare_address(rows))
         assert captions(reader) == expected, rows
+    reader.go(compare_address([("The Bank lent money.", "Bank", 0), *BANKS]))
+    different = captions(reader)[-1]
+    assert different.startswith("A (“Bank”) and B and C (“bank”) are different words")
     reader.go(compare_address(EIGHT))
     notes = captions(reader)[1:]
     assert [note.split(" are")[0] for note in notes[:2]] == ["C and D", "E and F"]
     assert notes[2:] == [
         (
-            "A and B are different words of the vocabulary, “Apple” and “apple”: with the case"
+            "A (“Apple”) and B (“apple”) are different words of the vocabulary: with the case"
             " “lower”, they are one."
         ),
         "H is not in the vocabulary: its static vector is zero.",

@@ -61,8 +61,8 @@ export function notesOf({ occurrences, contextual_similarity: after }) {
       return `${joinNames(group.map(({ i }) => letter(i)))} are one word, “${group[0].key}”, with one static vector: `
         + `${isSame ? "here, context does not tell them apart either" : "only context tells them apart"}.`;
     }),
-    ...byCase.map((group) => `${joinNames(group.map(({ i }) => letter(i)))} are different words of the vocabulary, ${
-      joinNames([...new Set(group.map(({ key }) => `“${key}”`))])}${
+    ...byCase.map((group) => `${joinNames([...Map.groupBy(group, ({ key }) => key)].map(([key, members]) =>
+      `${joinNames(members.map(({ i }) => letter(i)))} (“${key}”)`))} are different words of the vocabulary${
       areOneInLower(group.map(({ key }) => key)) ? ": with the case “lower”, they are one" : ""}.`),
     ...missing,
   ];

@@ -71,10 +71,7 @@ export class SensesMap {
       const distance = (point) => Math.hypot(point.x - x, point.y - y), nearest = least(points, distance);
       return distance(nearest) < REACH ? nearest.i : null;
     };
-    this.drawing = svgDrawing(
-      "senses-map",
-      width,
-      top + height,
+    this.drawing = svgDrawing("senses-map", width, top + height,
       {
         role: "group", "aria-label": "Map of the occurrences; the arrow keys move between them, Enter shows the sentence",
         onpointermove: (event) => near(event) !== null && onpoint(near(event)),

@@ -83,6 +83,7 @@ export class View {
       this.notes.replaceChildren(...notes.map((note) => h("li", {}, note)));
       this.notes.hidden = !notes.length;
       this.evidence.replaceChildren(...evidenceOf(response, state.senses));
+      this.evidence.hidden = !this.evidence.querySelector("li");
       this.cards.show(response, sentences, state);
     }
     Object.assign(this, { response, sentences });
@@ -101,7 +102,8 @@ export class View {
       const part = shorten(letters.slice(from, from + NAME + 1).join(""), NAME);
       return `Sense ${sense + 1}, confidence ${short(confidence)}: ${from ? "…" : ""}${part}`;
     };
-    this.figure.caption.textContent = "Each mark is an occurrence, at the first two principal components of its context."
+    this.figure.caption.textContent = "Each mark is an occurrence, at the first two principal components of its context. Its confidence is how much"
+      + " nearer it is to its sense than to the other senses here, right or not."
       + (occurrences.length > MAX_POINTS
         ? ` The map shows ${count(MAX_POINTS)} of the ${count(occurrences.length)} occurrences, evenly spaced.` : "");
     this.map = new SensesMap(response, {
@@ -149,7 +151,7 @@ function summaryOf({ word, senses, occurrences, separation }) {
 
 /** Return what speaks for each number of senses. */
 function evidenceOf({ several, alternatives, occurrences, senses }, chosen) {
-  const list = wordList(alternatives.slice(1).map(({ senses: n, separation, sizes }) =>
+  const list = wordList(alternatives.slice(1).filter(({ senses: n, sizes }) => sizes.length === n).map(({ senses: n, separation, sizes }) =>
     ({ word: `${n} senses`, value: separation, text: short(separation), note: sizes.map(count).join(" · ") })), 0, "near wide-words");
   list.children[senses.length - 2]?.setAttribute("aria-current", "true");
   return [
