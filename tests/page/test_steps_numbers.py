@@ -279,6 +279,9 @@ def test_words_of_other_directions_and_empty_words_are_kept(open_page: Open) -> 
     for text in ("a\nb\nc\n\n", "a b  c", "a, b,c "):
         write(reader, "Words", text)
         assert reader.sent()["tokens"] == ["a", "b", "c"]
+    write(reader, "Words", " \n")
+    assert "Type the words." in reader.texts(".editor .error")
+    assert reader.field("Words").get_attribute("aria-invalid") == "true"
 
 
 def test_one_word_has_one_weight(visit: Open) -> None:

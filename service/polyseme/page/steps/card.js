@@ -262,7 +262,7 @@ export class OwnResult {
     }
     const compare = ([top, left]) => own.map((row, i) => row.map((number, j) => {
       const count = Math.min(Math.max(1, decimalsOf[i][j]), limit);
-      return { text: decimals(number, count), count, isRight: Math.abs(number - rows[top + i][left + j]) <= 0.51 * 10 ** -count };
+      return { text: decimals(number, Math.max(count, decimalsOf[i][j])), count, isRight: Math.abs(number - rows[top + i][left + j]) <= 0.51 * 10 ** -count };
     }));
     const usual = height === 1 ? Math.min(chosen, rows.length - 1) : 0;
     const tops = [usual, ...range(rows.length - height + 1)], lefts = height === rows.length ? range(width - across + 1) : [0];

@@ -95,6 +95,7 @@ export class StepEditor {
     const { value: words } = this.areas.tokens;
     // Words that were not edited stay as they are: one may be empty, or have several lines.
     if (words !== this.tokens?.join("\n")) this.tokens = words.trim().split(words.trim().includes("\n") ? "\n" : /[\s,;]+/);
+    if (!this.tokens.join("")) this.#mark("tokens", "Type the words.");
     const request = { tokens: this.tokens, heads: Number(this.heads.value), scale: this.scale.checked };
     const read = (names) => Object.fromEntries(names.map((name) => [name, this.#matrix(name)]));
     if (this.kind.value === "projected") {
