@@ -17,7 +17,7 @@ from polyseme_lab.training.corpus import read_lines
 
 BUNDLED = Path(__file__).parents[1] / "models" / "wiki-en"
 CORPUS = Path(__file__).parents[2] / "shared" / "data" / "corpora" / "simplewiki.txt.zst"
-MIN_WORDS, MAX_WORDS = 5, 60
+MIN_WORDS = 5
 _READ = 20_000
 """Number of paragraphs that sentences are taken from."""
 
@@ -53,11 +53,3 @@ def sentences(lengths: Iterable[int], seed: int = 1) -> list[list[str]]:
 @lru_cache(1)
 def _read() -> list[list[str]]:
     return [text.split() for text in islice(paragraphs(range(MIN_WORDS, 1000)), _READ)]
-
-
-def lengths(count: int, seed: int = 1) -> list[int]:
-    """Draw lengths from 5 to 60, uniformly."""
-    drawn: list[int] = (
-        np.random.default_rng(seed).integers(MIN_WORDS, MAX_WORDS + 1, count).tolist()
-    )
-    return drawn

@@ -173,13 +173,8 @@ QUOTES = [
     ),
     (
         "docs/speed.md",
-        "sentences of 5 to 60 tokens | {:,} |",
-        [figure("engine", "sentences", "1000", "tokens_per_second", "engine, without")],
-    ),
-    (
-        "docs/speed.md",
-        "its matrix products alone | {:.2f} |",
-        [figure("engine", "sentences", "1000", "ratios", "without, to products")],
+        "of the engine's time | {:.2f} |",
+        [figure("lists", "ratios", "products alone, to engine")],
     ),
     *(
         (

@@ -274,6 +274,7 @@ def test_a_typed_part_is_compared_with_the_part_that_it_equals(open_page: Open) 
     assert "Right to 2 decimals: 5 of 5" in own_result(reader, "scores", row)
     assert own_marks(reader, "scores") == [f"{expected}:{i}" for i in range(5)]
     # A number is shown as it was typed, so that its rounding is not taken for right.
+    reader.go(steps_address(example=1, hide=1))
     own_result(reader, "weights", "0.17606 0.21076 0.25229 0.17954 0.18134")
     assert reader.texts("[data-step=weights] td:has(.own)")[0].startswith("0.17606")
 
