@@ -277,6 +277,10 @@ def test_a_typed_part_is_compared_with_the_part_that_it_equals(open_page: Open) 
     reader.go(steps_address(example=1, hide=1))
     own_result(reader, "weights", "0.17606 0.21076 0.25229 0.17954 0.18134")
     assert reader.texts("[data-step=weights] td:has(.own)")[0].startswith("0.17606")
+    # Beside the number of the page, the mark says whose number is right or wrong.
+    reader.go(steps_address(PLAIN))
+    own_result(reader, "scores", "5 7")
+    assert reader.texts("[data-step=scores] .own") == [" yours: 5.0 ✓ right", " yours: 7.0 ✗ wrong"]
 
 
 def test_own_results_are_kept(open_page: Open) -> None:

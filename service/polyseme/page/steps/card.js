@@ -203,12 +203,12 @@ function numberCell(number, { row, column, color, digits, note, isHidden, own, i
     td.style.color = textColorOn(color);
   }
   if (note) td.append(printedNote(note.printed, note.wrong, isHidden));
-  if (own) td.append(ownMark(own));
+  if (own) td.append(ownMark(own, isHidden ? "" : ` yours: ${own.text}`));
   return td;
 }
 
-/** Return the mark of a number of the reader. */
-export const ownMark = ({ isRight }) => h("span", { class: isRight ? "own right" : "own wrong" },
+/** Return the mark of a number of the reader, after a `text` that says which it is where another number stands. */
+export const ownMark = ({ isRight }, text = "") => h("span", { class: isRight ? "own right" : "own wrong" }, text,
   h("span", { "aria-hidden": "true" }, isRight ? " ✓" : " ✗"), h("span", { class: "visually-hidden" }, isRight ? " right" : " wrong"));
 
 /** What the reader typed, by the name of the field; kept until the tab is closed. */
