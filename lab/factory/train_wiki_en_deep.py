@@ -1,29 +1,26 @@
-"""Train layers over the vectors of `wiki-en` by hidden words: the weights of `wiki-en-deep`.
+"""Train layers over the vectors of `wiki-en` by hidden words: the teacher of `wiki-en-deep`.
 
     python lab/factory/train_wiki_en_deep.py --corpus FOLDER --pseudowords FILE
 
 The training is `polyseme train --objective hidden-words` on every `*.txt.zst` of the corpus folder,
 from the checkpoint in the work folder if there is one, with the words of CoarseWSD-20 and
 of the pseudo-words (--pseudowords) left out. The learning rate is constant, so that a training can
-be ended and continued at any time; the model is the moving average of the weights. That of
+be ended and continued at any time; the model is the moving average of the weights. The teacher of
 `models/wiki-en-deep` had 91,000 steps, in ten hours of one core. It was ended by
 
     python lab/factory/train_wiki_en_deep.py … --steps 94500 --decay 0.0423
 
 in which the rate falls to 0 in the last 4,000 steps. `--pack FILE.xz` only writes the corpus as
 packed tokens, nine bits each, for another machine: `polyseme train --corpus` reads such files, and
-its `--recipe` sets widths of layers and larger batches for a GPU. `--half models/wiki-en-deep`
-writes the trained model with float16 weights, without training. `fit_senses.py --model` adds the
-projection for senses, and the same with `--pairs` the rule.
+its `--recipe` sets widths of layers and larger batches for a GPU. `narrow_wiki_en_deep.py`
+makes `models/wiki-en-deep` of the result.
 """
 
 from pathlib import Path
 
 import click
 
-from polyseme.models.reader import read_model
 from polyseme.models.registry import Registry
-from polyseme.models.writer import rewrite_model
 from polyseme.progress import ConsoleProgress
 from polyseme_lab.commands.train import corpus_options, run_train
 from polyseme_lab.evaluation.downstream import read_pseudowords
@@ -32,7 +29,6 @@ from polyseme_lab.training.hidden_words import pack, tokenize_files
 from polyseme_lab.training.run import CHECKPOINT
 
 NAME = "deep"
-"""The name of the model until `--half` writes it as `wiki-en-deep`, which is taken."""
 STEPS = 91_000
 """Number of steps at a constant rate: 139 million tokens."""
 SCORE_EVERY = 500
@@ -52,7 +48,6 @@ def left_out(pseudowords: Path) -> list[str]:
 @click.option("--steps", default=STEPS, show_default=True, help="Total number of steps.")
 @click.option("--decay", default=0.0, help="Share of the steps in which the rate falls to 0.")
 @click.option("--pack", "packed", type=click.Path(path_type=Path), help="Only pack the corpus.")
-@click.option("--half", type=click.Path(path_type=Path), help="Only write it with float16 weights.")
 def main(
     corpus: Path,
     pseudowords: Path,
@@ -60,13 +55,8 @@ def main(
     steps: int,
     decay: float,
     packed: Path | None,
-    half: Path | None,
 ) -> None:
-    """Train `wiki-en-deep`, or write the trained model."""
-    if half:
-        model = read_model(work / "models" / NAME)
-        rewrite_model(half.absolute(), model, weights_dtype="float16")
-        return
+    """Train the teacher, or pack its corpus."""
     if packed:
         model = Registry.of(None, "wiki-en").model("wiki-en")
         text = tokenize_files(model, sorted(corpus.glob("*.txt.zst")), ConsoleProgress())

@@ -6,7 +6,7 @@ and computes no keys and values. `checked_layers` compares the network with the 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -110,6 +110,13 @@ class Network:
     def contextual(self, batch: TrainingBatch) -> Tensor:
         """Return the contextual vector of each token. -> [B, n, d]"""
         return self._apply(batch, None)
+
+    def results(self, batch: TrainingBatch) -> Iterator[Tensor]:
+        """Yield the result of each layer. [B, n, d]"""
+        x = batch.vectors
+        for number in range(len(self.entries)):
+            x = self._layer(number, x, batch, None)
+            yield x
 
     def _apply(self, batch: TrainingBatch, targets: Tensor | None) -> Tensor:
         x, last = batch.vectors, len(self.entries) - 1

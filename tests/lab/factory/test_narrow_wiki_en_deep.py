@@ -1,0 +1,145 @@
+"""Layers that are narrowed in closed form, and then learn the results of the wide ones."""
+
+from ast import literal_eval
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from polyseme.engine.attention import SentenceArrays
+from polyseme.engine.layers import FeedForward, Projection, contextualize
+from polyseme.models.reader import read_model
+from tests.lab.training import runs
+from tests.lab.training.world import world_model, write_corpus
+
+pytest.importorskip("torch", reason="the extra [train] is not installed")
+zstandard = pytest.importorskip("zstandard", reason="the extra [train] is not installed")
+
+from lab.factory.narrow_wiki_en_deep import (  # noqa: E402
+    best_units,
+    inputs_of,
+    low_rank,
+    main,
+    narrow,
+    square_roots,
+)
+
+from polyseme_lab.training.config import HiddenWordsConfig  # noqa: E402
+from polyseme_lab.training.run import write_trained_model  # noqa: E402
+from polyseme_lab.training.stack import initial_stack  # noqa: E402
+
+D, K, UNITS = 12, 4, 9
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+@pytest.fixture
+def layer(rng):
+    """A pre-norm layer whose biases, keys and hidden units all matter."""
+    config = HiddenWordsConfig(heads=3, key_width=K, value_width=K, feed_forward=UNITS, layers=1)
+    layer = initial_stack(D, config, rng)[0]
+
+    def moved(part):
+        weight = rng.standard_normal(part.weight.shape)
+        bias = rng.standard_normal(part.bias.shape)
+        return Projection(weight.astype(np.float32), bias.astype(np.float32))
+
+    names = ("query", "key", "value", "output")
+    network = FeedForward(moved(layer.feed_forward.inner), moved(layer.feed_forward.outer))
+    parts = {name: moved(getattr(layer, name)) for name in names}
+    return replace(layer, feed_forward=network, **parts)
+
+
+def sentences(rng, count=300, rank=D):
+    """A stack of sentences of ten tokens, of which two are unknown, in a subspace."""
+    vectors = rng.standard_normal((count, 10, rank)) @ rng.standard_normal((rank, D))
+    known = np.ones((count, 10), np.bool_)
+    known[:, [3, 7]] = False
+    vectors[~known] = 0
+    return SentenceArrays(vectors.astype(np.float32), known, np.tile(np.arange(10), (count, 1)))
+
+
+def difference(layer, other, stack):
+    """The mean squared difference of the results at known tokens, relative to the variance."""
+    one, two = (contextualize(stack, [each]).contextual[stack.known] for each in (layer, other))
+    return np.square(one - two).sum() / np.square(one - one.mean(axis=0)).sum()
+
+
+def test_a_layer_of_the_same_widths_computes_the_same(rng, layer):
+    stack = sentences(rng)
+    (inputs,) = inputs_of([layer], [stack])
+    same = narrow(layer, inputs, K, K, UNITS)
+    assert difference(layer, same, stack) < 1e-4
+
+
+def test_narrow_layers_are_nearer_than_cut_ones(rng, layer):
+    stack, other = sentences(rng), sentences(rng)
+    (inputs,) = inputs_of([layer], [stack])
+    found = narrow(layer, inputs, 2, 3, 6)
+    assert found.key.weight.shape == (D, 3 * 2)
+    assert found.value.weight.shape == (D, 3 * 3)
+    assert found.feed_forward.inner.weight.shape == (D, 6)
+    columns = [h * K + i for h in range(3) for i in range(2)]
+    values = [h * K + i for h in range(3) for i in range(3)]
+    network = layer.feed_forward
+    cut = replace(
+        layer,
+        query=Projection(layer.query.weight[:, columns], layer.query.bias[columns]),
+        key=Projection(layer.key.weight[:, columns], layer.key.bias[columns]),
+        value=Projection(layer.value.weight[:, values], layer.value.bias[values]),
+        output=Projection(layer.output.weight[values], layer.output.bias),
+        feed_forward=FeedForward(
+            Projection(network.inner.weight[:, :6], network.inner.bias[:6]),
+            Projection(network.outer.weight[:6], network.outer.bias),
+        ),
+    )
+    assert difference(layer, found, other) < 0.8 * difference(layer, cut, other)
+
+
+def test_factors_are_nearest_in_the_metric_of_the_inputs(rng):
+    """The squared distance is the sum of the remaining squared singular values (Eckart–Young)."""
+    matrix, x, y = rng.standard_normal((5, 7)), *(rng.standard_normal((50, n)) for n in (5, 7))
+    left, right = square_roots(x.T @ x), square_roots(y.T @ y)
+    one, other = low_rank(matrix, left, right, 3)
+    assert (one.shape, other.shape) == ((5, 3), (3, 7))
+    rest = np.linalg.svd(left[0] @ matrix @ right[0], compute_uv=False)[3:]
+    distance = np.square(x @ (matrix - one @ other) @ y.T).sum()
+    np.testing.assert_allclose(distance, np.square(rest).sum(), rtol=1e-6)
+
+
+def test_the_units_that_others_replace_are_removed(rng):
+    """Of two equal units and of one that is the sum of two, one is superfluous each."""
+    hidden = rng.standard_normal((400, 5))
+    hidden = np.column_stack([hidden, hidden[:, 0], hidden[:, 1] + hidden[:, 2]])
+    units = set(best_units(np.cov(hidden.T), rng.standard_normal((7, 4)), 5).tolist())
+    assert {3, 4} <= units
+    assert len(units & {0, 5}) == 1
+    assert len(units & {1, 2, 6}) == 2
+
+
+def test_a_model_is_narrowed_and_taught(tmp_path, monkeypatch):
+    world = world_model(tmp_path)
+    text = write_corpus(tmp_path / "text").read_bytes()
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "one.txt.zst").write_bytes(zstandard.compress(text))
+    (tmp_path / "left_out").write_text("bankaa\n")
+    monkeypatch.setitem(runs.HIDDEN_WORDS, "value_width", 4)
+    trained, _ = runs.run(world, corpus=tmp_path / "text", objective="hidden-words", steps=60)
+    write_trained_model(tmp_path / "deep", world, trained, replacing=False)
+    folders = {"--corpus": "corpus", "--leave-out": "left_out", "--teacher": "deep"}
+    options = [part for name, path in folders.items() for part in (name, str(tmp_path / path))]
+    widths = {"keys": 1, "values": 2, "units": 5, "minutes": 0.1}
+    options += [part for name, width in widths.items() for part in (f"--{name}", str(width))]
+    output = ["--output", str(tmp_path / "narrow")]
+    done = CliRunner().invoke(main, [*options, *output], catch_exceptions=False)
+    lines = done.output.splitlines()
+    before, after = (literal_eval(line) for line in (lines[0], lines[-1]))
+    assert all(after[name] < 0.9 * before[name] for name in ("vectors", "hidden")), (before, after)
+    small = read_model(tmp_path / "narrow")
+    assert small.layers[0].key.weight.shape == (7, 3)
+    assert small.layers[1].feed_forward.inner.weight.shape == (7, 5)
+    assert small.manifest.training["narrowed"] == widths | after
