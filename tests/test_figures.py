@@ -176,6 +176,28 @@ QUOTES = [
         "of the engine's time | {:.2f} |",
         [figure("lists", "ratios", "products alone, to engine")],
     ),
+    (
+        "docs/speed.md",
+        "power {} of its length and its memory with {}, or with {} and {} without",
+        [
+            figure("growth", "exponents", name, key)
+            for name in ("with attention", "without")
+            for key in ("ms", "peak_mb")
+        ],
+    ),
+    (
+        "docs/speed.md",
+        "{:.0f} ms after the start",
+        [figure("growth", "words of a vocabulary", "3000000", "first_sentence_ms")],
+    ),
+    (
+        "docs/speed.md",
+        "takes {:.0f} s, gensim's load {:.0f} s",
+        [
+            figure("growth", "words of a vocabulary", "3000000", key)
+            for key in ("import_s", "gensim_s")
+        ],
+    ),
     *(
         (
             "docs/speed.md",
