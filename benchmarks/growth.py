@@ -12,8 +12,7 @@
 
 All but the services use one core. Each measurement has a process of its own. Memory is the growth
 of the process at its peak (`VmHWM`), of a command its peak, and of a service what its processes
-have in proportion (`Pss`). Figures are medians of the rounds, which vary the size last. Results:
-results/growth.json.
+have in proportion (`Pss`). Figures are medians of the rounds. Results: results/growth.json.
 """
 
 import os
@@ -45,9 +44,11 @@ from polyseme.models.reader import read_model
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.http.service import running
 
-MIN_TOKENS, FITTED_FROM = 16, 1024
+LENGTHS = tuple(2**n for n in range(4, 15))
+FITTED_FROM = 1024
 LISTS = (1, 4, 16, 64, 256, 1024)
-MIN_WORDS, DIMENSION, CHUNK = 10_000, 50, 10_000
+VOCABULARIES = (10_000, 100_000, 1_000_000, 3_000_000)
+DIMENSION, CHUNK = 50, 10_000
 LETTERS = np.frombuffer(b"etaoinshrdlcumwfgypbvk", np.uint8)
 WORKERS = (1, 2, 3, 4)
 SHORT, REPEATS = 1, 5
@@ -74,7 +75,7 @@ def cost(work: Callable[[], object]) -> Measured:
 def of_sentence(tokens: int, names: Sequence[str]) -> Measured:
     """Measure a sentence of so many tokens."""
     model = bundled()
-    short, long = (" ".join(text) for text in sentences([MIN_TOKENS, tokens]))
+    short, long = (" ".join(text) for text in sentences([LENGTHS[0], tokens]))
 
     def encode(text: str) -> object:
         found = model.tokenizer.tokens(text)[:tokens]
@@ -93,10 +94,11 @@ def of_list(size: int) -> Measured:
     return {"us_a_text": 1e3 * measured.pop("ms") / size, **measured}
 
 
-def of_model(folder: Path, known: Sequence[str]) -> Measured:
+def of_model(folder: Path) -> Measured:
     """Measure a model's first sentence, and the sentences after it."""
     rng = np.random.default_rng(1)
-    texts = [" ".join(rng.choice(known, 20)) for _ in range(1000)]
+    known = read_model(folder).vocabulary.word
+    texts = [" ".join(map(known, rng.integers(VOCABULARIES[0], size=20))) for _ in range(1000)]
     with threadpool_limits(1):
         began = time.perf_counter()
         model = LocalModel(read_model(folder))
@@ -156,7 +158,10 @@ def of_vocabulary(size: int) -> Measured:
         mb = sum(path.stat().st_size for path in models.glob("*/*")) / 1e6
         imported = {"gensim_s": load_s, "gensim_mb": load_mb, "import_s": import_s}
         imported |= {"import_mb": import_mb, "model_mb": mb}
-        return {**imported, **apart(of_model, models / "glove", synthetic_words(size)[:MIN_WORDS])}
+        return {
+            **imported,
+            **apart(of_model, models / "glove"),
+        }
 
 
 def of_workers(count: int, rounds: int) -> Measured:
@@ -181,14 +186,6 @@ def apart(function: Callable[..., Measured], *arguments: object) -> Measured:
     """Call a function in a separate process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
-
-
-def powers(first: int, last: int, factor: int) -> list[int]:
-    """Return first, first × factor, … up to `last`, and `last`."""
-    sizes = [first]
-    while sizes[-1] * factor < last:
-        sizes.append(sizes[-1] * factor)
-    return [*sizes, last]
 
 
 def exponents(table: dict[str, Measured]) -> Measured:
@@ -217,7 +214,7 @@ def main(longest: int, most: int, rounds: int) -> None:
         runs = in_turn({str(size): lambda size=size: shown(size) for size in sizes}, rounds)
         return {size: median_row(rows, 2) for size, rows in runs.items()}
 
-    lengths = powers(MIN_TOKENS, longest, 2)
+    lengths = [n for n in LENGTHS if n <= longest]
     sentence = {
         name: table(lengths, lambda n, arrays=arrays: apart(of_sentence, n, arrays), rounds)
         for name, arrays in {"with attention": ("weights",), "without": ()}.items()
@@ -227,7 +224,7 @@ def main(longest: int, most: int, rounds: int) -> None:
         "exponents": {name: exponents(rows) for name, rows in sentence.items()},
         "tokens": sentence,
         "texts in a list": table(LISTS, lambda n: apart(of_list, n), rounds),
-        "words of a vocabulary": table(powers(MIN_WORDS, most, 10), of_vocabulary, 1),
+        "words of a vocabulary": table([n for n in VOCABULARIES if n <= most], of_vocabulary, 1),
         "workers": table(WORKERS, lambda n: of_workers(n, rounds), 1),
     }
     record("growth", ["numpy", "gensim", "gunicorn"], results)
