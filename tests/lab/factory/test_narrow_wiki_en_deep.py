@@ -22,6 +22,7 @@ from lab.factory.narrow_wiki_en_deep import (  # noqa: E402
     low_rank,
     main,
     narrow,
+    narrow_values,
     square_roots,
 )
 
@@ -48,10 +49,12 @@ def layer(rng):
         bias = rng.standard_normal(part.bias.shape)
         return Projection(weight.astype(np.float32), bias.astype(np.float32))
 
+    shift = rng.standard_normal(D).astype(np.float32)
     names = ("query", "key", "value", "output")
     network = FeedForward(moved(layer.feed_forward.inner), moved(layer.feed_forward.outer))
     parts = {name: moved(getattr(layer, name)) for name in names}
-    return replace(layer, feed_forward=network, **parts)
+    norm = replace(layer.attention_norm, shift=shift)
+    return replace(layer, feed_forward=network, attention_norm=norm, **parts)
 
 
 def sentences(rng, count=300, rank=D):
@@ -100,6 +103,18 @@ def test_narrow_layers_are_nearer_than_cut_ones(rng, layer):
     assert difference(layer, found, other) < 0.8 * difference(layer, cut, other)
 
 
+def test_narrow_values_keep_the_mean_output_of_attention(rng, layer):
+    (inputs,) = inputs_of([layer], [sentences(rng)])
+
+    def mean(value, output):
+        parts = zip(np.swapaxes(inputs.mixed, 0, 1), np.split(value.weight, 3, axis=1), strict=True)
+        values = np.hstack([x @ part for x, part in parts]) + value.bias
+        return output(values).mean(axis=0)
+
+    found = mean(*narrow_values(layer, inputs.mixed, 2))
+    np.testing.assert_allclose(found, mean(layer.value, layer.output), atol=1e-3)
+
+
 def test_factors_are_nearest_in_the_metric_of_the_inputs(rng):
     """The squared distance is the sum of the remaining squared singular values (Eckart–Young)."""
     matrix, x, y = rng.standard_normal((5, 7)), *(rng.standard_normal((50, n)) for n in (5, 7))
@@ -111,14 +126,24 @@ def test_factors_are_nearest_in_the_metric_of_the_inputs(rng):
     np.testing.assert_allclose(distance, np.square(rest).sum(), rtol=1e-6)
 
 
-def test_the_units_that_others_replace_are_removed(rng):
-    """Of two equal units and of one that is the sum of two, one is superfluous each."""
-    hidden = rng.standard_normal((400, 5))
-    hidden = np.column_stack([hidden, hidden[:, 0], hidden[:, 1] + hidden[:, 2]])
-    units = set(best_units(np.cov(hidden.T), rng.standard_normal((7, 4)), 5).tolist())
-    assert {3, 4} <= units
-    assert len(units & {0, 5}) == 1
-    assert len(units & {1, 2, 6}) == 2
+def test_the_units_that_others_replace_best_are_removed(rng):
+    """Each time, the unit is the one whose removal costs least if the outer weights are fitted."""
+    hidden, outer = rng.standard_normal((400, 9)), rng.standard_normal((9, 4))
+    covariance = np.cov((hidden @ rng.standard_normal((9, 9))).T)
+    c = covariance + 1e-3 * np.trace(covariance) / 9 * np.eye(9)
+
+    def loss(removed):
+        rest = [i for i in range(9) if i not in removed]
+        across = c[np.ix_(removed, rest)]
+        left = (
+            c[np.ix_(removed, removed)] - across @ np.linalg.inv(c[np.ix_(rest, rest)]) @ across.T
+        )
+        return np.trace(outer[removed].T @ left @ outer[removed])
+
+    removed = []
+    for count in range(8, 2, -1):
+        removed.append(min(set(range(9)) - {*removed}, key=lambda i: loss([*removed, i])))
+        assert {*best_units(covariance, outer, count)} == set(range(9)) - {*removed}
 
 
 def test_a_model_is_narrowed_and_taught(tmp_path, monkeypatch):
