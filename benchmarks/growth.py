@@ -8,7 +8,8 @@
 - A GloVe file of DIMENSION values is imported, beside gensim's load of it into memory; the import
   also checks every row, computes weights, fits subwords, writes the model and reads it back. Then
   the model is read and encodes its first sentence, and sentences of 20 known words.
-- Services of some workers encode sentences of 20 words that wrk posts on 16 connections.
+- Services of some workers encode sentences of 20 words that wrk posts on 8 connections a
+  worker, at least 16.
 
 All but the services use one core. Each measurement has a process of its own. Memory is the growth
 of the process at its peak (`VmHWM`), of a command its peak, and of a service what its processes
@@ -158,10 +159,7 @@ def of_vocabulary(size: int) -> Measured:
         mb = sum(path.stat().st_size for path in models.glob("*/*")) / 1e6
         imported = {"gensim_s": load_s, "gensim_mb": load_mb, "import_s": import_s}
         imported |= {"import_mb": import_mb, "model_mb": mb}
-        return {
-            **imported,
-            **apart(of_model, models / "glove"),
-        }
+        return imported | apart(of_model, models / "glove")
 
 
 def of_workers(count: int, rounds: int) -> Measured:
@@ -174,7 +172,7 @@ def of_workers(count: int, rounds: int) -> Measured:
         bodies = [orjson.dumps({"input": text, "encoding": "base64"}) for text in texts]
         file = Path(scratch, "bodies")
         file.write_bytes(b"\n".join(bodies) + b"\n")
-        posting = Posting(file, "application/json", connections=16, seconds=3)
+        posting = Posting(file, "application/json", connections=8 * max(count, 2), seconds=3)
         post(service, "/v1/encode", posting)
         runs = [post(service, "/v1/encode", posting)._asdict() for _ in range(rounds)]
         processes = [service.process.pid, *service.workers()]

@@ -105,24 +105,20 @@ class Network:
 
     def contextual_targets(self, batch: TrainingBatch) -> Tensor:
         """Return the contextual vectors of the targets of each sentence. -> [B, r, d]"""
-        return self._apply(batch, batch.targets)
+        *_, last = self.results(batch, batch.targets)
+        return last
 
     def contextual(self, batch: TrainingBatch) -> Tensor:
         """Return the contextual vector of each token. -> [B, n, d]"""
-        return self._apply(batch, None)
+        *_, last = self.results(batch)
+        return last
 
-    def results(self, batch: TrainingBatch) -> Iterator[Tensor]:
-        """Yield the result of each layer. [B, n, d]"""
-        x = batch.vectors
-        for number in range(len(self.entries)):
-            x = self._layer(number, x, batch, None)
-            yield x
-
-    def _apply(self, batch: TrainingBatch, targets: Tensor | None) -> Tensor:
+    def results(self, batch: TrainingBatch, targets: Tensor | None = None) -> Iterator[Tensor]:
+        """Yield the result of each layer, the last one only for `targets` [B, r]. [B, n, d]"""
         x, last = batch.vectors, len(self.entries) - 1
         for number in range(len(self.entries)):
             x = self._layer(number, x, batch, targets if number == last else None)
-        return x
+            yield x
 
     def _layer(
         self, number: int, x: Tensor, batch: TrainingBatch, targets: Tensor | None
