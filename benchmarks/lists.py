@@ -34,7 +34,7 @@ from polyseme.engine.arrays import Floats
 from polyseme.engine.layers import Projection, contextualize
 from polyseme.models.model import Model
 from polyseme.models.reader import read_model
-from polyseme.operations.encode import encode_sentences, stacks, tokenize
+from polyseme.operations.encode import encode_sentences, static_stacks, tokenize
 from polyseme.operations.limits import Limits
 from polyseme.operations.options import EncodeOptions
 
@@ -109,16 +109,10 @@ def of_stages(model: Model, texts: list[str]) -> dict[str, float]:
     """Return the processor time of the stages of a list, and of the products alone."""
     before = time.process_time()
     sentences = tokenize(model, texts, OPTIONS, Limits())
-    found = {"tokens": time.process_time() - before, "static rows": 0.0, "engine": 0.0}
-    results = []
-    for numbers in stacks([len(sentence.words) for sentence in sentences]):
-        before = time.process_time()
-        inputs = model.stack([sentences[number].words for number in numbers])
-        middle = time.process_time()
-        results.append(contextualize(inputs, model.layers).contextual)
-        found["static rows"] += middle - before
-        found["engine"] += time.process_time() - middle
-    del results
+    after_tokens = time.process_time()
+    stacks = list(static_stacks(model, [sentence.words for sentence in sentences]))
+    found = {"tokens": after_tokens - before, "static rows": time.process_time() - after_tokens}
+    found["engine"] = seconds(lambda: [contextualize(x, model.layers) for _, x in stacks])
     whole = seconds(lambda: encode_sentences(model, sentences, OPTIONS))
     alone = [products(model, model.sentence(sentence.words).vectors) for sentence in sentences]
     return found | {

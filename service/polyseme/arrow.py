@@ -33,7 +33,7 @@ from polyseme.models.manifest import MANIFEST
 from polyseme.models.model import Model
 from polyseme.models.registry import Registry
 from polyseme.operations.compare import match_forms, may_occur, word_places
-from polyseme.operations.embed import DEFAULT_POOLING, Pooling, pool, pooled_part
+from polyseme.operations.embed import DEFAULT_POOLING, Pooling, pool, pooled_part, token_weights
 from polyseme.operations.encode import TokenCounts, cast, encode_stacks, tokenize, word_indices
 from polyseme.operations.limits import MAX_SENTENCE_TOKENS, Limits
 from polyseme.operations.options import PER_TOKEN, Dtype, EncodeOptions, OovPolicy
@@ -564,6 +564,9 @@ class Encoding:
             buffer = pa.allocate_buffer(ends[part][-1] * dtype.itemsize)
             results[part] = np.frombuffer(buffer, dtype)
         pooled = np.zeros((len(rows), self.width if self.pooling else 0), np.float32)
+        weights = []
+        if self.pooling:
+            weights = token_weights(self.model, [one.words for one in sentences], self.pooling)
         for stack, arrays in encode_stacks(self.model, sentences, self.options):
             for part, values in results.items():
                 array = cast(arrays[part], self.encoder.dtype)
@@ -572,9 +575,9 @@ class Encoding:
                     part_of_it = of_sentence if positions is None else of_sentence[positions]
                     values[ends[part][i] : ends[part][i + 1]] = part_of_it.reshape(-1)
             if self.pooling:
-                words = [sentences[i].words for i in stack]
+                of_stack = np.array([weights[i] for i in stack])
                 vectors = arrays[pooled_part(self.pooling)]
-                pooled[list(stack)] = pool(self.model, words, vectors, self.pooling)
+                pooled[list(stack)] = pool(self.model, of_stack, vectors, self.pooling)
         return results, cast(pooled, self.encoder.dtype)
 
     def _sentence_batch(

@@ -45,6 +45,17 @@ class SentenceArrays:
         """Whether every token has a vector."""
         return bool(np.count_nonzero(self.known) == self.known.size)
 
+    def stack(self, start: int, count: int, n: int) -> "SentenceArrays":
+        """Return B consecutive sentences of n tokens as a stack of views. [N] -> [B, n]"""
+        part, shape = slice(start, start + count * n), (count, n)
+        bias = None if self.word_bias is None else self.word_bias[part].reshape(shape)
+        return SentenceArrays(
+            self.vectors[part].reshape(*shape, self.vectors.shape[-1]),
+            self.known[part].reshape(shape),
+            self.words[part].reshape(shape),
+            bias,
+        )
+
     def __getitem__(self, index: int | list[int] | None) -> "SentenceArrays":
         """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]
 

@@ -123,19 +123,19 @@ class Model:
         """Return the static vector of each token, zero if it is unknown. -> [n, d]"""
         return self.sentence(tokens).vectors
 
-    def sentence(self, tokens: Sequence[ResolvedToken]) -> SentenceArrays:
-        """Return the input arrays of the engine for one sentence. [n]"""
-        return self.stack([tokens])[0]
-
     def stack(self, sentences: Sequence[Sequence[ResolvedToken]]) -> SentenceArrays:
-        """Return the input arrays of the engine for B sentences of equal length. [B, n]
+        """Return the input arrays of the engine for B sentences of equal length. [B, n]"""
+        tokens = list(chain.from_iterable(sentences))
+        return self.sentence(tokens).stack(0, len(sentences), len(sentences[0]))
+
+    def sentence(self, tokens: Sequence[ResolvedToken]) -> SentenceArrays:
+        """Return the input arrays of the engine for one sentence, or for several in a row. [n]
 
         Tokens whose vocabulary entries differ only in case are occurrences of the same word: with
         the mask `other-words`, an `Apple` at the start of a sentence is not part of the context of
         a later `apple`. An unknown token is an occurrence of no word, so it attends to all known
         tokens. A composed token is known and has the expected word bias.
         """
-        tokens = list(chain.from_iterable(sentences))
         rows = list(map(_ROW, tokens))
         names = list(map(_KEY, tokens))
         missing = [i for i, row in enumerate(rows) if row is None] if None in rows else []
@@ -164,13 +164,7 @@ class Model:
                 bias[missing] = np.where(known[missing], expected, np.float32(0))
         if not is_finite:
             _require_finite(vectors)
-        shape = len(sentences), len(sentences[0])
-        return SentenceArrays(
-            vectors.reshape(*shape, vectors.shape[-1]),
-            known.reshape(shape),
-            np.array(words, np.int64).reshape(shape),
-            None if bias is None else bias.reshape(shape),
-        )
+        return SentenceArrays(vectors, known, np.array(words, np.int64), bias)
 
     def expected_word_bias(
         self, spellings: Sequence[str], mean: Literal["tokens", "words"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -188,27 +189,27 @@ def sentence_vectors(
     A vector is zero if no word has a vector. Its bits do not depend on other sentences. -> [S, d]
     """
     result = np.empty((len(sentences), width or model.manifest.dimension), np.float32)
+    weights = token_weights(model, [sentence.words for sentence in sentences], pooling)
     for indices, arrays in encode_stacks(model, sentences, pooled_options(pooling)):
-        words = [sentences[i].words for i in indices]
-        vectors = arrays[pooled_part(pooling)]
-        result[list(indices)] = pool(model, words, vectors, pooling, width)
+        of_stack, vectors = np.array([weights[i] for i in indices]), arrays[pooled_part(pooling)]
+        result[list(indices)] = pool(model, of_stack, vectors, pooling, width)
     return result
 
 
 def pool(
     model: Model,
-    sentences: Sequence[Sequence[ResolvedToken]],
+    weights: NDArray[np.float32],
     vectors: Floats,
     pooling: Pooling,
     width: int | None = None,
 ) -> NDArray[np.float32]:
     """Return the unit vectors of B sentences of equal length, as `sentence_vectors` does.
 
-    `vectors` is the array of `pooled_part`. [B, n, d] -> [B, d]
+    `weights` are those of `token_weights`, and `vectors` is the array of `pooled_part`.
+    [B, n], [B, n, d] -> [B, d]
     """
     if pooling in _STATIC:
         vectors = unit(vectors)
-    weights = token_weights(model, sentences, pooling)
     means = weighted_mean(vectors, weights)
     if pooling == "whitened":
         # One product for each sentence.
@@ -232,8 +233,8 @@ def weighted_mean(vectors: Floats, weights: Floats) -> Floats:
 
 def token_weights(
     model: Model, sentences: Sequence[Sequence[ResolvedToken]], pooling: Pooling
-) -> NDArray[np.float32]:
-    """Return the weight of each token in the mean, of B sentences of n tokens. -> [B, n]
+) -> list[NDArray[np.float32]]:
+    """Return the weights of the n tokens of each sentence in the mean. -> [n] per sentence
 
     A token without a vector has the weight 0. Weights are relative to the largest of a sentence.
     `informativeness` is s = exp(word bias): 1e-3 / (1e-3 + p) for a word of relative frequency p
@@ -242,28 +243,29 @@ def token_weights(
     `sif` and `whitened` that of the words. For `mean`, and without word biases, the weight of each
     token with a vector is 1.
     """
-    tokens = [token for sentence in sentences for token in sentence]
-    shape = (len(sentences), len(tokens) // max(len(sentences), 1))
+    tokens = list(chain.from_iterable(sentences))
+    lengths = np.array(list(map(len, sentences)), np.intp)
     missing = [i for i, token in enumerate(tokens) if token.row is None]
-    known = np.ones(len(tokens), np.float32)
+    known = np.ones(len(tokens), np.bool_)
     known[missing] = [tokens[i].composed is not None for i in missing]
-    if pooling == "mean" or model.word_bias is None or not tokens:
-        return known.reshape(shape)
-    biases = model.word_bias[[token.row or 0 for token in tokens]]
-    averaged_over: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
-    spellings = [tokens[i].composed or "" for i in missing]
-    biases[missing] = model.expected_word_bias(spellings, averaged_over)
-    known, biases = known.reshape(shape), biases.reshape(shape)
-    weights = np.zeros(shape, np.float32)
-    # The biases of a sentence with a word outside the vocabulary are float64.
-    outside = np.zeros(len(tokens), np.bool_)
-    outside[missing] = True
-    wide, some = outside.reshape(shape).any(axis=1), known.any(axis=1)
-    for dtype, rows in (("float32", some & ~wide), ("float64", some & wide)):
-        if rows.any():
-            logs: Floats = biases[rows].astype(dtype)
+    weights = known.astype(np.float32)
+    if pooling != "mean" and model.word_bias is not None:
+        biases = model.word_bias[[token.row or 0 for token in tokens]]
+        averaged_over: Literal["tokens", "words"] = "words" if pooling in _STATIC else "tokens"
+        spellings = [tokens[i].composed or "" for i in missing]
+        biases[missing] = model.expected_word_bias(spellings, averaged_over)
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        has_words = np.bincount(owners, known, len(lengths)) > 0
+        # The biases of a sentence with a word outside the vocabulary are float64.
+        is_wide = np.zeros(len(lengths), np.bool_)
+        is_wide[owners[missing]] = True
+        for dtype, chosen in (("float32", has_words & ~is_wide), ("float64", has_words & is_wide)):
+            of_tokens, counts = chosen[owners], lengths[chosen]
+            logs: Floats = biases[of_tokens].astype(dtype)
             if pooling in _STATIC:
                 logs = log_smooth_inverse_frequency(logs)
-            logs = np.where(known[rows], logs, -np.inf)
-            weights[rows] = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return weights
+            logs = np.where(known[of_tokens], logs, -np.inf)
+            if len(counts):
+                logs -= np.repeat(np.maximum.reduceat(logs, np.cumsum(counts) - counts), counts)
+            weights[of_tokens] = np.exp(logs)
+    return [weights[end - n : end] for n, end in zip(lengths, np.cumsum(lengths), strict=True)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, groupby, islice
 from operator import attrgetter
 from typing import NamedTuple, Self, TypeAlias
 
@@ -35,6 +35,8 @@ MAX_COUNTED = 100_000
 STACK_TOKENS = 320
 """Maximum tokens of the sentences that are computed together; more no longer fit the processor's
 cache (docs/decisions/0028)."""
+_STATIC_NUMBERS = 1 << 17
+"""Numbers of the static vectors that are looked up together."""
 WINDOW, WINDOW_NUMBERS = 256, 1 << 22
 """Maximum sentences of a window, and the numbers in its arrays that end it."""
 MAX_UNKNOWN_WORDS = 1000
@@ -286,10 +288,8 @@ def encode_stacks(
     Raises the errors of `encode_sentences`.
     """
     include = options.include
-    for indices in stacks([len(sentence.words) for sentence in sentences]):
+    for indices, inputs in static_stacks(model, [sentence.words for sentence in sentences]):
         check_budget()
-        with stage("static"):
-            inputs = model.stack([sentences[i].words for i in indices])
         arrays: dict[Part, Floats] = {}
         if "static" in include:
             arrays["static"] = inputs.vectors
@@ -314,6 +314,27 @@ def encode_stacks(
         if options.dtype != "float32":
             arrays = {part: cast(array, options.dtype) for part, array in arrays.items()}
         yield indices, arrays
+
+
+def static_stacks(
+    model: Model, sentences: Sequence[Sequence[ResolvedToken]]
+) -> Iterator[tuple[Sequence[int], SentenceArrays]]:
+    """Yield the indices of the B sentences of each stack, and their input arrays. [B, n]
+
+    The static vectors of several stacks are looked up together: most of the time is that of calls.
+    """
+    groups = stacks([len(tokens) for tokens in sentences])
+    ends = accumulate(len(indices) * len(sentences[indices[0]]) for indices in groups)
+    size = max(_STATIC_NUMBERS // model.manifest.dimension, 1)
+    for _, batch in groupby(zip(ends, groups, strict=True), lambda each: each[0] // size):
+        some = [indices for _, indices in batch]
+        with stage("static"):
+            inputs = model.sentence([t for indices in some for i in indices for t in sentences[i]])
+        start = 0
+        for indices in some:
+            n = len(sentences[indices[0]])
+            yield indices, inputs.stack(start, len(indices), n)
+            start += len(indices) * n
 
 
 def encode_each(
