@@ -1,20 +1,17 @@
-"""Measure the speed of `polyseme bulk`, compared with plain loops over the engine.
+"""Measure the speed of `polyseme bulk`, compared with loops over the engine.
 
     python benchmarks/bulk.py ../shared/data/corpora/enwiki.txt.zst [--rows 1000000]
 
 The command encodes the first million sentences of the English Wikipedia to sentence vectors, and a
 fifth of them to contextual vectors, with `--workers 2`. Before and after each run of the command,
-loops encode the first fortieth of the million:
+as many loops as it has workers encode the first fortieth of the million at the same time, each in a
+process with the garbage collector tuned as theirs, which writes its raw values and flushes them to
+disk after every 4,096 sentences. That is the command's default for a shard of contextual vectors.
+Its shards of sentence vectors have 16,384, of which such a loop would flush one.
 
-- plain: one process, without output;
-- writing: as many processes at the same time as the command has workers, each with the garbage
-  collector tuned as theirs, which writes its raw values and flushes them to disk after every 4,096
-  sentences. That is the command's default for a shard of contextual vectors. Its shards of sentence
-  vectors have 16,384, of which a loop over a fortieth of the sentences would flush one.
-
-`cores_worth` is the rate of the command (sentences per second) divided by the rate of as many loops
-as it has workers; `of_processor_time` is the same ratio in processor time, which depends less on
-other work on the machine. Memory is the peak of the sum of the PSS of the command's processes,
+`cores_worth` is the rate of the command (sentences per second) divided by that of the loops;
+`of_processor_time` is the same ratio in processor time, which depends less on other work on the
+machine. Memory is the peak of the sum of the PSS of the command's processes,
 measured twice a second. Results: results/bulk.json. The benchmark needs zstandard and about 7 GB of
 disk.
 """
@@ -45,11 +42,7 @@ from polyseme_lab.training.corpus import read_lines
 WORKERS = 2
 BATCH = 1024
 SHARD = 4096
-"""The number of sentences after which a loop that writes flushes its file."""
-
-
-LOOPS = {"plain": False, "writing": True}
-"""Whether each loop writes, in as many processes as the command has."""
+"""The number of sentences after which a loop flushes its file."""
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"“(])")
 CASES: dict[str, tuple[int, tuple[str, ...]]] = {
     "sentence vectors": (1, ("--include", "none", "--pooling", "informativeness")),
@@ -65,7 +58,7 @@ def sentences(corpus: Path) -> Iterator[str]:
         yield from filter(None, map(str.strip, _END.split(paragraph)))
 
 
-def loop(file: Path, pooled: bool, writes: bool) -> None:
+def loop(file: Path, pooled: bool) -> None:
     """Encode the lines of a file in this process; print the times and the counts."""
     from polyseme.bulk.run import tune_garbage_collector
     from polyseme.client.local import LocalModel
@@ -74,8 +67,7 @@ def loop(file: Path, pooled: bool, writes: bool) -> None:
     from polyseme.operations.limits import Limits
 
     model, options = LocalModel.of().model, pooled_options("informativeness")
-    if writes:
-        tune_garbage_collector()
+    tune_garbage_collector()
     texts = file.read_text("utf-8").splitlines()
     tokens = 0
     began, used = time.perf_counter(), time.process_time()
@@ -89,22 +81,20 @@ def loop(file: Path, pooled: bool, writes: bool) -> None:
                 lists = windows(model, sentences, options)
                 arrays = (sentence_vectors(model, part, "informativeness") for part in lists)
             for array in arrays:
-                if writes:
-                    out.write(array)
-            if writes and start % SHARD == SHARD - BATCH:
+                out.write(array)
+            if start % SHARD == SHARD - BATCH:
                 out.flush()
                 os.fsync(out.fileno())
     times = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
     click.echo(orjson.dumps({**times, "rows": len(texts), "tokens": tokens}))
 
 
-def looped(file: Path, pooled: bool, writes: bool) -> list[dict[str, float]]:
-    """Run the loop in separate processes; return the results of each process."""
+def looped(file: Path, pooled: bool) -> list[dict[str, float]]:
+    """Run the loops; return the results of each process."""
     command = [sys.executable, __file__, str(file), "--loop", "pooled" if pooled else "single"]
-    command += ["--writes"] if writes else []
     processes = [
         subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE)  # noqa: S603
-        for _ in range(WORKERS if writes else 1)
+        for _ in range(WORKERS)
     ]
     outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
@@ -188,16 +178,15 @@ def case(
 ) -> dict[str, Any]:
     """Measure a case: the loops, the command, and the loops again."""
     pooled = "--pooling" in options
-    loops = {name: [looped(few, pooled, writes)] for name, writes in LOOPS.items()}
+    loops = [looped(few, pooled)]
     bulk = bulked(whole if pooled else fifth, whole.with_name("out"), options)
-    for name, writes in LOOPS.items():
-        loops[name].append(looped(few, pooled, writes))
-    first = loops["plain"][0][0]
+    loops.append(looped(few, pooled))
+    first = loops[0][0]
     return {
         "rows": rows,
         "tokens_a_sentence": round(first["tokens"] / first["rows"], 1),
         "bulk_sentences_a_second": round(rows / bulk["seconds"]),
-        "loops": {name: compared(bulk, rows, runs) for name, runs in loops.items()},
+        "loops": compared(bulk, rows, loops),
         "peak_pss_mb": round(bulk["peak"]),
         "output_mb": round(bulk["bytes"] / 1e6),
         "seconds": round(bulk["seconds"], 1),
@@ -211,7 +200,7 @@ def compared(
     """Compare the command with the loops before and after it."""
     rates = [sum(run["rows"] / run["seconds"] for run in at_once) for at_once in loops]
     # The harmonic mean: all sentences divided by the time of both runs.
-    rate = harmonic_mean(rates) * WORKERS / len(loops[0])
+    rate = harmonic_mean(rates)
     runs = list(chain.from_iterable(loops))
     by_time = sum(run["rows"] for run in runs) / sum(run["processor"] for run in runs)
     return {
@@ -225,11 +214,10 @@ def compared(
 @click.argument("corpus", type=click.Path(path_type=Path, exists=True))
 @click.option("--rows", default=1_000_000)
 @click.option("--loop", "how", type=click.Choice(["pooled", "single"]), hidden=True)
-@click.option("--writes", is_flag=True, hidden=True)
-def main(corpus: Path, rows: int, how: str | None, writes: bool) -> None:
+def main(corpus: Path, rows: int, how: str | None) -> None:
     """Run the benchmark."""
     if how:
-        loop(corpus, how == "pooled", writes)
+        loop(corpus, how == "pooled")
         return
     cases = {}
     with tempfile.TemporaryDirectory() as made:

