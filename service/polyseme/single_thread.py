@@ -13,7 +13,7 @@ class SingleThread:
     BLAS divides large products among its threads, which changes the order of sums: the last bits
     of the results for a few hundred words would depend on the number of threads. The limit applies
     to the whole process. Several threads may be in the context at the same time; the last one to
-    leave restores the previous limits.
+    leave restores the previous limits. If BLAS has one thread already, nothing is changed.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class SingleThread:
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._inside:
+            if not self._inside and any(blas.num_threads != 1 for blas in self._libraries):
                 self._release_controlling_thread()
                 self._limit = self._controller.limit(limits=1, user_api="blas")
             self._inside += 1
@@ -31,15 +31,20 @@ class SingleThread:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
-            if not self._inside:
+            if not self._inside and self._limit is not None:
                 self._release_controlling_thread()
                 self._limit.restore_original_limits()
                 self._release_controlling_thread()
+                self._limit = None
 
     @cached_property
     def _controller(self) -> Any:
         """The controller of the libraries loaded when the context is first entered."""
         return ThreadpoolController()
+
+    @cached_property
+    def _libraries(self) -> list[Any]:
+        return [one for one in self._controller.lib_controllers if one.user_api == "blas"]
 
     def _release_controlling_thread(self) -> None:
         """Allow any thread to set limits.
@@ -47,7 +52,7 @@ class SingleThread:
         Once a thread has set a limit, threadpoolctl 3.8 ignores limits that other threads set, so
         that threads do not undo each other's. This class counts the threads inside instead.
         """
-        for library in self._controller.lib_controllers:
+        for library in self._libraries:
             clear = getattr(library, "clear_controlling_thread", None)
             if clear:
                 clear(force=True)
