@@ -86,7 +86,7 @@ MAY_IMPORT = {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, KEYS, VERSION),
         *(SENSES, STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
         *("numpy", "opentelemetry", "orjson", "prometheus_client", "pybase64", "pydantic"),
-        *("pydantic_core", "pythonjsonlogger", "redis", "regex", "threadpoolctl", "werkzeug"),
+        *("pydantic_core", "redis", "regex", "threadpoolctl", "werkzeug"),
     },
     "polyseme.cli": {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),

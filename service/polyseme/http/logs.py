@@ -11,7 +11,7 @@ import time
 import traceback
 from typing import Any
 
-from pythonjsonlogger.orjson import OrjsonFormatter
+import orjson
 
 from polyseme.http import metrics
 from polyseme.settings import Settings
@@ -125,20 +125,16 @@ def _harmless(argument: Any) -> Any:
     return "…" if isinstance(argument, str) and "\n" in argument else argument
 
 
-class JsonFormatter(OrjsonFormatter):
+class JsonFormatter(logging.Formatter):
     """A formatter of one JSON object per line: time, level, message, fields, pid."""
 
-    def add_fields(
-        self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
-    ) -> None:
-        """Add the members of the object."""
-        del message_dict
-        log_data["time"] = _timestamp(record)
-        log_data["level"] = record.levelname.lower()
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object."""
         # JSON requires valid Unicode, but a message can contain a file name that is not.
-        log_data["message"] = record.message.encode("utf-8", "backslashreplace").decode()
-        log_data.update(record.fields)  # type: ignore[attr-defined]
-        log_data["pid"] = record.process
+        message = record.getMessage().encode("utf-8", "backslashreplace").decode()
+        members: dict[str, Any] = {"time": _timestamp(record), "level": record.levelname.lower()}
+        members |= {"message": message, **record.fields}  # type: ignore[attr-defined]
+        return orjson.dumps({**members, "pid": record.process}, default=str).decode()
 
 
 class TextFormatter(logging.Formatter):
