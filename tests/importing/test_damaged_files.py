@@ -160,6 +160,7 @@ ROWS = {
     ],
     "no word": [
         (rows() + b" 1 2 3\n", f"Line 5 has no word{SKIP}"),
+        (rows() + b"  1 2 3\n", f"Line 5 has no word{SKIP}"),
         (one_more(binary, b""), f"Byte {END_OF_BINARY} has no word{SKIP}"),
         (after(b"\t"), f"Line 5 has no word{SKIP}"),
     ],

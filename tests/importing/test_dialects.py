@@ -182,6 +182,9 @@ def test_an_encoding_may_be_named_for_text_without_a_mark(importer):
         assert importer.read(content, "--encoding", encoding)[0] == WORDS
     message = importer.refusal(PLAIN + b"x", "--encoding", "utf-16-le")
     assert message.startswith("The format is unknown")
+    for options in ((), ("--format", "glove")):
+        message = importer.refusal(content, "--encoding", "utf-16", *options)
+        assert message == f"The file has no byte order mark of UTF-16; {ENCODING}"
 
 
 def test_utf16_that_ends_in_a_letter_is_rejected(importer):

@@ -155,7 +155,10 @@ class Dialect:
 
     def problem(self, line: bytes) -> str:
         """Return why a line cannot be divided."""
-        count = Line.of(line, self.notation).count
+        divided = Line.of(line, self.notation)
+        count, is_number = divided.count, self.notation.numeral.fullmatch(divided.pieces[0])
+        if count == self.dimension - 1 and is_number and line[:1].isspace():
+            return "has no word"
         expected = f"{'line 1 declares' if self.declared else 'most lines have'} {self.dimension}"
         if count == self.dimension and self.mark in _CSV and line.count(self.mark) > count:
             return "has more than one column before its values"
