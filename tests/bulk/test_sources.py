@@ -119,6 +119,17 @@ def test_lines_may_span_chunks_and_have_crlf_and_a_bom(tmp_path, monkeypatch, si
     assert texts_of(path) == [("one",), ("",), ("two lines",), ("three ",)]
 
 
+def test_lines_may_end_in_cr_if_none_ends_in_a_line_feed(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\rtwo\r\rthree")
+    assert texts_of(path) == [("one",), ("two",), ("",), ("three",)]
+    path.write_bytes(b"one\rtwo\nthree\n")
+    assert texts_of(path) == [("one\rtwo",), ("three",)]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "one"}\r{"text": "two"}\r')
+    assert texts_of(path) == [("one",), ("two",)]
+
+
 HEADER = "id\ttext\n"
 PLAIN = [
     ("The river bank", "1"),
@@ -412,6 +423,13 @@ INVALID = {
     "an empty table": ("a.tsv", b"", "there is no column text; the file is empty."),
     "a table in UTF-16": ("a.csv", "text\na\n".encode("utf-16"), "is not CSV in UTF-8"),
     "UTF-16 without a mark": ("a.txt", "text\na\n".encode("utf-16-le"), "is not text in UTF-8"),
+    "UTF-32 without a mark": ("a.txt", "text\n".encode("utf-32-be"), "is not text in UTF-8"),
+    "compressed, but not by its name": (
+        "a.csv",
+        gzip.compress(b"text\na\n"),
+        "is not CSV in UTF-8",
+    ),
+    "a workbook": ("a.csv", b"PK\3\4\x14\0", "a.csv is damaged, or is not CSV in UTF-8"),
     "JSON in UTF-16": ("a.jsonl", '{"text": "a"}'.encode("utf-16-be"), "is not lines of JSON"),
     "no such file": ("a.txt", None, "a.txt: there is no such file"),
     "an unknown kind": ("a.doc", b"", "not of a supported kind"),
