@@ -64,6 +64,7 @@ READ = {
     "quotation marks around all values": lines(b"%s", b',"', b" ", b'"\n'),
     "names of two columns": lines(b"%s", b"\t", before=b"word\tvector\n"),
     "an index": lines(b"%d %s"),
+    "a numbered list": lines(b"%d. %s"),
     "an index and tabs": lines(b"%d\t%s", b"\t", b"\t"),
     "names of the columns": lines(before=b"word d1 d2 d3\n"),
     "numbers of the columns": lines(before=b"word 1 2 3\n"),

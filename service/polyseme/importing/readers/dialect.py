@@ -22,7 +22,7 @@ _WIDE_SPACE = re.compile(rb"\xc2\xa0|\xe2\x80[\x80-\x8a\xaf]|\xe3\x80\x80")
 _MINUS = "\N{MINUS SIGN}".encode()
 _SEPARATOR = re.compile(rb"[,;|]?|%b" % _WIDE_SPACE.pattern)
 """What may be between two values, beside white space."""
-_INDEX = re.compile(rb"\"?(\d+)\"?(?:\s|[,;|])+(?=.)")
+_INDEX = re.compile(rb"\"?(\d+)[.:)]?\"?(?:\s|[,;|])+(?=.)")
 _PAIR = re.compile(
     rb"[\s,;|{(][^\s:=,;|]+\s*[:=]\s*[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[-+]?\d+)?(?![^\s,;|})])",
     re.IGNORECASE,
