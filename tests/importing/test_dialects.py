@@ -242,6 +242,8 @@ def test_words_of_csv_may_be_in_quotation_marks(importer):
         b'",",0.5,1.5\nthe,0.25,2.5\n"""",1.5,2\n"1,000.5",1,2.5\n"say ""no""",1,0.5\na b,1,.5\n'
     )
     assert importer.read(content)[0] == [",", "the", '"', "1,000.5", 'say "no"', "a b"]
+    content = b'"the",0.5,1.5\n"\\""",0.25,2.5\n"""",1.5,2\n"a\\"b",1,2\n'
+    assert importer.read(content)[0] == ["the", '\\"', '"', 'a"b']
 
 
 def test_a_second_column_of_words_is_not_a_part_of_the_word(importer):
@@ -271,6 +273,16 @@ def test_a_row_that_is_divided_otherwise_is_unusable(importer, case, row, proble
     content = READ[case] + row
     assert importer.refusal(content) == f"Line 5 {problem}{SKIP}"
     assert importer.read(content, "--skip-bad-rows")[0] == WORDS
+
+
+def test_a_word_after_an_index_may_be_a_number(importer):
+    for separator in (b" ", b"\t", b","):
+        content = lines(b"%d" + separator + b"%s", separator, separator)
+        for word in ("3.5", "1e5", "1990"):
+            more = separator.join([b"4", word.encode(), b"0.5", b"1", b"2.5"])
+            assert importer.read(content + more)[0] == [*WORDS, word]
+        more = separator.join([b"4", b"gnu", b"0.5", b"0.5", b"1", b"2.5"])
+        assert importer.refusal(content + more).startswith("Line 5 has 4 values, but most lines")
 
 
 def test_the_import_says_what_it_leaves_out(importer):

@@ -28,6 +28,8 @@ _PAIR = re.compile(
     re.IGNORECASE,
 )
 _BRACKETS = re.compile(rb"[\[({]\s*[-+.\d][^\[({]*[\])}]+[\"',;]*$")
+_DOUBLED = re.compile(rb'(?:[^"]|"")*')
+"""The content of quotation marks, with two for one; write.table of R writes a backslash first."""
 _CSV = {b",", b";"}
 """Separators with which words may be in quotation marks."""
 _HEADINGS = {b"", b"id", b"index", b"key", b"name", b"term", b"token", b"word", b"words"}
@@ -128,7 +130,8 @@ class Dialect:
             fits = values.count(self.separator) == self.dimension - 1 and not others
             if separator and fits and not _WIDE_SPACE.search(word):
                 return word, self._plain(values.replace(self.separator, b" "))
-        divided, fraction = Line.of(line, self.notation), self.notation.fraction
+        divided = Line.of(line, self.notation)
+        fraction, numeral = self.notation.fraction, self.notation.numeral
         head, fields = divided.head(self.dimension), divided.values(self.dimension)
         word = head.rstrip()
         if divided.count < self.dimension or not (
@@ -140,10 +143,11 @@ class Dialect:
             match = _INDEX.match(word)
             word = word[match.end() :] if match else b""
         if self.quoted and len(word) > 1 and word[:1] == word[-1:] == b'"':
-            word = word[1:-1].replace(b'""', b'"').replace(b'\\"', b'"')
+            mark = b'""' if _DOUBLED.fullmatch(word[1:-1]) else b'\\"'
+            word = word[1:-1].replace(mark, b'"')
         elif self.quoted and self.mark in _CSV and self.mark in word:
             return None
-        elif divided.count > self.dimension:
+        elif divided.count > self.dimension and not (self.index and numeral.fullmatch(word)):
             extra = divided.values(divided.count)[: -self.dimension]
             integers = self.declared or any(map(fraction.fullmatch, fields))
             if not integers or any(map(fraction.fullmatch, extra)):
