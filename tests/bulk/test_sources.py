@@ -503,6 +503,36 @@ def test_files_whose_kept_columns_differ_are_rejected(tmp_path):
         split(tmp_path, 10, keep=("id",))
 
 
+NAN = float("nan")
+OTHER_TYPES = [
+    (pa.array([1]), pa.array(["007"]), None),
+    (pa.array([1]), pa.array(["7"]), 7),
+    (pa.array([True]), pa.array([7]), None),
+    (pa.array([0.5], pa.float32()), pa.array([0.1]), None),
+    (pa.array([0.5]), pa.array(["1.10"]), None),
+    (pa.array([1]), pa.array([2.0]), 2),
+    (pa.array([0.5]), pa.array([NAN], pa.float32()), NAN),
+    (pa.array(["007"]), pa.array([7]), "7"),
+    (pa.array(["a"]), pa.array(["b"]).dictionary_encode(), "b"),
+    (pa.array(["a"]).dictionary_encode(), pa.array(["b"]), "b"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "value"), OTHER_TYPES)
+def test_a_kept_column_of_another_type_keeps_its_values_or_is_rejected(
+    tmp_path, first, second, value
+):
+    for name, column in (("a", first), ("b", second)):
+        pq.write_table(pa.table({"text": ["a"], "k": column}), tmp_path / f"{name}.parquet")
+    files = find_files(tmp_path)
+    shards = split_shards([files], "text", read_schema(files, "text", ("k",)), 1)
+    if value is None:
+        with pytest.raises(CommandError, match=r"b\.parquet: a column of --keep has another type"):
+            list(shards)
+    else:
+        assert str([*shards][1].parts[0].columns[0].to_pylist()) == str([value])
+
+
 def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):
     table = pa.table({"text": ["a"], "id": [1]})
     pq.write_table(table.slice(1), tmp_path / "a.parquet")

@@ -698,8 +698,20 @@ def _with_types(rows: Rows, schema: Any) -> Rows:
     """Return rows whose columns to copy have the types of the first file."""
     try:
         pairs = zip(rows.columns, schema.types, strict=True)
-        return replace(rows, columns=[array.cast(kind) for array, kind in pairs])
-    except pa.ArrowException:
+        return replace(rows, columns=[_as_type(array, kind) for array, kind in pairs])
+    except (pa.ArrowException, ValueError):
         raise CommandError(
             f"{rows.file}: a column of --keep has another type than in an earlier file."
         ) from None
+
+
+def _as_type(array: Any, kind: Any) -> Any:
+    """Return an array of another type; raise ValueError if it has other values."""
+    if array.type == kind:
+        return array
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    same = array.cast(kind)
+    if str(same.cast(array.type).to_pylist()) != str(array.to_pylist()):  # as lists, NaN is NaN
+        raise ValueError
+    return same
