@@ -457,6 +457,7 @@ INVALID = {
         b'{"text": "a"}\n{"words": "b"}\n',
         "the columns are words.",
     ),
+    "an empty object": ("a.jsonl", b"{}\n", "has no column text; the columns are none."),
     "both kinds of text": ("a.jsonl", b'{"text": "a"}\n{"text": ["b"]}\n', "lists of words"),
     "no such column": (
         "a.csv",

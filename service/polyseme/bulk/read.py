@@ -521,7 +521,7 @@ def _json_values(line: str, names: Sequence[str]) -> list[Any]:
         raise _RowError("is not a JSON object")
     if names[0] not in record:
         shown = listed([name[:40] for name in record])
-        raise _RowError(f"has no column {names[0]}; the columns are {shown}")
+        raise _RowError(f"has no column {names[0]}; the columns are {shown or 'none'}")
     text, *others = map(record.get, names)
     if text is _REPEATED:
         raise _RowError(f"has several fields {names[0]}")
