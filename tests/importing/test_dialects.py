@@ -323,5 +323,10 @@ def test_numbers_and_marks_are_parts_of_words_or_values(importer, content, words
     assert (read, table.tolist()) == (words, vectors)
 
 
+def test_a_first_row_of_missing_values_is_not_one_of_names(importer):
+    message = f"Line 1 has an invalid number{SKIP}"
+    assert importer.refusal(b"gnu NA NA NA\n" + PLAIN) == message
+
+
 def test_a_first_row_of_column_numbers_before_other_values_is_a_word(importer):
     assert importer.read(b"gnu 1 2 3\n" + PLAIN)[0] == ["gnu", *WORDS]

@@ -270,7 +270,9 @@ def _are_names(line: bytes, dimension: int, notation: Notation) -> bool:
     counted = [[b"%d" % (start + i) for i in range(dimension)] for start in (0, 1)]
     if names in counted:
         return all(name.lower() in _HEADINGS for name in before)
-    return all(name[:1].isalpha() for name in names) and not Line.of(line, notation).count
+    if len(set(names)) < dimension or Line.of(line, notation).count:  # such as NA NA NA
+        return False
+    return all(name[:1].isalpha() for name in names)
 
 
 def _reject_pairs_and_brackets(lines: Sequence[bytes]) -> None:
