@@ -865,7 +865,8 @@ class Tokenizer:
     ) -> list[ResolvedToken]:
         """Join consecutive words whose phrase is in the vocabulary, the longest first.
 
-        A phrase has up to `PHRASE_WORDS` words, joined by `_` or else by `-`, such as `New_York`.
+        A phrase has up to `PHRASE_WORDS` words, joined by `_`, or else by `-` or a space, such as
+        `New_York`.
         `text` is the tokenized text, None for a pretokenized sentence.
         """
         joined: list[ResolvedToken] = []
@@ -888,11 +889,14 @@ class Tokenizer:
         words = [token.text for token in tokens]
         if all(word[:1].isalnum() and word[-1:].isalnum() for word in words):
             start, end = tokens[0].start, tokens[-1].end
-            whole = " ".join(words) if text is None else text[start:end]
-            if len(visible(whole)[0].split()) != len(words):
+            spaced = " ".join(words)
+            whole = spaced if text is None else text[start:end]
+            if len(visible(whole)[0].split()) != len(words) or len(spaced) > MAX_WORD_LENGTH:
                 return None  # such as `v` and `12` of `v12`
-            for joint in "_-":
-                phrase = self._lexers[case].resolve(joint.join(words))
+            lexer = self._lexers[case]
+            # An entry with a space is a compound, of which the vocabulary has the key.
+            for joint in "_- " if lexer.vocabulary.candidates(spelling_key(spaced)) else "_-":
+                phrase = lexer.resolve(joint.join(words))
                 if phrase.row is not None:
                     return phrase._replace(text=whole, start=start, end=end)
         return None

@@ -57,6 +57,18 @@ def test_kept_columns_of_any_type_have_their_values(tmp_path):
     assert kept.equals(table.select([*columns]))
 
 
+def test_kept_values_that_json_lacks_are_strings(tmp_path):
+    columns = {
+        "bytes": pa.array(["ä".encode(), b"\xff"]),
+        "nested": pa.array([[b"a"], None]),
+        "decimal": pa.array(["1.10", None]).cast(pa.decimal128(10, 2)),
+    }
+    pq.write_table(pa.table({"text": ["a", "b"], **columns}), tmp_path / "in.parquet")
+    run_inline(tmp_path / "in.parquet", tmp_path / "out", keep=tuple(columns), format="jsonl")
+    kept = [[line[name] for name in columns] for line in lines_of(tmp_path / "out")]
+    assert kept == [["ä", ["a"], "1.10"], ["\\xff", None, None]]
+
+
 FAR = [pa.array([10**8], pa.int32()).cast(pa.date32()), pa.array([10**17], pa.timestamp("ms"))]
 
 

@@ -119,6 +119,17 @@ def test_lines_may_span_chunks_and_have_crlf_and_a_bom(tmp_path, monkeypatch, si
     assert texts_of(path) == [("one",), ("",), ("two lines",), ("three ",)]
 
 
+def test_lines_may_end_in_cr_if_none_ends_in_a_line_feed(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\rtwo\r\rthree")
+    assert texts_of(path) == [("one",), ("two",), ("",), ("three",)]
+    path.write_bytes(b"one\rtwo\nthree\n")
+    assert texts_of(path) == [("one\rtwo",), ("three",)]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "one"}\r{"text": "two"}\r')
+    assert texts_of(path) == [("one",), ("two",)]
+
+
 HEADER = "id\ttext\n"
 PLAIN = [
     ("The river bank", "1"),
@@ -412,6 +423,13 @@ INVALID = {
     "an empty table": ("a.tsv", b"", "there is no column text; the file is empty."),
     "a table in UTF-16": ("a.csv", "text\na\n".encode("utf-16"), "is not CSV in UTF-8"),
     "UTF-16 without a mark": ("a.txt", "text\na\n".encode("utf-16-le"), "is not text in UTF-8"),
+    "UTF-32 without a mark": ("a.txt", "text\n".encode("utf-32-be"), "is not text in UTF-8"),
+    "compressed, but not by its name": (
+        "a.csv",
+        gzip.compress(b"text\na\n"),
+        "is not CSV in UTF-8",
+    ),
+    "a workbook": ("a.csv", b"PK\3\4\x14\0", "a.csv is damaged, or is not CSV in UTF-8"),
     "JSON in UTF-16": ("a.jsonl", '{"text": "a"}'.encode("utf-16-be"), "is not lines of JSON"),
     "no such file": ("a.txt", None, "a.txt: there is no such file"),
     "an unknown kind": ("a.doc", b"", "not of a supported kind"),
@@ -439,6 +457,7 @@ INVALID = {
         b'{"text": "a"}\n{"words": "b"}\n',
         "the columns are words.",
     ),
+    "an empty object": ("a.jsonl", b"{}\n", "has no column text; the columns are none."),
     "both kinds of text": ("a.jsonl", b'{"text": "a"}\n{"text": ["b"]}\n', "lists of words"),
     "no such column": (
         "a.csv",
@@ -483,6 +502,36 @@ def test_files_whose_kept_columns_differ_are_rejected(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "id": ["x"]}), tmp_path / "b.parquet")
     with pytest.raises(CommandError, match=r"b\.parquet: a column of --keep has another type"):
         split(tmp_path, 10, keep=("id",))
+
+
+NAN = float("nan")
+OTHER_TYPES = [
+    (pa.array([1]), pa.array(["007"]), None),
+    (pa.array([1]), pa.array(["7"]), 7),
+    (pa.array([True]), pa.array([7]), None),
+    (pa.array([0.5], pa.float32()), pa.array([0.1]), None),
+    (pa.array([0.5]), pa.array(["1.10"]), None),
+    (pa.array([1]), pa.array([2.0]), 2),
+    (pa.array([0.5]), pa.array([NAN], pa.float32()), NAN),
+    (pa.array(["007"]), pa.array([7]), "7"),
+    (pa.array(["a"]), pa.array(["b"]).dictionary_encode(), "b"),
+    (pa.array(["a"]).dictionary_encode(), pa.array(["b"]), "b"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "value"), OTHER_TYPES)
+def test_a_kept_column_of_another_type_keeps_its_values_or_is_rejected(
+    tmp_path, first, second, value
+):
+    for name, column in (("a", first), ("b", second)):
+        pq.write_table(pa.table({"text": ["a"], "k": column}), tmp_path / f"{name}.parquet")
+    files = find_files(tmp_path)
+    shards = split_shards([files], "text", read_schema(files, "text", ("k",)), 1)
+    if value is None:
+        with pytest.raises(CommandError, match=r"b\.parquet: a column of --keep has another type"):
+            list(shards)
+    else:
+        assert str([*shards][1].parts[0].columns[0].to_pylist()) == str([value])
 
 
 def test_kept_columns_have_the_types_of_the_first_file_with_rows(tmp_path):

@@ -137,6 +137,11 @@ def test_a_file_without_words_is_an_error(tmp_path, content):
         read_words(tmp_path / "words.txt")
 
 
+def test_words_may_follow_a_byte_order_mark(tmp_path):
+    (tmp_path / "words.txt").write_text("\ufeffbank\r\nloan\r\n")
+    assert read_words(tmp_path / "words.txt") == ["bank", "loan"]
+
+
 def test_a_sentence_counts_once_for_each_word_in_it_in_any_case(tmp_path):
     (tmp_path / "a.txt").write_text("The bank, the Bank. A loan of a bank!\nBANK. Embankment")
     samples = sample_words(["bank", "Bank", "loan"], [tmp_path / "a.txt"], "text")

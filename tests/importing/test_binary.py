@@ -89,6 +89,12 @@ def test_values_of_other_types_are_read(importer, end, dtype):
     assert np.array_equal(read, vectors)
 
 
+def test_binary_values_that_end_a_line_as_text_does_are_read(importer):
+    vectors = VECTORS.copy()
+    vectors[0, 1] = np.frombuffer(b" 5.\n", "<f4")[0]
+    assert np.array_equal(importer.read(binary(WORDS, vectors, b""))[1], vectors)
+
+
 def test_zeros_and_unusual_values_of_the_usual_type_are_read(importer):
     for value in (0.0, 1e-20, 3e38, 1e-45):
         vectors = np.full((6, 5), value, np.float32)

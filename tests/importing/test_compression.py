@@ -155,15 +155,17 @@ def test_doubly_compressed_files_are_rejected(importer, outer, inner):
     assert importer.refusal(packed(packed(rows(), inner), outer)) == TWICE
 
 
-def test_a_zip_with_an_array_is_an_array(importer):
-    out = io.BytesIO()
-    np.savez(out, vectors=VECTORS)
-    assert importer.refusal(out.getvalue()) == f"The file is {ARRAY}"
-    out = io.BytesIO()
-    np.savez(out, vectors=VECTORS, more=VECTORS)
-    assert importer.refusal(out.getvalue()) == (
-        "The .zip has 2 files (more.npy, vectors.npy); --member selects one."
-    )
+def test_a_zip_with_arrays_is_an_array(importer):
+    for arrays in ({"vectors": VECTORS}, {"words": WORDS, "vectors": VECTORS}):
+        out = io.BytesIO()
+        np.savez(out, **arrays)
+        assert importer.refusal(out.getvalue()) == f"The file is {ARRAY}"
+
+
+@pytest.mark.parametrize("name", ["[Content_Types].xml", "mimetype", "archive/data.pkl"])
+def test_a_zip_of_another_program_is_no_archive_of_vectors(importer, name):
+    message = "The file is a database, tensors or a table; save words and vectors as text."
+    assert importer.refusal(archive({name: b"", "data/0": b""})) == message
 
 
 @pytest.mark.parametrize(

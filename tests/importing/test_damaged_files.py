@@ -160,6 +160,7 @@ ROWS = {
     ],
     "no word": [
         (rows() + b" 1 2 3\n", f"Line 5 has no word{SKIP}"),
+        (rows() + b"  1 2 3\n", f"Line 5 has no word{SKIP}"),
         (one_more(binary, b""), f"Byte {END_OF_BINARY} has no word{SKIP}"),
         (after(b"\t"), f"Line 5 has no word{SKIP}"),
     ],
@@ -365,6 +366,8 @@ FOREIGN = {
             b"\x89HDF\r\n\x1a\n" + bytes(88),
             save({"vectors": VECTORS}),
             b"PAR1" + bytes(50),
+            b"MATLAB 5.0 MAT-file, Platform: GLNXA64",
+            b"\xd0\xcf\x11\xe0" + bytes(50),
         )
     ],
     "a web page": [
@@ -389,7 +392,10 @@ FOREIGN = {
     ],
     "an archive": [
         (content, "The file is an archive; unpack it first.")
-        for content in (tar(), b"(\xb5/\xfd\x20" + bytes(9))
+        for content in (
+            tar(),
+            *(start + bytes(9) for start in (b"(\xb5/\xfd\x20", b'\x04"M\x18', b"\x1f\x9d\x90")),
+        )
     ],
     "unknown": [
         (content, UNKNOWN)

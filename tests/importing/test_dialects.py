@@ -64,6 +64,7 @@ READ = {
     "quotation marks around all values": lines(b"%s", b',"', b" ", b'"\n'),
     "names of two columns": lines(b"%s", b"\t", before=b"word\tvector\n"),
     "an index": lines(b"%d %s"),
+    "a numbered list": lines(b"%d. %s"),
     "an index and tabs": lines(b"%d\t%s", b"\t", b"\t"),
     "names of the columns": lines(before=b"word d1 d2 d3\n"),
     "numbers of the columns": lines(before=b"word 1 2 3\n"),
@@ -182,6 +183,9 @@ def test_an_encoding_may_be_named_for_text_without_a_mark(importer):
         assert importer.read(content, "--encoding", encoding)[0] == WORDS
     message = importer.refusal(PLAIN + b"x", "--encoding", "utf-16-le")
     assert message.startswith("The format is unknown")
+    for options in ((), ("--format", "glove")):
+        message = importer.refusal(content, "--encoding", "utf-16", *options)
+        assert message == f"The file has no byte order mark of UTF-16; {ENCODING}"
 
 
 def test_utf16_that_ends_in_a_letter_is_rejected(importer):
@@ -238,6 +242,8 @@ def test_words_of_csv_may_be_in_quotation_marks(importer):
         b'",",0.5,1.5\nthe,0.25,2.5\n"""",1.5,2\n"1,000.5",1,2.5\n"say ""no""",1,0.5\na b,1,.5\n'
     )
     assert importer.read(content)[0] == [",", "the", '"', "1,000.5", 'say "no"', "a b"]
+    content = b'"the",0.5,1.5\n"\\""",0.25,2.5\n"""",1.5,2\n"a\\"b",1,2\n'
+    assert importer.read(content)[0] == ["the", '\\"', '"', 'a"b']
 
 
 def test_a_second_column_of_words_is_not_a_part_of_the_word(importer):
@@ -267,6 +273,16 @@ def test_a_row_that_is_divided_otherwise_is_unusable(importer, case, row, proble
     content = READ[case] + row
     assert importer.refusal(content) == f"Line 5 {problem}{SKIP}"
     assert importer.read(content, "--skip-bad-rows")[0] == WORDS
+
+
+def test_a_word_after_an_index_may_be_a_number(importer):
+    for separator in (b" ", b"\t", b","):
+        content = lines(b"%d" + separator + b"%s", separator, separator)
+        for word in ("3.5", "1e5", "1990"):
+            more = separator.join([b"4", word.encode(), b"0.5", b"1", b"2.5"])
+            assert importer.read(content + more)[0] == [*WORDS, word]
+        more = separator.join([b"4", b"gnu", b"0.5", b"0.5", b"1", b"2.5"])
+        assert importer.refusal(content + more).startswith("Line 5 has 4 values, but most lines")
 
 
 def test_the_import_says_what_it_leaves_out(importer):
@@ -305,6 +321,11 @@ def test_the_import_says_what_it_leaves_out(importer):
 def test_numbers_and_marks_are_parts_of_words_or_values(importer, content, words, vectors):
     read, table = importer.read(content)
     assert (read, table.tolist()) == (words, vectors)
+
+
+def test_a_first_row_of_missing_values_is_not_one_of_names(importer):
+    message = f"Line 1 has an invalid number{SKIP}"
+    assert importer.refusal(b"gnu NA NA NA\n" + PLAIN) == message
 
 
 def test_a_first_row_of_column_numbers_before_other_values_is_a_word(importer):

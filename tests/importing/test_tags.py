@@ -28,6 +28,7 @@ TAGGED = {
     "ends of subwords": ("bank</w> tea</w>", "</w>$", "bank tea"),
     "one language": ("bank_en tea_en go_en", "_en$", "bank tea go"),
     "apostrophes": ("'bank' 'tea'", "^'|'$", "bank tea"),
+    "bytes": ("b'bank' b'tea'", "^b'|'$", "bank tea"),
     "angle brackets": ("<bank> <tea>", "^<|>$", "bank tea"),
     "a number sign": ("bank#n tea#n go#v", r"\#[a-z]+$", "bank tea go"),
     "slashes": ("bank/NN go/VB", "/[A-Z][A-Z0-9$]*$", "bank go"),
@@ -59,7 +60,8 @@ def test_a_pattern_that_strips_the_tag_is_proposed(case):
 def test_a_tag_may_follow_a_space():
     words = ["bank NOUN", "go VERB", "the DET"]
     assert find_tag(words) == r"\ [A-Z]+$"
-    assert list(strip_tags(words, [r"\ [A-Z]+$"], None)) == ["bank", "go", "the"]
+    for pattern in (r"\ [A-Z]+$", "[A-Z]+$"):
+        assert list(strip_tags(words, [pattern], None)) == ["bank", "go", "the"]
 
 
 ORDINARY = {

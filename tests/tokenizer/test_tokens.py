@@ -244,6 +244,16 @@ def test_a_phrase_has_no_punctuation_and_an_underscore_is_tried_first():
     assert with_phrases("a b", "a-b", "A_b")[0][0][3] == "A_b"
 
 
+def test_an_entry_of_a_phrase_may_have_spaces():
+    tokens, words = with_phrases("Route  66 to NEW york", "route 66", "new york", "to")
+    assert [token[::3] for token in tokens] == [
+        ("Route  66", "route 66"),
+        ("to", "to"),
+        ("NEW york", "new york"),
+    ]
+    assert words[0] == ("Route 66", None, None)
+
+
 def first_spelling(word, known, case):
     """The first known spelling in the documented order, for NFC words without apostrophes."""
     spellings = {

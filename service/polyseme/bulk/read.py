@@ -76,7 +76,11 @@ _NAMES = {
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*:/")
-_UTF16 = re.compile("\udcff\udcfe|\udcfe\udcff|(?:[^\0]\0){2}|(?:\0[^\0]){2}")
+_NOT_TEXT = re.compile(
+    rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){2}|(?:\0[^\0]){2}|[^\0]?\0{3}"  # UTF-16 and UTF-32
+    rb"|\x1f\x8b|BZh\d1AY|\(\xb5/\xfd|\xfd7zXZ|PK\x03\x04|\xd0\xcf\x11\xe0|PAR1[\0-\x1f]"
+)
+"""The first bytes of files that are not UTF-8, compressed, or of Excel or Parquet."""
 _ARRAY = "one JSON array instead of lines of JSON; `jq -c '.[]'` writes its items as lines"
 _QUOTED = re.compile(r'"(?:[^"]++|"")*+"')
 _OPEN = re.compile(r'"(?:[^"]++|"")*+$')
@@ -254,7 +258,7 @@ def read(file: InputFile, column: str, keep: Sequence[str]) -> Iterator[Rows]:
             row += len(texts)
     except PermissionError:
         raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
+    except (pa.ArrowException, OSError):
         kind = _NAMES.get(file.kind, f"{file.kind.upper()} in UTF-8")
         raise CommandError(
             f"{file.name} is damaged, or is not {kind}: repair it, or remove it from the input."
@@ -371,10 +375,15 @@ def _read_lines(file: InputFile, names: list[str]) -> Iterator[Columns]:
         stream = pa.BufferedInputStream(raw, READ_BYTES)  # object stores answer few large requests
         if file.compression:
             stream = pa.CompressedInputStream(stream, file.compression)
-        newline = "\n" if file.kind in readers else ""  # tables may have CR alone
         buffer = io.BufferedReader(stream, READ_BYTES)
+        head = buffer.peek()
+        if _NOT_TEXT.match(head):
+            raise OSError
+        # A CR ends a line of a table, and of a text without line feeds.
+        newline = "\n" if file.kind in readers and b"\n" in head else ""
         text = io.TextIOWrapper(buffer, "utf-8-sig", "surrogateescape", newline=newline)
-        rows = readers.get(file.kind, _table_rows)(file, _lines(text), names)
+        lines = iter(partial(text.readline, MAX_ROW_BYTES + 1), "")  # a long line in parts
+        rows = readers.get(file.kind, _table_rows)(file, lines, names)
         while batch := _next_rows(rows):
             problems = [problem for _, problem in batch]
             values = zip(*(row for row, _ in batch), strict=True)
@@ -407,17 +416,6 @@ def _array(values: Sequence[Any], problems: list[str | None]) -> Any:
             except UnicodeEncodeError:
                 values[i], problems[i] = None, NOT_UTF8
         return pa.array(values, kind)
-
-
-def _lines(text: io.TextIOWrapper) -> Iterator[str]:
-    """Yield lines with their line breaks, and a line that is too long in parts."""
-    lines = iter(partial(text.readline, MAX_ROW_BYTES + 1), "")
-    for line in lines:
-        if _UTF16.match(line):
-            raise UnicodeDecodeError("utf-8", b"\0", 0, 1, "UTF-16")
-        yield line
-        break
-    yield from lines
 
 
 def _whole_lines(lines: Iterator[str]) -> Iterator[str]:
@@ -523,7 +521,7 @@ def _json_values(line: str, names: Sequence[str]) -> list[Any]:
         raise _RowError("is not a JSON object")
     if names[0] not in record:
         shown = listed([name[:40] for name in record])
-        raise _RowError(f"has no column {names[0]}; the columns are {shown}")
+        raise _RowError(f"has no column {names[0]}; the columns are {shown or 'none'}")
     text, *others = map(record.get, names)
     if text is _REPEATED:
         raise _RowError(f"has several fields {names[0]}")
@@ -700,8 +698,20 @@ def _with_types(rows: Rows, schema: Any) -> Rows:
     """Return rows whose columns to copy have the types of the first file."""
     try:
         pairs = zip(rows.columns, schema.types, strict=True)
-        return replace(rows, columns=[array.cast(kind) for array, kind in pairs])
-    except pa.ArrowException:
+        return replace(rows, columns=[_as_type(array, kind) for array, kind in pairs])
+    except (pa.ArrowException, ValueError):
         raise CommandError(
             f"{rows.file}: a column of --keep has another type than in an earlier file."
         ) from None
+
+
+def _as_type(array: Any, kind: Any) -> Any:
+    """Return an array of another type; raise ValueError if it has other values."""
+    if array.type == kind:
+        return array
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    same = array.cast(kind)
+    if str(same.cast(array.type).to_pylist()) != str(array.to_pylist()):  # as lists, NaN is NaN
+        raise ValueError
+    return same

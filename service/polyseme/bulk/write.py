@@ -130,8 +130,12 @@ def write_lines(file: IO[bytes], schema: Any, batches: Iterable[Any], _compressi
             ) from None
         for row, *arrays in zip(rows, *columns, strict=True):
             line = row | dict(zip(names, arrays, strict=True))
-            # Columns of --keep may have types that JSON does not have, such as decimals.
-            file.write(orjson.dumps(line, default=str, option=style))
+            file.write(orjson.dumps(line, default=_as_string, option=style))
+
+
+def _as_string(value: Any) -> str:
+    """Return a value of --keep that JSON does not have, such as a decimal, or bytes as UTF-8."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def _array_of_row(row: Any) -> Any:

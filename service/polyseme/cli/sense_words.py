@@ -43,7 +43,7 @@ _COLUMNS = ("word", "senses", "occurrences", "several", "separation", "sizes", "
 def read_words(path: Path) -> list[str]:
     """Return the words of a file, one on each line. Raises CommandError if it has none."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         raise CommandError(f"{path.name} is not a text file in UTF-8.") from None
     words = dict.fromkeys(filter(None, map(str.strip, lines)))

@@ -35,18 +35,23 @@ _PICKLE = re.compile(
     rb"|c\w[\w.]*\n\w[\w.]*\n|\([dl]p\d+\n|\([VSIFLi][^ \n]*\n|[\]}]q\0[^\0]|\(X.\0\0\0",
     re.DOTALL,
 )
+_ARRAY = "a NumPy array; save words and vectors as word2vec, with gensim's KeyedVectors"
+_TABLE = "a database, tensors or a table; save words and vectors as text"
 _FOREIGN = {
-    rb"\x93NUMPY": "a NumPy array; save words and vectors as word2vec, with gensim's KeyedVectors",
-    rb"SQLite format 3|\x89HDF|.{3}\0{5}\{\"|PAR1|ARROW1|FEA1|%%MatrixMarket": (
-        "a database, tensors or a table; save words and vectors as text"
+    rb"\x93NUMPY": _ARRAY,
+    rb"SQLite format 3|\x89HDF|.{3}\0{5}\{\"|PAR1|ARROW1|FEA1|%%MatrixMarket": _TABLE,
+    rb"\xd0\xcf\x11\xe0|MATLAB .{,4}MAT-file": _TABLE,
+    rb"\(\xb5/\xfd|\x04\"M\x18|\x1f\x9d|7z\xbc\xaf\x27\x1c|Rar!|.{256}\0ustar": (
+        "an archive; unpack it first"
     ),
-    rb"\(\xb5/\xfd|7z\xbc\xaf\x27\x1c|Rar!|.{256}\0ustar": "an archive; unpack it first",
     rb"\x1f\x8b\x08|BZh[1-9]1AY&SY|\xfd7zXZ\0|PK\x03\x04": "compressed twice; decompress it once",
     rb"version https://git-lfs": "a pointer of Git LFS; fetch its content with `git lfs pull`",
     rb"\s*(?:<!doctype|<html|<\?xml|<mediawiki)": "a web page or XML, not vectors",
     rb"\s*[\[{]\s*(?:[\[{]\s*)?\"[^\n]*[\[:]": "JSON; save words and vectors as text",
 }
 """First bytes of other formats, and the end of the error message for each."""
+_FOREIGN_MEMBERS = {r".*\.npy": _ARRAY, r"\[Content_Types\]\.xml|mimetype|.*\bdata\.pkl": _TABLE}
+"""Names in a .zip of NumPy, of an office program or of PyTorch."""
 
 
 @dataclass
@@ -144,6 +149,9 @@ def _decompress(stack: ExitStack, raw: IO[bytes], member: str | None) -> IO[byte
         if member is None and len(names) != 1:
             if not names:
                 raise ImportProblem("The .zip has no files.")
+            for pattern, description in _FOREIGN_MEMBERS.items():
+                if any(re.fullmatch(pattern, name) for name in names):
+                    raise ImportProblem(f"The file is {description}.")
             raise ImportProblem(f"The .zip has {len(names)} files ({_listed(names)}).", "member")
         if member is not None and member not in names:
             raise ImportProblem(f"The .zip has no member of this name; it has {_listed(names)}.")

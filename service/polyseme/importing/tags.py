@@ -16,6 +16,7 @@ _MANY = 20
 _SPEECH = "n|v|a|r|s|j|x|adj|adv|noun|verb|propn|pron|prep|adp|det|num|conj|part|intj|aux|punct"
 _KNOWN = (
     "</w>$",
+    "^b'|'$",  # bytes of Python
     "^/c/[a-z_-]+/",  # ConceptNet Numberbatch
     "^[a-z]+://(?:[^/]*/)+",
     r"\.[a-z]\.[0-9]+$",  # WordNet's synsets
@@ -37,14 +38,14 @@ def find_tag(words: Sequence[str]) -> str | None:
 def strip_tags(
     words: Sequence[str], patterns: Sequence[str], counts: NDArray[np.int64] | None
 ) -> dict[str, int]:
-    """Remove the matches of patterns from words; return the index of each resulting word.
+    """Remove the matches of patterns, and spaces beside them; return each resulting word's index.
 
     Of words that become equal, the most frequent one remains, or the first if there are no counts.
     A word of which nothing would remain is unchanged.
     """
     stripped = list(words)
     for pattern in map(re.compile, patterns):
-        stripped = [rest if (rest := pattern.sub("", word)).strip() else word for word in stripped]
+        stripped = [pattern.sub("", word).strip() or word for word in stripped]
     order = range(len(words)) if counts is None else np.argsort(-counts, kind="stable").tolist()
     indices: dict[str, int] = {}
     for index in order:

@@ -73,8 +73,8 @@ Layers: TypeAlias = Annotated[
 Phrases: TypeAlias = Annotated[
     bool,
     Field(
-        description="make consecutive words one token if the vocabulary has them joined by `_` or"
-        " `-`, such as `New_York`; up to four words"
+        description="make consecutive words one token if the vocabulary has them joined by `_`,"
+        " `-` or a space, such as `New_York`; up to four words"
     ),
 ]
 

@@ -301,7 +301,11 @@ def as_utf8(head: bytes, options: ImportOptions) -> bytes:
     if encoding is None:
         return head
     decoder = codecs.getincrementaldecoder(encoding)("replace")
-    return decoder.decode(head).encode("utf-8", "replace")
+    try:
+        return decoder.decode(head).encode("utf-8", "replace")
+    except UnicodeError:  # of UTF-16 and UTF-32 without the order of bytes
+        problem = f"The file has no byte order mark of {encoding.upper()}."
+        raise ImportProblem(problem, "encoding") from None
 
 
 def encoding_of(head: bytes, options: ImportOptions) -> str | None:

@@ -25,7 +25,7 @@ from polyseme.importing.readers.base import (
     as_utf8,
     read_header,
 )
-from polyseme.importing.readers.text import TextReader
+from polyseme.importing.readers.text import CONTROL_OF_VALUES, TextReader
 
 DTYPES = ("<f4", ">f4", "<f8", ">f8", "<f2")
 """The types of values. The original program and gensim write the first."""
@@ -35,7 +35,6 @@ _USUAL = 1e-10, 1e10
 """The magnitudes of usual values, from which their type is detected."""
 _MIN_SHARE, _MIN_VALUES = 0.5, 4
 """Minimum share of usual values in the right type, and minimum number of distinct ones."""
-_CONTROL_OF_VALUES = re.compile(rb"[\0-\x08\x0e-\x1a\x7f]")
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _TEXT = re.compile(rb"[^\0-\x1f\x7f]{,256}")
 
@@ -52,7 +51,7 @@ class BinaryReader(RowReader, name="word2vec-binary"):
     def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
         """Return whether a header and control characters follow, but no text."""
         # A word of text may have control characters, but few files do.
-        has_values = HEADER.match(as_utf8(head, options)) and _CONTROL_OF_VALUES.search(
+        has_values = HEADER.match(as_utf8(head, options)) and CONTROL_OF_VALUES.search(
             as_utf8(head, options)
         )
         return bool(has_values) and not TextReader.recognizes(head, options)

@@ -22,12 +22,14 @@ _WIDE_SPACE = re.compile(rb"\xc2\xa0|\xe2\x80[\x80-\x8a\xaf]|\xe3\x80\x80")
 _MINUS = "\N{MINUS SIGN}".encode()
 _SEPARATOR = re.compile(rb"[,;|]?|%b" % _WIDE_SPACE.pattern)
 """What may be between two values, beside white space."""
-_INDEX = re.compile(rb"\"?(\d+)\"?(?:\s|[,;|])+(?=.)")
+_INDEX = re.compile(rb"\"?(\d+)[.:)]?\"?(?:\s|[,;|])+(?=.)")
 _PAIR = re.compile(
     rb"[\s,;|{(][^\s:=,;|]+\s*[:=]\s*[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[-+]?\d+)?(?![^\s,;|})])",
     re.IGNORECASE,
 )
 _BRACKETS = re.compile(rb"[\[({]\s*[-+.\d][^\[({]*[\])}]+[\"',;]*$")
+_DOUBLED = re.compile(rb'(?:[^"]|"")*')
+"""The content of quotation marks, with two for one; write.table of R writes a backslash first."""
 _CSV = {b",", b";"}
 """Separators with which words may be in quotation marks."""
 _HEADINGS = {b"", b"id", b"index", b"key", b"name", b"term", b"token", b"word", b"words"}
@@ -128,7 +130,8 @@ class Dialect:
             fits = values.count(self.separator) == self.dimension - 1 and not others
             if separator and fits and not _WIDE_SPACE.search(word):
                 return word, self._plain(values.replace(self.separator, b" "))
-        divided, fraction = Line.of(line, self.notation), self.notation.fraction
+        divided = Line.of(line, self.notation)
+        fraction, numeral = self.notation.fraction, self.notation.numeral
         head, fields = divided.head(self.dimension), divided.values(self.dimension)
         word = head.rstrip()
         if divided.count < self.dimension or not (
@@ -140,10 +143,11 @@ class Dialect:
             match = _INDEX.match(word)
             word = word[match.end() :] if match else b""
         if self.quoted and len(word) > 1 and word[:1] == word[-1:] == b'"':
-            word = word[1:-1].replace(b'""', b'"').replace(b'\\"', b'"')
+            mark = b'""' if _DOUBLED.fullmatch(word[1:-1]) else b'\\"'
+            word = word[1:-1].replace(mark, b'"')
         elif self.quoted and self.mark in _CSV and self.mark in word:
             return None
-        elif divided.count > self.dimension:
+        elif divided.count > self.dimension and not (self.index and numeral.fullmatch(word)):
             extra = divided.values(divided.count)[: -self.dimension]
             integers = self.declared or any(map(fraction.fullmatch, fields))
             if not integers or any(map(fraction.fullmatch, extra)):
@@ -155,7 +159,10 @@ class Dialect:
 
     def problem(self, line: bytes) -> str:
         """Return why a line cannot be divided."""
-        count = Line.of(line, self.notation).count
+        divided = Line.of(line, self.notation)
+        count, is_number = divided.count, self.notation.numeral.fullmatch(divided.pieces[0])
+        if count == self.dimension - 1 and is_number and line[:1].isspace():
+            return "has no word"
         expected = f"{'line 1 declares' if self.declared else 'most lines have'} {self.dimension}"
         if count == self.dimension and self.mark in _CSV and line.count(self.mark) > count:
             return "has more than one column before its values"
@@ -263,7 +270,9 @@ def _are_names(line: bytes, dimension: int, notation: Notation) -> bool:
     counted = [[b"%d" % (start + i) for i in range(dimension)] for start in (0, 1)]
     if names in counted:
         return all(name.lower() in _HEADINGS for name in before)
-    return all(name[:1].isalpha() for name in names) and not Line.of(line, notation).count
+    if len(set(names)) < dimension or Line.of(line, notation).count:  # such as NA NA NA
+        return False
+    return all(name[:1].isalpha() for name in names)
 
 
 def _reject_pairs_and_brackets(lines: Sequence[bytes]) -> None:

@@ -23,6 +23,7 @@ from polyseme.importing.readers.base import (
 )
 from polyseme.importing.readers.dialect import COMMA, POINT, Line, detect_dialect
 
+CONTROL_OF_VALUES = re.compile(rb"[\0-\x08\x0e-\x1a\x7f]")
 _MAX_LINE_BYTES = 2 << 20
 _SAMPLE_BYTES, _MIN_LINES, _MAX_LINES = 1 << 18, 3, 200
 """The size of the first lines, from which the dialect is detected, and their number."""
@@ -36,12 +37,17 @@ class TextReader(RowReader, name="word2vec-text"):
 
     @classmethod
     def recognizes(cls, head: bytes, options: ImportOptions) -> bool:
-        """Return whether one of the first two lines has a word and values."""
+        """Return whether one of the first two lines has a word and values.
+
+        If control characters follow a header, the line needs all values: a line of binary values
+        may end with a number.
+        """
         text = as_utf8(head, options)
         header = HEADER.match(text)
         lines = re.split(rb"[\r\n]+", text[header.end() if header else 0 :][: 1 << 20].strip())
-        has_values = any(Line.of(line, one).count for line in lines[:2] for one in (POINT, COMMA))
-        return has_values and bool(header) == cls.has_header
+        count = max(Line.of(line, one).count for line in lines[:2] for one in (POINT, COMMA))
+        needed = int(header[2]) if header and CONTROL_OF_VALUES.search(text) else 1
+        return count >= needed and bool(header) == cls.has_header
 
     def __init__(self, file: VectorFile, options: ImportOptions, head: bytes) -> None:
         """Create a reader; a file with a byte order mark, or in UTF-16 or UTF-32, becomes UTF-8."""
