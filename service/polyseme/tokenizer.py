@@ -225,6 +225,8 @@ _UNIT = regex.compile(rf"[{_UNSPACED}][\p{{M}}\uff9e\uff9f]*+|[^{_UNSPACED}]++")
 _PART = regex.compile(rf"[{_UNSPACED}\p{{M}}]{{1,64}}+|[^{_UNSPACED}]++")
 """A part of a word of such texts that is too long. Without entries, each part is a token, so that
 the maximum number of tokens bounds the letters that are looked up."""
+_PIECE = regex.compile(rf"(?s).{{1,{MAX_WORD_LENGTH}}}(?<=\s)|.{{1,{MAX_WORD_LENGTH}}}")
+"""A piece of a text that is normalized at once, between words if possible."""
 _KATAKANA = regex.compile(r"\p{Katakana}[\p{Katakana}\p{M}\u30fc\uff70\uff9e\uff9f]++")
 _MAX_UNITS, _MAX_UNITS_CJK, _FIRST_CJK = 12, 8, "\u2e80"
 """Maximum number of units of an entry that is recognized in such texts, and that of one in Han and
@@ -443,6 +445,27 @@ def spelling_key(word: str) -> str:
     if form.isascii():
         return form.lower()
     return form.casefold().replace("ı", "i").replace("i\u0307", "i")
+
+
+def comparable(text: str, *, exact: bool = False) -> str:
+    """Return a text in which all spellings of a word are equal; if `exact`, only its first forms.
+
+    White space counts as one space. Each letter changes alone with its marks, so the result for a
+    token is a part of that for its text.
+    """
+    if not (text.isascii() and text.isprintable()) or "`" in text:
+        pieces = [text] if len(text) <= MAX_WORD_LENGTH else _PIECE.findall(text)
+        text = "".join([_last_form(piece, exact=exact) for piece in pieces])
+    return " ".join((text if exact else text.casefold()).split())
+
+
+def _last_form(text: str, *, exact: bool) -> str:
+    text = unicodedata.normalize("NFC", text)
+    if _VARYING.search(text):
+        text = unicodedata.normalize("NFKC", without_ignorable(text.translate(_SIGNS_IN_WORDS)))
+        text = _STACKED.sub("", text.replace("İ", "I"))
+        text = text if exact else _without_optional_marks(text)
+    return text
 
 
 def is_compound(entry: str) -> bool:

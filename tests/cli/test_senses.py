@@ -13,6 +13,7 @@ from pyarrow import csv
 
 from polyseme import progress
 from polyseme.cli.sense_files import SentenceSource, tag_sentences
+from polyseme.cli.sense_words import sample_words
 from polyseme.cli.senses import _picture
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms
@@ -156,6 +157,34 @@ def test_a_beginning_stands_for_the_words_of_the_texts(tmp_path, options, shown)
     assert f"in {sum(int(form[-1]) for form in shown.split(', '))} occurrences" in (
         done.stdout.decode()
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "shown"),
+    [
+        ("यह बैंक है\nबैंकों में", "बैंक*", "बैंक 1, बैंकों 1"),
+        ("nga\u0302n hàng\nNgâng", "ngân*", "ngân 1, ngâng 1"),
+        ("за\u0301мка\nЗамок", "замо*", "замок 1"),
+        ("«bank’s»\nbank-robber", "bank*", "bank 2"),
+        ("well-known\nwells and wells", "well*", "wells 2"),
+    ],
+)
+def test_a_beginning_stands_for_tokens_of_any_script_and_spelling(tmp_path, text, form, shown):
+    file = tmp_path / "texts.txt"
+    file.write_text(text)
+    done = run("senses", form[:-1], file, "--form", form)
+    assert done.stderr.decode().splitlines()[-1] == f"Forms: {shown}"
+
+
+@pytest.mark.parametrize("before", ["", "ше\u0301л " * 1000])
+def test_a_sentence_has_another_spelling_of_the_word(tmp_path, before):
+    file = tmp_path / "texts.txt"
+    file.write_text(f"{before}Это за\u0301мок царя\nдом")
+    word = WordForms(("замок",), exact=False, phrases=False)
+    ((sentence, form),) = SentenceSource((file,), "text", word).sentences("reading")
+    assert form == "за\u0301мок" and form in sentence.text
+    assert len(sentence.text) <= 2000 and sentence.text_start <= len(before)
+    assert form in sample_words(["замок"], [file], "text")["замок"][0]
 
 
 def test_forms_that_are_similar_in_spelling_and_vector_are_shown_and_used(tmp_path):
