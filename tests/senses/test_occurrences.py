@@ -308,6 +308,8 @@ def test_no_text_with_an_occurrence_is_left_out(text, form, exact):
         ("bank", ["ｂａｎｋ"], ["ＢＡＮＫ"]),
         ("한", ["\u1112\u1161\u11ab"], []),
         ("straße", [], ["STRASSE", "STRAẞE"]),
+        ("بانکی", [], ["بانكي"]),
+        ("ինչ", [], ["ի՞նչ"]),
     ],
 )
 def test_other_spellings_of_a_word_are_its_occurrences(word, exact, other):
