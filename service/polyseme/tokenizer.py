@@ -411,7 +411,8 @@ def _without_optional_marks(word: str) -> str:
     return _OPTIONAL.sub("", word).translate(_SAME_LETTERS)
 
 
-def _without_greek_accents(word: str) -> str:
+def without_greek_accents(word: str) -> str:
+    """Return a word as in Greek capitals, but for the case."""
     return word.translate(_GREEK)
 
 
@@ -420,7 +421,7 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "without ignorable code points": without_ignorable,
     "compatibility form (NFKC), without marks that have no letter of their own": _compatible,
     "without optional marks and skin tones of emoji, with other letters": _without_optional_marks,
-    "without accents of Greek": _without_greek_accents,
+    "without accents of Greek": without_greek_accents,
 }
 """The forms of a word that are looked up in turn, each of the one before. Entries have them too."""
 NUMBER_FORMS: Final[dict[str, Callable[[re.Match[str]], str]]] = {

@@ -163,8 +163,9 @@ def test_a_beginning_stands_for_the_words_of_the_texts(tmp_path, options, shown)
     ("text", "form", "shown"),
     [
         ("यह बैंक है\nबैंकों में", "बैंक*", "बैंक 1, बैंकों 1"),
-        ("nga\u0302n hàng\nNgâng", "ngân*", "ngân 1, ngâng 1"),
+        ("nga\u0302n hàng\nNgâng", "ngân*", "nga\u0302n 1, ngâng 1"),
         ("за\u0301мка\nЗамок", "замо*", "замок 1"),
+        ("τράπεζες\nΤΡΑΠΕΖΕΣ", "τράπεζ*", "τράπεζες 1, τραπεζες 1"),
         ("«bank’s»\nbank-robber", "bank*", "bank 2"),
         ("well-known\nwells and wells", "well*", "wells 2"),
     ],
@@ -185,6 +186,8 @@ def test_a_sentence_has_another_spelling_of_the_word(tmp_path, before):
     assert form == "за\u0301мок" and form in sentence.text
     assert len(sentence.text) <= 2000 and sentence.text_start <= len(before)
     assert form in sample_words(["замок"], [file], "text")["замок"][0]
+    file.write_text("Η ΤΡΑΠΕΖΑ\nμια τράπεζα")
+    assert len(sample_words(["τράπεζα"], [file], "text")["τράπεζα"]) == 2
 
 
 def test_forms_that_are_similar_in_spelling_and_vector_are_shown_and_used(tmp_path):

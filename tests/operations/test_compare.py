@@ -38,6 +38,8 @@ CASES = "Apple apple APPLE"
         ("Bank and BANK", {"word": "bank", "nth": 1}, 9),
         ("ба\u0301нк банк", {"word": "банк", "nth": 1}, 6),
         ("всё и все", {"word": "все"}, 6),
+        ("ΝΟΜΟΣ νομός νόμος", {"word": "νόμος"}, 12),
+        ("νομός ΝΟΜΟΣ", {"word": "νόμος"}, 6),
         ("все", {"word": "всё"}, 0),
         ("didn't", {"word": "n't"}, 3),
         *(("bank river", {"start": 0, "end": end}, 0) for end in (4, 5)),

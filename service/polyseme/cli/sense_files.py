@@ -15,6 +15,7 @@ from polyseme.atomic_files import atomic_files
 from polyseme.errors import CommandError, InvalidError
 from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
+from polyseme.operations.compare import match_forms
 from polyseme.operations.options import MAX_FORMS
 from polyseme.progress import ConsoleProgress
 from polyseme.senses.inventory import (
@@ -101,7 +102,7 @@ def word_pattern(forms: Iterable[str], *, exact: bool = False) -> regex.Pattern[
     a word. In scripts without spaces between words, other letters may be beside it.
     """
     spelled = []
-    for form in sorted({comparable(form, exact=exact) for form in forms}):
+    for form in sorted(match_forms(forms, exact=exact)):
         words = form.split()
         first, last = words[0][:1] if words else "", words[-1][-1:] if words else ""
         before = "" if is_unspaced(first) else r"(?<!\w)"
@@ -132,8 +133,8 @@ def matching_forms(
 ) -> list[tuple[str, int]]:
     """Return the most frequent tokens of texts that a `word_pattern` matches, with their counts."""
     tokens = chain.from_iterable(map(model.tokenizer.look_up, texts))
-    spelled = (comparable(token.text, exact=exact) for token in tokens)
-    return Counter(filter(pattern.fullmatch, spelled)).most_common(MAX_FORMS)
+    words = [one.text for one in tokens if pattern.fullmatch(comparable(one.text, exact=exact))]
+    return Counter(words if exact else map(str.lower, words)).most_common(MAX_FORMS)
 
 
 def similar_forms(model: Model, word: str, *, exact: bool) -> list[tuple[str, float]]:

@@ -30,7 +30,7 @@ from polyseme.progress import ConsoleProgress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import Text, comparable, is_unspaced, joined
+from polyseme.tokenizer import Text, comparable, is_unspaced, joined, without_greek_accents
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
 """The maximum number of sentences of a word to cluster, and of all words, which are in memory."""
@@ -115,7 +115,7 @@ def sample_words(
     # A word is looked for in the sentences that have its first run of word characters.
     by_run: dict[str, list[str]] = {}
     for word in words:
-        run = None if is_unspaced(word) else _RUN.search(comparable(word))
+        run = None if is_unspaced(word) else _RUN.search(without_greek_accents(comparable(word)))
         by_run.setdefault(run[0] if run else "", []).append(word)
     pattern = cache(lambda word: word_pattern((word,)))
     samples: dict[str, StratifiedSample] = {}
@@ -123,7 +123,7 @@ def sample_words(
     for _, _, text in read_texts(inputs, column, ConsoleProgress(), "reading"):
         for _, sentence in split_sentences(text, *languages[:1]):
             shown = joined(sentence)
-            runs = {"", *_RUN.findall(comparable(shown))}
+            runs = {"", *_RUN.findall(without_greek_accents(comparable(shown)))}
             for word in chain.from_iterable(by_run[run] for run in by_run.keys() & runs):
                 if place := find_word(shown, pattern(word)):
                     part, _ = part_around(sentence, place[0])

@@ -33,6 +33,7 @@ from polyseme.tokenizer import (
     hashable,
     joined,
     spellings,
+    without_greek_accents,
 )
 
 NEIGHBOR_SHARE = 0.4
@@ -305,8 +306,10 @@ class TokenFinder:
         `index` is that of the occurrence in the request.
         """
         if occurrence.word is not None:
-            indices = self._exact.get(comparable(occurrence.word, exact=True))
-            indices = indices or self._in_any_case.get(comparable(occurrence.word), [])
+            indices = self._exact.get(comparable(occurrence.word, exact=True), [])
+            folded = comparable(occurrence.word)
+            for form in (folded, without_greek_accents(folded)):
+                indices = indices or self._in_any_case.get(form, [])
             if occurrence.nth < len(indices):
                 return indices[occurrence.nth]
             field, message = "word", "the text does not contain this word as a token"
@@ -349,7 +352,8 @@ class TokenFinder:
 
 def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
     """Return the forms of a word as `word_places` compares them, without empty ones."""
-    return frozenset(comparable(form, exact=exact) for form in forms) - {""}
+    compared = {comparable(form, exact=exact) for form in forms} - {""}
+    return frozenset(compared if exact else compared.union(map(without_greek_accents, compared)))
 
 
 def word_places(texts: Iterable[str], forms: Collection[str], *, exact: bool = False) -> list[int]:
