@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
+import polyseme
 from polyseme import progress
-from polyseme.cli.sense_files import SentenceSource, tag_sentences
+from polyseme.cli.sense_files import SentenceSource, similar_forms, tag_sentences
 from polyseme.cli.sense_words import sample_words
 from polyseme.cli.senses import _picture
 from polyseme.senses.inventory import load_inventory
@@ -201,6 +202,18 @@ def test_forms_that_are_similar_in_spelling_and_vector_are_shown_and_used(tmp_pa
     done = run("senses", "castle", file, "--form", "castle~", "--exact")
     assert "Forms: castles 0.66, Castles 0.46" in done.stderr.decode()
     assert "Forms: none" in run("senses", "castle", file, "--form", "qqzzxx~").stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("word", "others"),
+    [
+        ("τράπεζα", ["τραπεζών", "τράπεζες", "ΤΡΑΠΕΖΑ", "τραγούδι"]),
+        ("ngân", ["nga\u0302ng", "NGÂNG", "nga\u0302n", "sông"]),
+    ],
+)
+def test_similar_forms_may_have_other_accents_and_normal_forms(word, others):
+    model = polyseme.from_vectors(np.ones((5, 3)), [word, *others]).model
+    assert [form for form, _ in similar_forms(model, word, exact=True)] == others[:2]
 
 
 LEMMATIZED = [

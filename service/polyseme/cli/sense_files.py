@@ -26,7 +26,15 @@ from polyseme.senses.inventory import (
 )
 from polyseme.senses.occurrences import WordForms
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import Text, comparable, hashable, is_unspaced, joined, resolve
+from polyseme.tokenizer import (
+    Text,
+    comparable,
+    hashable,
+    is_unspaced,
+    joined,
+    resolve,
+    without_greek_accents,
+)
 
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
@@ -144,13 +152,14 @@ def similar_forms(model: Model, word: str, *, exact: bool) -> list[tuple[str, fl
     are in lower case, or as they are written if `exact`.
     """
     vector = model.static([resolve(word, model.vocabulary)])[0]
-    beginning, length = word.casefold()[: -(-3 * len(word) // 5)], len(word) + _MAX_FURTHER
+    folded = without_greek_accents(comparable(word))
+    beginning, length = folded[: -(-3 * len(folded) // 5)], len(folded) + _MAX_FURTHER
     forms: dict[str, float] = {}
     for other, cosine in model.neighbors(vector, _NEIGHBORS, []) if vector.any() else ():
-        form = other if exact else other.lower()
-        alike = form.casefold().startswith(beginning) and len(form) <= length
-        if alike and form.lower() != word.lower() and cosine >= _MIN_COSINE:
-            forms.setdefault(form, round(cosine, 2))
+        spelled = without_greek_accents(comparable(other))
+        alike = spelled.startswith(beginning) and len(spelled) <= length
+        if alike and spelled != folded and cosine >= _MIN_COSINE:
+            forms.setdefault(other if exact else other.lower(), round(cosine, 2))
     return [*forms.items()]
 
 
