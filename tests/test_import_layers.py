@@ -36,7 +36,7 @@ MAY_IMPORT = {
     ENGINE: {"numpy"},
     TOKENIZER: {"regex", CACHES},
     CACHES: set(),
-    SENTENCES: {TOKENIZER, "sentencex"},
+    SENTENCES: {TOKENIZER, "regex", "sentencex"},
     ERRORS: {VALIDATION},
     KEYS: set(),
     ATOMIC: set(),
@@ -92,7 +92,8 @@ MAY_IMPORT = {
         *(ENGINE, TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, IMPORTING, VALIDATION),
         *(KEYS, ATOMIC, ARROW, BULK, CLIENT, PROGRESS, PROCESSES, SENSES, TERMINAL, VERSION),
         "polyseme.http.server",
-        *("click", "numpy", "orjson", "pydantic", "tqdm", "pyarrow", "matplotlib", SENTENCES),
+        *("click", "numpy", "orjson", "pydantic", "regex", "tqdm", "pyarrow", "matplotlib"),
+        SENTENCES,
     },
     CLIENT: {
         *(TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, VALIDATION, VERSION),

@@ -34,6 +34,9 @@ def sentences(text, language="en"):
         ("ru", ["Он родился в 1990 г. в г. Москве.", "Потом уехал!"]),
         ("ru", ["Плотность населения составляет 13 чел. / км2."]),
         ("tr", ["Saat 5. katta durdu.", "Işık söndü mü?", "Evet."]),
+        ("ka", ["ბანკი სად არის აქ?", "1990 წ. დაიხურა.", "მერე წავიდა ის."]),
+        ("hi", ["एम. के. गांधी और डॉ. शर्मा बैंक गए।", "वे आए॥"]),
+        ("ru", ["Он ждал… и ждал…", "«Потом ушёл…»", "Всё."]),
     ],
 )
 def test_sentences_of_a_line(language, expected):
@@ -46,6 +49,11 @@ def test_sentences_of_a_line(language, expected):
         ("zh", ["我去银行存钱。", "他在银行工作！", "“利率很高。”", "好。"]),
         ("ja", ["私は銀行に行った。", "「はい。」", "「行こう！」と彼は言った。"]),
         ("hi", ["मैंने आम खरीदे।", "आम मीठे थे।"]),
+        ("zh", ["银行在哪里?", "在这里!!", "利率3.5%!好。"]),
+        ("ja", ["図２．３は銀行である．", "会社はYahoo!の?", "はい。"]),
+        ("km", ["ខ្ញុំទៅធនាគារ។", "គាត់ទៅផ្សារ៕"]),
+        ("my", ["ငါဘဏ်သွားတယ်။", "သူသွားတယ်။"]),
+        ("am", ["ባንኩ እዚህ ነው።", "አዎ።"]),
     ],
 )
 def test_some_scripts_need_no_space_after_a_sentence(language, expected):
@@ -56,7 +64,13 @@ def test_a_list_of_words_is_one_sentence():
     assert sentences(["One.", "Two."]) == [["One.", "Two."]]
 
 
-@pytest.mark.parametrize("text", ["a" * 200_000 + " b! A. C", "A. B. " * 100_000, "A! " * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a" * 200_000 + " b! A. C", "A. B. " * 100_000, "A! " * 100_000),
+        *("銀!" * 100_000, "銀" + "!" * 200_000 + "銀", "… " * 100_000),
+    ],
+)
 def test_long_texts_take_seconds(text):
     start = time.thread_time()
     assert sentences(text)
@@ -67,7 +81,9 @@ def test_line_breaks_end_sentences():
     assert sentences("one\n\ntwo\r\n three") == ["one", "two", "three"]
 
 
-@given(st.text(st.sampled_from("aB1 .!?\n。”\u2028"), max_size=40), st.sampled_from(["en", "de"]))
+@given(
+    st.text(st.sampled_from("aB1 .!?…銀\n。”\u2028"), max_size=40), st.sampled_from(["en", "de"])
+)
 def test_starts_point_into_the_text(text, language):
     end = 0
     for start, sentence in split_sentences(text, language):

@@ -6,17 +6,23 @@ within a sentence.
 
 import re
 from collections.abc import Iterator
+from itertools import chain
+
+import regex
 
 from polyseme.tokenizer import Text
 
+_HAN_KANA = r"[\u3005\u3041-\u30ff\u3400-\u9fff]"
 _WIDE_END = re.compile(
-    r"(?<=[。！？｡।॥])(?![。！？｡।॥」』”’）])|(?<=[。！？｡।॥][」』”’）])(?![とっ])"
+    r"(?<=[。！？｡।॥។៕။።])(?![。！？｡।॥។៕။።」』”’）])|(?<=[。！？｡।॥][」』”’）])(?![とっ])"
+    rf"|(?={_HAN_KANA})(?:(?<={_HAN_KANA}[!?．])|(?<=[!?．][!?．]))"
 )
 """The end of a sentence that needs no space after it; と and って continue a Japanese quotation."""
+_ELLIPSIS = re.compile(r"(?<=…\s)|(?<=…[\"”»’]\s)")
 _OPENING = "\"'“”„«»‘’([{—–- `*"
 _CONTINUING = "/,;:)%"
 """Marks with which no sentence begins."""
-_LAST_WORD = re.compile(r"([\w.]*)\.\s*$")
+_LAST_WORD = regex.compile(r"([\w.]*)\.\s*$")
 _LETTER = re.compile(r"\w")
 _EXCLAMATION = re.compile(r"\S+(?:\s+\S+)?[!?]\s*")
 """An exclamation or a question of one or two words, which belongs to the next sentence."""
@@ -38,7 +44,8 @@ def split_sentences(text: Text, language: str = "en") -> Iterator[tuple[int, Tex
     start, sentence = 0, ""
     for line in text.splitlines(keepends=True):
         for part in _WIDE_END.split(line):
-            for piece in segment(language, part) if part else ():
+            pieces = map(_ELLIPSIS.split, segment(language, part) if part else ())
+            for piece in chain.from_iterable(pieces):
                 if sentence and _is_end(sentence, piece, language):
                     yield from _stripped(start, sentence)
                     start, sentence = start + len(sentence), ""
@@ -56,7 +63,8 @@ def _stripped(start: int, sentence: str) -> Iterator[tuple[int, str]]:
 def _is_end(before: str, following: str, language: str) -> bool:
     """Return whether a sentence ends between two parts of a text."""
     first = following.lstrip(_OPENING)[:1]
-    if first.islower() or first in _CONTINUING or not _LETTER.search(following):
+    # Georgian letters, which have no title case, begin sentences.
+    if first != first.title() or first in _CONTINUING or not _LETTER.search(following):
         return False
     if not before[-1].isspace() or _EXCLAMATION.fullmatch(before):
         return False
@@ -64,7 +72,7 @@ def _is_end(before: str, following: str, language: str) -> bool:
     if not last:
         return True
     word = last[1]
-    initial = len(word) == 1 and word.isalpha()
+    initial = word[:1].isalpha() and sum(map(str.isalnum, word)) == 1
     abbreviation = "." in word.strip(".") and not word.replace(".", "").isdigit()
     # English writes no period after an ordinal.
     ordinal = language != "en" and word.isdigit() and len(word) < 3

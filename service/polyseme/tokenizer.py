@@ -127,9 +127,9 @@ _UNSPLIT = r"""
       )
     | (?<! [\w&] ) [@\#]                                                # @handle  #hashtag
       (?P<name> (?= [\p{N}_]*+ \p{L} ) [\p{L}\p{N}\p{M}_\u200c\u200d]++ )
-    | (?P<unit> \p{Sc} ) \p{Nd}{1,20}+ (?: [.,] \p{Nd}{1,20}+ ){0,8}+   # $5  €1.5bn
+    | (?P<unit> \p{Sc} ) \p{Nd}{1,20}+ (?: [.,٫٬] \p{Nd}{1,20}+ ){0,8}+   # $5  €1.5bn
       (?: [kmbt] | [bmt]n )? (?! \w )
-    | \p{Nd}{1,20}+ (?: [.,] \p{Nd}{1,20}+ ){0,8}+                      # 20%  5kg  3.5GHz
+    | \p{Nd}{1,20}+ (?: [.,٫٬] \p{Nd}{1,20}+ ){0,8}+                      # 20%  5kg  3.5GHz
       (?P<unit>
           [%‰] | \p{Sc} | ° | [kcdmµμn]m | ft | yd | mi | [kmµμ]g | lbs? | oz | [cdm]l | gal
         | [mµμn]s | secs? | mins? | hrs? | yrs? | [ap]m | mph | kmh | kph | rpm | fps | bpm
@@ -148,8 +148,8 @@ _WORD = regex.compile(
     | (?: \p{L}\p{M}* \. ){2,16}                                        # U.S.  e.g.
     | ['’＇] (?: s | re | ve | ll | d | m ) (?! [\w'’] )                # a separate 's
     | [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]*                      # a word,
-      (?: (?: ['’‘.·&_HYPHENS-] | (?<=\p{Nd}) [,:] (?= \p{Nd} )         #   joined to another
-            | (?<= [\p{L}\p{M}] ) [APOSTROPHES] (?= \p{L} ) )
+      (?: (?: ['’‘.·&_HYPHENS-] | (?<=\p{Nd}) [,:٫٬] (?= \p{Nd} )         #   joined to another
+            | (?<= [\p{L}\p{M}] ) [APOSTROPHES՛՜՞] (?= \p{L} ) )
           [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]* )*
     | \p{RI}{2}                                                         # a flag
     | \p{Extended_Pictographic}
@@ -168,7 +168,7 @@ _CONTRACTION = regex.compile(
 )
 _ELISION = regex.compile(rf"(?<=[\p{{L}}\p{{M}}]){_APOSTROPHE}(?=[\p{{L}}\p{{N}}])")  # l'homme
 _JOINT = regex.compile(
-    rf"{_APOSTROPHE}|[.·&_{_HYPHENS},:-]|(?<=\p{{N}})(?=\p{{L}})|(?<=\p{{L}})(?=\p{{N}})"
+    rf"{_APOSTROPHE}|[.·&_{_HYPHENS},:٫٬-]|(?<=\p{{N}})(?=\p{{L}})|(?<=\p{{L}})(?=\p{{N}})"
 )
 _PLAIN_WORD = re.compile(r"[A-Za-z][0-9A-Za-z]*(?:['-][0-9A-Za-z]+)+")
 """A word that needs no `_WORD` to be recognized, like one of ASCII letters and digits."""
@@ -203,15 +203,23 @@ _STACKED_MARKS = r"\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
 _STACKED = regex.compile(rf"(?<=[\p{{L}}\p{{N}}])[{_STACKED_MARKS}]+")
 _OPTIONAL_MARKS = (
     r"\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"
-    r"\u08ca-\u08e1\u08e3-\u08ff\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+    r"\u08ca-\u08e1\u08e3-\u08ff\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7՛՜՞"
 )
-"""The vowel marks of Arabic and Hebrew, and tatweel."""
+"""The vowel marks of Arabic and Hebrew, tatweel, and the marks of Armenian on a vowel."""
+_SAME_LETTERS = str.maketrans("ёЁşŞţŢكيىأإآ٫٬", "еЕșȘțȚکییااا.,")
+"""Letters and signs that are written for others of the same words."""
+_GREEK = {
+    c: plain
+    for c in (*range(0x386, 0x3CF), *range(0x1F00, 0x1FFD))
+    if (plain := unicodedata.normalize("NFD", chr(c))[0]) != chr(c) and plain.isalpha()
+}
+"""Greek letters without the accents that capitals lack, of those with accents."""
 _OPTIONAL = regex.compile(rf"[{_OPTIONAL_MARKS}]+|(?<=\p{{Extended_Pictographic}})\p{{EMod}}")
 _SIGNS = {ord("’"): "'", ord("״"): '"'} | dict.fromkeys(map(ord, _HYPHENS), "-")
 _SIGNS_IN_WORDS = _SIGNS | dict.fromkeys(map(ord, _APOSTROPHES), "'")
 _VARYING = regex.compile(
-    rf"[\p{{NFKC_QC=No}}\p{{DI}}\p{{Cc}}{_APOSTROPHES[1:]}{_HYPHENS}״ёЁİ"
-    rf"{_STACKED_MARKS}{_OPTIONAL_MARKS}\p{{EMod}}]",
+    rf"[\p{{NFKC_QC=No}}\p{{DI}}\p{{Cc}}{_APOSTROPHES[1:]}{_HYPHENS}״İ"
+    rf"{''.join(map(chr, _SAME_LETTERS | _GREEK))}{_STACKED_MARKS}{_OPTIONAL_MARKS}\p{{EMod}}]",
     regex.V1,
 )
 """What a word in NFC contains if it has other `forms`."""
@@ -225,6 +233,8 @@ _UNIT = regex.compile(rf"[{_UNSPACED}][\p{{M}}\uff9e\uff9f]*+|[^{_UNSPACED}]++")
 _PART = regex.compile(rf"[{_UNSPACED}\p{{M}}]{{1,64}}+|[^{_UNSPACED}]++")
 """A part of a word of such texts that is too long. Without entries, each part is a token, so that
 the maximum number of tokens bounds the letters that are looked up."""
+_PIECE = regex.compile(rf"(?s).{{1,{MAX_WORD_LENGTH}}}(?<=\s)|.{{1,{MAX_WORD_LENGTH}}}")
+"""A piece of a text that is normalized at once, between words if possible."""
 _KATAKANA = regex.compile(r"\p{Katakana}[\p{Katakana}\p{M}\u30fc\uff70\uff9e\uff9f]++")
 _MAX_UNITS, _MAX_UNITS_CJK, _FIRST_CJK = 12, 8, "\u2e80"
 """Maximum number of units of an entry that is recognized in such texts, and that of one in Han and
@@ -398,16 +408,20 @@ def _compatible(word: str) -> str:
 
 
 def _without_optional_marks(word: str) -> str:
-    return _OPTIONAL.sub("", word).replace("ё", "е").replace("Ё", "Е")
+    return _OPTIONAL.sub("", word).translate(_SAME_LETTERS)
+
+
+def without_greek_accents(word: str) -> str:
+    """Return a word as in Greek capitals, but for the case."""
+    return word.translate(_GREEK)
 
 
 FORMS: Final[dict[str, Callable[[str], str]]] = {
     "NFC, with `'`, `\"` and `-` for other apostrophes, gershayim and hyphens": _with_ascii_signs,
     "without ignorable code points": without_ignorable,
     "compatibility form (NFKC), without marks that have no letter of their own": _compatible,
-    "without vowel marks of Arabic and Hebrew, tatweel and skin tones of emoji, with `е` for `ё`": (
-        _without_optional_marks
-    ),
+    "without optional marks and skin tones of emoji, with other letters": _without_optional_marks,
+    "without accents of Greek": without_greek_accents,
 }
 """The forms of a word that are looked up in turn, each of the one before. Entries have them too."""
 NUMBER_FORMS: Final[dict[str, Callable[[re.Match[str]], str]]] = {
@@ -443,6 +457,27 @@ def spelling_key(word: str) -> str:
     if form.isascii():
         return form.lower()
     return form.casefold().replace("ı", "i").replace("i\u0307", "i")
+
+
+def comparable(text: str, *, exact: bool = False) -> str:
+    """Return a text in which all spellings of a word are equal; if `exact`, only its first forms.
+
+    White space counts as one space. Each letter changes alone with its marks, so the result for a
+    token is a part of that for its text.
+    """
+    if not (text.isascii() and text.isprintable()) or "`" in text:
+        pieces = [text] if len(text) <= MAX_WORD_LENGTH else _PIECE.findall(text)
+        text = "".join([_last_form(piece, exact=exact) for piece in pieces])
+    return " ".join((text if exact else text.casefold()).split())
+
+
+def _last_form(text: str, *, exact: bool) -> str:
+    text = unicodedata.normalize("NFC", text)
+    if _VARYING.search(text):
+        text = unicodedata.normalize("NFKC", without_ignorable(text.translate(_SIGNS_IN_WORDS)))
+        text = _STACKED.sub("", text.replace("İ", "I"))
+        text = text if exact else _without_optional_marks(text)
+    return text
 
 
 def is_compound(entry: str) -> bool:

@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
+import polyseme
 from polyseme import progress
-from polyseme.cli.sense_files import SentenceSource, tag_sentences
+from polyseme.cli.sense_files import SentenceSource, similar_forms, tag_sentences
+from polyseme.cli.sense_words import sample_words
 from polyseme.cli.senses import _picture
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms
@@ -158,6 +160,37 @@ def test_a_beginning_stands_for_the_words_of_the_texts(tmp_path, options, shown)
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "form", "shown"),
+    [
+        ("यह बैंक है\nबैंकों में", "बैंक*", "बैंक 1, बैंकों 1"),
+        ("nga\u0302n hàng\nNgâng", "ngân*", "nga\u0302n 1, ngâng 1"),
+        ("за\u0301мка\nЗамок", "замо*", "замок 1"),
+        ("τράπεζες\nΤΡΑΠΕΖΕΣ", "τράπεζ*", "τράπεζες 1, τραπεζες 1"),
+        ("«bank’s»\nbank-robber", "bank*", "bank 2"),
+        ("well-known\nwells and wells", "well*", "wells 2"),
+    ],
+)
+def test_a_beginning_stands_for_tokens_of_any_script_and_spelling(tmp_path, text, form, shown):
+    file = tmp_path / "texts.txt"
+    file.write_text(text)
+    done = run("senses", form[:-1], file, "--form", form)
+    assert done.stderr.decode().splitlines()[-1] == f"Forms: {shown}"
+
+
+@pytest.mark.parametrize("before", ["", "ше\u0301л " * 1000])
+def test_a_sentence_has_another_spelling_of_the_word(tmp_path, before):
+    file = tmp_path / "texts.txt"
+    file.write_text(f"{before}Это за\u0301мок царя\nдом")
+    word = WordForms(("замок",), exact=False, phrases=False)
+    ((sentence, form),) = SentenceSource((file,), "text", word).sentences("reading")
+    assert form == "за\u0301мок" and form in sentence.text
+    assert len(sentence.text) <= 2000 and sentence.text_start <= len(before)
+    assert form in sample_words(["замок"], [file], "text")["замок"][0]
+    file.write_text("Η ΤΡΑΠΕΖΑ\nμια τράπεζα")
+    assert len(sample_words(["τράπεζα"], [file], "text")["τράπεζα"]) == 2
+
+
 def test_forms_that_are_similar_in_spelling_and_vector_are_shown_and_used(tmp_path):
     file, save = tmp_path / "texts.txt", tmp_path / "castle.json"
     file.write_text("Two castles by a river.\nThe castle fell.\nA casting of a cast.\n")
@@ -169,6 +202,18 @@ def test_forms_that_are_similar_in_spelling_and_vector_are_shown_and_used(tmp_pa
     done = run("senses", "castle", file, "--form", "castle~", "--exact")
     assert "Forms: castles 0.66, Castles 0.46" in done.stderr.decode()
     assert "Forms: none" in run("senses", "castle", file, "--form", "qqzzxx~").stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("word", "others"),
+    [
+        ("τράπεζα", ["τραπεζών", "τράπεζες", "ΤΡΑΠΕΖΑ", "τραγούδι"]),
+        ("ngân", ["nga\u0302ng", "NGÂNG", "nga\u0302n", "sông"]),
+    ],
+)
+def test_similar_forms_may_have_other_accents_and_normal_forms(word, others):
+    model = polyseme.from_vectors(np.ones((5, 3)), [word, *others]).model
+    assert [form for form, _ in similar_forms(model, word, exact=True)] == others[:2]
 
 
 LEMMATIZED = [

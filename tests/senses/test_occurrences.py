@@ -271,6 +271,12 @@ PARTS = [
     "σοφος",
     "İ",
     "i̇",
+    "Е\u0308лка",
+    "за\u0301мок",
+    "שָׁלוֹם",
+    "п’ять",
+    "ｶﾞ",
+    "\u1112\u1161\u11ab",
 ]
 FILLERS = [" ", "  ", "\u00a0", "\u200b", "-", "'s", "s", ".", "x", "ﬁ", "\x00"]
 
@@ -287,6 +293,33 @@ def test_no_text_with_an_occurrence_is_left_out(text, form, exact):
     wanted = match_forms([form], exact=exact)
     if word_places(spelled, wanted, exact=exact):
         assert may_occur(text, wanted, exact=exact)
+
+
+@pytest.mark.parametrize(
+    ("word", "exact", "other"),
+    [
+        ("νόμος", [], ["ΝΟΜΟΣ"]),
+        ("ngân", ["nga\u0302n", "ng\u00adân"], ["NGÂN"]),
+        ("замок", ["за\u0301мок"], ["ЗАМО\u0301К"]),
+        ("п'ять", ["п’ять", "пʼять"], ["П’ЯТЬ"]),
+        ("ёлка", ["е\u0308лка"], ["елка", "Елка"]),
+        ("שלום", [], ["שָׁלוֹם"]),
+        ("كتاب", ["ﻛﺘﺎﺏ"], ["كِتَابٌ", "كتـــاب"]),
+        ("ガソリン", ["ｶﾞｿﾘﾝ"], []),
+        ("bank", ["ｂａｎｋ"], ["ＢＡＮＫ"]),
+        ("한", ["\u1112\u1161\u11ab"], []),
+        ("straße", [], ["STRASSE", "STRAẞE"]),
+        ("بانکی", [], ["بانكي"]),
+        ("ինչ", [], ["ի՞նչ"]),
+        ("τράπεζα", [], ["Τράπεζα", "ΤΡΑΠΕΖΑ", "τραπεζα"]),
+    ],
+)
+def test_other_spellings_of_a_word_are_its_occurrences(word, exact, other):
+    texts = [word, *exact, *other, f"{word}x", "νομός"]
+    for is_exact, count in ((True, 1 + len(exact)), (False, len(texts) - 2)):
+        forms = match_forms([word], exact=is_exact)
+        assert word_places(texts, forms, exact=is_exact) == [*range(count)]
+        assert all(may_occur(f"a {one}.", forms, exact=is_exact) for one in texts[:count])
 
 
 LONG = "word " * 40

@@ -108,6 +108,12 @@ def test_spellings_that_differ_in_several_ways_are_one_word(pair, change):
         ("مُدَرِّس", ["مُدَر\u0651َس", "مدرس", "مُدَر\u0651ِس"], "مُدَر\u0651ِس"),
         ("مُدَرِس", ["مدرس", "مُدَر\u0651ِس"], "مدرس"),
         ("👍🏽", ["👍", "👍🏽\ufe0f"], "👍🏽\ufe0f"),
+        ("νομός", ["νόμος", "νομός"], "νομός"),
+        ("ΝΟΜΟΣ", ["νόμος", "νομός"], "νόμος"),
+        ("علي", ["على", "علي"], "علي"),
+        ("كتابي", ["كتابى", "کتابی"], "کتابی"),
+        ("Ի՞ՆՉ", ["ի", "նչ", "ինչ"], "ինչ"),
+        ("şut", ["șut", "şut"], "şut"),
     ],
 )
 def test_the_closest_form_and_then_the_most_frequent_word_is_used(word, known, key):
@@ -120,6 +126,13 @@ def test_digits_of_other_scripts_are_those_of_ascii_unless_the_vocabulary_has_th
     assert keys(f"{number[:1]}", "1", "the") == ["1"]
     assert keys("٢٠", "٢٠", "20") == ["٢٠"]
     assert keys(number, "####", "the") == ["####"]
+
+
+def test_numbers_may_have_arabic_separators():
+    assert keys("(٣٫١٤)، ۱٬۰۰۰ ٢٫٥kg", "3.14", "1,000", "kg", "(", ")") == [
+        *("(", "3.14", ")", None, "1,000", "kg")
+    ]
+    assert keys("٣٫١٤", "3", ".", "14") == ["3", ".", "14"]
 
 
 def test_signs_that_are_no_apostrophe_stay():

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from polyseme.errors import CommandError, install_command
+from polyseme.tokenizer import is_unspaced
 from polyseme.validation import validation_message
 
 OnRead: TypeAlias = Callable[[int], None]
@@ -46,6 +47,8 @@ def sample_paragraphs(
     for number, line in enumerate(lines):
         key = rng.random()
         length = line.count(" ") + 1
+        if length < MIN_WORDS and is_unspaced(line):
+            length = len(line) // 2  # most words of Han and kana have two letters
         if length < MIN_WORDS or (held >= words and key >= -kept[0][0]):
             continue
         heapq.heappush(kept, (-key, number, length, line))

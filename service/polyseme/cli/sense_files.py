@@ -1,20 +1,21 @@
 """The sentences of files that have a word, and tables of its occurrences with their senses."""
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
+import regex
 
 from polyseme.atomic_files import atomic_files
 from polyseme.errors import CommandError, InvalidError
 from polyseme.importing.texts import StratifiedSample
 from polyseme.models.model import Model
+from polyseme.operations.compare import match_forms
 from polyseme.operations.options import MAX_FORMS
 from polyseme.progress import ConsoleProgress
 from polyseme.senses.inventory import (
@@ -25,13 +26,21 @@ from polyseme.senses.inventory import (
 )
 from polyseme.senses.occurrences import WordForms
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import Text, hashable, is_unspaced, joined, resolve
+from polyseme.tokenizer import (
+    Text,
+    comparable,
+    hashable,
+    is_unspaced,
+    joined,
+    resolve,
+    without_greek_accents,
+)
 
 MAX_CHARACTERS = 2000
 """Maximum characters of a sentence to keep: of a longer one, those around the first occurrence."""
 TABLES = (".parquet", ".csv", ".jsonl")
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-BEGINNING = re.compile(r"\w{2,}\*")
+BEGINNING = regex.compile(r"\w{2,}\*")
 """A form that stands for all words with this beginning."""
 _NEIGHBORS, _MIN_COSINE, _MAX_FURTHER = 300, 0.3, 3
 """The number of neighbors of a word that may be its forms, their smallest cosine, and how many more
@@ -83,40 +92,57 @@ class SentenceSource:
 
         texts = read_texts(self.files, self.column, ConsoleProgress(), stage)
         for name, row, text in texts:
-            if not self.pattern.search(joined(text)):
+            if not self.pattern.search(comparable(joined(text), exact=self.word.exact)):
                 if others:
                     others.add("", text[:MAX_CHARACTERS])
                 continue
             for start, sentence in split_sentences(text, *self.languages):
-                match = self.pattern.search(joined(sentence))
-                if match:
-                    part, offset = part_around(sentence, match.start())
-                    yield Sentence(name, row, part, start + offset), match[0]
+                place = find_word(joined(sentence), self.pattern, exact=self.word.exact)
+                if place:
+                    part, offset = part_around(sentence, place[0])
+                    yield Sentence(name, row, part, start + offset), place[1]
 
 
-def word_pattern(forms: Iterable[str], *, exact: bool = False) -> re.Pattern[str]:
-    """Return the pattern of a word or its forms between characters that belong to no word.
+def word_pattern(forms: Iterable[str], *, exact: bool = False) -> regex.Pattern[str]:
+    """Return the pattern of a word or its forms in `comparable` texts.
 
-    A form that ends in `*` is the beginning of a word. In scripts without spaces between words,
-    other letters may be beside it.
+    They are between characters that belong to no word. A form that ends in `*` is the beginning of
+    a word. In scripts without spaces between words, other letters may be beside it.
     """
     spelled = []
-    for form in sorted({*forms}):
+    for form in sorted(match_forms(forms, exact=exact)):
         words = form.split()
         first, last = words[0][:1] if words else "", words[-1][-1:] if words else ""
         before = "" if is_unspaced(first) else r"(?<!\w)"
         after = "" if is_unspaced(last) else r"(?!\w)"
         if BEGINNING.fullmatch(form):
             words, after = [form[:-1]], r"\w*"
-        spelled.append(before + r"\s+".join(map(re.escape, words)) + after)
-    return re.compile("|".join(spelled), 0 if exact else re.IGNORECASE)
+        spelled.append(before + r"\s+".join(map(regex.escape, words)) + after)
+    return regex.compile("|".join(spelled))
 
 
-def matching_forms(texts: Iterable[Text], pattern: re.Pattern[str]) -> list[tuple[str, int]]:
-    """Return the most frequent words in texts that a `word_pattern` matches, with their counts."""
-    ignores_case = pattern.flags & re.IGNORECASE
-    found = (match[0] for text in texts for match in pattern.finditer(joined(text)))
-    return Counter(word.lower() if ignores_case else word for word in found).most_common(MAX_FORMS)
+def find_word(
+    text: str, pattern: regex.Pattern[str], *, exact: bool = False
+) -> tuple[int, str] | None:
+    """Return the start of the first word of a text that a `word_pattern` matches, and the word."""
+    match = pattern.search(shown := comparable(text, exact=exact))
+    if not match:
+        return None
+    start, end = match.span()
+    if len(shown) != len(text):
+        places, size = range(len(text)), lambda n: len(comparable(text[:n], exact=exact))
+        start = bisect_right(places, start, key=size) - 1
+        end = bisect_left(places, end, key=size)
+    return start, text[start:end]
+
+
+def matching_forms(
+    model: Model, texts: Iterable[Text], pattern: regex.Pattern[str], *, exact: bool
+) -> list[tuple[str, int]]:
+    """Return the most frequent tokens of texts that a `word_pattern` matches, with their counts."""
+    tokens = chain.from_iterable(map(model.tokenizer.look_up, texts))
+    words = [one.text for one in tokens if pattern.fullmatch(comparable(one.text, exact=exact))]
+    return Counter(words if exact else map(str.lower, words)).most_common(MAX_FORMS)
 
 
 def similar_forms(model: Model, word: str, *, exact: bool) -> list[tuple[str, float]]:
@@ -126,13 +152,14 @@ def similar_forms(model: Model, word: str, *, exact: bool) -> list[tuple[str, fl
     are in lower case, or as they are written if `exact`.
     """
     vector = model.static([resolve(word, model.vocabulary)])[0]
-    beginning, length = word.casefold()[: -(-3 * len(word) // 5)], len(word) + _MAX_FURTHER
+    folded = without_greek_accents(comparable(word))
+    beginning, length = folded[: -(-3 * len(folded) // 5)], len(folded) + _MAX_FURTHER
     forms: dict[str, float] = {}
     for other, cosine in model.neighbors(vector, _NEIGHBORS, []) if vector.any() else ():
-        form = other if exact else other.lower()
-        alike = form.casefold().startswith(beginning) and len(form) <= length
-        if alike and form.lower() != word.lower() and cosine >= _MIN_COSINE:
-            forms.setdefault(form, round(cosine, 2))
+        spelled = without_greek_accents(comparable(other))
+        alike = spelled.startswith(beginning) and len(spelled) <= length
+        if alike and spelled != folded and cosine >= _MIN_COSINE:
+            forms.setdefault(other if exact else other.lower(), round(cosine, 2))
     return [*forms.items()]
 
 
@@ -165,7 +192,7 @@ def forms_of_lemma(
                             " a list as long as that of the words."
                         )
                     named = zip(words, map(str, of_words), strict=True)
-                    same = (word for word, of in named if of.casefold() == lemma.casefold())
+                    same = (word for word, of in named if comparable(of) == comparable(lemma))
                     counts.update(same if exact else map(str.lower, same))
                 bar.advance(int(rows.bytes))
     return counts.most_common(MAX_FORMS)

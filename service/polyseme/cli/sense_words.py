@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache, partial
@@ -11,9 +10,12 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
+import regex
+
 from polyseme.atomic_files import atomic_write
 from polyseme.cli.sense_files import (
     cell,
+    find_word,
     open_inventory,
     part_around,
     word_pattern,
@@ -28,7 +30,7 @@ from polyseme.progress import ConsoleProgress
 from polyseme.senses.find import SensesRequest, find_senses, require_inventory
 from polyseme.senses.inventory import SenseInventory
 from polyseme.sentences import split_sentences
-from polyseme.tokenizer import Text, is_unspaced, joined
+from polyseme.tokenizer import Text, comparable, is_unspaced, joined, without_greek_accents
 
 SENTENCES, MAX_KEPT = 300, 1_500_000
 """The maximum number of sentences of a word to cluster, and of all words, which are in memory."""
@@ -36,7 +38,7 @@ MIN_SENTENCES = 30
 TABLE = "words.csv"
 _MAX_NAME = 200
 """Maximum bytes of a file's name; longer words have the name of their checksum."""
-_RUN = re.compile(r"\w+")
+_RUN = regex.compile(r"\w+")
 _COLUMNS = ("word", "senses", "occurrences", "several", "separation", "sizes", "labels", "keywords")
 
 
@@ -113,19 +115,19 @@ def sample_words(
     # A word is looked for in the sentences that have its first run of word characters.
     by_run: dict[str, list[str]] = {}
     for word in words:
-        run = None if is_unspaced(word) else _RUN.search(word)
-        by_run.setdefault(run[0].casefold() if run else "", []).append(word)
+        run = None if is_unspaced(word) else _RUN.search(without_greek_accents(comparable(word)))
+        by_run.setdefault(run[0] if run else "", []).append(word)
     pattern = cache(lambda word: word_pattern((word,)))
     samples: dict[str, StratifiedSample] = {}
     inputs = [file for path in files for file in find_files(path)]
     for _, _, text in read_texts(inputs, column, ConsoleProgress(), "reading"):
         for _, sentence in split_sentences(text, *languages[:1]):
             shown = joined(sentence)
-            runs = {"", *map(str.casefold, _RUN.findall(shown))}
+            runs = {"", *_RUN.findall(without_greek_accents(comparable(shown)))}
             for word in chain.from_iterable(by_run[run] for run in by_run.keys() & runs):
-                if match := pattern(word).search(shown):
-                    part, _ = part_around(sentence, match.start())
-                    samples.setdefault(word, StratifiedSample(size)).add(match[0], part)
+                if place := find_word(shown, pattern(word)):
+                    part, _ = part_around(sentence, place[0])
+                    samples.setdefault(word, StratifiedSample(size)).add(place[1], part)
     return {word: samples[word].texts() for word in words if word in samples}
 
 

@@ -270,7 +270,7 @@ def _find(
         sample.add(form, sentence.text)
     texts, total = sample.texts(), sample.total
     if any(map(BEGINNING.fullmatch, forms)):
-        forms = _print_forms(matching_forms(texts, source.pattern))
+        forms = _print_forms(matching_forms(model, texts, source.pattern, exact=exact))
     all_texts = [*texts, *others.texts()]
     try:
         request = SensesRequest.of(

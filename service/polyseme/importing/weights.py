@@ -39,9 +39,10 @@ _Tensors: TypeAlias = dict[str, NDArray[np.float32]]
 
 MIN_ORDERED = 500
 """Minimum number of words with a letter that tell the order of a file."""
-_MIN_TREND, _MAX_DROP = 4, 2
+_MIN_TREND, _MAX_DROP, _MAX_GROUP = 4, 2, 2000
 """Limits in standard errors: the length must grow from the first word to the last by more, and its
-drops from one group to the next must sum to less."""
+drops from one group to the next must sum to less. The errors are those of groups of up to so many
+words: in larger ones, drops by a fiftieth of a letter would be significant."""
 _MAX_CORRELATION = 0.9
 """Maximum correlation of length and rank; a file that exceeds it is sorted by length."""
 _MAX_ORDERED = 0.5
@@ -164,7 +165,7 @@ def sorted_by_frequency(words: Iterable[str]) -> bool | None:
     ranks = np.arange(n)
     trend = np.corrcoef(np.log(ranks + 10), lengths)[0, 1] * np.sqrt(n)
     groups = np.split(lengths, [n >> k for k in range(_GROUPS - 1, 0, -1)])
-    variances = np.array([deviation**2 / len(one) for one in groups])
+    variances = np.array([deviation**2 / min(len(one), _MAX_GROUP) for one in groups])
     growth = np.diff([one.mean() for one in groups]) / np.sqrt(variances[1:] + variances[:-1])
     first = [word.casefold() for word in spellings[:_FIRST_WORDS]]
     # A rhyming dictionary is sorted by the ends of its words.

@@ -29,10 +29,11 @@ from polyseme.tokenizer import (
     ResolvedToken,
     Text,
     Tokenized,
+    comparable,
     hashable,
     joined,
     spellings,
-    without_ignorable,
+    without_greek_accents,
 )
 
 NEIGHBOR_SHARE = 0.4
@@ -305,8 +306,10 @@ class TokenFinder:
         `index` is that of the occurrence in the request.
         """
         if occurrence.word is not None:
-            indices = self._exact.get(_comparable(occurrence.word, exact=True))
-            indices = indices or self._in_any_case.get(_comparable(occurrence.word), [])
+            indices = self._exact.get(comparable(occurrence.word, exact=True), [])
+            folded = comparable(occurrence.word)
+            for form in (folded, without_greek_accents(folded)):
+                indices = indices or self._in_any_case.get(form, [])
             if occurrence.nth < len(indices):
                 return indices[occurrence.nth]
             field, message = "word", "the text does not contain this word as a token"
@@ -343,38 +346,32 @@ class TokenFinder:
         """Return the indices of the tokens of each text."""
         indices: dict[str, list[int]] = {}
         for index, text in enumerate(self._texts):
-            indices.setdefault(_comparable(text, exact=exact), []).append(index)
+            indices.setdefault(comparable(text, exact=exact), []).append(index)
         return indices
 
 
 def match_forms(forms: Iterable[str], *, exact: bool = False) -> frozenset[str]:
     """Return the forms of a word as `word_places` compares them, without empty ones."""
-    return frozenset(_comparable(form, exact=exact) for form in forms) - {""}
+    compared = {comparable(form, exact=exact) for form in forms} - {""}
+    return frozenset(compared if exact else compared.union(map(without_greek_accents, compared)))
 
 
 def word_places(texts: Iterable[str], forms: Collection[str], *, exact: bool = False) -> list[int]:
     """Return the indices of the tokens that equal a form of a word, ignoring case unless `exact`.
 
     `texts` are those of the tokens, `forms` the result of `match_forms` with the same `exact`.
-    White space between the words of a phrase counts as one space; ignorable code points do not
-    count.
+    Other spellings of a form are equal to it.
     """
-    return [index for index, text in enumerate(texts) if _comparable(text, exact=exact) in forms]
+    return [index for index, text in enumerate(texts) if comparable(text, exact=exact) in forms]
 
 
 def may_occur(text: Text, forms: Collection[str], *, exact: bool = False) -> bool:
     """Return whether a token of a text could equal a form of a word; `forms` as in `word_places`.
 
-    A token is a part of its text, and `_comparable` changes each code point alone, so no occurrence
-    is missed. Only the beginning of a form is searched, which bounds the time of hostile forms.
+    Only the beginning of a form is searched, which bounds the time of hostile forms.
     """
-    text = _comparable(joined(text), exact=exact)
+    text = comparable(joined(text), exact=exact)
     return any(form[:SEARCHED_PREFIX] in text for form in forms)
-
-
-def _comparable(text: str, *, exact: bool = False) -> str:
-    text = without_ignorable(text)
-    return " ".join((text if exact else text.casefold()).split())
 
 
 def _rows(model: Model, tokens: Sequence[ResolvedToken]) -> list[int]:

@@ -66,15 +66,15 @@ _TOLERANCE = 1e-3
 
 
 def _read_centroid(values: Any) -> NDArray[np.float32]:
-    """Read a row of norm 1. -> [r]"""
+    """Read a row of norm 1, or of zeros. -> [r]"""
     try:
         values = _NUMBERS.validate_python(values)
     except ValidationError:
         raise ValueError(f"must be a list of 1 to {MAX_WIDTH} finite numbers") from None
     with np.errstate(over="ignore"):
         centroid = np.array(values, np.float32)
-    if not abs(np.linalg.norm(centroid.astype(np.float64)) - 1) < _TOLERANCE:
-        raise ValueError("must have the length 1")
+    if centroid.any() and not abs(np.linalg.norm(centroid.astype(np.float64)) - 1) < _TOLERANCE:
+        raise ValueError("must have the length 1, or be zero")
     return centroid
 
 
@@ -88,7 +88,7 @@ _NUMBERS = TypeAdapter(Vector, config=ConfigDict(strict=True))
 Centroid: TypeAlias = Annotated[
     NDArray[np.float32], PlainValidator(_read_centroid, json_schema_input_type=list[float])
 ]
-"""The direction of a sense, of norm 1. [r]"""
+"""The direction of a sense, of norm 1; zero if no context has a known word. [r]"""
 Label: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_LABEL)]
 
 
@@ -220,7 +220,8 @@ def inventory_of(
     clusters, stored = clusterings.chosen, list[StoredSense]()
     for index, centroid in enumerate(clusters.centroids):
         cosines = clusters.cosines[clusters.labels == index]
-        threshold = float(np.quantile(leave_one_out(cosines), UNSURE))
+        # Without a known word in any context, every occurrence is unsure.
+        threshold = float(np.quantile(leave_one_out(cosines), UNSURE)) if centroid.any() else 1.0
         # Two senses may have the same first keywords.
         words = [keyword.word for keyword in keywords[index]]
         named = (" ".join(words[:most])[:MAX_LABEL] for most in range(LABEL_WORDS, len(words) + 1))

@@ -48,6 +48,13 @@ def test_a_small_corpus_of_any_files_is_sampled_whole_and_in_order(tmp_path):
     assert sample_paragraphs([tmp_path / "empty"], 100, 1) == []
 
 
+def test_lines_of_scripts_without_spaces_have_words(tmp_path):
+    line = "私は銀行に行った。"
+    (tmp_path / "ja").write_text(f"{line}\n" * 100 + "東京都\n")
+    assert sample_paragraphs([tmp_path / "ja"], 1000, 1) == [f"{line}\n"] * 100
+    assert len(sample_paragraphs([tmp_path / "ja"], 50, 1)) == 10
+
+
 def test_a_sample_fills_the_limit_of_words_with_the_fewest_paragraphs(tmp_path):
     found = sample_paragraphs([corpus(tmp_path / "c", 500)], 100, 1)
     assert len(found) == 20
