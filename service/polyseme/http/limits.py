@@ -122,6 +122,8 @@ class RequestBudget:
         self._room = 0
         self.has_permit = False
         """whether it has a permit for long requests"""
+        self.is_received = False
+        """whether the whole body is received; a client that sends it slowly holds no permit"""
 
     def check(self) -> None:
         """Raise an error if the request must end; wait for a permit once it is long."""
@@ -144,7 +146,7 @@ class RequestBudget:
             if poll.poll(0):
                 self._context.aborted = True
                 raise AbortedError
-        if used > self._max_work * _LONG:
+        if self.is_received and used > self._max_work * _LONG:
             if error := self.charge(used):
                 raise error
             self.take_permit()

@@ -20,6 +20,7 @@ from polyseme.errors import (
     InvalidError,
     NotAcceptableError,
     NotJsonError,
+    PolysemeError,
     TooLargeError,
     UnsupportedMediaError,
 )
@@ -137,6 +138,8 @@ def read_body(*, query: bool = False) -> bytes:
     readable = environ.get("wsgi.input_terminated") if declared is None else declared <= limit
     try:
         body: bytes = environ["wsgi.input"].read(most) if readable else b""
+    except PolysemeError:  # of the budget
+        raise
     except Exception:  # noqa: BLE001 - each server has its own exceptions for a broken body
         raise NotJsonError("The body is incomplete or not well-formed HTTP.") from None
     if len(body) > limit or (declared or 0) > limit:
@@ -149,8 +152,10 @@ def read_body(*, query: bool = False) -> bytes:
         raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
     if declared is not None and len(body) < declared:
         raise NotJsonError("The body is incomplete or not well-formed HTTP.")
+    budget = environ[CONTEXT].budget
+    budget.is_received = True
     if len(body) > _SMALL_BODY:
-        environ[CONTEXT].budget.take_permit()
+        budget.take_permit()
     return body
 
 
