@@ -91,6 +91,13 @@ def test_content_types_of_mlserver_are_accepted(client: httpx.Client) -> None:
     assert found.content == expected.content
 
 
+def test_the_model_name_in_bodies_of_kserve_is_accepted(client: httpx.Client) -> None:
+    body = {"id": "1", "inputs": [TENSOR], "outputs": [{"name": "static"}]}
+    found = client.post(INFER, json={**body, "model_name": "wiki-en"})
+    assert found.status_code == 200
+    assert found.content == client.post(INFER, json=body).content
+
+
 def test_other_content_types_are_invalid(client: httpx.Client) -> None:
     response = client.post(INFER, json=body_with_content_types("np"))
     problem = expect_problem(response, 422, "invalid")
