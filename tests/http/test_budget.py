@@ -183,6 +183,16 @@ def test_a_request_gives_back_its_permit_and_room(shared, monkeypatch) -> None:
     assert len(taken) > 2
 
 
+def test_long_requests_return_freed_memory_to_the_system(shared, monkeypatch) -> None:
+    trimmed = []
+    monkeypatch.setattr("polyseme.http.limits._malloc_trim", trimmed.append)
+    client, _ = shared
+    client.post(ENCODE, json={"input": TEXT})
+    assert not trimmed
+    client.post("/v1/embeddings", json=LONG["/v1/embeddings"])
+    assert trimmed == [0]
+
+
 def test_a_body_that_is_being_received_takes_no_permit(shared) -> None:
     client, capacity = shared
 
