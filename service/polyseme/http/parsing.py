@@ -57,7 +57,8 @@ def negotiate_media_type(*offered: str) -> str:
 # Cached, because few different headers are sent.
 @lru_cache(256)
 def _best_match(sent: str, offered: tuple[str, ...]) -> str | None:
-    accepted = parse_accept_header(sent, MIMEAccept)
+    # Java's HttpURLConnection sends `*; q=.2, */*; q=.2`, which is not in the grammar of RFC 9110.
+    accepted = parse_accept_header(sent.replace("q=.", "q=0."), MIMEAccept)
     kinds = [(value.partition(";")[0].strip(), quality) for value, quality in accepted]
     return MIMEAccept(kinds).best_match(offered)
 
