@@ -1,6 +1,7 @@
 """The message of an error says what is wrong and what to do, also after pickling."""
 
 import pickle
+import tracemalloc
 
 import pytest
 
@@ -118,3 +119,13 @@ def test_the_most_similar_name_is_suggested():
     assert did_you_mean("layer", ["heads", "layers"]) == "; did you mean `layers`?"
     assert did_you_mean("MODELS", ["MODEL"], "A_") == "; did you mean `A_MODEL`?"
     assert did_you_mean("zzz", ["heads", "layers"]) == ""
+
+
+def test_a_long_name_is_compared_with_little_memory() -> None:
+    name = "layers" * 500_000
+    tracemalloc.start()
+    try:
+        assert did_you_mean(name, ["layers"]) == ""
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

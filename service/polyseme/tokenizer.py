@@ -118,7 +118,8 @@ _APOSTROPHE = f"[{_APOSTROPHES}]"
 _HYPHENS = "‐‑֊־﹣－"
 """Code points that are typed as a hyphen."""
 # Every repetition that could be retried from each character is bounded or possessive, so matching
-# takes linear time even for hostile text, such as a megabyte of `a+a+a+…`.
+# takes linear time even for hostile text, such as a megabyte of `a+a+a+…`. A repeated group takes
+# about 140 bytes each time, possessive or not, so it is bounded.
 _UNSPLIT = r"""
       (?P<address>
           (?: (?: https? | ftp ):// | www\. )                           # a web address
@@ -148,13 +149,13 @@ _WORD = regex.compile(
     | (?: \p{L}\p{M}* \. ){2,16}                                        # U.S.  e.g.
     | ['’＇] (?: s | re | ve | ll | d | m ) (?! [\w'’] )                # a separate 's
     | [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]*                      # a word,
-      (?: (?: ['’‘.·&_HYPHENS-] | (?<=\p{Nd}) [,:٫٬] (?= \p{Nd} )         #   joined to another
+      (?: (?: ['’‘.·&_HYPHENS-] | (?<=\p{Nd}) [,:٫٬] (?= \p{Nd} )       #   joined to another
             | (?<= [\p{L}\p{M}] ) [APOSTROPHES՛՜՞] (?= \p{L} ) )
-          [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]* )*
+          [\p{L}\p{N}] [\p{L}\p{N}\p{M}_\u200c\u200d]* ){0,65535}
     | \p{RI}{2}                                                         # a flag
     | \p{Extended_Pictographic}
-      (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} )*
-    | (?P<run> [^\s\x1c-\x1f\p{DI}] ) (?P=run)* \p{M}*                 # ... -- ! and the rest
+      (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} ){0,65535}
+    | (?P<run> [^\s\x1c-\x1f\p{DI}] ) (?P=run){0,65535} \p{M}*        # ... -- ! and the rest
     """
     )
     .replace("HYPHENS", _HYPHENS)
@@ -191,7 +192,7 @@ _INVISIBLE = regex.compile(
       (?<= [\p{L}\p{M}] ) [\u200c\u200d] (?= \p{L} )                   # a joiner in a word
     | (?<= [\p{Han}\p{Mongolian}\p{Phags_Pa}] ) [\p{DI}&&\p{M}]       # a variant of a letter
     | [0-9\#*] \ufe0f \u20e3 | \p{Extended_Pictographic}              # an emoji
-      (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} )*+
+      (?: [\p{EMod}\ufe0f\u20e3\U000E0020-\U000E007F] | \u200d \p{Extended_Pictographic} ){0,65535}+
     | (?P<ignored> [[\p{DI}\p{Cc}]--[\s\x1c-\x1f]]++ )
     """,
     regex.VERBOSE | regex.V1,

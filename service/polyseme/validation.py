@@ -10,6 +10,8 @@ from typing import Any
 
 _MIN_SIMILARITY = 0.7
 """The minimum similarity of a suggested name; `foo` and `oov` have 0.67."""
+_MAX_NAME = 128
+"""Characters of a name that are compared; known names are shorter."""
 _MESSAGES = {
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -75,5 +77,5 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
     `prefix` precedes the name in the question and is not compared.
     """
-    similar = get_close_matches(name, known, 1, _MIN_SIMILARITY)
+    similar = get_close_matches(name[:_MAX_NAME], known, 1, _MIN_SIMILARITY)
     return f"; did you mean `{prefix}{similar[0]}`?" if similar else ""

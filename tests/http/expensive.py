@@ -112,6 +112,8 @@ def named() -> Iterator[tuple[str, Expensive]]:
         ("joints", "a.b-c_d" * 500),
         ("addresses", "www.a.b/ " * 450),
         ("unknown words", words(700)),
+        ("one word", "1," * 2_000_000),
+        ("one sign", "!" * 4_000_000),
     ):
         count = MAX_BODY // (len(text.encode()) + 8)
         yield f"encode, {name}", post("/v1/encode", input=[text] * count, **known)

@@ -1,6 +1,7 @@
 """The measured budget of a request, and what the requests of a process share."""
 
 import gc
+import io
 import threading
 import time
 from collections.abc import Iterator
@@ -155,14 +156,19 @@ def test_a_permit_or_room_is_waited_for_until_the_deadline() -> None:
     assert capacity.take_room(1 << 40, soon()) == 100  # a larger response takes all of it
 
 
-def test_a_request_gives_back_its_permit_and_room(monkeypatch) -> None:
+@pytest.fixture
+def shared(monkeypatch):
+    """A client, and what its requests share."""
     made: list[Capacity] = []
     init = Capacity.__init__
     monkeypatch.setattr(
         Capacity, "__init__", lambda self, *given: made.append(self) or init(self, *given)
     )
-    client = in_process(max_work=2.5)
-    (capacity,) = made
+    return in_process(max_work=2.5), made[0]
+
+
+def test_a_request_gives_back_its_permit_and_room(shared, monkeypatch) -> None:
+    client, capacity = shared
     taken = []
     take_permit = capacity.take_permit
     monkeypatch.setattr(
@@ -175,3 +181,30 @@ def test_a_request_gives_back_its_permit_and_room(monkeypatch) -> None:
         client.post(ENCODE, json=body, headers=headers)
         assert (capacity.permits, capacity.room) == (permits, room)
     assert len(taken) > 2
+
+
+def test_long_requests_return_freed_memory_to_the_system(shared, monkeypatch) -> None:
+    trimmed = []
+    monkeypatch.setattr("polyseme.http.limits._malloc_trim", trimmed.append)
+    client, _ = shared
+    client.post(ENCODE, json={"input": TEXT})
+    assert not trimmed
+    client.post("/v1/embeddings", json=LONG["/v1/embeddings"])
+    assert trimmed == [0]
+
+
+def test_a_body_that_is_being_received_takes_no_permit(shared) -> None:
+    client, capacity = shared
+
+    class SlowBody(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            end = time.thread_time() + 0.1  # more than the share that makes a request long
+            while time.thread_time() < end:
+                check_budget()
+            assert capacity.permits == 1
+            return super().read(size)
+
+    app = client._transport.app.test_client()
+    headers = {"Content-Type": "application/json", "Content-Length": "13"}
+    response = app.post(ENCODE, input_stream=SlowBody(b'{"input":"a"}'), headers=headers)
+    assert response.status_code == 200

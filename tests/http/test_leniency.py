@@ -84,11 +84,26 @@ def body_with_content_types(value: Any) -> dict[str, Any]:
     }
 
 
+def test_qualities_of_accept_need_no_zero(client: httpx.Client) -> None:
+    of_java = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"
+    assert client.get("/v1/models", headers={"Accept": of_java}).status_code == 200
+    headers = {"Accept": f"{of_java}, application/x-npz; q=.3"}
+    response = client.post("/v1/encode", json={"input": "a"}, headers=headers)
+    assert response.headers["content-type"] == "application/x-npz"
+
+
 def test_content_types_of_mlserver_are_accepted(client: httpx.Client) -> None:
     expected = client.post(INFER, json={"inputs": [TENSOR], "outputs": [{"name": "static"}]})
     found = client.post(INFER, json=body_with_content_types("str"))
     assert found.status_code == 200
     assert found.content == expected.content
+
+
+def test_the_model_name_in_bodies_of_kserve_is_accepted(client: httpx.Client) -> None:
+    body = {"id": "1", "inputs": [TENSOR], "outputs": [{"name": "static"}]}
+    found = client.post(INFER, json={**body, "model_name": "wiki-en"})
+    assert found.status_code == 200
+    assert found.content == client.post(INFER, json=body).content
 
 
 def test_other_content_types_are_invalid(client: httpx.Client) -> None:

@@ -227,6 +227,17 @@ def test_a_chunked_body_is_read_and_limited(service: Service) -> None:
         assert response.status_code == status, response.text
 
 
+@pytest.mark.parametrize("extension", ["", ";a" * 4000])
+def test_a_body_of_tiny_chunks_is_within_the_budget(tmp_path, extension: str) -> None:
+    head = "POST /v1/encode HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    chunks = f"1{extension}\r\n \r\n" * (500 if extension else 50_000)
+    sent = f"{head}Transfer-Encoding: chunked\r\n\r\n{chunks}".encode()
+    with running(tmp_path, workers=1, max_work=0.1) as service:
+        received = raw(service.address, sent)  # the body has no end, so it is not read completely
+    assert received.startswith(b"HTTP/1.1 413 ") and b'"setting":"max_work"' in received
+    assert received.count(b"HTTP/1.1 ") == 1
+
+
 def test_a_truncated_body_is_rejected_even_if_it_is_json(service: Service) -> None:
     head, _, body = posted(SHORT).partition(b"\r\n\r\n")
     short = head.replace(b": %d" % len(body), b": %d" % (len(body) + 1))

@@ -1,8 +1,18 @@
 """Words have a maximum length, so that the work of tokenization is linear in the text."""
 
+import tracemalloc
+
 import pytest
 
-from polyseme.tokenizer import MAX_WORD_LENGTH, Tokenizer, resolve, resolve_all, spellings, tokenize
+from polyseme.tokenizer import (
+    MAX_WORD_LENGTH,
+    Tokenizer,
+    resolve,
+    resolve_all,
+    spellings,
+    tokenize,
+    words,
+)
 from tests.tokenizer.hostile import TEXTS, Work
 from tests.tokenizer.vocabularies import Vocabulary
 
@@ -49,6 +59,17 @@ def test_with_a_limit_the_work_does_not_depend_on_the_text(work, name):
         found.append(work.tokens - before)
     # A word of 250 characters is resolved whole, by its contraction, and twice by its pieces.
     assert found[1] <= found[0] <= 10 * (3 + 2 * MAX_WORD_LENGTH)
+
+
+@pytest.mark.parametrize("unit", ["1,", "a-", "é’", "!", "👩\u200d"])
+def test_the_memory_does_not_depend_on_the_length_of_a_word(unit):
+    text = unit * (1_000_000 // len(unit))
+    tracemalloc.start()
+    try:
+        assert all(end - start >= 1 for start, end in words(text))
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()
 
 
 LONG = {

@@ -145,6 +145,8 @@ class InferRequest(Request[None]):
 
     id: Annotated[str, Field(max_length=256)] | None = None
     """returned in the response"""
+    model_name: str | None = None
+    """sent by KServe's client; the path names the model"""
     inputs: list[InputTensor] = Field(min_length=1, max_length=1)
     outputs: Annotated[list[OutputTensor], Field(max_length=16)] | None = None
     """default: all outputs but `features`"""

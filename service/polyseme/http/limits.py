@@ -8,6 +8,7 @@ costs less than one that is computed.
 Rate limits count the requests and the processor time of each caller, in memory or in Redis.
 """
 
+import ctypes
 import math
 import select
 import time
@@ -43,6 +44,9 @@ _HINT = (
     "Send less in one request: fewer or shorter texts, fewer arrays, occurrences or neighbors."
     " `polyseme bulk` and `polyseme senses` read files of any size."
 )
+_malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""Returns freed memory to the system (glibc). Small objects that stay, such as entries of caches,
+would keep what a long request used: up to 50 MB for each thread."""
 _KEY_PREFIX = "polyseme"
 """The first part of the names under which requests are counted."""
 _SCOPE, _WORK_SCOPE = "global", "work"
@@ -122,6 +126,8 @@ class RequestBudget:
         self._room = 0
         self.has_permit = False
         """whether it has a permit for long requests"""
+        self.is_received = False
+        """whether the whole body is received; a client that sends it slowly holds no permit"""
 
     def check(self) -> None:
         """Raise an error if the request must end; wait for a permit once it is long."""
@@ -144,7 +150,7 @@ class RequestBudget:
             if poll.poll(0):
                 self._context.aborted = True
                 raise AbortedError
-        if used > self._max_work * _LONG:
+        if self.is_received and used > self._max_work * _LONG:
             if error := self.charge(used):
                 raise error
             self.take_permit()
@@ -182,6 +188,8 @@ class RequestBudget:
             self._room = 0
         if self._charge:
             self.charge(used)
+        if used > self._max_work * _LONG and _malloc_trim:
+            _malloc_trim(0)
 
     def take_permit(self, *, is_admitted: bool = False) -> None:
         """Take a permit for a long request; raise DeadlineError or OverloadedError."""

@@ -20,6 +20,7 @@ from polyseme.errors import (
     InvalidError,
     NotAcceptableError,
     NotJsonError,
+    PolysemeError,
     TooLargeError,
     UnsupportedMediaError,
 )
@@ -56,7 +57,8 @@ def negotiate_media_type(*offered: str) -> str:
 # Cached, because few different headers are sent.
 @lru_cache(256)
 def _best_match(sent: str, offered: tuple[str, ...]) -> str | None:
-    accepted = parse_accept_header(sent, MIMEAccept)
+    # Java's HttpURLConnection sends `*; q=.2, */*; q=.2`, which is not in the grammar of RFC 9110.
+    accepted = parse_accept_header(sent.replace("q=.", "q=0."), MIMEAccept)
     kinds = [(value.partition(";")[0].strip(), quality) for value, quality in accepted]
     return MIMEAccept(kinds).best_match(offered)
 
@@ -137,6 +139,8 @@ def read_body(*, query: bool = False) -> bytes:
     readable = environ.get("wsgi.input_terminated") if declared is None else declared <= limit
     try:
         body: bytes = environ["wsgi.input"].read(most) if readable else b""
+    except PolysemeError:  # of the budget
+        raise
     except Exception:  # noqa: BLE001 - each server has its own exceptions for a broken body
         raise NotJsonError("The body is incomplete or not well-formed HTTP.") from None
     if len(body) > limit or (declared or 0) > limit:
@@ -149,8 +153,10 @@ def read_body(*, query: bool = False) -> bytes:
         raise TooLargeError("The body has too many bytes", size, "max_body_bytes", limit)
     if declared is not None and len(body) < declared:
         raise NotJsonError("The body is incomplete or not well-formed HTTP.")
+    budget = environ[CONTEXT].budget
+    budget.is_received = True
     if len(body) > _SMALL_BODY:
-        environ[CONTEXT].budget.take_permit()
+        budget.take_permit()
     return body
 
 

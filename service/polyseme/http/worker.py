@@ -11,17 +11,21 @@ from socket import MSG_DONTWAIT, MSG_PEEK, SHUT_WR
 from typing import Any
 
 from gunicorn.http.errors import ParseException
+from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.gthread import DEFAULT_WORKER_DATA_TIMEOUT, ThreadWorker
 
 from polyseme.errors import MalformedError, OverloadedError
 from polyseme.http import metrics
 from polyseme.http.context import arrival
 from polyseme.http.errors import raw_response
+from polyseme.operations.limits import check_budget
 
 _FILES = 16
 """File descriptors that are reserved for loading the files of a model."""
 _PAUSE = 0.01
 """Seconds between two attempts to accept."""
+_DISCARD = 0.5
+"""Seconds in which the rest of the body of a rejected request is discarded."""
 _MAX_HEADERS = 32 << 10
 """Maximum characters of the names and values of all headers of a request."""
 
@@ -103,7 +107,15 @@ class QueueWorker(ThreadWorker):  # type: ignore[misc]
     def handle(self, conn: Any) -> Any:
         """Handle a request in a thread."""
         arrival.set(conn.arrived)
+        if not conn.initialized:
+            conn.init()
+            conn.parser.unreader = BudgetedUnreader(conn.sock)
         return super().handle(conn)
+
+    def handle_request(self, req: Any, conn: Any) -> Any:
+        """Handle a request; discard the rest of its body, or close the connection if it is long."""
+        kept = super().handle_request(req, conn)
+        return kept and conn.parser.finish_body(deadline=time.monotonic() + _DISCARD)
 
     def finish_request(self, conn: Any, future: Any) -> None:
         """Keep the connection for its next request, or close it."""
@@ -154,6 +166,20 @@ class QueueWorker(ThreadWorker):  # type: ignore[misc]
             error = self.service.rate_limits.limit_malformed(address[0]) or MalformedError()
         with suppress(OSError):  # the client has gone
             sock.sendall(raw_response(error, address[0]))
+
+
+class BudgetedUnreader(SocketUnreader):  # type: ignore[misc]
+    """Receives a body within the budget of its request.
+
+    A client may send a body in chunks of one byte, each of which takes about 2 µs, or 1 ms with
+    extensions.
+    """
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        """Receive some bytes; raise the errors of `check_budget`."""
+        check_budget()
+        received: bytes = super().chunk(size_hint)
+        return received
 
 
 def has_request(conn: Any) -> bool:
