@@ -14,23 +14,21 @@ from tests.http.conftest import expect_problem
 from tests.http.hostile import DEFINITIONS
 from tests.http.service import inventory_document, peak, private_bytes, running
 
-ENTRIES = {
-    "long string": b'"' + b"a" * 3_000_000 + b'"',
-    "nested": b"[" * 500 + b"1" + b"]" * 500,
-    "a million rows": b",".join([b"[0]"] * 1_000_000),
-    "huge number": b"1" + b"0" * 3_000_000,
-    "a million numbers": b",".join([b"0"] * 1_000_000),
-    "a million strings": b",".join([b'"a"'] * 1_000_000),
-    "a million objects": b",".join([b"{}"] * 1_000_000),
-}
+COUNT = 300_000
+ENTRIES = [
+    b'"' + b"a" * 1_000_000 + b'"',
+    b"[" * 500 + b"1" + b"]" * 500,
+    b"1" + b"0" * 1_000_000,
+    *(b",".join([entry] * COUNT) for entry in (b"[0]", b"0", b'"a"', b"{}")),
+]
 MARK = "s3cretmark"
 
 
 def with_mark(value: Any) -> Iterator[Any]:
-    """Yield copies of a body in which one list has only the mark."""
+    """Yield copies of a body in which one list has only the mark; the last of equal lists."""
     if isinstance(value, list):
         yield [MARK]
-    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    entries = value.items() if isinstance(value, dict) else [*enumerate(value)][-1:]
     for name, below in entries:
         if isinstance(below, dict | list):
             for changed in with_mark(below):
@@ -44,9 +42,8 @@ def hostile_bodies() -> Iterator[tuple[str, bytes]]:
     for path, body in BODIES.items():
         for one in (body, *ALTERNATIVES.get(path, [])):
             for changed in with_mark(one):
-                for entries in ENTRIES.values():
-                    content = orjson.dumps(changed).replace(b'"%b"' % MARK.encode(), entries)
-                    yield path, content[: 4 << 20]
+                for entries in ENTRIES:
+                    yield path, orjson.dumps(changed).replace(b'"%b"' % MARK.encode(), entries)
 
 
 def lists_of(definition: Any) -> Iterator[str]:
@@ -76,7 +73,7 @@ def test_hostile_lists_cost_little_memory(tmp_path) -> None:
                 statuses.add(response.status_code)
                 assert response.status_code in {200, 400, 413, 422}, response.text[:300]
                 assert len(response.content) < 100_000 or response.status_code == 200
-                assert peak(worker) - idle < 300_000 << 10, (path, content[:200])
+                assert peak(worker) - idle < 150 << 20, (path, content[:200])
         assert service.workers() == [worker]
         assert private_bytes(worker) < 300 << 20
     assert {413, 422} <= statuses
