@@ -91,17 +91,17 @@ def test_many_unknown_fields_are_one_error(client: httpx.Client, path: str) -> N
         assert error["message"] == "has more than 1000 unknown or invalid fields"
 
 
-@pytest.mark.parametrize("path", BODIES)
-def test_an_error_keeps_nothing_of_the_body_in_memory(client: httpx.Client, path: str) -> None:
+def test_errors_keep_nothing_of_the_bodies_in_memory(client: httpx.Client) -> None:
     name = f"unknown {uuid4()}"
-    body = orjson.dumps({**BODIES[path], name: [0]})
+    headers = {"Content-Type": "application/json"}
     gc.collect()
     gc.disable()
     try:
-        headers = {"Content-Type": "application/json"}
-        expect_problem(client.post(path, content=body, headers=headers), 422, "invalid")
+        for path, body in BODIES.items():
+            content = orjson.dumps({**body, name: path})
+            expect_problem(client.post(path, content=content, headers=headers), 422, "invalid")
         objects = gc.get_objects()
-        assert [one for one in objects if type(one) is dict and name in one] == []
+        assert [one[name] for one in objects if type(one) is dict and name in one] == []
     finally:
         gc.enable()
 
