@@ -56,9 +56,23 @@ else:
 """
 
 
+# The workers call a built-in function, so that they import nothing.
 def test_the_item_of_a_worker_that_dies_is_repeated(tmp_path):
     items = [DIE_ONCE.format(str(tmp_path / name)) for name in ("one", "two")]
     results = []
-    # A built-in function, so that the workers import nothing.
     run_in_processes(exec, items, lambda item, _: results.append(item), workers=1)
     assert results == items
+
+
+def test_one_item_is_read_ahead_of_the_workers():
+    read, results, ahead = [], [], []
+
+    def items():
+        for number in range(30):
+            read.append(number)
+            ahead.append(len(read) - len(results))
+            yield f"{number}"
+
+    run_in_processes(eval, items(), lambda _, result: results.append(result), workers=2)
+    assert sorted(results) == read == list(range(30))
+    assert max(ahead) == 2 + 1

@@ -115,17 +115,6 @@ def test_ctrl_c_stops_the_job_without_partial_files(source, tmp_path):
 
 
 @pytest.mark.slow
-def test_worker_that_dies_is_replaced(source, undisturbed, tmp_path):
-    out = tmp_path / "out"
-    process = start_and_stop(source, out, 4)
-    os.kill(workers_of(process)[0], signal.SIGKILL)
-    process.send_signal(signal.SIGCONT)
-    code, stdout, _ = wait(process)
-    assert (code, stdout.split("  ")[0]) == (0, f"{ROWS:,} rows")
-    assert shards_of(out) == undisturbed
-
-
-@pytest.mark.slow
 def test_workers_that_always_die_end_the_run(tmp_path):
     job, _ = job_of(write_lines(tmp_path / "in.txt", ["a"]), tmp_path / "out")
     with pytest.raises(CommandError, match=r"Workers die repeatedly, .* fewer --workers"):
@@ -242,24 +231,6 @@ def test_damaged_shard_is_named(tmp_path, kind, name):
 def split(job, files, rows):
     """The shards of files."""
     return split_shards([files], "text", job.copy_schema.remove(0), rows)
-
-
-def test_input_is_read_one_shard_ahead_of_the_workers(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(120))
-    read, written, ahead = [], [], []
-    job, files = job_of(source, tmp_path / "out")
-    job.out.mkdir()
-
-    def shards():
-        for shard in split(job, files, 4):
-            read.append(shard.index)
-            ahead.append(len(read) - len(written))
-            yield shard
-
-    write_in_processes(job, shards(), lambda one: written.append(one.index), workers=2)
-    assert sorted(written) == list(range(30))
-    assert max(ahead) == 2 + 1
-    assert len(parts(job.out)) == 30
 
 
 def test_no_process_remains_after_an_invalid_row(tmp_path):

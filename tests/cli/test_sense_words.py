@@ -27,6 +27,18 @@ def corpus(tmp_path):
     return file
 
 
+@pytest.fixture
+def _in_this_process(monkeypatch):
+    """Let the command find senses in this process: workers take seconds to start."""
+
+    def inline(function, items, on_result, *, workers):
+        assert workers
+        for item in items:
+            on_result(item, function(item))
+
+    monkeypatch.setattr(sense_words, "run_in_processes", inline)
+
+
 def words_in(tmp_path, *words):
     file = tmp_path / "words.txt"
     file.write_text("\n".join([*words, "", words[0]]))
@@ -53,6 +65,7 @@ def test_each_word_has_an_inventory_and_a_row(corpus, tmp_path):
     assert (loan["word"], loan["senses"], loan["occurrences"]) == ("loan", "1", "3")
 
 
+@pytest.mark.usefixtures("_in_this_process")
 def test_an_interrupted_run_keeps_what_is_there_and_goes_on(corpus, tmp_path):
     words, folder = words_in(tmp_path, "bank", "loan"), tmp_path / "found"
     arguments = ("senses", "--words", words, corpus, "--save", folder, "--workers", "1")
@@ -71,6 +84,7 @@ def test_an_interrupted_run_keeps_what_is_there_and_goes_on(corpus, tmp_path):
     assert b"loan.senses: This is not an inventory" in run(*arguments).stderr
 
 
+@pytest.mark.usefixtures("_in_this_process")
 def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe(corpus, tmp_path):
     folder, inventory = tmp_path / "found", tmp_path / "found" / "%40sum.senses"
     corpus.write_text("\n".join(f"we met @sum by the river on day {n}" for n in range(40)))
