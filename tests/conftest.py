@@ -7,7 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import cycle, islice
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -27,12 +28,22 @@ BUNDLED_NAMES = sorted(find_models([bundled_models()]))
 Serve = Callable[..., httpx.Client]
 
 
+# Browsers do not connect to port 10080.
+_PORTS = cycle(range(11_000, 31_000))
+next(islice(_PORTS, os.getpid() * 997 % 20_000, None))
+
+
 def free_port() -> int:
-    """Return a TCP port on which nothing listens."""
-    with closing(socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a TCP port on which nothing listens.
+
+    A port that the system chooses could be given to another program before it is used. These ports
+    are below those that it chooses from, and each process of the tests begins at another one.
+    """
+    while True:
+        port = next(_PORTS)
+        with closing(socket()) as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 SLOWEST = ("container", "wheel", "faults", "clients")
@@ -103,9 +114,8 @@ def start(
             stderr=out,
         )
     address = f"http://127.0.0.1:{port}"
-    for _ in range(600):
-        if process.poll() is not None:
-            break
+    end = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < end:
         try:
             httpx.get(f"{address}/livez", timeout=5)
         except httpx.TransportError:

@@ -9,9 +9,9 @@ import pytest
 from polyseme.caches import Recent
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """A limit of ten kilobytes for the caches of this test."""
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    """A limit of ten kilobytes, of which other caches of this process use nothing."""
     for name, value in (("LIMIT", 10_000), ("_caches", []), ("_size", 0)):
         monkeypatch.setattr(Recent, name, value)
 
@@ -39,7 +39,6 @@ def test_values_are_computed_once_and_long_strings_are_not_kept():
     assert set(cache) == {"a", "abcd"}
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("number", [1, 2, 7])
 def test_all_caches_together_stay_within_the_limit(number: int) -> None:
     caches = [cached(repeated) for _ in range(number)]
@@ -50,7 +49,6 @@ def test_all_caches_together_stay_within_the_limit(number: int) -> None:
         assert n < 20 or sum(map(measured, caches)) > 4000
 
 
-@pytest.mark.usefixtures("small")
 def test_a_cache_that_is_not_used_any_more_is_emptied() -> None:
     idle, busy = cached(repeated), cached(repeated)
     for n in range(20):
@@ -61,7 +59,6 @@ def test_a_cache_that_is_not_used_any_more_is_emptied() -> None:
     assert not measured(idle)
 
 
-@pytest.mark.usefixtures("small")
 def test_values_that_are_read_often_stay() -> None:
     computed = count()
     cache = cached(lambda _, text: (next(computed), text))

@@ -72,19 +72,16 @@ def parts(out):
     return sorted(Path(out).glob("part-*"))
 
 
-def start(*arguments):
+def start(*arguments, python=("-m", "polyseme")):
     """Start a command in its own session, as at a terminal."""
     return subprocess.Popen(
-        [sys.executable, "-m", "polyseme", *arguments],
+        [sys.executable, *python, *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-
-
-start_bulk = partial(start, "bulk")
 
 
 def workers_of(process):

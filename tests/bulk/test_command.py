@@ -6,7 +6,7 @@ import pytest
 
 import polyseme
 from polyseme.arrow import Encoder
-from tests.bulk import SENTENCES, bulk, inline, lines_of, shards_of, table_of, write_lines
+from tests.bulk import SENTENCES, bulk, lines_of, shards_of, table_of, write_lines
 from tests.cli.conftest import run_process, without
 from tests.conftest import ROOT
 from tests.tiny import write_tiny
@@ -29,7 +29,8 @@ def test_file_becomes_a_folder_and_the_command_prints_a_summary(tmp_path):
     assert table["truncated"].to_pylist() == [0, 0, 0, 0, 0, 6]
 
 
-def test_workers_read_the_models_of_the_user(tmp_path):
+def test_workers_read_the_models_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.undo()
     write_tiny(tmp_path / "models" / "tiny")
     source = write_lines(tmp_path / "in.txt", ["river bank", "money bank"])
     options = ("--model", "tiny", "--models-dir", tmp_path / "models", "--include", "static")
@@ -47,18 +48,6 @@ def test_workers_read_the_models_of_the_user(tmp_path):
     assert vectors.tobytes() == expected.tobytes()
 
 
-@pytest.fixture
-def _in_this_process(monkeypatch):
-    """Let the command write its shards in this process."""
-
-    def write(job, shards, on_shard, *, workers):
-        assert workers
-        inline(job, shards, on_shard)
-
-    monkeypatch.setattr("polyseme.bulk.run.write_in_processes", write)
-
-
-@pytest.mark.usefixtures("_in_this_process")
 def test_occurrences_of_words_are_written(tmp_path):
     source = write_lines(tmp_path / "in.txt", SENTENCES)
     tokens = ("--rows", "tokens", "--format", "jsonl")
@@ -80,7 +69,6 @@ def test_occurrences_of_words_are_written(tmp_path):
     assert (code, b"another job's shards (other phrases)" in stderr) == (1, True)
 
 
-@pytest.mark.usefixtures("_in_this_process")
 def test_job_that_wrote_no_shard_does_not_block_another_one(tmp_path):
     source = write_lines(tmp_path / "in.txt", ["word " * 2000])
     assert bulk(source, tmp_path / "out", "--on-error", "fail")[0] == 1

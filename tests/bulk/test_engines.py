@@ -135,15 +135,3 @@ def test_dask_writes_the_bytes_of_the_command_and_loses_a_worker(folder, expecte
         for one in running:
             one.wait(30)
     assert rows_of(folder / "vectors.parquet") == expected
-
-
-@pytest.mark.parametrize("heading", ["Spark", "Ray", "Dask"])
-def test_programs_have_at_most_five_statements(heading):
-    sections = re.split(r"^### ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
-    (section,) = (part for part in sections if part.startswith(f"{heading}\n"))
-    (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    code = [
-        line for line in block.splitlines() if line and not re.match("from |import |spark =", line)
-    ]
-    assert 0 < len(code) <= 5
-    assert all(not line.startswith(" ") for line in code)

@@ -116,11 +116,14 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize("compression", COMPRESS)
-@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize(
+    ("kind", "compression"), [*((kind, "zst") for kind in HEADS), ("txt", "gz"), ("txt", "bz2")]
+)
 def test_a_line_without_an_end_is_not_kept(tmp_path, kind, compression):
     path = tmp_path / f"a.{kind}.{compression}"
-    path.write_bytes(COMPRESS[compression](HEADS[kind] + b"x" * (300 * MB)))
+    compress, part = COMPRESS[compression], b"x" * (20 * MB)
+    # Compressed parts that follow each other are one file.
+    path.write_bytes(compress(HEADS[kind] + part) + compress(part) * 14)
     _, _, message = read(path)
     assert re.search("has more than 16777216 bytes|at most 16777216 characters", message)
 

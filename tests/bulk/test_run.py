@@ -4,6 +4,7 @@ import fcntl
 import multiprocessing
 import os
 import signal
+from pathlib import Path
 
 import orjson
 import pytest
@@ -18,7 +19,7 @@ from tests.bulk import (
     parts,
     run_inline,
     shards_of,
-    start_bulk,
+    start,
     table_of,
     until,
     workers_of,
@@ -52,28 +53,50 @@ def wait(process):
     return process.returncode, stdout, stderr
 
 
-def writes_shard(out):
-    """Whether a run is writing a shard; its `_bulk.json` exists before."""
-    return (out / "_bulk.json").exists() and any(out.glob(".writing-*"))
+STOPPING = """
+import os, signal, sys
+from polyseme.__main__ import main
+from polyseme.bulk import run
+
+read_facts, left = run.read_facts, int(sys.argv.pop(1))
+
+def read_and_stop(shard):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return read_facts(shard)
+
+run.read_facts = read_and_stop
+main()
+"""
+"""The command, which stops after a number of shards until it gets SIGCONT."""
+
+
+def start_and_stop(source, out, shards):
+    """Start a run, and wait until it has stopped after some shards."""
+    process = start("bulk", source, out, *OPTIONS, python=("-c", STOPPING, str(shards)))
+    status = Path(f"/proc/{process.pid}/status")
+    until(lambda: "State:\tT" in status.read_text(), process)
+    return process
 
 
 @pytest.mark.slow
 def test_killed_runs_leave_the_bytes_of_one_run(source, undisturbed, tmp_path):
     out = tmp_path / "out"
-    for shards in (0, 12):
-        process = start_bulk(source, out, *OPTIONS)
-        # The first run is killed while it writes a shard, the other one after at least 13.
-        until(lambda n=shards: len(parts(out)) > n or (n == 0 and writes_shard(out)))
+    for shards in (1, 12):
+        process = start_and_stop(source, out, shards)
         workers = workers_of(process)
         process.kill()
         assert wait(process)[0] == -signal.SIGKILL
         assert len(workers) == 2
         until(lambda w=workers: not any(b"spawn_main" in command_of(pid) for pid in w))
         assert not orjson.loads((out / "_bulk.json").read_bytes())["complete"]
+        (out / f".writing-{shards}").write_bytes(b"a part of a shard")
     assert len(parts(out)) < SHARDS
-    code, stdout, stderr = wait(start_bulk(source, out, *OPTIONS))
+    code, stdout, stderr = wait(start("bulk", source, out, *OPTIONS))
     assert (code, stdout.split("  ")[0]) == (0, f"{ROWS:,} rows")
-    assert int(stderr.split(" shards existed before")[0].split()[-1]) >= 12
+    assert int(stderr.split(" shards existed before")[0].split()[-1]) >= 13
     assert shards_of(out) == undisturbed
 
 
@@ -81,25 +104,14 @@ def test_killed_runs_leave_the_bytes_of_one_run(source, undisturbed, tmp_path):
 def test_ctrl_c_stops_the_job_without_partial_files(source, tmp_path):
     out = tmp_path / "out"
     with default_handling(signal.SIGINT):
-        process = start_bulk(source, out, *OPTIONS)
-    until(lambda: len(parts(out)) > 3, process)
+        process = start_and_stop(source, out, 4)
     os.killpg(process.pid, signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
     code, stdout, stderr = wait(process)
     assert (code, stdout) == (1, "")
     assert stderr.endswith("kept: run the same command again to go on.\n")
     assert 3 < len(parts(out)) < SHARDS
     assert not list(out.glob(".writing-*"))
-
-
-@pytest.mark.slow
-def test_worker_that_dies_is_replaced(source, undisturbed, tmp_path):
-    out = tmp_path / "out"
-    process = start_bulk(source, out, *OPTIONS)
-    until(lambda: len(parts(out)) > 3, process)
-    os.kill(workers_of(process)[0], signal.SIGKILL)
-    code, stdout, _ = wait(process)
-    assert (code, stdout.split("  ")[0]) == (0, f"{ROWS:,} rows")
-    assert shards_of(out) == undisturbed
 
 
 @pytest.mark.slow
@@ -219,24 +231,6 @@ def test_damaged_shard_is_named(tmp_path, kind, name):
 def split(job, files, rows):
     """The shards of files."""
     return split_shards([files], "text", job.copy_schema.remove(0), rows)
-
-
-def test_input_is_read_one_shard_ahead_of_the_workers(tmp_path):
-    source = write_lines(tmp_path / "in.txt", many(120))
-    read, written, ahead = [], [], []
-    job, files = job_of(source, tmp_path / "out")
-    job.out.mkdir()
-
-    def shards():
-        for shard in split(job, files, 4):
-            read.append(shard.index)
-            ahead.append(len(read) - len(written))
-            yield shard
-
-    write_in_processes(job, shards(), lambda one: written.append(one.index), workers=2)
-    assert sorted(written) == list(range(30))
-    assert max(ahead) == 2 + 1
-    assert len(parts(job.out)) == 30
 
 
 def test_no_process_remains_after_an_invalid_row(tmp_path):

@@ -2,10 +2,7 @@
 
 import csv
 import json
-import os
-import signal
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +16,8 @@ from polyseme.errors import CommandError
 from polyseme.importing.texts import StratifiedSample
 from polyseme.senses.inventory import load_inventory
 from polyseme.senses.occurrences import WordForms
-from tests.bulk import command_of, start, until, workers_of, write_lines
 from tests.cli.conftest import run
 from tests.senses.test_find import MONEY, RIVER
-from tests.signals import default_handling
 
 
 @pytest.fixture
@@ -30,6 +25,18 @@ def corpus(tmp_path):
     file = tmp_path / "corpus.txt"
     file.write_text("\n".join([*RIVER, *MONEY, "Loans. A loan here. The LOAN there."]))
     return file
+
+
+@pytest.fixture
+def _in_this_process(monkeypatch):
+    """Let the command find senses in this process: workers take seconds to start."""
+
+    def inline(function, items, on_result, *, workers):
+        assert workers
+        for item in items:
+            on_result(item, function(item))
+
+    monkeypatch.setattr(sense_words, "run_in_processes", inline)
 
 
 def words_in(tmp_path, *words):
@@ -58,6 +65,7 @@ def test_each_word_has_an_inventory_and_a_row(corpus, tmp_path):
     assert (loan["word"], loan["senses"], loan["occurrences"]) == ("loan", "1", "3")
 
 
+@pytest.mark.usefixtures("_in_this_process")
 def test_an_interrupted_run_keeps_what_is_there_and_goes_on(corpus, tmp_path):
     words, folder = words_in(tmp_path, "bank", "loan"), tmp_path / "found"
     arguments = ("senses", "--words", words, corpus, "--save", folder, "--workers", "1")
@@ -76,6 +84,7 @@ def test_an_interrupted_run_keeps_what_is_there_and_goes_on(corpus, tmp_path):
     assert b"loan.senses: This is not an inventory" in run(*arguments).stderr
 
 
+@pytest.mark.usefixtures("_in_this_process")
 def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe(corpus, tmp_path):
     folder, inventory = tmp_path / "found", tmp_path / "found" / "%40sum.senses"
     corpus.write_text("\n".join(f"we met @sum by the river on day {n}" for n in range(40)))
@@ -88,26 +97,6 @@ def test_cells_that_a_spreadsheet_would_compute_begin_with_an_apostrophe(corpus,
     assert (row["word"], row["labels"][:3]) == ("'@sum", "'=0")
     assert int(row["occurrences"]) == 40
     assert float(row["separation"]) == senses.separation
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="processes are read from /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_workers_end_with_the_command(tmp_path, number):
-    file = write_lines(tmp_path / "a.txt", RIVER * 500)
-    words = write_lines(tmp_path / "w.txt", ["bank", "river", "the", "of", "a", "to", "in", "and"])
-    arguments = ("senses", "--words", words, file, "--save", tmp_path / "out", "--workers", "2")
-    with default_handling(signal.SIGINT):
-        process = start(*arguments)
-    # A worker has a second thread once it has read all that the command sends at the start.
-    tasks = "/proc/{}/task".format
-    until(lambda: [len([*Path(tasks(p)).iterdir()]) > 1 for p in workers_of(process)] == [True] * 2)
-    workers = workers_of(process)
-    # As at a terminal, Ctrl-C reaches the workers too.
-    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-    _, stderr = process.communicate(timeout=60)
-    assert number == signal.SIGKILL or "Traceback" not in stderr
-    until(lambda: not any(b"spawn_main" in command_of(pid) for pid in workers))
 
 
 def test_a_name_of_a_file_is_safe():

@@ -13,6 +13,7 @@ from polyseme.errors import InvalidError, OverloadedError, PolysemeError, RateLi
 from tests.client.conftest import call
 from tests.client.scripted_server import ScriptedResponse, scripted_server
 from tests.conftest import free_port
+from tests.http.service import until
 
 NEIGHBORS = ScriptedResponse(
     body=b'{"neighbors": [{"word": "bank", "similarity": 0.5}], "resolution": null}'
@@ -170,5 +171,7 @@ def test_a_silent_service_ends_in_a_timeout(ask):
         with pytest.raises(UnreachableError, match="ReadTimeout"):
             ask(server.url, timeout=0.2)
         given_up.set()
+        # The server may read a request after its client has given up.
+        until(lambda: server.requests)
         # A retry would take as long again.
         assert len(server.requests) == 1

@@ -86,7 +86,7 @@ sys.stdout.write(
                     openai.OpenAI(
                         base_url=f"{limited}/v1", api_key="x", max_retries=0
                     ).models.list()
-                    for _ in range(3)
+                    for _ in range(100)
                 ]
             ),
         }

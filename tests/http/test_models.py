@@ -29,7 +29,8 @@ def start(models_dir):
         settings = {"models_dir": models_dir, "model": "one", **settings}
         return in_process(**{name: value for name, value in settings.items() if value is not None})
 
-    return make
+    yield make
+    registry.cache_clear()  # The models of the user are others in later tests.
 
 
 @pytest.fixture

@@ -31,8 +31,9 @@ LIVE = get("/livez")
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """One worker with one thread and room for three waiting requests."""
+    """One worker with one thread and room for three waiting requests; it closes no connection."""
     settings = {"workers": 1, "threads": 1, "max_waiting": 3, "max_body_bytes": 1 << 20}
+    settings |= {"keep_alive": 3600}
     with running(tmp_path_factory.mktemp("service"), **settings) as made:
         yield made
 
@@ -118,7 +119,7 @@ def test_idle_connections_at_the_limit_keep_out_no_request(tmp_path) -> None:
 
 
 def test_hundreds_of_silent_connections_delay_no_request(tmp_path) -> None:
-    with running(tmp_path) as service, ExitStack() as stack:
+    with running(tmp_path, keep_alive=3600) as service, ExitStack() as stack:
         silent = [stack.enter_context(Caller(service)) for _ in range(500)]
         with Caller(service) as caller:
             assert [caller.ask(posted(SHORT))[0] for _ in range(20)] == [200] * 20

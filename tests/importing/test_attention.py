@@ -113,7 +113,8 @@ def rows():
 def make(importer, words, vectors, *options):
     """Import rows; return the model, which has the closed form, and the warnings."""
     content = files.rows(words, vectors)
-    done = importer.run(content, "--format", "glove", "--name", "made", "--replace", *options)
+    names = ("--format", "glove", "--name", "made", "--replace", "--no-subwords")
+    done = importer.run(content, *names, *options)
     assert done.code == 0, done.err
     estimate, *lines = done.err.splitlines()
     assert " words of dimension " in estimate

@@ -3,9 +3,6 @@
 import json
 import re
 import signal
-import subprocess
-import sys
-import time
 from functools import partial
 
 import numpy as np
@@ -209,28 +206,31 @@ def test_a_model_without_weights_starts_from_the_closed_form(train, folder):
     assert recipe["init"] == "closed-form"
 
 
+INTERRUPTED = """
+import os, signal
+from polyseme.__main__ import main
+from polyseme_lab.training import run
+
+save_checkpoint = run.save_checkpoint
+
+def save_and_interrupt(*arguments):
+    save_checkpoint(*arguments)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+run.save_checkpoint = save_and_interrupt
+main()
+"""
+"""The command, which gets a signal after its first checkpoint."""
+
+
 def test_an_interrupted_training_resumes_to_the_same_weights(train, folder):
-    options = ("--tags", "tags.jsonl", "--groups", 4, "--score-every", 10, "--steps", 150)
-    arguments = [
-        *("train", "--model", "world", "--output", "two", "--checkpoints", folder / "c"),
-        *(folder / "tags.jsonl" if one == "tags.jsonl" else one for one in options),
-        *("--models-dir", folder / "models"),
-    ]
-    command = [sys.executable, "-m", "polyseme", *map(str, arguments)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    for _ in range(2400):
-        if list(folder.glob("c/*.safetensors")) or process.poll() is not None:
-            break
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM, stderr.decode()
+    options = ("--tags", folder / "tags.jsonl", "--groups", 4, "--score-every", 10, "--steps", 40)
+    checkpoints = ("--output", "two", "--checkpoints", folder / "c")
+    arguments = ("train", "--model", "world", *options, *checkpoints)
+    done = run_process(*arguments, models_dir=folder / "models", python=("-c", INTERRUPTED))
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr.decode()
     assert not (folder / "models" / "two").exists()
-    assert b"Traceback" not in stderr
-    for more in (
-        ("--output", "one"),
-        ("--output", "two", "--checkpoints", folder / "c", "--resume"),
-    ):
+    for more in (("--output", "one"), (*checkpoints, "--resume")):
         done = train(*options, *more)
         assert done.returncode == 0, done.stderr.decode()
     one, two = (read_model(folder / "models" / name).layers[0] for name in ("one", "two"))
