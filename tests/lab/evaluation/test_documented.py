@@ -4,8 +4,6 @@ import json
 import lzma
 import re
 import shlex
-import subprocess
-import sys
 
 import click
 import pytest
@@ -80,17 +78,3 @@ def test_a_documented_command_runs(folder, monkeypatch, serve, command):
     assert b"contextual vector" in done.stdout or "similarity" in arguments
     for name in re.findall(r"--(?:json|plot) (\S+)", command):
         assert (folder / name).stat().st_size
-
-
-def test_the_documented_program_runs(folder):
-    code = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env={"PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert 0 <= float(done.stdout) <= 100
