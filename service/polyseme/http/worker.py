@@ -112,10 +112,9 @@ class QueueWorker(ThreadWorker):  # type: ignore[misc]
             conn.parser.unreader = BudgetedUnreader(conn.sock)
         return super().handle(conn)
 
-    def handle_request(self, req: Any, conn: Any) -> Any:
-        """Handle a request; discard the rest of its body, or close the connection if it is long."""
-        kept = super().handle_request(req, conn)
-        return kept and conn.parser.finish_body(deadline=time.monotonic() + _DISCARD)
+    def _keepalive_after(self, conn: Any, keepalive: Any) -> Any:
+        """Discard the rest of the body of a request, or close the connection if it is long."""
+        return keepalive and conn.parser.finish_body(deadline=time.monotonic() + _DISCARD)
 
     def finish_request(self, conn: Any, future: Any) -> None:
         """Keep the connection for its next request, or close it."""
