@@ -18,7 +18,7 @@ ENGINE, TOKENIZER, ERRORS = "polyseme.engine", "polyseme.tokenizer", "polyseme.e
 KEYS, ATOMIC = "polyseme.api_keys", "polyseme.atomic_files"
 CACHES, SENTENCES = "polyseme.caches", "polyseme.sentences"
 VALIDATION = "polyseme.validation"
-SINGLE_THREAD, STAGES = "polyseme.single_thread", "polyseme.stages"
+SINGLE_THREAD = "polyseme.single_thread"
 PROGRESS, PROCESSES, TERMINAL = (
     f"polyseme.{name}" for name in ("progress", "processes", "terminal")
 )
@@ -45,17 +45,16 @@ MAY_IMPORT = {
     PROGRESS: {TERMINAL, "tqdm"},
     VALIDATION: set(),
     SINGLE_THREAD: {"threadpoolctl"},
-    STAGES: set(),
     MODELS: {
         *(ENGINE, TOKENIZER, ERRORS, ATOMIC, CACHES, VALIDATION),
         *("numpy", "orjson", "safetensors", "pydantic", "onnx", "onnxruntime"),
     },
     OPERATIONS: {
-        *(MODELS, ENGINE, TOKENIZER, ERRORS, STAGES, VALIDATION),
+        *(MODELS, ENGINE, TOKENIZER, ERRORS, VALIDATION),
         *("numpy", "orjson", "pybase64", "pydantic", "regex"),
     },
     SENSES: {
-        *(OPERATIONS, MODELS, ENGINE, TOKENIZER, ERRORS, ATOMIC, SINGLE_THREAD, STAGES, PROGRESS),
+        *(OPERATIONS, MODELS, ENGINE, TOKENIZER, ERRORS, ATOMIC, SINGLE_THREAD, PROGRESS),
         *("numpy", "orjson", "pydantic", "scipy"),
     },
     CATALOG: {OPERATIONS, SENSES},
@@ -84,7 +83,7 @@ MAY_IMPORT = {
     },
     HTTP: {
         *("polyseme.engine.arrays", TOKENIZER, ERRORS, MODELS, OPERATIONS, SETTINGS, KEYS, VERSION),
-        *(SENSES, STAGES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
+        *(SENSES, VALIDATION, "flask", "flask_cors", "flask_limiter", "gunicorn", "limits"),
         *("numpy", "opentelemetry", "orjson", "prometheus_client", "pybase64", "pydantic"),
         *("pydantic_core", "redis", "regex", "threadpoolctl", "werkzeug"),
     },

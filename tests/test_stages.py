@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from polyseme import stages
-from polyseme.stages import record, stage
+from polyseme.operations import limits
+from polyseme.operations.limits import record, stage
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def recording():
 def clock(monkeypatch):
     """The time that stages see, as the only item."""
     now = [100.0]
-    monkeypatch.setattr(stages, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(limits, "perf_counter", lambda: now[0])
     return now
 
 

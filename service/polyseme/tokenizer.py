@@ -10,7 +10,6 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise, product
 from math import inf, log
 from operator import itemgetter
@@ -54,8 +53,7 @@ class ResolvedToken(NamedTuple):
     """the spelling whose subwords compose the vector of a word outside the vocabulary"""
 
 
-@dataclass(frozen=True)
-class Tokenized:
+class Tokenized(NamedTuple):
     """The tokens of one sentence."""
 
     words: list[ResolvedToken]
@@ -65,9 +63,9 @@ class Tokenized:
     text: str | None = None
     """the text, from which the offsets are computed when somebody reads them"""
 
-    @cached_property
+    @property
     def starts(self) -> list[int]:
-        """The offset of each token, of a sentence with a `text`."""
+        """The offset of each token, of a sentence with a `text`; a new list each time."""
         find, end = (self.text or "").find, 0
         # A word starts at the end of the one before it, or after white space.
         words = map(itemgetter(0), self.words)

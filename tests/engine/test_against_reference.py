@@ -177,7 +177,7 @@ def assert_same(left, right):
     """Compare nested dataclasses and lists of arrays."""
     if is_dataclass(left):
         left, right = ([getattr(p, f.name) for f in fields(p)] for p in (left, right))
-    if isinstance(left, list):
+    if isinstance(left, list | tuple):
         for one, other in zip(left, right, strict=True):
             assert_same(one, other)
     else:

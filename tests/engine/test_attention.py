@@ -78,22 +78,23 @@ def test_the_cached_position_bias_of_each_length_is_that_of_its_distances():
 
 def test_masked_keys_of_a_block_of_rows():
     # Row 1 of three, words 0 1 0, token 2 unknown.
-    known = np.array([True, True, False])
+    known, all_known = np.array([True, True, False]), np.ones(3, np.bool_)
     words = np.array([0, 1, 0])
     assert masked_keys(known, words, "all", range(1, 2)).tolist() == [[False, False, True]]
     assert masked_keys(known, words, "others", range(1, 2)).tolist() == [[False, True, True]]
     others = masked_keys(known, words, "other-words", range(3))
     assert others.tolist() == [[True, False, True], [False, True, True], [True, False, True]]
-    assert masked_keys(None, words, "all", range(3)) is None
-    assert masked_keys(None, words, "others", range(1, 2)).tolist() == [[False, True, False]]
+    assert masked_keys(all_known, words, "all", range(3)) is None
+    assert masked_keys(all_known, words, "others", range(1, 2)).tolist() == [[False, True, False]]
 
 
 def test_a_token_with_only_its_own_word_attends_to_itself():
     for words in ([4], [4, 4], [4, 4, 4]):
-        masked = masked_keys(None, np.array(words), "other-words", range(len(words)))
+        known = np.ones(len(words), np.bool_)
+        masked = masked_keys(known, np.array(words), "other-words", range(len(words)))
         assert np.array_equal(masked, ~np.eye(len(words), dtype=bool))
     # Rows 2 and 3 of five: each attends to itself, in columns 2 and 3.
-    later = masked_keys(None, np.full(5, 4), "other-words", range(2, 4))
+    later = masked_keys(np.ones(5, bool), np.full(5, 4), "other-words", range(2, 4))
     assert np.array_equal(later, ~np.eye(2, 5, 2, dtype=bool))
 
 

@@ -4,7 +4,7 @@ import hashlib
 import multiprocessing
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -64,8 +64,8 @@ def test_a_sentence_gets_the_same_bits_in_a_stack(seed):
         # The lengths of some vectors, and some sums of exponentials, need another path.
         scale = np.float32(rng.choice([1, 1, 1, 100, 1e-20]))
         bias = normal(rng, n) * scale if biased else None
-        sentences.append(replace(sentence, vectors=sentence.vectors * scale, word_bias=bias))
-    values = zip(*(astuple(sentence) for sentence in sentences), strict=True)
+        sentences.append(sentence._replace(vectors=sentence.vectors * scale, word_bias=bias))
+    values = zip(*sentences, strict=True)
     stack = SentenceArrays(*(None if v[0] is None else np.stack(v) for v in values))
     found = contextualize(stack, layers, RECORDED)
     for place, sentence in enumerate(sentences):

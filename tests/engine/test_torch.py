@@ -1,7 +1,5 @@
 """The engine and PyTorch give the same numbers. PyTorch's weights are [out, in]."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -73,7 +71,7 @@ def from_attention(attention, **parts):
 def attended(queries, keys, values, scoring, word_bias=None):
     """The context [h, n, v] of attention; the caller of `attend` scales the queries."""
     h, n, k = queries.shape
-    start = replace(sentence(np.zeros((n, 1))), word_bias=word_bias)
+    start = sentence(np.zeros((n, 1)))._replace(word_bias=word_bias)
     scaled = array(queries) * np.float32(key_scale(k) if scoring.scale else 1)
     context, _ = attend(scaled, array(keys), array(values), start, scoring)
     return context.reshape(n, h, -1).transpose(1, 0, 2)

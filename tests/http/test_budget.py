@@ -12,7 +12,7 @@ import pytest
 
 from polyseme.errors import DeadlineError, OverloadedError, RateLimitedError
 from polyseme.http.limits import Capacity
-from polyseme.operations.limits import check_budget, reserve
+from polyseme.operations.limits import current_budget
 from tests.http.conftest import expect_problem, in_process
 from tests.http.service import until
 
@@ -80,8 +80,8 @@ def test_the_work_of_a_request_is_logged(client, caplog) -> None:
 
 
 def test_in_process_nothing_is_limited() -> None:
-    check_budget()
-    reserve(1 << 60)
+    current_budget().check()
+    current_budget().reserve(1 << 60)
 
 
 def refusals() -> list[object]:
@@ -200,7 +200,7 @@ def test_a_body_that_is_being_received_takes_no_permit(shared) -> None:
         def read(self, size: int | None = -1) -> bytes:
             end = time.thread_time() + 0.1  # more than the share that makes a request long
             while time.thread_time() < end:
-                check_budget()
+                current_budget().check()
             assert capacity.permits == 1
             return super().read(size)
 

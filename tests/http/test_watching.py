@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from polyseme.http import metrics
-from polyseme.http.context import RequestContext
-from polyseme.http.middleware import log_request
+from polyseme.http.middleware import RequestContext, log_request
 from polyseme.operations.encode import TokenCounts
 from tests.conftest import ROOT
 

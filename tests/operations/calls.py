@@ -30,9 +30,9 @@ def ask_one(model, text, **options):
 
 def json_of(model, texts, encoding="float", limits=LIMITS, **options):
     """The response in JSON, as bytes."""
-    sentences = tokenize(model, texts, EncodeOptions(**options), limits)
-    encoded, counts = ask(model, texts, limits, **options), TokenCounts(sentences)
-    return b"".join(encode_json(model.manifest, encoded, counts, encoding))
+    request = EncodeOptions(encoding=encoding, **options)
+    counts = TokenCounts(tokenize(model, texts, request, limits))
+    return b"".join(encode_json(model, encode(model, texts, request, limits), counts, request))
 
 
 def document_of(model, texts, encoding="float", limits=LIMITS, **options):

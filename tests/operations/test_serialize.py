@@ -232,7 +232,7 @@ def test_a_large_response_is_written_in_parts_of_the_same_content(deep, monkeypa
     assert content() == whole
     encoded = ask(deep, texts, include=EVERY)
     counts = TokenCounts(one.sentence for one in encoded)
-    parts = [*serialize.encode_json(deep.manifest, encoded, counts, "float")]
+    parts = [*serialize.encode_json(deep, encoded, counts, EncodeOptions())]
     assert len(parts) > 20 and max(map(len, parts)) < 5000
 
 

@@ -247,4 +247,4 @@ class _Examiner:
 
     def _read(self, words: Sequence[str]) -> SentenceArrays:
         (stack,) = self._source([tuple(words)])
-        return stack.inputs[0]
+        return stack.inputs.select(0)

@@ -204,7 +204,7 @@ def swap_word(sentence: SentenceArrays, place: int, other: SentenceArrays) -> Se
     if bias is not None and other.word_bias is not None:
         bias = bias.copy()
         bias[place] = other.word_bias[0]
-    return replace(sentence, vectors=vectors, known=known, word_bias=bias)
+    return sentence._replace(vectors=vectors, known=known, word_bias=bias)
 
 
 def attention_rows(
@@ -320,7 +320,7 @@ class Erasure:
         missing = [key for key in dict.fromkeys(keys) if key not in self._cache]
         for stack in stacks([len(self._sentence.words)] * len(missing)):
             part = [missing[number] for number in stack]
-            arrays = self._sentence[None][[0] * len(part)]
+            arrays = self._sentence.select(None).select([0] * len(part))
             for number, key in enumerate(part):
                 # An erased word is unknown.
                 arrays.known[number, list(key)], arrays.vectors[number, list(key)] = False, 0

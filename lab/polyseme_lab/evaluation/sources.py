@@ -80,7 +80,7 @@ class ServiceSource:
             # The systems that a service has need neither word IDs nor the word bias.
             known = np.array([token.resolution != "oov" for token in tokens], np.bool_)
             arrays = SentenceArrays(sentence.static, known, np.arange(len(tokens)))
-            yield StaticStack([number], arrays[None], (), sentence.contextual[None])
+            yield StaticStack([number], arrays.select(None), (), sentence.contextual[None])
 
     def knows(self, words: Iterable[str]) -> list[bool]:
         """Return whether words have a vector, from the vocabulary or composed of subwords."""

@@ -97,9 +97,7 @@ def encode(
                 out.writelines([*sentence_parts(sentence), b"\n"])
         else:
             counts = TokenCounts(tokenized)
-            out.writelines(
-                encode_json(model.manifest, list(encoded), counts, "float", encoding.terms(model))
-            )
+            out.writelines(encode_json(model, list(encoded), counts, encoding))
             out.write(b"\n")
 
     if str(output) == "-":

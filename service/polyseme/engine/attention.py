@@ -7,7 +7,7 @@ product for each sentence of a stack, so the bits are those of the sentence alon
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,8 +27,7 @@ Mask: TypeAlias = Literal["all", "others", "other-words"]
 the occurrences of its own word."""
 
 
-@dataclass(frozen=True)
-class SentenceArrays:
+class SentenceArrays(NamedTuple):
     """The tokens of one sentence, or of a stack of sentences of equal length, as arrays."""
 
     vectors: Floats
@@ -39,11 +38,6 @@ class SentenceArrays:
     """[..., n], the same number for every occurrence of a word in a sentence"""
     word_bias: Floats | None = None
     """[..., n], added to the scores of each token as a key"""
-
-    @cached_property
-    def all_known(self) -> bool:
-        """Whether every token has a vector."""
-        return bool(np.count_nonzero(self.known) == self.known.size)
 
     def stack(self, start: int, count: int, n: int) -> "SentenceArrays":
         """Return B consecutive sentences of n tokens as a stack of views. [N] -> [B, n]"""
@@ -56,7 +50,7 @@ class SentenceArrays:
             bias,
         )
 
-    def __getitem__(self, index: int | list[int] | None) -> "SentenceArrays":
+    def select(self, index: int | list[int] | None) -> "SentenceArrays":
         """Return a sentence of a stack, or a stack of copies of several. [B, n] -> [n], [C, n]
 
         None makes a stack of a sentence. [n] -> [1, n]
@@ -100,22 +94,35 @@ class Scoring:
             self._biases[n] = bias
         return bias
 
-    def key_bias(self, sentence: SentenceArrays) -> Floats | None:
-        """Return the word bias of the keys in each head, if there is one. -> [..., 1 or h, 1, n]"""
-        if not self.word_bias or sentence.word_bias is None:
-            return None
-        bias = sentence.word_bias[..., None, None, :]
-        return bias if self.word_bias_scale is None else self.word_bias_scale[:, None, None] * bias
+    def weights(
+        self,
+        queries: Floats,
+        keys: Floats,
+        position_bias: Floats | None,
+        word_bias: Floats | None,
+        masked: Flags | None,
+    ) -> Floats:
+        """Return softmax(Q·Kᵀ + position bias + factor·word bias) over the unmasked keys.
+
+        [..., h, b, k], [..., h, n, k], [..., h, b, n], [..., n], [..., b, n] -> [..., h, b, n]
+        """
+        scores: Floats = queries @ keys.swapaxes(-2, -1)
+        if position_bias is not None:
+            scores += position_bias
+        if self.word_bias and word_bias is not None:
+            bias, scale = word_bias[..., None, None, :], self.word_bias_scale
+            scores += bias if scale is None else scale[:, None, None] * bias
+        return softmax(scores, None if masked is None else masked[..., None, :, :])
 
 
-def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -> Flags | None:
+def masked_keys(known: Flags, words: Integers, mask: Mask, rows: range) -> Flags | None:
     """Return which keys are masked for each row. [..., n], [..., n] -> [..., b, n], or None
 
-    `known` is None if all tokens are known; then the result for the mask `all` is None, too.
-    Unknown tokens are masked. If all keys of a row are masked, it attends to its own token, so that
-    its weights sum to 1.
+    The result is None if the mask is `all` and all tokens are known. Unknown tokens are masked. If
+    all keys of a row are masked, it attends to its own token, so that its weights sum to 1.
     """
-    if mask == "all" and known is None:
+    all_known = known.all()
+    if mask == "all" and all_known:
         return None
     own = words[..., rows.start : rows.stop, None]
     if mask == "other-words":
@@ -124,10 +131,10 @@ def masked_keys(known: Flags | None, words: Integers, mask: Mask, rows: range) -
         masked = np.zeros((*own.shape[:-1], words.shape[-1]), np.bool_)
         if mask == "others":
             masked[..., range(len(rows)), rows] = True
-    if known is not None:
+    if not all_known:
         masked |= ~known[..., None, :]
     # If all words are known and the first differs from the last, no row masks both of them.
-    if known is not None or not words.size or (words[..., 0] == words[..., -1]).any():
+    if not all_known or not words.size or (words[..., 0] == words[..., -1]).any():
         alone = masked.all(axis=-1)
         if alone.any():
             masked[..., range(len(rows)), rows] &= ~alone
@@ -158,22 +165,6 @@ def softmax(scores: Floats, masked: Flags | None = None) -> Floats:
     return weights
 
 
-def attention_weights(
-    queries: Floats,
-    keys: Floats,
-    position_bias: Floats | None,
-    key_bias: Floats | None,
-    masked: Flags | None,
-) -> Floats:
-    """Return softmax(Q·Kᵀ + biases). [..., h, b, k], [..., h, n, k] -> [..., h, b, n]"""
-    scores: Floats = queries @ keys.swapaxes(-2, -1)
-    if position_bias is not None:
-        scores += position_bias
-    if key_bias is not None:
-        scores += key_bias
-    return softmax(scores, None if masked is None else masked[..., None, :, :])
-
-
 def attend(
     queries: Floats,
     keys: Floats,
@@ -194,16 +185,13 @@ def attend(
     *stack, heads, n, width = values.shape
     context = np.empty((*stack, n, heads, width), values.dtype)
     by_head = context.swapaxes(-3, -2)
-    key_bias = scoring.key_bias(sentence)
-    known = None if sentence.all_known else sentence.known
     whole = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and n > BLOCK else None
     weights = np.empty((*stack, heads, n, n), values.dtype) if keep_weights and not n else None
     for start in range(0, n, BLOCK):
         rows = range(start, min(start + BLOCK, n))
-        masked = masked_keys(known, sentence.words, scoring.mask, rows)
-        weights = attention_weights(
-            queries[..., rows.start : rows.stop, :], keys, scoring.bias(rows, n), key_bias, masked
-        )
+        masked = masked_keys(sentence.known, sentence.words, scoring.mask, rows)
+        block, bias = queries[..., rows.start : rows.stop, :], scoring.bias(rows, n)
+        weights = scoring.weights(block, keys, bias, sentence.word_bias, masked)
         if whole is not None:
             whole[..., rows.start : rows.stop, :] = weights
         np.matmul(weights, values, out=by_head[..., rows.start : rows.stop, :])

@@ -18,7 +18,6 @@ from polyseme.engine.attention import (
     Scoring,
     SentenceArrays,
     attend,
-    attention_weights,
     key_scale,
     masked_keys,
 )
@@ -52,27 +51,20 @@ class Projection:
         """Project each row. [..., n, in] -> [..., n, out]"""
         if self.weight is None:
             return x if self.bias is None else x + self.bias
-        y = _product(x, self.weight)
+        width = self.weight.shape[1]
+        # The parts depend on n but not on the number of sentences, and so do the last bits.
+        columns = _SMALL // max(math.prod(x.shape[-2:]), 1) // _COLUMNS * _COLUMNS
+        y: Floats
+        if 0 < columns < width:
+            y = np.empty((*x.shape[:-1], width), np.result_type(x, self.weight))
+            for first in range(0, width, columns):
+                part = slice(first, first + columns)
+                np.matmul(x, self.weight[:, part], out=y[..., part])
+        else:
+            y = x @ self.weight
         if self.bias is not None:
             y += self.bias
         return y
-
-
-def _product(x: Floats, weight: Floats) -> Floats:
-    """Return x·W, computed in parts of the columns. [..., n, in], [in, out] -> [..., n, out]
-
-    The parts depend on n but not on the number of sentences, and so do the last bits.
-    """
-    width = weight.shape[1]
-    columns = _SMALL // max(math.prod(x.shape[-2:]), 1) // _COLUMNS * _COLUMNS
-    if not 0 < columns < width:
-        whole: Floats = x @ weight
-        return whole
-    y = np.empty((*x.shape[:-1], width), np.result_type(x, weight))
-    for first in range(0, width, columns):
-        part = slice(first, first + columns)
-        np.matmul(x, weight[:, part], out=y[..., part])
-    return y
 
 
 IDENTITY = Projection()
@@ -270,7 +262,7 @@ class Layer:
     def finish(self, x: Floats, sentence: SentenceArrays) -> Floats:
         """Apply `final` to the layer's result and add the skip connection. [..., n, d]"""
         x = self.final(x)
-        return x if self.skip is None else x + _product(sentence.vectors, self.skip)
+        return x if self.skip is None else x + Projection(self.skip)(sentence.vectors)
 
     def attended_at(
         self, x: Floats, sentence: SentenceArrays, sentences: Integers, positions: Integers
@@ -287,14 +279,13 @@ class Layer:
         if self.scoring.scale:
             queries = queries * queries.dtype.type(key_scale(queries.shape[-1]))
         keys, values = split_heads(self.key(start), self.heads), self._values(start, sentence)
-        bias, key_bias = self.scoring.bias(range(n), n), self.scoring.key_bias(sentence)
-        known = None if sentence.all_known else sentence.known
-        masked = masked_keys(known, sentence.words, self.scoring.mask, range(n))
-        weights = attention_weights(
+        bias, word_bias = self.scoring.bias(range(n), n), sentence.word_bias
+        masked = masked_keys(sentence.known, sentence.words, self.scoring.mask, range(n))
+        weights = self.scoring.weights(
             queries,
             keys[sentences],
             None if bias is None else bias[:, positions].swapaxes(0, 1)[:, :, None],
-            None if key_bias is None else key_bias[sentences],
+            None if word_bias is None else word_bias[sentences],
             None if masked is None else masked[sentences, positions][:, None],
         )
         context = weights @ values[sentences]
@@ -360,7 +351,7 @@ class Layer:
     def _values(self, x: Floats, sentence: SentenceArrays) -> Floats:
         """Return the values, which are zero for unknown tokens. [..., n, d] -> [..., h, n, v]"""
         values = split_heads(self.value(x), self.heads)
-        if not sentence.all_known:
+        if not sentence.known.all():
             # Not in place: without a projection, the values are a view of `x`.
             known = sentence.known[..., None, :, None]
             values = np.where(known, values, values.dtype.type(0))
@@ -440,7 +431,7 @@ def contextualize(
     x = sentence.vectors
     if not (x.flags.c_contiguous and x.flags.aligned):
         x = np.require(x, requirements=("C", "ALIGNED"))
-        sentence = replace(sentence, vectors=x)
+        sentence = sentence._replace(vectors=x)
     attended = x
     last = len(layers) - 1
     records: list[dict[Recorded, Floats]] = []

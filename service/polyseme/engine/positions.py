@@ -41,6 +41,7 @@ def sinusoids(n: int, d: int) -> Floats:
     return _sinusoid_table(max(512, 1 << n.bit_length()), d)[:n]
 
 
+@lru_cache(maxsize=512)
 def scaled_sinusoids(n: int, d: int, length: float, dtype: np.dtype[Any]) -> Floats:
     """Return `sinusoids` multiplied by a length, in another dtype. -> [n, d], read-only"""
     return _scaled_table(max(512, 1 << n.bit_length()), d, length, dtype)[:n]

@@ -280,8 +280,7 @@ def _attend(
             word_bias = scaled[:, None]
         terms.append(record.last)
         scores = scores + word_bias
-    known = None if sentence.all_known else sentence.known
-    masked = masked_keys(known, sentence.words, scoring.mask, range(n))
+    masked = masked_keys(sentence.known, sentence.words, scoring.mask, range(n))
     if masked is not None:
         record("visible", (~masked).astype(scores.dtype), "given")
         terms.append("visible")

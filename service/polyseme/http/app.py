@@ -41,7 +41,12 @@ def create_app(settings: Settings | None = None, registry: Registry | None = Non
     registry.load()
     service.log_problems()
     # Requests pass these in this order, responses in reverse order.
-    middleware.init_app(app, settings)
+    tracer = None
+    if settings.otlp_endpoint:
+        from polyseme.http.tracing import Tracer
+
+        tracer = app.extensions["polyseme-tracer"] = Tracer(settings.otlp_endpoint)
+    middleware.init_app(app, settings, tracer)
     errors.init_app(app)
     if settings.cors_origins:
         _init_cors(app, settings)

@@ -12,8 +12,8 @@ from polyseme.api_keys import (
     read_key_file,
 )
 from polyseme.errors import UnauthorisedError
-from polyseme.http.context import current_context
 from polyseme.http.limits import RateLimits
+from polyseme.http.middleware import current_context
 from polyseme.settings import Settings
 
 _log = logging.getLogger("polyseme")

@@ -28,8 +28,7 @@ from polyseme.errors import (
     subscripted,
 )
 from polyseme.http import metrics
-from polyseme.http.context import RequestContext, current_context
-from polyseme.http.middleware import SECURITY_HEADERS, log_request
+from polyseme.http.middleware import SECURITY_HEADERS, RequestContext, current_context, log_request
 
 PROBLEM = "application/problem+json"
 _OPENAI_CODES = {

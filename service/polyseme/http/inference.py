@@ -18,7 +18,6 @@ from pydantic import BeforeValidator, Field, Tag
 
 from polyseme import __version__
 from polyseme.errors import FieldError, InvalidError, NotJsonError, UnsupportedMediaError
-from polyseme.http.context import current_context
 from polyseme.http.errors import ERROR_MEMBERS, message_of
 from polyseme.http.parsing import (
     JSON,
@@ -30,11 +29,10 @@ from polyseme.http.parsing import (
 )
 from polyseme.http.routes import current_service, json_response, respond
 from polyseme.operations.encode import Encoded, encode_sentences, record_token_counts, tokenize
-from polyseme.operations.limits import MAX_VALUE_BYTES, Limits
+from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, stage
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Layers, Part, SentenceOptions
 from polyseme.operations.schema import Request, Strings, one_of_kinds
 from polyseme.operations.serialize import flat_parts, json_parts, little_endian_parts
-from polyseme.stages import stage
 
 inference = Blueprint("inference", __name__, url_prefix="/v2")
 ERROR_MEMBERS["/v2/"] = message_of
@@ -156,7 +154,7 @@ class InferRequest(Request[None]):
 @inference.get("")
 def server() -> Response:
     """Return the metadata of the server."""
-    negotiate_media_type(JSON)
+    negotiate_media_type(request.environ.get("HTTP_ACCEPT"), JSON)
     return json_response({"name": "polyseme", "version": __version__, "extensions": _EXTENSIONS})
 
 
@@ -179,7 +177,7 @@ def ready() -> Response:
 @inference.get(f"/models/<name>/versions/{VERSION}", endpoint="metadata_of_version")
 def metadata(name: str) -> Response:
     """Return the input and output tensors of a model; -1 is a variable size."""
-    negotiate_media_type(JSON)
+    negotiate_media_type(request.environ.get("HTTP_ACCEPT"), JSON)
     d = current_service().models.manifest(name).dimension
     widths: dict[str, list[int]] = {part: [width * d] for part, width in PER_TOKEN.items()}
     return json_response(
@@ -208,9 +206,9 @@ def model_ready(name: str) -> Response:
 @inference.post(f"/models/<name>/versions/{VERSION}/infer", endpoint="infer_of_version")
 def infer(name: str) -> Response:
     """Return the requested tensors of sentences."""
-    context, service = current_context(), current_service()
+    service = current_service()
     limits = service.limits
-    negotiate_media_type(JSON, BINARY)
+    negotiate_media_type(request.environ.get("HTTP_ACCEPT"), JSON, BINARY)
     body, rest = _read()
     parameters = body.parameters or InferParameters()
     texts = _sentences(body.inputs[0], rest, limits)
@@ -224,9 +222,8 @@ def infer(name: str) -> Response:
     if not outputs:
         default = (name for name in DATATYPES if name != "features")
         outputs = dict.fromkeys(default, parameters.binary_data_output)
-    context.end_parsing()
+    model = service.find_model(name)
     with stage("tokens"):
-        model = service.find_model(name)
         options = EncodeOptions(
             include=[part for part in _PARTS if part in outputs],
             **parameters.model_dump(exclude={"binary_data_output", "content_type"}),

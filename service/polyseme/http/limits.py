@@ -1,7 +1,7 @@
 """The measured budget of a request, what the requests of one process share, and rate limits.
 
 A request has a deadline from its arrival and a limit on the processor time of its thread. Both are
-checked wherever work is repeated (`operations.limits.check_budget`). Parsing and tokenizing may use
+checked wherever work is repeated (`operations.limits.Budget`). Parsing and tokenizing may use
 `_READING` of the processor time, so that a request that is rejected for its content or its size
 costs less than one that is computed.
 
@@ -27,9 +27,9 @@ from polyseme.errors import (
     RateLimitedError,
     TooLargeError,
 )
-from polyseme.http.context import CONTEXT, UNMATCHED, RequestContext, current_context
 from polyseme.http.errors import problem
-from polyseme.operations.limits import set_budget
+from polyseme.http.middleware import CONTEXT, UNMATCHED, RequestContext, current_context
+from polyseme.operations.limits import UNLIMITED, Budget, set_budget
 from polyseme.settings import Settings, request_rates, work_rates
 
 _READING, _LONG = 0.16, 0.02
@@ -39,6 +39,8 @@ _INTERVAL, _DISCONNECT_AFTER = 0.01, 1.0
 has only ended its sending side looks like one that left; it gets responses that take less."""
 Charge: TypeAlias = Callable[[RequestContext, float], RateLimitedError | None]
 """Counts processor seconds towards the rates of the caller; returns an error if one is exceeded."""
+_SMALL = 1 << 20
+"""Responses of at most so many bytes need no room."""
 _GONE = select.POLLERR | select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 _HINT = (
     "Send less in one request: fewer or shorter texts, fewer arrays, occurrences or neighbors."
@@ -106,8 +108,8 @@ class Capacity:
             self._waiting -= 1
 
 
-class RequestBudget:
-    """The `Budget` of one request, in its thread."""
+class RequestBudget(Budget):
+    """The budget of one request, in its thread."""
 
     def __init__(
         self,
@@ -157,7 +159,8 @@ class RequestBudget:
 
     def reserve(self, size: int) -> None:
         """Take room for a large response; raise DeadlineError or OverloadedError."""
-        self._room += self._capacity.take_room(size, self._deadline)
+        if size > _SMALL:
+            self._room += self._capacity.take_room(size, self._deadline)
 
     def pause(self) -> float:
         """Give back the permit while the client receives a part; return the time."""
@@ -178,7 +181,7 @@ class RequestBudget:
 
     def close(self) -> None:
         """End the budget; record the processor time, and give back the room of the response."""
-        set_budget(None)
+        set_budget(UNLIMITED)
         if self.has_permit:
             self.leave()
         used = time.thread_time() - self._started

@@ -24,7 +24,6 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from polyseme import __version__
 from polyseme.errors import PolysemeError
-from polyseme.http.context import RequestContext
 from polyseme.models.manifest import TABLES
 from polyseme.models.registry import Registry
 
@@ -107,15 +106,15 @@ def init_app(app: Flask, registry: Registry) -> None:
 
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            _route_metrics(rule.rule, method, 200)
+            route_metrics(rule.rule, method, 200)
     for status in (500, 503):
-        _route_metrics("/v1/encode", "POST", status)
+        route_metrics("/v1/encode", "POST", status)
     for stage in _STAGES:
-        _stage_histogram(stage)
+        stage_histogram(stage)
     for name in registry.names:
-        _model_counters(name)
+        model_counters(name)
     for code in _error_codes(PolysemeError):
-        _error_counter(code)
+        error_counter(code)
     for reason in ("malformed", "overloaded", "rate_limited", "internal"):
         REFUSED.labels(reason)
     ABORTED.labels("client_gone")
@@ -156,35 +155,9 @@ def update_model_gauges(registry: Registry) -> None:
     MAPPED.set(sum(mapped.values()))
 
 
-def observe(context: RequestContext) -> None:
-    """Count a finished request."""
-    requests, duration, size = _route_metrics(context.route, context.method, context.status)
-    requests.inc()
-    duration.observe(context.seconds)
-    size.inc(context.response_bytes)
-    if context.code:
-        _error_counter(context.code).inc()
-    for stage, (_start, _end, seconds) in context.stages.items():
-        _stage_histogram(stage).observe(seconds)
-    counts = context.counts
-    if counts and context.model:
-        tokens, unknown, fallbacks, subword, truncated = _model_counters(context.model)
-        tokens.inc(counts.tokens)
-        for counter, count in (
-            (unknown, counts.oov),
-            (fallbacks, counts.case_fallbacks),
-            (subword, counts.subword),
-            (truncated, counts.truncated),
-        ):
-            if count:
-                counter.inc(count)
-    if context.aborted:
-        ABORTED.labels("client_gone").inc()
-
-
 def refuse(reason: str) -> None:
     """Count a request that was rejected before it reached the application."""
-    _error_counter(reason).inc()
+    error_counter(reason).inc()
     REFUSED.labels(reason).inc()
 
 
@@ -192,17 +165,19 @@ def refuse(reason: str) -> None:
 
 
 @cache
-def _route_metrics(route: str, method: str, status: int) -> tuple[Counter, Histogram, Counter]:
+def route_metrics(route: str, method: str, status: int) -> tuple[Counter, Histogram, Counter]:
+    """Return the counters of a route: requests, their duration, and the bytes of responses."""
     requests = REQUESTS.labels(route, method, str(status))
     return requests, DURATION.labels(route), BYTES.labels(route)
 
 
-_stage_histogram = cache(STAGE.labels)
-_error_counter = cache(ERRORS.labels)
+stage_histogram = cache(STAGE.labels)
+error_counter = cache(ERRORS.labels)
 
 
 @cache
-def _model_counters(model: str) -> tuple[Counter, ...]:
+def model_counters(model: str) -> tuple[Counter, ...]:
+    """Return the counters of a model: tokens, and those unknown, in another case, and so on."""
     return tuple(c.labels(model) for c in (TOKENS, UNKNOWN, FALLBACKS, SUBWORD, TRUNCATED))
 
 

@@ -1,9 +1,15 @@
-"""Middleware around every request: its context, response headers, log line, metrics and trace."""
+"""Middleware around every request: its context, response headers, log line, metrics and trace.
+
+Logs, metrics and traces use only the context. It contains no text of the request except a valid
+X-Request-ID and the trace ID of a valid traceparent: `route` is the URL rule instead of the path,
+and `method` is a known method or `other`.
+"""
 
 import logging
 import secrets
 import time
 from collections.abc import Iterable
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
 from typing import Any
@@ -14,9 +20,9 @@ from werkzeug.wsgi import ClosingIterator
 
 from polyseme.errors import UnknownHostError
 from polyseme.http import metrics
-from polyseme.http.context import CONTEXT, PROBES, RequestContext
+from polyseme.operations.encode import TokenCounts
+from polyseme.operations.limits import Stages, record
 from polyseme.settings import Settings
-from polyseme.stages import record
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -37,16 +43,65 @@ ADMIN = "polyseme.admin"
 """The key of the WSGI environment that requests on the port for probes and metrics have."""
 _REQUEST_ID = regex.compile(r"[A-Za-z0-9._-]{1,128}")
 _SECURITY_ITEMS = tuple(SECURITY_HEADERS.items())
+UNMATCHED = "unmatched"
+"""The route of a request that matches no rule."""
+PROBES = frozenset({"/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
+"""Routes for monitoring, which are logged at debug level and not traced."""
+CONTEXT = "polyseme.context"
+"""The key of the context in the WSGI environment."""
+arrival: ContextVar[float] = ContextVar("polyseme_arrival")
+"""When the request of this thread arrived, by `time.perf_counter`; a worker sets it."""
 _log = logging.getLogger("polyseme.requests")
 
 
-def init_app(app: Flask, settings: Settings) -> None:
-    """Create a context for each request; log, count and trace it when the response is sent."""
-    tracer = None
-    if settings.otlp_endpoint:
-        from polyseme.http.tracing import Tracer
+class RequestContext:
+    """The data of one request for logs, metrics and traces."""
 
-        tracer = app.extensions["polyseme-tracer"] = Tracer(settings.otlp_endpoint)
+    def __init__(self, request_id: str, method: str, address: str) -> None:
+        self.request_id, self.method, self.address = request_id, method, address
+        self.route = UNMATCHED
+        self.started = time.perf_counter()
+        self.arrived = arrival.get(self.started)
+        """when the worker could read the first byte"""
+        self.stages: Stages = {}
+        if self.arrived < self.started:
+            self.stages["wait"] = self.arrived, self.started, self.started - self.arrived
+        self.seconds = 0.0
+        """the time from its arrival until the response was sent or aborted"""
+        self.status = 0
+        self.code: str | None = None
+        """the error code of the response"""
+        self.response_bytes = 0
+        """the size of the body"""
+        self.aborted = False
+        """whether the client disconnected before the end of a stream"""
+        self.model: str | None = None
+        self.counts: TokenCounts | None = None
+        self.work = 0.0
+        """the processor time of a request with a body, in milliseconds"""
+        self.budget: Any = None
+        """the `RequestBudget` of a request with a body"""
+        self.caller: str | None = None
+        """the name of the caller's key"""
+        self.unauthorized = False
+        """whether a required key is missing or wrong"""
+        self.rate_limited = True
+        """whether the request counts towards the rate limit"""
+        self.span: Any = None
+        """the OpenTelemetry span, if the request is traced"""
+        self.trace_id: str | None = None
+        self.clock_offset = 0
+        """the zero of `time.perf_counter`, in nanoseconds since 1970"""
+
+
+def current_context() -> RequestContext:
+    """Return the context of the current request."""
+    context: RequestContext = request.environ[CONTEXT]
+    return context
+
+
+def init_app(app: Flask, settings: Settings, tracer: Any) -> None:
+    """Create a context for each request; log, count and trace it when the response is sent."""
 
     @app.before_request
     def routed() -> None:
@@ -135,10 +190,36 @@ class Middleware:
             context.budget.close()
         if self._counted:
             metrics.IN_PROGRESS.dec()
-            metrics.observe(context)
+            observe(context)
         if self._tracer and context.span:
             self._tracer.end_span(context)
         log_request(context)
+
+
+def observe(context: RequestContext) -> None:
+    """Count a finished request."""
+    requests, duration, size = metrics.route_metrics(context.route, context.method, context.status)
+    requests.inc()
+    duration.observe(context.seconds)
+    size.inc(context.response_bytes)
+    if context.code:
+        metrics.error_counter(context.code).inc()
+    for stage, (_start, _end, seconds) in context.stages.items():
+        metrics.stage_histogram(stage).observe(seconds)
+    counts = context.counts
+    if counts and context.model:
+        tokens, unknown, fallbacks, subword, truncated = metrics.model_counters(context.model)
+        tokens.inc(counts.tokens)
+        for counter, count in (
+            (unknown, counts.oov),
+            (fallbacks, counts.case_fallbacks),
+            (subword, counts.subword),
+            (truncated, counts.truncated),
+        ):
+            if count:
+                counter.inc(count)
+    if context.aborted:
+        metrics.ABORTED.labels("client_gone").inc()
 
 
 def log_request(context: RequestContext) -> None:

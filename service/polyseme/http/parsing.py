@@ -24,7 +24,7 @@ from polyseme.errors import (
     TooLargeError,
     UnsupportedMediaError,
 )
-from polyseme.http.context import CONTEXT
+from polyseme.http.middleware import CONTEXT
 from polyseme.operations.schema import invalid_fields
 
 JSON, NDJSON, NPZ = "application/json", "application/x-ndjson", "application/x-npz"
@@ -39,28 +39,25 @@ _LARGEST = (1 << 53) - 1
 """The largest declared size that an error reports: JSON parsers represent it exactly."""
 
 
-def negotiate_media_type(*offered: str) -> str:
-    """Return the offered media type that the client prefers; the first if Accept is missing.
+# Cached, because few different headers are sent.
+@lru_cache(256)
+def negotiate_media_type(sent: str | None, *offered: str) -> str:
+    """Return the offered media type that an Accept header prefers; the first without a header.
 
     Parameters of the types, such as `charset`, are ignored. Raises NotAcceptableError if the client
     accepts none of them.
     """
-    sent = request.environ.get("HTTP_ACCEPT", "")
+    if not sent:
+        return offered[0]
     if len(sent) > _MAX_ACCEPT:
         raise NotAcceptableError
-    best = _best_match(sent, offered)
-    if best is None and sent:
-        raise NotAcceptableError
-    return best or offered[0]
-
-
-# Cached, because few different headers are sent.
-@lru_cache(256)
-def _best_match(sent: str, offered: tuple[str, ...]) -> str | None:
     # Java's HttpURLConnection sends `*; q=.2, */*; q=.2`, which is not in the grammar of RFC 9110.
     accepted = parse_accept_header(sent.replace("q=.", "q=0."), MIMEAccept)
     kinds = [(value.partition(";")[0].strip(), quality) for value, quality in accepted]
-    return MIMEAccept(kinds).best_match(offered)
+    best = MIMEAccept(kinds).best_match(offered)
+    if best is None:
+        raise NotAcceptableError
+    return best
 
 
 @lru_cache(256)

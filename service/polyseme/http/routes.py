@@ -2,6 +2,7 @@
 
 import logging
 import mmap
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,9 +14,9 @@ from flask import Blueprint, Response, current_app, request
 
 from polyseme.errors import DrainingError, NotReadyError
 from polyseme.http.auth import ApiKeyAuth
-from polyseme.http.context import CONTEXT, RequestContext, current_context
 from polyseme.http.errors import error_of, problem_document
 from polyseme.http.limits import RateLimits
+from polyseme.http.middleware import CONTEXT, RequestContext
 from polyseme.http.parsing import (
     JSON,
     NDJSON,
@@ -34,11 +35,9 @@ from polyseme.operations.encode import (
     TokenCounts,
     encode_each,
     encode_sentences,
-    paths_of,
-    record_token_counts,
     tokenize,
 )
-from polyseme.operations.limits import MAX_VALUE_BYTES, Limits
+from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, stage
 from polyseme.operations.options import EncodeOptions
 from polyseme.operations.serialize import (
     encode_json,
@@ -47,7 +46,6 @@ from polyseme.operations.serialize import (
     sentence_parts,
 )
 from polyseme.settings import Settings
-from polyseme.stages import stage
 from polyseme.tokenizer import Tokenized
 
 routes = Blueprint("routes", __name__, url_prefix="/v1")
@@ -99,9 +97,15 @@ class Service:
                 _log.warning("polyseme: %s is %s: %s", name, state.status, state.problem)
 
     def find_model(self, name: str | None) -> Model:
-        """Return a model (None: the default one); raise UnknownModelError or ModelFolderError."""
+        """Return the model of a request (None: the default one), and record the stage `parse`.
+
+        The stage begins with the request. Raises UnknownModelError or ModelFolderError.
+        """
+        context: RequestContext = request.environ[CONTEXT]
+        now = time.perf_counter()
+        context.stages["parse"] = context.started, now, now - context.started
         model = self.models.model(name)
-        request.environ[CONTEXT].model = model.manifest.name
+        context.model = model.manifest.name
         return model
 
     def not_ready(self) -> NotReadyError | None:
@@ -127,34 +131,31 @@ def current_service() -> Service:
 @routes.post("/encode")
 def encode() -> Response:
     """Return static vectors, contextual vectors and attention of sentences."""
-    context, service = current_context(), current_service()
+    context: RequestContext = request.environ[CONTEXT]
+    service = current_service()
     limits = service.limits
-    media = negotiate_media_type(JSON, NDJSON, NPZ)
+    media = negotiate_media_type(request.environ.get("HTTP_ACCEPT"), JSON, NDJSON, NPZ)
     if media_type(request.environ.get("CONTENT_TYPE", "")) == NDJSON:
         body = read_ndjson(EncodeRequest, partial(limits.check, "max_sentences"))
     else:
         body = read_json(EncodeRequest)
-    context.end_parsing()
+    model = service.find_model(body.model)
     with stage("tokens"):
-        model = service.find_model(body.model)
-        texts, path = paths_of(body.input)
         sentences = tokenize(
             model,
-            texts,
+            body.input,
             body,
             limits,
-            path,
             number_bytes=MAX_VALUE_BYTES["npz" if media == NPZ else body.encoding],
             streamed=media == NDJSON,
         )
-        counts = record_token_counts(sentences)
+        counts = context.counts = TokenCounts(sentences)
     if media == NDJSON:
         return Response(_stream(model, sentences, body, context), content_type=NDJSON)
     encoded = encode_sentences(model, sentences, body)
     if media == NPZ:
         return respond(npz_parts(model.manifest, encoded, body), media)
-    parts = encode_json(model.manifest, encoded, counts, body.encoding, body.terms(model))
-    return respond(parts, media)
+    return respond(encode_json(model, encoded, counts, body), media)
 
 
 def _stream(
@@ -200,9 +201,8 @@ def _view(operation: Operation) -> Callable[[], Response]:
 
     def view() -> Response:
         service = current_service()
-        negotiate_media_type(JSON)
+        negotiate_media_type(request.environ.get("HTTP_ACCEPT"), JSON)
         body: Any = read_json(operation.request)
-        current_context().end_parsing()
         if operation.settings:
             defaults = {name: getattr(service.settings, name) for name in operation.settings}
             body = body.with_defaults(**defaults)
@@ -221,7 +221,7 @@ for operation in OPERATIONS.values():
 @routes.get("/models")
 def models() -> Response:
     """Return all models."""
-    negotiate_media_type(JSON)
+    negotiate_media_type(request.environ.get("HTTP_ACCEPT"), JSON)
     service = current_service()
     states = service.models.states().items()
     data = [_model_document(service, name, state) for name, state in states]
@@ -231,7 +231,7 @@ def models() -> Response:
 @routes.get("/models/<name>")
 def model(name: str) -> Response:
     """Return one model."""
-    negotiate_media_type(JSON)
+    negotiate_media_type(request.environ.get("HTTP_ACCEPT"), JSON)
     service = current_service()
     return json_response(_model_document(service, name, service.models.state(name)))
 

@@ -22,9 +22,8 @@ from gunicorn.app.base import Application
 
 from polyseme.http import metrics
 from polyseme.http.app import create_app
-from polyseme.http.context import PROBES
 from polyseme.http.logs import capture_warnings, logging_config
-from polyseme.http.middleware import ADMIN
+from polyseme.http.middleware import ADMIN, PROBES
 from polyseme.http.worker import require_short_headers
 from polyseme.settings import Settings
 

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from polyseme import __version__
-from polyseme.http.context import UNMATCHED, RequestContext
+from polyseme.http.middleware import UNMATCHED, RequestContext
 
 _PATH = "/v1/traces"
 _LAST_SECONDS = 3.0

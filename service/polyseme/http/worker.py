@@ -16,9 +16,9 @@ from gunicorn.workers.gthread import DEFAULT_WORKER_DATA_TIMEOUT, ThreadWorker
 
 from polyseme.errors import MalformedError, OverloadedError
 from polyseme.http import metrics
-from polyseme.http.context import arrival
 from polyseme.http.errors import raw_response
-from polyseme.operations.limits import check_budget
+from polyseme.http.middleware import arrival
+from polyseme.operations.limits import current_budget
 
 _FILES = 16
 """File descriptors that are reserved for loading the files of a model."""
@@ -175,8 +175,8 @@ class BudgetedUnreader(SocketUnreader):  # type: ignore[misc]
     """
 
     def chunk(self, size_hint: int | None = None) -> bytes:
-        """Receive some bytes; raise the errors of `check_budget`."""
-        check_budget()
+        """Receive some bytes; raise the errors of the request's budget."""
+        current_budget().check()
         received: bytes = super().chunk(size_hint)
         return received
 

@@ -20,10 +20,9 @@ from polyseme.operations.encode import (
     tokenize,
     word_indices,
 )
-from polyseme.operations.limits import Limits, check_budget
+from polyseme.operations.limits import Limits, current_budget, stage
 from polyseme.operations.options import MAX_COMPARED, MAX_LISTED, EncodeOptions, Phrases
 from polyseme.operations.schema import ModelName, Neighbor, OneLine, Request, Share, TextOrWords
-from polyseme.stages import stage
 from polyseme.tokenizer import (
     Case,
     ResolvedToken,
@@ -236,7 +235,7 @@ def compare(model: Model, request: CompareRequest, limits: Limits | None = None)
     with stage("neighbors"):
         rows = [_rows(model, tokens) for tokens in tokens_of]
         for text, token, static, contextual, query, weights in vectors:
-            check_budget()
+            current_budget().check()
             order = np.argsort(-weights, kind="stable")[:MOST_ATTENDED].tolist()
             attended = [(tokens_of[text][i], float(weights[i])) for i in order if weights[i] > 0]
             static_near = model.neighbors(static, k, _rows(model, [token]))
@@ -285,7 +284,7 @@ def locate_occurrences(
     )
     positions = []
     for text, sentence, of_text in zip(indices, sentences, of_texts, strict=True):
-        check_budget()
+        current_budget().check()
         finder = TokenFinder(text, sentence.tokens)
         positions.append({index: finder.find(occurrences[index], index) for index in of_text})
     return sentences, positions

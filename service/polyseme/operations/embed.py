@@ -16,16 +16,14 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model, log_smooth_inverse_frequency
 from polyseme.operations.encode import (
     encode_stacks,
-    paths_of,
     record_token_counts,
     tokenize,
     windows,
 )
-from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, reserve
+from polyseme.operations.limits import MAX_VALUE_BYTES, Limits, current_budget, stage
 from polyseme.operations.options import EncodeOptions, Encoding, Part
 from polyseme.operations.schema import Input, Request
 from polyseme.operations.serialize import json_parts
-from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, Tokenized
 
 Pooling: TypeAlias = Literal["whitened", "sif", "informativeness", "mean"]
@@ -134,7 +132,7 @@ def embed(model: Model, request: EmbeddingsRequest, limits: Limits | None = None
     """
     limits = limits or Limits()
     refuse, pooling = request.wordless != "zero", request.pooling or DEFAULT_POOLING
-    texts, path = paths_of(request.input)
+    texts = [request.input] if isinstance(request.input, str) else request.input
     with stage("tokens"):
         options, d = pooled_options(pooling), model.manifest.dimension
         options = options.model_copy(update={"truncate": bool(request.truncate)})
@@ -144,15 +142,16 @@ def embed(model: Model, request: EmbeddingsRequest, limits: Limits | None = None
             raise InvalidError([FieldError(("dimensions",), message)])
         each = width * MAX_VALUE_BYTES[request.encoding_format] + _ENTRY_BYTES
         limits.check("max_answer_bytes", len(texts) * each)
-        sentences = tokenize(model, texts, options, limits, path, require_words=refuse)
-        reserve(int(len(texts) * each))
+        sentences = tokenize(model, request.input, options, limits, require_words=refuse)
+        current_budget().reserve(int(len(texts) * each))
         counts = record_token_counts(sentences)
     data: list[Embedding] = []
     for window in windows(model, sentences, options):
         for vector in sentence_vectors(model, window, pooling, width):
             if refuse and not vector.any():
                 message = "the vectors of its words cancel out, so the text has no direction"
-                raise InvalidError([FieldError(path(len(data)), message)])
+                path = ("input",) if request.input is not texts else ("input", len(data))
+                raise InvalidError([FieldError(path, message)])
             written: NDArray[np.float32] | str = vector
             if request.encoding_format == "base64":
                 written = pybase64.b64encode_as_string(vector.astype("<f4", copy=False).data)

@@ -13,10 +13,9 @@ from polyseme.engine.attention import SentenceArrays
 from polyseme.engine.layers import Contextualized, contextualize
 from polyseme.errors import MAX_ERRORS, FieldError, FieldPath, OutOfRangeError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.operations.limits import Limits, check_budget, reserve
+from polyseme.operations.limits import Limits, current_budget, current_record, stage
 from polyseme.operations.options import PER_LAYER, PER_PAIR, Dtype, EncodeOptions, Part
 from polyseme.operations.schema import Input, ModelName
-from polyseme.stages import current_record, stage
 from polyseme.tokenizer import (
     Case,
     Resolution,
@@ -131,13 +130,6 @@ class Encoded(NamedTuple):
         return self.sentence.truncated
 
 
-def paths_of(texts: str | Sequence[Text]) -> tuple[Sequence[Text], PathOfText]:
-    """Return the texts of the field `input`, which may be a single text, and their paths."""
-    if isinstance(texts, str):
-        return [texts], lambda _: ("input",)
-    return texts, lambda index: ("input", index)
-
-
 def word_indices(words: Sequence[str], tokens: Sequence[ResolvedToken]) -> Sequence[int]:
     """Return the index of the first word of each token of a list; a phrase has several words."""
     if len(tokens) == len(words):
@@ -154,7 +146,7 @@ def word_indices(words: Sequence[str], tokens: Sequence[ResolvedToken]) -> Seque
 
 def tokenize(
     model: Model,
-    texts: Sequence[Text],
+    texts: str | Sequence[Text],
     options: EncodeOptions,
     limits: Limits,
     path: PathOfText = lambda index: ("input", index),
@@ -166,14 +158,16 @@ def tokenize(
     """Tokenize the sentences of a request, check its options and limits, and reserve memory.
 
     At most one token more than a limit is used, whatever the length of the texts. `path`
-    returns the path of a sentence in the request by its index. `number_bytes` is the maximum size
-    of a number in the response, 0 if none is written; a streamed response has a window of sentences
-    in memory at a time.
+    returns the path of a sentence in the request by its index, that of a single text is `input`.
+    `number_bytes` is the maximum size of a number in the response, 0 if none is written; a streamed
+    response has a window of sentences in memory at a time.
     Raises InvalidError if the model does not support an option, TooLargeError if a sentence or the
     request exceeds a limit, UnknownWordError if a word is not in the vocabulary and `oov` is
     `error`, or if no word of a sentence has a vector and `require_words` is true, and the errors of
     the request's budget.
     """
+    if isinstance(texts, str):
+        texts, path = [texts], lambda _: ("input",)
     sizes = options.array_numbers(model)
     oov = options.check(model)
     limits.check("max_sentences", len(texts))
@@ -183,7 +177,7 @@ def tokenize(
     sentences: list[Tokenized] = []
     total, max_counted = 0, MAX_COUNTED
     for index, text in enumerate(texts):
-        check_budget()
+        current_budget().check()
         max_tokens = min(limits.max_sentence_tokens, limits.max_tokens - total)
         sentence = tokenize_text(text, tokenizer, options.case, max_tokens, max_counted)
         if sentence.truncated:
@@ -243,7 +237,7 @@ def _reserve(
     count = sum(counts)
     if streamed:
         count = min(count, WINDOW_NUMBERS + max(counts))
-    reserve(max(int(size), count * _NUMBER_MEMORY))
+    current_budget().reserve(max(int(size), count * _NUMBER_MEMORY))
 
 
 def tokenize_text(
@@ -289,7 +283,7 @@ def encode_stacks(
     """
     include = options.include
     for indices, inputs in static_stacks(model, [sentence.words for sentence in sentences]):
-        check_budget()
+        current_budget().check()
         arrays: dict[Part, Floats] = {}
         if "static" in include:
             arrays["static"] = inputs.vectors

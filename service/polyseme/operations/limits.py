@@ -1,19 +1,21 @@
 """The limits on one request: exact sizes, and a budget that is measured while it is computed.
 
 A route sets the budget of its thread's request; in process, only `max_sentence_tokens` is limited.
+
+`with stage("tokens"):` records when a stage of the request runs and how long it takes. The service
+sets the record of its thread's request; in process, nothing is recorded.
 """
 
 import math
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from time import perf_counter
+from typing import Any, Protocol, TypeAlias
 
 from polyseme.errors import FieldError, TooLargeError
 
 _UNLIMITED = 1 << 62
-SMALL = 1 << 20
-"""Responses of at most so many bytes need no reservation."""
 MAX_SENTENCE_TOKENS = 1024
 """The default of `max_sentence_tokens` in the service, in process and in files of texts."""
 MAX_VALUE_BYTES = {"float": 17.0, "base64": 16 / 3, "npz": 4.0}
@@ -67,31 +69,62 @@ class Limits:
             raise TooLargeError(what, math.ceil(size), setting, limit, hint, errors)
 
 
-class Budget(Protocol):
-    """The budget of one request: processor time, a deadline, and memory for its response."""
+class Budget:
+    """The budget of one request: processor time, a deadline, and memory for its response.
+
+    This base class, the budget in process, allows everything.
+    """
 
     def check(self) -> None:
-        """Raise TooLargeError, DeadlineError or another error if the request must end."""
+        """Raise TooLargeError, DeadlineError or another error if the request must end.
+
+        It is called wherever work is repeated.
+        """
 
     def reserve(self, size: int) -> None:
-        """Reserve bytes for a response, which the end of the request releases.
+        """Reserve bytes for a response, unless it is small; the end of the request releases them.
 
         Waits for other responses of the process. Raises DeadlineError or OverloadedError.
         """
 
 
-_budget: ContextVar[Budget | None] = ContextVar("polyseme_budget", default=None)
+UNLIMITED = Budget()
+_budget: ContextVar[Budget] = ContextVar("polyseme_budget", default=UNLIMITED)
 set_budget = _budget.set
-"""Set the budget of this thread's request; None removes it."""
+"""Set the budget of this thread's request."""
+current_budget = _budget.get
+"""Return the budget of this thread's request."""
+Stages: TypeAlias = dict[str, tuple[float, float, float]]
+"""The first start and the last end of each stage by `time.perf_counter`, and the seconds that it
+took in between, in the order of first use."""
 
 
-def check_budget() -> None:
-    """Raise the errors of `Budget.check`; called wherever work is repeated."""
-    if budget := _budget.get():
-        budget.check()
+class Record(Protocol):
+    """The record of one request."""
+
+    stages: Stages
+    counts: Any
+    """the token counts of its texts"""
 
 
-def reserve(size: int) -> None:
-    """Reserve bytes for a response, unless it is small; raise the errors of `Budget.reserve`."""
-    if size > SMALL and (budget := _budget.get()):
-        budget.reserve(size)
+_record: ContextVar[Record | None] = ContextVar("polyseme_record", default=None)
+record = _record.set
+"""Set the record of this thread's request; None ends the recording."""
+current_record = _record.get
+"""Return the record of this thread's request, None if there is none."""
+
+
+class stage(str):  # noqa: N801, SLOT000 - a function to its users
+    """A part of a request, which is a context manager; one that raises is not recorded."""
+
+    start = 0.0
+
+    def __enter__(self) -> None:
+        self.start = perf_counter()
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        current = _record.get()
+        if error is None and current is not None:
+            name, end = str(self), perf_counter()
+            first, _end, seconds = current.stages.get(name, (self.start, end, 0.0))
+            current.stages[name] = first, end, seconds + end - self.start

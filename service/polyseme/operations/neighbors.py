@@ -9,10 +9,9 @@ from pydantic import Field, Tag, model_validator
 from polyseme.engine.arrays import Floats, unit
 from polyseme.errors import FieldError, FieldPath, InvalidError, UnknownWordError
 from polyseme.models.model import Model
-from polyseme.operations.limits import Limits
+from polyseme.operations.limits import Limits, stage
 from polyseme.operations.options import MAX_NEIGHBORS, MAX_TERMS
 from polyseme.operations.schema import ModelName, Neighbor, Request, Vector, one_of_kinds
-from polyseme.stages import stage
 from polyseme.tokenizer import (
     MAX_WORD_LENGTH,
     Case,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, Tag
 
-from polyseme.engine.layers import Term, other_terms
+from polyseme.engine.layers import other_terms
 from polyseme.errors import FieldError, InvalidError
 from polyseme.models.manifest import MAX_LAYERS
 from polyseme.models.model import Model
@@ -133,10 +133,6 @@ class EncodeOptions(SentenceOptions):
             hint = 'Omit `oov`, or use `oov: "zero"`.'
             raise InvalidError([FieldError(("oov",), "this model has no subword vectors")], hint)
         return self.oov or ("zero" if model.subwords is None else "subword")
-
-    def terms(self, model: Model) -> list[Term] | None:
-        """Return the columns of contributions after the tokens; None if none are requested."""
-        return other_terms(model.layers) if "contributions" in self.include else None
 
     def array_numbers(self, model: Model) -> tuple[int, int]:
         """Return (a, b), where n·a + n²·b is the number of values for n tokens."""

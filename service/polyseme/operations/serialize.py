@@ -15,8 +15,9 @@ import pybase64
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats
-from polyseme.engine.layers import Term
+from polyseme.engine.layers import other_terms
 from polyseme.models.manifest import Manifest
+from polyseme.models.model import Model
 from polyseme.operations.encode import Encoded, TokenCounts
 from polyseme.operations.options import PER_TOKEN, EncodeOptions, Encoding
 from polyseme.tokenizer import Tokenized
@@ -163,23 +164,19 @@ def manifest_document(manifest: Manifest) -> dict[str, Any]:
 
 
 def encode_json(
-    manifest: Manifest,
-    sentences: Sequence[Encoded],
-    counts: TokenCounts,
-    encoding: Encoding,
-    terms: Sequence[Term] | None = None,
+    model: Model, sentences: Sequence[Encoded], counts: TokenCounts, options: EncodeOptions
 ) -> Iterable[bytes]:
-    """Return the response of /v1/encode in JSON, in parts; one part unless its arrays are large.
-
-    `terms` are those of contributions, None if they are not requested.
-    """
+    """Return the response of /v1/encode in JSON, in parts; one part unless its arrays are large."""
+    manifest, encoding = model.manifest, options.encoding
     facts = {
         "model": manifest.name,
         "dimension": manifest.dimension,
         "layers": len(manifest.layers),
         "heads": manifest.heads,
     }
-    after = counts.document if terms is None else {**counts.document, "terms": terms}
+    after = counts.document
+    if "contributions" in options.include:
+        after = {**after, "terms": other_terms(model.layers)}
     if sum(array.size for one in sentences for array in one.arrays.values()) > _WHOLE_NUMBERS:
         results = (sentence_parts(one, encoding) for one in sentences)
         return json_parts(facts, "results", results, after)

@@ -20,11 +20,10 @@ from polyseme.engine.trace import (
 from polyseme.errors import FieldError, FieldPath, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.encode import MAX_COUNTED, record_token_counts, tokenize_text
-from polyseme.operations.limits import Limits, check_budget, reserve
+from polyseme.operations.limits import Limits, current_budget, stage
 from polyseme.operations.options import missing_layer
 from polyseme.operations.schema import Matrix, ModelName, OneLine, Request, Strings
 from polyseme.operations.serialize import array_parts, json_parts
-from polyseme.stages import stage
 from polyseme.tokenizer import Case, Tokenized
 
 MAX_TRACED = 1024
@@ -268,5 +267,5 @@ def _check_size(limits: Limits, n: int, heads: int, d: int, k: int, v: int, m: i
     count = heads * n * n * (v + 5) + n * by_token
     limits.check("max_trace_bytes", count * FLOAT64_BYTES)
     limits.check("max_answer_bytes", count * FLOAT64_BYTES)
-    check_budget()
-    reserve(count * FLOAT64_BYTES)
+    current_budget().check()
+    current_budget().reserve(count * FLOAT64_BYTES)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.engine.arrays import Floats, unit
-from polyseme.operations.limits import check_budget
+from polyseme.operations.limits import current_budget
 from polyseme.single_thread import SingleThread
 
 MAX_CLUSTERED = 2000
@@ -226,7 +226,7 @@ def _mixture(points: Floats, count: int) -> NDArray[np.int64]:
         return np.arange(m) % max(count, 1) if m <= count else np.zeros(m, np.int64)
     candidates = []
     for start in range(STARTS):
-        check_budget()
+        current_budget().check()
         rng = np.random.default_rng([SEED, start])
         with _SINGLE_THREAD, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a cluster may be empty

@@ -15,7 +15,7 @@ from polyseme.errors import FieldError, InvalidError
 from polyseme.models.model import Model
 from polyseme.operations.compare import NEIGHBOR_SHARE, OccurrenceRequest
 from polyseme.operations.encode import record_token_counts, tokenize_text
-from polyseme.operations.limits import Limits, check_budget
+from polyseme.operations.limits import Limits, current_budget, stage
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES, Phrases
 from polyseme.operations.schema import (
     ModelName,
@@ -44,7 +44,6 @@ from polyseme.senses.occurrences import (
     project,
     recenter,
 )
-from polyseme.stages import stage
 from polyseme.tokenizer import ResolvedToken, Text, joined, spellings
 
 FEW_OCCURRENCES = 30
@@ -338,7 +337,7 @@ def other_tokens(
     others = sorted((text for i, text in enumerate(texts) if i not in present), key=joined)
     tokens: list[ResolvedToken] = []
     for text in others[:: len(others) // MAX_OTHERS + 1]:
-        check_budget()
+        current_budget().check()
         tokens += tokenize_text(text, model.tokenizer, "auto", MAX_OTHER_TOKENS, 1).words
     enough = sum(token.key is not None for token in tokens) >= MIN_OTHER_TOKENS
     return tokens if enough else []
@@ -429,7 +428,7 @@ class SenseDescriber:
         centers = unit(members @ self.contexts)
         senses = []
         for label, size in enumerate(sizes.tolist()):
-            check_budget()
+            current_budget().check()
             center = centers[label]
             typical = self.contexts @ center
             typical[labels != label] = -np.inf
@@ -464,7 +463,7 @@ class SenseDescriber:
             return
         self.examples.sort(key=lambda example: example.occurrence.sentence)
         for sentence, group in groupby(self.examples, lambda one: one.occurrence.sentence):
-            check_budget()
+            current_budget().check()
             examples, tokens = [*group], texts[sentence]
             pairs = [(one.occurrence.position, one.direction) for one in examples]
             for example, weights in zip(examples, explain(self.model, tokens, pairs), strict=True):

@@ -30,7 +30,7 @@ from polyseme.models.manifest import MAX_WIDTH, NAME_PATTERN
 from polyseme.models.model import Model
 from polyseme.operations.compare import OccurrenceRequest
 from polyseme.operations.encode import record_token_counts
-from polyseme.operations.limits import Limits
+from polyseme.operations.limits import Limits, stage
 from polyseme.operations.options import MAX_FORMS, MAX_LISTED, MAX_SENSES
 from polyseme.operations.schema import (
     STRICT,
@@ -49,7 +49,6 @@ from polyseme.senses.occurrences import (
     project,
     surround,
 )
-from polyseme.stages import stage
 
 Matching: TypeAlias = Literal["any", "exact"]
 """Whether an occurrence may differ from the word in case."""

@@ -31,7 +31,7 @@ from polyseme.operations.compare import (
     word_places,
 )
 from polyseme.operations.encode import stacks, tokenize, word_indices
-from polyseme.operations.limits import Limits, check_budget
+from polyseme.operations.limits import Limits, current_budget
 from polyseme.operations.options import EncodeOptions
 from polyseme.senses.clustering import DEFAULT_RULE
 from polyseme.tokenizer import ResolvedToken, Text, Tokenized
@@ -109,7 +109,7 @@ def locate(
     forms = match_forms(word.forms, exact=word.exact)
     indices = []
     for index, text in enumerate(texts):
-        check_budget()
+        current_budget().check()
         if may_occur(text, forms, exact=word.exact):
             indices.append(index)
     texts = [texts[i] for i in indices]
@@ -160,7 +160,7 @@ def contextualize_at(
     is_unit = last.residual.kind == "unit"
     chosen = [i for i, at in enumerate(positions) if at]
     for stack in stacks([len(sentences[i]) for i in chosen]):
-        check_budget()
+        current_budget().check()
         indices = [chosen[i] for i in stack]
         inputs = model.stack([sentences[i] for i in indices])
         whole = weights or not is_unit
@@ -179,7 +179,7 @@ def contextualize_at(
         parts = np.split(contexts, np.cumsum(counts)[:-1])
         for row, (i, part) in enumerate(zip(indices, parts, strict=True)):
             shown = result.records[-1]["weights"][row][:, positions[i]] if weights else np.empty(0)
-            yield SentenceContexts(i, inputs[row], static[row], part, shown)
+            yield SentenceContexts(i, inputs.select(row), static[row], part, shown)
 
 
 def _attended_at(
@@ -190,7 +190,7 @@ def _attended_at(
     size = min(max(_BLOCK_VALUES // x[0].size, 1), _BLOCK_OCCURRENCES)
     parts = []
     for start in range(0, len(at), size):
-        check_budget()
+        current_budget().check()
         block = slice(start, start + size)
         parts.append(layer.attended_at(x, inputs, rows[block], at[block]))
     return np.concatenate(parts)
@@ -320,7 +320,7 @@ def explain(
     weights, values = result.records[last]["weights"], result.records[last]["values"]
     values = values.astype(np.float64)
     for position, direction in examples:
-        check_budget()
+        current_budget().check()
         weighted = direction * factors
         if layer.output.weight is not None:
             weighted = layer.output.weight @ weighted

@@ -163,7 +163,7 @@ def test_heads_and_their_mean_are_ranked_by_their_weights(tmp_path):
     areas = []
     for words, _ in sentences()[:-1]:
         (stack,) = LocalSource(model)([words])
-        (record,) = contextualize(stack.inputs[0], [layer], ("weights",)).records
+        (record,) = contextualize(stack.inputs.select(0), [layer], ("weights",)).records
         keys = [0, 1, 2, 4, 5, 6]
         row = record["weights"][:, 3, keys]
         row = row / row.sum(axis=1, keepdims=True)

@@ -168,7 +168,7 @@ def test_random_projections_have_the_variance_that_keeps_lengths(tmp_path):
 def test_the_vectors_of_a_service_are_those_it_sends(model):
     sentence = sentence_of(model)
     contextual = np.arange(25, dtype=np.float32).reshape(5, 5)
-    stack = StaticStack([0], sentence[None], contextual=contextual[None])
+    stack = StaticStack([0], sentence.select(None), contextual=contextual[None])
     source = lambda _: iter([stack])  # noqa: E731
     asked = [OCCURRENCES[0], OCCURRENCES[2]]
     readers = {name: one.readers[0] for name, one in systems(None).items()}
