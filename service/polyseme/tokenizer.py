@@ -459,10 +459,11 @@ def spelling_key(word: str) -> str:
 
 
 def comparable(text: str, *, exact: bool = False) -> str:
-    """Return a text in which all spellings of a word are equal; if `exact`, only its first forms.
+    """Return a text in which all spellings of a word are equal.
 
-    White space counts as one space. Each letter changes alone with its marks, so the result for a
-    token is a part of that for its text.
+    With `exact`, cases, optional marks and other letters differ. White space counts as one space.
+    Each letter changes alone with its marks, so the result for a token is a part of that for its
+    text.
     """
     if not (text.isascii() and text.isprintable()) or "`" in text:
         pieces = [text] if len(text) <= MAX_WORD_LENGTH else _PIECE.findall(text)
@@ -900,8 +901,7 @@ class Tokenizer:
         """Join consecutive words whose phrase is in the vocabulary, the longest first.
 
         A phrase has up to `PHRASE_WORDS` words, joined by `_`, or else by `-` or a space, such as
-        `New_York`.
-        `text` is the tokenized text, None for a pretokenized sentence.
+        `New_York`. `text` is the tokenized text, None for a pretokenized sentence.
         """
         joined: list[ResolvedToken] = []
         start = 0

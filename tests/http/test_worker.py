@@ -3,12 +3,14 @@
 import json
 import os
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from select import select
+from socket import create_connection
 
 import httpx
 import pytest
 from docs.openapi import OpenAIProblemResponse
+from gunicorn.workers.gthread import DEFAULT_WORKER_DATA_TIMEOUT
 
 from polyseme.http.middleware import SECURITY_HEADERS
 from tests.http.conftest import SECRET, Numbers, numbers_in, total
@@ -226,6 +228,19 @@ def test_a_chunked_body_is_read_and_limited(service: Service) -> None:
     for size, status in ((1000, 200), (3_000_000, 413)):
         response = httpx.post(f"{service.url}/v1/encode", content=chunks(size), headers=headers)
         assert response.status_code == status, response.text
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/nothing", 404), ("/v1/encode", 415)])
+def test_a_rejected_body_is_not_awaited_as_long_as_by_gunicorn(tmp_path, path, status) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    received = b""
+    with running(tmp_path, workers=1) as service, create_connection(service.address) as client:
+        client.settimeout(DEFAULT_WORKER_DATA_TIMEOUT - 1)
+        client.sendall(f"{head}1\r\na\r\n".encode())
+        with suppress(ConnectionResetError):  # the service closes a connection that has more bytes
+            while part := client.recv(1 << 16):
+                received += part
+    assert received.startswith(f"HTTP/1.1 {status} ".encode())
 
 
 @pytest.mark.parametrize("extension", ["", ";a" * 4000])

@@ -106,8 +106,8 @@ class SentenceSource:
 def word_pattern(forms: Iterable[str], *, exact: bool = False) -> regex.Pattern[str]:
     """Return the pattern of a word or its forms in `comparable` texts.
 
-    They are between characters that belong to no word. A form that ends in `*` is the beginning of
-    a word. In scripts without spaces between words, other letters may be beside it.
+    It matches between characters that belong to no word. A form that ends in `*` is the beginning
+    of a word. In scripts without spaces between words, other letters may be beside it.
     """
     spelled = []
     for form in sorted(match_forms(forms, exact=exact)):
