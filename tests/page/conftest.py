@@ -61,10 +61,10 @@ def shared_window(browser: Browser) -> Iterator[Reader]:
 def open_page(
     browser: Browser, shared_window: Reader, request: pytest.FixtureRequest
 ) -> Iterator[Open]:
-    """Open the page of a service, a fixture, at an address, in a window of some width and theme.
+    """Open the page of a service, a fixture, at an address, in a window of some width.
 
     A test fails when a script fails, the content security policy is violated or another host is
-    requested. A `fresh` window, one with options and a second one have a context of their own.
+    requested. A window with options and a second one have a context of their own.
     """
     windows: list[Reader] = []
 
@@ -73,12 +73,10 @@ def open_page(
         *,
         service: str = "client",
         width: int = 1200,
-        theme: str = "light",
-        fresh: bool = False,
         reuse: bool = False,
         **options: object,
     ) -> Reader:
-        own = fresh or options or windows
+        own = options or windows
         window = Reader(browser.new_context(**options)) if own else shared_window
         windows.append(window)
         base = str(request.getfixturevalue(service).base_url).rstrip("/")
@@ -89,7 +87,7 @@ def open_page(
         window.requests.clear()
         window.page.set_viewport_size({"width": width, "height": 900})
         if "forced_colors" not in options:
-            window.page.emulate_media(color_scheme=theme)
+            window.page.emulate_media(color_scheme="light")
         window.page.mouse.move(0, 0)
         window.go(fragment)
         return window

@@ -5,14 +5,12 @@ import random
 import re
 import subprocess
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import numpy as np
 from axe_playwright_python.sync_playwright import Axe
-from matplotlib.image import imread
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Request
 
 OFF = (
@@ -404,11 +402,6 @@ VIEWS = {
     "models": ("Models", "article .facts"),
 }
 """The title of each view, and what it shows."""
-
-
-def colors_of(png: bytes) -> np.ndarray:
-    picture = imread(BytesIO(png))
-    return np.unique((picture[..., :3] * 255).astype(int) @ [65536, 256, 1])
 
 
 def address(view: str, **state: object) -> str:

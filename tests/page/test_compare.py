@@ -39,11 +39,9 @@ def test_each_example_is_compared_and_adds_a_history_entry(open_page: Open) -> N
     for button in examples.all():
         button.click()
         reader.settle()
-        assert not reader.problem.is_visible()
         assert button.get_attribute("aria-pressed") == "true"
         # The address of the first example has no occurrences.
         count = len(reader.kept()) if reader.query else 2
-        assert [len(reader.pressed(i + 1)) for i in range(count)] == [1] * count
         assert reader.page.get_by_role("article").count() == count
     reader.back()
     assert examples.nth(examples.count() - 2).get_attribute("aria-pressed") == "true"
@@ -100,6 +98,9 @@ def test_the_map_has_the_services_positions_on_one_scale(visit: Open) -> None:
     expected, found = expected - expected[0], found - found[0]
     scale = np.abs(found).sum() / np.abs(expected).sum()
     np.testing.assert_allclose(found, expected * scale, atol=0.02)
+    for kind, which in {"before": "static", "after": "contextual"}.items():
+        for point in reader.page.locator(f".flat-map .{kind}.point").all():
+            assert f": near the {which} vector" in point.get_attribute("aria-label")
 
 
 def test_equal_vectors_are_one_mark_with_both_letters(visit: Open) -> None:
@@ -186,8 +187,6 @@ def test_an_occurrence_opens_its_attention(open_page: Open) -> None:
     text = "😀 don't bank on the bank"
     reader = open_page(compare_address([(text, "bank", 1), ("Money bank", "bank")]))
     shown = reader.card("A: bank")
-    assert shown.locator("blockquote").text_content() == text
-    assert shown.locator("mark").text_content() == "bank"
     before = shown.locator("mark").evaluate("(mark) => mark.previousSibling.textContent")
     assert before == "😀 don't bank on the "
     shown.get_by_role("link", name="Open in Attention").click()

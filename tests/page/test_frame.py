@@ -59,7 +59,9 @@ def background(page: Page) -> str:
 
 
 def test_the_theme_follows_the_system_until_the_reader_chooses(open_page: Open) -> None:
-    reader = open_page("#neighbors", theme="dark")
+    reader = open_page("#neighbors")
+    reader.page.emulate_media(color_scheme="dark")
+    reader.settle()
     dark = background(reader.page)
     bar = reader.page.locator(".bar").first
     dark_bar = bar.evaluate("(one) => getComputedStyle(one).fill")
@@ -215,7 +217,7 @@ def test_violations_of_the_content_security_policy_are_recorded(open_page: Open)
 
 
 def test_the_page_works_without_browser_storage(open_page: Open) -> None:
-    reader = open_page("#neighbors", fresh=True)
+    reader = open_page("#neighbors", locale="en")
     reader.page.add_init_script(
         "for (const name of ['localStorage', 'sessionStorage'])"
         " Object.defineProperty(window, name, {get() { throw new DOMException('no'); }});"

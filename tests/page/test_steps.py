@@ -410,7 +410,6 @@ def test_a_weight_sums_the_biases_and_excludes_masked_keys(visit: Open) -> None:
 
 def test_a_number_of_the_concatenation_opens_its_head(visit: Open) -> None:
     reader = visit(sentence_address("the river bank", cell="concatenation:0:74"))
-    assert reader.lit() == {"context:0:74"}
     reader.page.locator("[data-step=concatenation] td.chosen").press("ArrowRight")
     reader.settle()
     assert reader.chosen() == ["concatenation:0:75"]
